@@ -1,9 +1,7 @@
-//! Writes random sequences for rustc to compile: `sequence!` itself, and a table of their forms.
+//! Writes random sequences for rustc to compile: the text of one `sequence!`, and a table of the
+//! forms that it makes. And of sequences that break a rule, it writes what the compiler leaves to
+//! rustc.
 
-#[path = "../../crates/atomseq-macros/src/compiler/mod.rs"]
-#[allow(dead_code, missing_docs)]
-#[rustfmt::skip] // of another edition
-mod compiler;
 #[path = "src/random/mod.rs"]
 mod random;
 #[path = "../../crates/atomseq/build.rs"]
@@ -12,17 +10,18 @@ mod sections;
 use std::fmt::Write;
 use std::path::Path;
 
-/// How many sequences, unless `ATOMSEQ_RANDOM_SEQUENCES` says another number. `ATOMSEQ_FIRST_SEED`
-/// has others made: longer searches go from one range of seeds to the next.
+/// How many sequences, unless the variable `ATOMSEQ_RANDOM_SEQUENCES` holds another number. Long
+/// searches go from one range of seeds to the next by `ATOMSEQ_FIRST_SEED`.
 const SEQUENCES: usize = 500;
 
-/// What may be wrong with a random sequence: it may be too much for a processor.
+/// What the compiler may report of a random sequence, which keeps every rule: it may not fit a
+/// processor.
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
 
 /// How many sequences that break a rule.
 const BREAKING: u64 = 500;
 
-/// What is wrong with those.
+/// What the compiler reports of those.
 const REFUSED: [&str; 2] = [
     "a prepared word is loaded before",
     "the committed word is prepared",
@@ -32,13 +31,12 @@ fn main() {
     sections::main();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/random");
-    println!("cargo::rerun-if-changed=../../crates/atomseq-macros/src/compiler");
     let (mut sequences, mut table, mut seeds) = (String::new(), String::new(), Vec::new());
     let count = number("ATOMSEQ_RANDOM_SEQUENCES").map_or(SEQUENCES, |count| count as usize);
     for seed in number("ATOMSEQ_FIRST_SEED").unwrap_or(0).. {
         let program = random::generate(seed);
         let text = program.text();
-        if let Err(error) = compiler::compile(text.parse().expect("it is made of tokens")) {
+        if let Err(error) = atomseq_compiler::compile(text.parse().expect("it is made of tokens")) {
             let reason = error.to_string();
             assert!(
                 EXPECTED.iter().any(|expected| reason.starts_with(expected)),
@@ -77,14 +75,15 @@ fn main() {
     std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
 }
 
-/// What `sequence!` leaves to rustc of sequences that break a rule: functions of the same constants
-/// that say whether rustc finds the rules kept.
+/// Writes a table of functions: for each sequence that breaks a rule and is not refused at once,
+/// the assertions that the compiler leaves to rustc. A function that returns `true` means that
+/// rustc would accept the sequence.
 fn breaking(file: &mut String) {
     let (mut at_once, mut table) = (0, String::new());
     for seed in 0..BREAKING {
         let text = random::break_a_rule(seed).text();
         let tokens = text.parse().expect("it is made of tokens");
-        let sequence = compiler::sequences(tokens)
+        let sequence = atomseq_compiler::sequences(tokens)
             .expect("it is a function")
             .remove(0);
         let is_the_rule = |reason: &str| REFUSED.iter().any(|refused| reason.starts_with(refused));
@@ -110,7 +109,7 @@ fn breaking(file: &mut String) {
             .map(|named| format!("const {}: usize = {} as usize;\n", named.place, named.path))
             .collect();
         let (name, rules) = (
-            compiler::ir::constants_name(&sequence.name),
+            atomseq_compiler::ir::constants_name(&sequence.name),
             rules.join("&&"),
         );
         writeln!(
@@ -130,13 +129,14 @@ fn breaking(file: &mut String) {
     .unwrap();
 }
 
-/// A number in the environment.
+/// Returns the number in a variable of the environment.
 fn number(name: &str) -> Option<u64> {
     println!("cargo::rerun-if-env-changed={name}");
     let value = std::env::var(name).ok()?;
     Some(value.parse().expect("a number"))
 }
 
+/// Writes one sequence, and the row of its forms.
 fn write(program: &random::Program, text: &str, sequences: &mut String, table: &mut String) {
     let name = &program.name;
     writeln!(sequences, "/// Random.\n{text}").unwrap();

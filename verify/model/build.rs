@@ -1,28 +1,17 @@
 //! Writes the library's k-CAS, its OS-assisted changes, its rings, the shelves of its depot, the
-//! mappings that it keeps and the turns of threads that grow something anew, as they are and with
-//! one protection less each, with a control for each protection: see `tests/controls/mod.rs`, and
-//! `main.rs` of `tests/kcas`, `kcas_loom`, `assisted`, `ring`, `queue`, `depot`, `mappings` and
-//! `growth`.
+//! mappings that it keeps and the turns of threads that grow something, as they are and with one
+//! protection less each (`mutations/`), with a control for each protection: see `src/controls.rs`,
+//! and the tests of these names.
 
 use std::fmt::Write;
 use std::path::Path;
 
-#[path = "tests/assisted/mutations.rs"]
-mod assisted;
-#[path = "tests/depot/mutations.rs"]
-mod depot;
-#[path = "tests/growth/mutations.rs"]
-mod growth;
-#[path = "tests/kcas/mutations.rs"]
-mod kcas;
-#[path = "tests/kcas_loom/mutations.rs"]
-mod kcas_loom;
-#[path = "tests/mappings/mutations.rs"]
-mod mappings;
-#[path = "tests/queue/mutations.rs"]
-mod queue;
-#[path = "tests/ring/mutations.rs"]
-mod ring;
+#[path = "mutations/dcas.rs"]
+mod dcas;
+#[path = "mutations/memory.rs"]
+mod memory;
+#[path = "mutations/structures.rs"]
+mod structures;
 
 /// A name, what is there once in the sources, and what is there instead.
 type Mutation = (&'static str, &'static str, &'static str);
@@ -31,17 +20,7 @@ type Mutation = (&'static str, &'static str, &'static str);
 type Source = (String, String);
 
 fn main() {
-    for file in [
-        "build.rs",
-        "tests/kcas/mutations.rs",
-        "tests/kcas_loom/mutations.rs",
-        "tests/assisted/mutations.rs",
-        "tests/queue/mutations.rs",
-        "tests/ring/mutations.rs",
-        "tests/depot/mutations.rs",
-        "tests/growth/mutations.rs",
-        "tests/mappings/mutations.rs",
-    ] {
+    for file in ["build.rs", "mutations"] {
         println!("cargo::rerun-if-changed={file}");
     }
     let library = Path::new("../../crates/atomseq/src/dcas");
@@ -49,6 +28,7 @@ fn main() {
         library.join("kcas.rs"),
         library.join("descriptors.rs"),
         library.join("homes.rs"),
+        library.join("part.rs"),
         Path::new("tests/kcas/blocks.rs").to_owned(),
     ];
     let sources = files.map(|path| {
@@ -60,9 +40,15 @@ fn main() {
             text.replace("const MAX: usize = 8;", "const MAX: usize = 3;"),
         )
     });
-    write("kcas", &sources, kcas::MUTATIONS);
-    write("kcas_loom", &sources, kcas_loom::MUTATIONS);
-    let files = ["assisted.rs", "shadow.rs", "lock.rs", "claimants.rs"];
+    write("kcas", &sources, dcas::KCAS);
+    write("kcas_loom", &sources, dcas::KCAS_LOOM);
+    let files = [
+        "assisted.rs",
+        "shadow.rs",
+        "lock.rs",
+        "revokers.rs",
+        "part.rs",
+    ];
     let mut sources = files.map(|file| source(&library.join(file)));
     // One look is as good as many, and takes fewer steps.
     let patience = "const PATIENCE: usize = ";
@@ -70,23 +56,29 @@ fn main() {
     let start = lock.find(patience).expect("there is patience") + patience.len();
     let end = start + lock[start..].find(';').expect("an end");
     lock.replace_range(start..end, "1");
-    write("assisted", &sources, assisted::MUTATIONS);
+    write("assisted", &sources, dcas::ASSISTED);
     let spsc = changed(
         source(&library.join("../nonblocking/spsc.rs")),
-        ring::IN_MODELS,
+        structures::RING_IN_MODELS,
     );
-    write("ring", &[spsc], ring::MUTATIONS);
+    write("ring", &[spsc], structures::RING);
     let cells = changed(
         source(&library.join("../nonblocking/queue/ring.rs")),
-        queue::IN_MODELS,
+        structures::QUEUE_IN_MODELS,
     );
-    write("queue", &[cells], queue::MUTATIONS);
+    write("queue", &[cells], structures::QUEUE);
     let shelf = source(&library.join("../percpu/depot/shelf.rs"));
-    write("depot", &[shelf], depot::MUTATIONS);
-    let kept = changed(source(&library.join("../mappings.rs")), mappings::IN_MODELS);
-    write("mappings", &[kept], mappings::MUTATIONS);
-    let turns = changed(source(&library.join("../growth.rs")), growth::IN_MODELS);
-    write("growth", &[turns], growth::MUTATIONS);
+    write("depot", &[shelf], structures::DEPOT);
+    let kept = changed(
+        source(&library.join("../mappings.rs")),
+        memory::MAPPINGS_IN_MODELS,
+    );
+    write("mappings", &[kept], memory::MAPPINGS);
+    let turns = changed(
+        source(&library.join("../growth.rs")),
+        memory::GROWTH_IN_MODELS,
+    );
+    write("growth", &[turns], memory::GROWTH);
 }
 
 /// The same with other texts, in place of some that are there once.

@@ -1,22 +1,26 @@
 //! The command line.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
+use atomseq_stress::engine::{Sabotage, Target};
+use atomseq_stress::targets;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
+use crate::bench::experiments::Entry;
 use crate::bench::{self, experiments};
 use crate::process;
-use crate::torture::harness::sabotage::Sabotage;
-use crate::torture::{self, targets};
+use crate::torture;
 
-/// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
+/// The maximum number of threads of a benchmark. More would measure the scheduler.
 pub const MAX_THREADS: usize = 1_024;
 
-/// Atomic sequences, and the structures and locks made of them: what this machine offers for them,
-/// and what they are worth here.
+/// Atomic sequences, and the structures and locks made of them: what works on this machine, and
+/// what they are worth here.
 ///
-/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three
-/// minutes on an idle machine.
+/// Without a command, prints what works here and one table of what it is worth, in less than a
+/// minute.
 #[derive(Parser)]
 #[command(name = "atomseq", version, max_term_width = 100)]
 pub struct Arguments {
@@ -26,13 +30,13 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Those of this process. Bad ones, and requests for help, end it.
+    /// Returns those of this process. Bad ones, and requests for help, end it.
     pub fn here() -> Arguments {
         Arguments::try_parse().unwrap_or_else(|error| refuse(&error))
     }
 }
 
-/// Ends the process with what there is to say about its arguments.
+/// Prints help or what is wrong with the arguments, and ends the process.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         // Help, or the version: a result like others.
@@ -47,26 +51,28 @@ fn refuse(error: &clap::Error) -> ! {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Says what this machine offers and what atomseq will therefore use.
+    /// Reports what this machine offers, and what atomseq therefore uses.
     Doctor(Doctor),
-    /// Measures what atomseq has beside what one would use without it, and beside what the papers
-    /// published.
+    /// Measures atomseq beside the alternatives, and beside what the papers published.
     ///
-    /// Cases are run in turns within one process, on pinned threads, and compared round by round.
+    /// Cases run in turns within one process, on pinned threads, and are compared round by round.
     /// One ns/op is the wall time of a run, all threads running, divided by the operations of one
-    /// thread: what a thread waits for an operation. In the flow experiments half of the threads
-    /// produce and half consume: there one is the wall time of a run divided by the elements that
-    /// passed from the ones to the others, and an odd number of threads is rounded up.
+    /// thread: how long a thread waits for an operation. In the flow experiments half of the
+    /// threads produce and half consume: one ns/op is the wall time of a run divided by the
+    /// elements that passed, and an odd number of threads is rounded up.
+    ///
+    /// A ratio divides a case's time by that of the first case of its table; in brackets stand the
+    /// 10th and the 90th percentile of the rounds. The comparison with a paper's table is printed
+    /// where its experiment is named.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
-    /// Tests whether the structures hold on this machine, under everything that could disturb them.
+    /// Stresses each structure and lock on this machine, and checks its invariants.
     ///
-    /// More threads than there are CPUs use each structure, while they are moved between CPUs,
-    /// interrupted by signals whose handlers use the same structure, preempted, and kept from
-    /// restarting. What must hold is checked all the time: every value comes out once, whole and in
-    /// order, and sums are exact. Ends with exit code 1 at the first violation or when nothing goes
-    /// on for 10 seconds, and prints what is needed to repeat it.
-    #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the targets.")]
+    /// More threads than CPUs use each structure. Meanwhile they are preempted, moved between CPUs,
+    /// and interrupted by signals whose handlers use the same structure. Each value must be taken
+    /// out once, whole and in order, and sums must be exact. Exits with code 1 at the first
+    /// violation, or when no thread makes progress for 10 seconds, and prints how to repeat it.
+    #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the groups and targets.")]
     Torture(Torture),
 }
 
@@ -85,8 +91,8 @@ pub struct Bench {
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
     /// How many threads to run at once; several numbers are measured one after the other. [default:
-    /// 1 and the number of CPUs; for locks, four a CPU as well; 2, one and two a CPU for flows; 1
-    /// for what threads do without each other]
+    /// 1 and the number of CPUs; for locks and shared structures also four times that; for flows 2,
+    /// the number of CPUs and twice that; 1 where threads share nothing]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,
@@ -94,14 +100,22 @@ pub struct Bench {
     /// there are CPUs or a few times as many. Hundreds of threads take minutes even so.
     #[arg(long)]
     pub quick: bool,
-    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an
-    /// ordered pair of cases; where a paper published the same, an `overhead` a case and a
-    /// `published` record a figure of its. A case whose operations are not accounted for has a
-    /// `wrong` record instead of all these: `expected` and `found` counts, the `fault` in words,
-    /// and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all
-    /// others, with exit code 1. Where there are no counts, `expected` is null and `found` is
-    /// empty; if `untried` is true besides, the case could not be measured, which leaves the exit
-    /// code as it is.
+    /// Prints all columns: minima, percentiles and maxima, the extremes of the ratios, and the
+    /// number of runs; and all that papers published of the same.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub verbose: bool,
+    /// Prints the page BENCHMARKS.md instead: the machine, the method, a table for each experiment,
+    /// and every comparison that atomseq loses.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Prints JSON Lines instead: an `environment` record, then a `measure` for each case and a
+    /// `ratio` for each ordered pair of cases. Where a paper published the same, there are an
+    /// `overhead` for each case and a `published` record for each figure. A case whose operations
+    /// are not accounted for has a `wrong` record instead, with `expected` and `found` counts, the
+    /// `fault` in words, and whether the case is a `peer`'s. A wrong case of atomseq's own makes
+    /// the command exit with code 1, after all others were measured. Where there are no counts,
+    /// `expected` is null and `found` is empty. If `untried` is true as well, the case could not be
+    /// measured, which does not change the exit code.
     #[arg(long)]
     pub json: bool,
 }
@@ -109,18 +123,18 @@ pub struct Bench {
 /// `atomseq torture`.
 #[derive(Args)]
 pub struct Torture {
-    /// The targets, which share the time; all when none is named.
+    /// Targets or groups of targets, which share the time [default: all]
     #[arg(value_name = "TARGET", value_parser = target)]
     pub targets: Vec<String>,
-    /// How long, for all targets together.
+    /// The time for all targets together
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = seconds, allow_hyphen_values = true)]
     pub seconds: u64,
-    /// Chooses every thread's operations, though not how threads interleave; from the clock if not
-    /// given.
+    /// Determines each thread's operations, but not how threads interleave [default: from the
+    /// clock]
     #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
     pub seed: Option<u64>,
-    /// A self-check: the torture injects a fault into itself, and must fail.
-    #[arg(long, value_name = "KIND", value_enum)]
+    /// A self-check: injects a fault, so that the command must fail
+    #[arg(long, value_name = "KIND", value_parser = SabotageParser)]
     pub sabotage: Option<Sabotage>,
 }
 
@@ -131,13 +145,8 @@ impl Torture {
             let kind = clap::error::ErrorKind::ArgumentConflict;
             refuse(&Arguments::command().error(kind, sentence));
         }
-        let asked =
-            |name: &str| self.targets.is_empty() || self.targets.iter().any(|asked| asked == name);
         torture::Plan {
-            targets: targets::ALL
-                .iter()
-                .filter(|target| asked(target.name))
-                .collect(),
+            targets: self.chosen(),
             length: Duration::from_secs(self.seconds),
             seed: self.seed.unwrap_or_else(torture::any_seed),
             sabotage: self.sabotage,
@@ -146,23 +155,36 @@ impl Torture {
 }
 
 impl Torture {
-    /// Arguments that make no sense together, as a sentence.
+    /// Returns the targets that were named, each once; all if none was.
+    fn chosen(&self) -> Vec<&'static Target> {
+        let is_named = |target: &&Target| {
+            let mut names = self.targets.iter();
+            names.any(|name| [target.name, target.group].contains(&name.as_str()))
+        };
+        let all = targets::ALL.iter();
+        all.filter(|target| self.targets.is_empty() || is_named(target))
+            .collect()
+    }
+
+    /// Returns why the arguments contradict each other, as a sentence.
     fn contradiction(&self) -> Option<&'static str> {
-        let needs_locks = self.sabotage.is_some_and(|kind| kind.needs_locks());
-        let has_locks = self.targets.is_empty() || self.targets.iter().any(|name| name == "mutex");
+        let needs_locks = self.sabotage.is_some_and(Sabotage::needs_locks);
+        let has_locks = self.chosen().iter().any(|target| target.name == "mutex");
         (needs_locks && !has_locks)
             .then_some("only the target mutex has locks; name it, or no target")
     }
 }
 
 fn target(name: &str) -> Result<String, String> {
-    if targets::find(name).is_some() {
+    if targets::named(name).next().is_some() {
         return Ok(name.to_string());
     }
-    let known: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
+    let groups: Vec<_> = targets::groups().map(|(group, _)| group).collect();
+    let targets: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
     Err(format!(
-        "there is no such target; there are {}",
-        known.join(", ")
+        "there is no such target; the groups are {}; the targets are {}",
+        groups.join(", "),
+        targets.join(", ")
     ))
 }
 
@@ -170,7 +192,7 @@ fn seconds(number: &str) -> Result<u64, String> {
     /// A year.
     const MAX: u64 = 366 * 24 * 60 * 60;
     match number.trim().parse() {
-        Ok(0) => Err("in no time nothing can be tested; give whole seconds from 1".to_string()),
+        Ok(0) => Err("nothing can be tested in 0 seconds; give whole seconds from 1".to_string()),
         Ok(seconds @ 1..=MAX) => Ok(seconds),
         Ok(_) => Err(format!(
             "longer than a year; give whole seconds up to {MAX}"
@@ -186,31 +208,47 @@ fn seed(number: &str) -> Result<u64, String> {
     seed.map_err(|_| format!("not a seed; give a whole number from 0 to {}", u64::MAX))
 }
 
-/// The targets, for `torture --help`.
+/// Parses a kind of sabotage, and lists the kinds in `--help`.
+#[derive(Clone)]
+struct SabotageParser;
+
+impl TypedValueParser for SabotageParser {
+    type Value = Sabotage;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Sabotage, clap::Error> {
+        let names = PossibleValuesParser::new(Sabotage::ALL.map(|(_, name, _)| name));
+        let name = names.parse_ref(command, argument, value)?;
+        let mut kinds = Sabotage::ALL.iter();
+        let kind = kinds.find(|(_, known, _)| *known == name);
+        Ok(kind.expect("one of the possible values").0)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue>>> {
+        let values = Sabotage::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+        Some(Box::new(values.into_iter()))
+    }
+}
+
+/// Returns the groups and their targets, for `torture --help`.
 fn targets_catalogue() -> String {
-    let width = targets::ALL
-        .iter()
-        .map(|target| target.name.len())
-        .max()
-        .unwrap_or(0);
-    let mut text = "Targets:\n".to_string();
-    for target in &targets::ALL {
-        text += &format!("\n  {:width$}  {}", target.name, target.about);
+    let width = targets::ALL.iter().map(|target| target.name.len()).max();
+    let width = width.unwrap_or(0);
+    let mut text = "Groups and their targets:".to_string();
+    for (group, targets) in targets::groups() {
+        text += &format!("\n\n  {group}");
+        for target in targets {
+            text += &format!("\n    {:width$}  {}", target.name, target.about);
+        }
     }
     text
 }
 
 impl Bench {
-    /// What `atomseq` without a command measures.
-    pub fn quick() -> Self {
-        Self {
-            experiments: Vec::new(),
-            threads: Vec::new(),
-            quick: true,
-            json: false,
-        }
-    }
-
     /// What was asked for, with defaults filled in and everything once.
     pub fn plan(&self) -> bench::Plan {
         let mut experiments = Vec::new();
@@ -265,7 +303,7 @@ fn experiment(name: &str) -> Result<String, String> {
 fn threads(number: &str) -> Result<usize, String> {
     match number.trim().parse() {
         Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
-        Ok(0) => Err("without a thread nothing can be measured; give numbers from 1".to_string()),
+        Ok(0) => Err("nothing can be measured without a thread; give numbers from 1".to_string()),
         Ok(_) => Err(format!(
             "that many threads would measure the scheduler; give numbers up to {MAX_THREADS}"
         )),
@@ -283,10 +321,10 @@ fn catalogue() -> String {
         let width = experiment
             .cases
             .iter()
-            .map(|(name, _)| name.len())
+            .map(|entry| entry.name.len())
             .max()
             .unwrap_or(0);
-        for (name, about) in experiment.cases {
+        for Entry { name, about, .. } in experiment.cases {
             text += &format!("\n    {name:width$}  {about}");
         }
     }
@@ -314,6 +352,8 @@ mod tests {
             ],
             threads: vec![2, 1, 2],
             quick: true,
+            verbose: false,
+            markdown: false,
             json: false,
         };
         let plan = bench.plan();

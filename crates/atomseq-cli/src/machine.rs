@@ -1,25 +1,52 @@
 //! What this machine is, as far as the command needs to know it: for the report's heading, for
-//! pinning threads, and for the peers that ask which CPU they run on. A fact the system does not
-//! tell is `None`, never a guess.
+//! pinning threads, and for the peers that ask which CPU they run on. A fact that the system does
+//! not report is `None`, never a guess.
 
 use std::fs;
 
 /// The processor's name, as the system gives it.
 pub fn cpu_model() -> Option<String> {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let field = |name: &str| {
-        cpuinfo.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            (key.trim() == name).then(|| value.trim().to_string())
-        })
-    };
     // arm64 kernels print numbers instead of a name.
-    field("model name").or_else(|| {
-        let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+    cpuinfo("model name").or_else(|| {
+        let (implementer, part) = (cpuinfo("CPU implementer")?, cpuinfo("CPU part")?);
         Some(format!(
             "{} implementer {implementer} part {part}",
             std::env::consts::ARCH
         ))
+    })
+}
+
+/// A field of `/proc/cpuinfo`, of the first CPU.
+fn cpuinfo(field: &str) -> Option<String> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok()?;
+    cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == field).then(|| value.trim().to_string())
+    })
+}
+
+/// A processor's name without what every name has, and without its frequency.
+pub fn short_model(model: &str) -> String {
+    let name = model.split('@').next().unwrap_or(model);
+    let name = name
+        .replace("(R)", "")
+        .replace("(TM)", "")
+        .replace("(tm)", "");
+    let is_telling = |word: &&str| !["CPU", "Processor", "processor"].contains(word);
+    let words: Vec<_> = name.split_whitespace().filter(is_telling).collect();
+    words.join(" ")
+}
+
+/// The processor's frequency: what its name says, or else the system.
+pub fn gigahertz(model: &str) -> Option<f64> {
+    let named = model.split('@').nth(1);
+    let named = named.and_then(|rest| rest.trim().strip_suffix("GHz")?.trim().parse().ok());
+    named.or_else(|| {
+        let kilohertz = first_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+        let kilohertz = kilohertz.and_then(|text| text.parse::<f64>().ok());
+        let megahertz = || cpuinfo("cpu MHz")?.parse::<f64>().ok();
+        let of_system = kilohertz.map(|value| value / 1e6);
+        of_system.or_else(|| Some(megahertz()? / 1e3))
     })
 }
 
@@ -122,7 +149,7 @@ mod system {
         Some(format!("{} {}", text(&names.sysname), text(&names.release)))
     }
 
-    /// The C library and, where it tells, its version.
+    /// The C library and, where it reports one, its version.
     pub fn libc_version() -> Option<String> {
         #[cfg(target_env = "gnu")]
         {
@@ -149,7 +176,7 @@ mod system {
         false
     }
 
-    /// The CPU is not known here, so everyone shares the first slot.
+    /// The CPU is not known here, so all threads share the first slot.
     #[inline(always)]
     pub fn current_cpu() -> usize {
         0
@@ -176,6 +203,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_processor_is_named_without_ornament() {
+        let model = "Intel(R) Xeon(R) Processor @ 2.80GHz";
+        assert_eq!(short_model(model), "Intel Xeon");
+        assert_eq!(gigahertz(model), Some(2.8));
+        assert_eq!(short_model("AMD EPYC 7B13"), "AMD EPYC 7B13");
+    }
+
+    #[test]
     fn the_highest_cpu_of_a_list() {
         assert_eq!(highest_in_list("0"), Some(0));
         assert_eq!(highest_in_list("0-1\n"), Some(1));
@@ -185,7 +220,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_pinned_thread_runs_where_it_was_told() {
+    fn a_pinned_thread_runs_on_its_cpu() {
         let cpus = allowed_cpus();
         let last = *cpus.last().unwrap();
         let cpu = std::thread::spawn(move || pin(last).then(current_cpu))

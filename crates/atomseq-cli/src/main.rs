@@ -1,26 +1,26 @@
-//! The `atomseq` command: what this machine offers per-CPU code, and what it is worth here.
+//! The `atomseq` command: what works on this machine, what it is worth here, and whether it holds.
 
 mod arguments;
 mod bench;
-#[cfg(target_os = "linux")]
-mod child;
-mod conclusions;
 mod doctor;
 mod error;
 mod machine;
-mod memory;
-mod patience;
+mod overview;
 mod process;
 mod report;
+mod terminal;
 mod torture;
 
 use std::io::{self, Write};
 
+#[cfg(target_os = "linux")]
+use atomseq_stress::child;
+use atomseq_stress::{memory, patience};
+
 use self::arguments::{Arguments, Bench, Command, Doctor, Torture};
-use self::conclusions::{Sections, sentences};
 use self::doctor::Diagnosis;
 use self::error::Error;
-use self::report::{Lines, Tables};
+use self::report::{Lines, Markdown, Tables};
 
 /// The build scripts of both crates must agree on whether there are sections.
 const _: () = assert!(cfg!(atomseq_sections) == atomseq::internals::SECTIONS);
@@ -29,18 +29,12 @@ fn main() {
     process::begin();
     let arguments = Arguments::here();
     let result = match &arguments.command {
-        None => doctor_and_bench(),
+        None => overview::run(),
         Some(Command::Doctor(arguments)) => doctor(arguments),
         Some(Command::Bench(arguments)) => bench(arguments),
         Some(Command::Torture(arguments)) => torture(arguments),
     };
     process::end(result)
-}
-
-fn doctor_and_bench() -> Result<(), Error> {
-    doctor(&Doctor { json: false })?;
-    writeln!(process::output()?)?;
-    bench(&Bench::quick())
 }
 
 fn doctor(arguments: &Doctor) -> Result<(), Error> {
@@ -59,26 +53,19 @@ fn bench(arguments: &Bench) -> Result<(), Error> {
     let plan = arguments.plan();
     let mut output = process::output()?;
     process::check()?;
-    if arguments.json {
-        let outcomes = bench::run(&plan, &mut Lines(&mut output))?;
-        return bench::verdict(&outcomes);
-    }
-    let outcomes = bench::run(&plan, &mut Tables(&mut output))?;
-    let concluded = conclude(&sentences(&Sections::here(), &outcomes), &mut output);
-    // The verdict comes first: a reader who has left must not hide a wrong case.
-    bench::verdict(&outcomes)?;
-    concluded
-}
-
-/// Writes the sentences, after an empty line.
-fn conclude(sentences: &[String], output: &mut impl Write) -> Result<(), Error> {
-    if !sentences.is_empty() {
-        writeln!(output)?;
-    }
-    for sentence in sentences {
-        writeln!(output, "{sentence}")?;
-    }
-    Ok(output.flush()?)
+    let outcomes = if arguments.json {
+        bench::run(&plan, &mut Lines(&mut output))?
+    } else if arguments.markdown {
+        bench::run(&plan, &mut Markdown::new(&mut output))?
+    } else {
+        let tables = &mut Tables {
+            to: &mut output,
+            verbose: arguments.verbose,
+            named: !arguments.experiments.is_empty(),
+        };
+        bench::run(&plan, tables)?
+    };
+    bench::verdict(&outcomes)
 }
 
 fn torture(arguments: &Torture) -> Result<(), Error> {

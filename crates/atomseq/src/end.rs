@@ -6,6 +6,6 @@
 #[inline(never)]
 pub(crate) fn abort(sentence: &str) -> ! {
     // SAFETY: writes a text of this length.
-    unsafe { libc::write(2, sentence.as_ptr().cast(), sentence.len()) };
+    unsafe { libc::write(2, sentence.as_ptr().cast(), sentence.len() as _) };
     std::process::abort()
 }

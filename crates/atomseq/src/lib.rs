@@ -1,5 +1,5 @@
-//! Per-CPU data at the price of a plain store, and the compiler for the atomic sequences it is made
-//! of.
+//! Per-CPU data, signal-safe data and non-blocking structures whose critical sections cost nothing
+//! until something interrupts them.
 //!
 //! ```
 //! use atomseq::percpu::{Counter, Pool};
@@ -29,36 +29,37 @@
 //! ```
 //!
 //! The loops above execute no atomic read-modify-write instruction and take no lock. An increment
-//! is one add to the memory of the CPU that the thread is on. Should the thread be interrupted
-//! between finding that memory and the add, the Linux kernel restarts those few instructions; that
-//! almost never happens, and so almost nothing is paid for it. Where the kernel cannot do that,
-//! every operation takes a slow path by itself: [`status()`] tells which it is, and why.
+//! is one add to the memory of the CPU that the thread is on. If the thread is interrupted between
+//! finding that memory and the add, the Linux kernel restarts those few instructions. That almost
+//! never happens, so it costs almost nothing. Where the kernel cannot do that, every operation
+//! takes a slow path instead: [`status()`] reports which path is in use, and why.
 //!
 //! # What is where
 //!
-//! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
+//! * [`percpu`]: structures with a part for each CPU, which threads and signal handlers share.
 //! * [`local`]: structures that one thread shares with its own signal handlers, and statics of
 //!   which each thread has its own.
-//! * [`nonblocking`]: structures that all CPUs share, and that no preempted, stopped or ended
-//!   thread can block.
-//! * [`dcas`]: double compare-and-swap, for words that all CPUs share: what those are made of.
-//! * [`type_stable`]: pools of descriptors in memory whose type never changes while anybody may
-//!   look at it.
+//! * [`nonblocking`]: structures shared by all CPUs that no preempted, stopped or exited thread can
+//!   block.
+//! * [`dcas`]: double compare-and-swap, for words shared by all CPUs; `nonblocking` is built on it.
+//! * [`type_stable`]: pools of descriptors in memory whose type never changes while any thread may
+//!   read it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
-//! * [`mutex`]: locks, and test-and-set by every mechanism.
-//! * [`signal`]: signal handlers that sequences are atomic against, and a signal mask.
+//! * [`mutex`]: locks, over a choice of mechanisms for test-and-set.
+//! * [`signal`]: signal handlers that sequences are atomic against, and a signal mask without
+//!   system calls.
 //! * [`scope`]: who may interfere, as types.
-//! * [`status`](mod@status): what this process can use.
-//! * [`docs`]: how it works, where it ends, when to use what.
+//! * [`status`](mod@status): what this process can use, and why not.
+//! * [`docs`]: patterns, internals, limitations and performance.
 //!
 //! # The structures
 //!
-//! Who interferes decides. For data that several threads share, all in [`percpu`] have scope
-//! `SameCpu`: what they do is atomic against every thread and signal handler on this CPU, and other
-//! CPUs come in through a gate. All work in signal handlers and inside an allocator. *Cost* is the
-//! fast path's, in atomic read-modify-write instructions; [`percpu`] says what the slow path costs
-//! and when it is taken.
+//! Choose by who may interfere. The structures in [`percpu`], for data that several threads share,
+//! have scope `SameCpu`: an operation is atomic against every thread and signal handler on its CPU,
+//! and other CPUs enter through a gate. All of them work in signal handlers and inside an
+//! allocator. *Cost* is the fast path's, in atomic read-modify-write instructions; [`percpu`] says
+//! what the slow path costs and when it is taken.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -71,10 +72,10 @@
 //! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held gate | 0 |
 //! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
 //!
-//! For data that one thread shares with its signal handlers and with nobody else, all in [`local`]
-//! have scope [`SameThread`](local::SameThread): what they do is atomic against the handlers that
-//! were installed by [`signal`]. Their sequences have no instruction for the handlers' sake.
-//! Capacities are part of the types; nothing allocates.
+//! The structures in [`local`], for data that one thread shares only with its own signal handlers,
+//! have scope [`SameThread`](local::SameThread): an operation is atomic against the handlers that
+//! [`signal`] installed. Their sequences need no extra instruction for that. Capacities are part of
+//! the types, and nothing allocates.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -83,18 +84,18 @@
 //! | [`Queue`](local::Queue) | bounded, first in first out, one-word elements | waits for nothing | 0 |
 //! | [`Ring`](local::Ring) | bounded, first in first out, elements of any size, in batches | waits for nothing | 0 |
 //! | [`Map`](local::Map) | a hash map of words by words | waits for nothing | 0 |
-//! | [`per_thread!`](local::per_thread!) | statics of which each thread has its own, for its handlers too | | 0 |
+//! | [`per_thread!`](local::per_thread!) | statics of which each thread has its own, reachable from its handlers | | 0 |
 //!
-//! For descriptors that anybody may look at, also when they have been freed, [`type_stable`] has
+//! For descriptors that any thread may read, even after they have been freed, [`type_stable`] has
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
-//! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; with nothing free, waits for a held gate | 0 |
-//! | [`Reference`](type_stable::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
-//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | as its pool's, but for its owner | 2 a use, and 1 to count it |
+//! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; when nothing is free, waits for a held gate | 0 |
+//! | [`Reference`](type_stable::Reference) | validated reads of an allocation that may have been freed | wait-free | 0 |
+//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | its pool's, plus its owner's `load` and `write_back` | 2 a use, and 1 to count it |
 //!
-//! For words that all CPUs change, [`dcas`] has scope `Machine`. No thread that is preempted, ended
-//! or interrupted in an operation keeps the others waiting.
+//! For words that all CPUs change, [`dcas`] has scope `Machine`. A thread that is preempted,
+//! stopped or interrupted in an operation, or exits there, does not block the others.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -104,29 +105,30 @@
 //! | [`Adjacent`](dcas::Adjacent) | two words side by side | lock-free | 1 |
 //! | [`Packed`](dcas::Packed) | two numbers in one word | lock-free | 1 |
 //!
-//! For values that all CPUs share, [`nonblocking`] has scope `Machine`, made of [`dcas`]; progress
-//! and cost are for the OS-assisted mechanism, by k-CAS all are lock-free, at 4 to 8 a change.
+//! For values shared by all CPUs, [`nonblocking`] has scope `Machine` and is built on [`dcas`].
+//! Progress and cost are those of the OS-assisted mechanism. With k-CAS all are lock-free, at 4 to
+//! 8 a change.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
 //! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | lock-free | 1, of double width |
-//! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; put in at either end | obstruction-free | 1 |
-//! | [`List`](nonblocking::List) | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
-//! | [`RefList`](nonblocking::RefList) | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |
-//! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one at a time | obstruction-free | 1 a value that is visited |
+//! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; pushed at either end | obstruction-free | 1 |
+//! | [`List`](nonblocking::List) | keys and values that can be copied, in order or not | obstruction-free | 1 a change, 0 a search |
+//! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
+//! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one thread at a time | obstruction-free | 1 a visit |
 //! | [`spsc::Ring`](nonblocking::spsc::Ring) | bounded, first in first out, elements of any size, from one producer to one consumer | wait-free | 0 |
 //!
-//! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there,
-//! too. *Cost* is what locking and unlocking take when nobody else is there.
+//! Use a lock in [`mutex`] where none of these structures fits. *Cost* is that of locking and
+//! unlocking without contention.
 //!
 //! | lock | what it is | progress | cost |
 //! |---|---|---|---|
-//! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 1; elsewhere than on Linux 2 |
-//! | [`Biased`](mutex::Biased) | waiters sleep; at home on the CPU that uses it most | blocks while it is held | 0 at home |
-//! | [`SpinLock`](mutex::SpinLock) | waiters try again | blocks while it is held | 1; between a thread and its handlers 0 |
-//! | [`Semaphore`](mutex::Semaphore) | so many at once | giving a permit back is lock-free | 2 |
-//! | [`Condvar`](mutex::Condvar) | waits for what a lock guards; any `lock_api` lock | notifying is wait-free | 0 to notify when nobody waits |
+//! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 1; on other systems than Linux 2 |
+//! | [`Biased`](mutex::Biased) | waiters sleep; its home is the CPU that uses it most | blocks while it is held | 0 on the home CPU |
+//! | [`SpinLock`](mutex::SpinLock) | waiters retry | blocks while it is held | 1; between a thread and its handlers 0 |
+//! | [`Semaphore`](mutex::Semaphore) | a number of permits | releasing a permit is lock-free | 2 |
+//! | [`Condvar`](mutex::Condvar) | waits for a change of what a lock guards; works with any `lock_api` lock | notifying is wait-free | 0 to notify when no thread waits |
 //!
 //! # Papers
 //!
@@ -149,7 +151,7 @@
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | [`dcas`] |
 //! | | 5.1.4, code isolation: a queue of one producer and one consumer | [`nonblocking::spsc`] |
 //! | | 5.2.1 and 5.2.2, figures 5.4 to 5.6: lists changed at their ends, stacks and queues in arrays | [`nonblocking::LinkedStack`], [`nonblocking::Stack`], [`nonblocking::Queue`] |
-//! | | 5.2.3, figure 5.7: a list that is gone through with reference counts, or one visitor at a time | [`nonblocking::RefList`], [`nonblocking::OneVisitorList`] |
+//! | | 5.2.3, figure 5.7: a list that is traversed with reference counts, or by one visitor at a time | [`nonblocking::RefList`], [`nonblocking::OneVisitorList`] |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!
@@ -164,6 +166,15 @@
 //! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
 //! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
 //! sound](docs::internals#start-up). The repository's README says what was run where.
+//!
+//! # Features
+//!
+//! No feature is on by default, and no program needs one.
+//!
+//! * `unstable-internals`: what the tests, benchmarks and command of this project reach into. It
+//!   adds the module `internals` and its switches that turn protections off, constructors that
+//!   force a mechanism, and operations that stop half way. Semantic versioning does not cover it:
+//!   any release may change or remove all of it.
 
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
@@ -213,42 +224,10 @@ pub use sequence::set_restart_limit;
 pub use status::status;
 pub use word::AsWord;
 
-/// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
-pub mod internals {
-    /// Whether this build has protected sections, for crates whose build scripts answer the same.
-    pub const SECTIONS: bool = cfg!(atomseq_sections);
-    pub use crate::dcas::SEQUENCES as DCAS_SEQUENCES;
-    pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
-    pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
-    pub use crate::nonblocking::SEQUENCES as NONBLOCKING_SEQUENCES;
-    pub use crate::percpu::SEQUENCES;
-    pub use crate::platform::*;
-    pub use crate::sequence::unlikely;
-    #[cfg(atomseq_sections)]
-    pub use crate::sequence::{inspect, table};
-    #[cfg(atomseq_sections)]
-    pub use crate::signal::controls as signal_controls;
-    pub use crate::sync::set_pauses;
-
-    /// What expansions use of the standard library. They name it by this crate's path alone: where
-    /// they stand, `::core` and `::std` may be any crates, and `assert!` any macro.
-    pub mod standard {
-        #[cfg(atomseq_sections)]
-        pub use core::arch::asm;
-        pub use core::cmp::Ord;
-        #[cfg(not(atomseq_sections))]
-        pub use core::mem::ManuallyDrop;
-        pub use core::ops::FnMut;
-        pub use core::option::Option;
-        pub use core::prelude::v1::{Clone, Copy, derive};
-        pub use core::primitive::{bool, i128, u32, usize};
-        pub use core::result::Result;
-        pub use core::{assert, concat};
-        #[cfg(not(atomseq_sections))]
-        pub use std::{thread::LocalKey, thread_local};
-    }
-}
+pub mod generated;
+#[cfg(feature = "unstable-internals")]
+pub mod internals;
 
 /// README.md's Rust examples, compiled and run with the other doctests.
 #[cfg(doctest)]

@@ -1,29 +1,29 @@
-//! What start-up found out about this process: whether sections run, whether gates can be trusted,
-//! and if not, why not and what to do about it.
+//! What this process can use: whether sections run, whether gates can be trusted, and if not, why
+//! and what to do.
 //!
 //! Two environment variables, read once at start-up, overrule the decision:
 //!
-//! * `ATOMSEQ_DISABLE_RSEQ=1` sends every operation to the slow path (useful to tell whether
-//!   atomseq's fast path has a part in a fault).
-//! * `ATOMSEQ_TRUST_KERNEL=1` ignores the list of kernels with a known fault (for a kernel whose
-//!   distribution carries the fix under an old version number). The self-test still has to pass.
+//! * `ATOMSEQ_DISABLE_RSEQ=1` sends every operation to the slow path. Use it to find out whether
+//!   atomseq's fast path is involved in a fault.
+//! * `ATOMSEQ_TRUST_KERNEL=1` ignores the list of kernels with a known fault. Use it for a kernel
+//!   whose distribution carries the fix under an old version number. The self-test still has to
+//!   pass.
 
 use core::fmt;
 
-/// Starts atomseq up, once for the process, and says what came of it.
+/// Starts atomseq up, once for the process, and returns the result.
 ///
-/// Every per-CPU structure calls this when it is built. Later calls cost one load. Neither the
-/// first nor a later call allocates through Rust's global allocator, so an allocator may be built
-/// on atomseq.
+/// Every per-CPU structure calls this when it is created. Later calls cost one load. No call
+/// allocates through Rust's global allocator, so an allocator may be built on atomseq.
 ///
-/// The first call takes about half a millisecond, and some milliseconds on a busy machine; it
-/// starts and reaps a short-lived child or two that share this process's memory, and registers
-/// `pthread_atfork` handlers. So it
+/// The first call takes about half a millisecond, and some milliseconds on a busy machine. It
+/// starts and reaps one or two short-lived children that share this process's memory, and registers
+/// `pthread_atfork` handlers. So the first call
 ///
-/// * comes before a seccomp filter that forbids `clone`, `rseq` or `membarrier`;
-/// * does not come from a signal handler: the C library may take memory for what start-up
-///   registers. Later calls may. [`signal::install`](crate::signal::install) starts up first. Where
-///   a handler that was installed otherwise may be the first to use a static such as a
+/// * must precede a seccomp filter that forbids `clone`, `rseq` or `membarrier`;
+/// * must not be made in a signal handler, because the C library may allocate for what start-up
+///   registers. Later calls may. [`signal::install`](crate::signal::install) starts atomseq up
+///   first. Where a handler that was installed otherwise may be the first to use a static such as a
 ///   [`Biased`](crate::mutex::Biased), call `status()` before.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub fn status() -> &'static Status {
     crate::platform::start()
 }
 
-/// What this process can use, decided once. From [`status()`].
+/// What this process can use, decided once. Returned by [`status()`].
 #[derive(Clone, Debug)]
 pub struct Status {
     pub(crate) sections: bool,
@@ -46,7 +46,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether sections run: the kernel was seen to abort one.
+    /// Returns whether sections run, which start-up has tested: the kernel aborted one.
     ///
     /// `Counter` and `Histogram` need nothing more, so they are fast even on a kernel whose fence
     /// is faulty.
@@ -54,25 +54,26 @@ impl Status {
         self.sections
     }
 
-    /// Whether, in addition, a gate can be closed: the kernel offers the rseq fence, and this
+    /// Returns whether gates can be closed as well: the kernel offers the rseq fence, and this
     /// kernel's fence is not known to get lost. `Stack`, `List`, `Queue`, `Ring` and `Pool` need
     /// it.
     pub fn gates_active(&self) -> bool {
         self.gates
     }
 
-    /// Who registers this process's threads with the kernel; `None` when sections do not run.
+    /// Returns what registers this process's threads with the kernel; `None` when sections do not
+    /// run.
     pub fn registered_by(&self) -> Option<Registrant> {
         self.registrant
     }
 
-    /// Why sections do not run, or else why gates are closed for good. `None` when everything is
-    /// active.
+    /// Returns why sections do not run, or else why gates are closed permanently. `None` when
+    /// everything is active.
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// What the kernel offers, whether or not atomseq uses it.
+    /// Returns what the kernel offers, whether or not atomseq uses it.
     pub fn features(&self) -> Features {
         self.features
     }
@@ -92,14 +93,14 @@ impl fmt::Display for Status {
     }
 }
 
-/// Who registered this process's threads with the kernel.
+/// What registered this process's threads with the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Registrant {
     /// The C library did; atomseq uses its registration.
     Glibc,
-    /// The C library does not; atomseq registers each thread on its first operation and unregisters
-    /// it before the thread's storage goes.
+    /// The C library does not; atomseq registers each thread on its first operation, and
+    /// unregisters it before the thread's storage is freed.
     Atomseq,
 }
 
@@ -153,17 +154,17 @@ pub struct Features {
     pub kernel: Option<KernelVersion>,
 }
 
-/// Why something is off, and what to do about it: its `Display` is a sentence.
+/// Why something is unavailable. `Display` prints the reason and what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
     /// Built for a system without rseq, or with `--cfg atomseq_portable`.
     Portable,
-    /// Asked again, from inside, while start-up was still deciding.
+    /// `status()` was called from inside start-up, which had not decided yet.
     StartingUp,
     /// `ATOMSEQ_DISABLE_RSEQ` is set.
     Disabled,
-    /// The kernel is older than sections can be used on.
+    /// The kernel is too old for sections.
     KernelTooOld(KernelVersion),
     /// This kernel is known to break sections.
     SectionsFaulty(KernelVersion, &'static str),

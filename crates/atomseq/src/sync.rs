@@ -118,6 +118,7 @@ pub(crate) fn pauses() -> u32 {
 }
 
 /// For tests of what comes after them. Returns how many there were.
+#[cfg(feature = "unstable-internals")]
 pub fn set_pauses(rounds: u32) -> u32 {
     // Relaxed: as above.
     PAUSES.swap(rounds, Ordering::Relaxed)

@@ -1,9 +1,21 @@
 //! The rows of an executable's table of sequences, as a signal handler finds them: notes, each with
-//! five offsets from their own places.
+//! five offsets from their own places. And what the code of a row must obey.
+//!
+//! ```text
+//! start:  …                       no call, no jump but out; at most 32 instructions
+//! end:
+//! clone:  …                       the same instructions, each as long; branches lead to ends
+//!         call [rsp]; .long end - .
+//!         call [rsp]; .long exit - .     for every branch, in their order
+//! limit:
+//! ```
 
 use std::ops::Range;
 
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
+
 use crate::executable::Executable;
+use crate::rules::{changes_stack, is_atomic};
 
 /// Where `sequence!` puts notes.
 pub const SECTION: &str = ".note.atomseq";
@@ -86,4 +98,136 @@ fn overlaps(rows: &[Row]) -> Vec<String> {
         .filter(|pair| pair[0].0.end > pair[1].0.start)
         .map(|pair| format!("the rows of {} and {} overlap", pair[0].1, pair[1].1))
         .collect()
+}
+
+const LONGEST_SEQUENCE: usize = 32;
+/// The way back to the handler that runs the clone, and where to go on.
+const BACK_BYTES: u64 = 3;
+const END_BYTES: u64 = BACK_BYTES + 4;
+
+/// What is wrong with a row.
+pub fn of_a_row(executable: &Executable, row: &Row) -> Vec<String> {
+    let code = executable.instructions(row.place.clone());
+    let mut wrong = Vec::new();
+    let mut must = |holds: bool, what: String| {
+        if !holds {
+            wrong.push(what);
+        }
+    };
+    let whole = row.place.is_empty()
+        || code
+            .last()
+            .is_some_and(|last| last.next_ip() == row.place.end)
+            && code.iter().all(|each| !each.is_invalid());
+    must(whole, "ends where an instruction ends".to_string());
+    let count = code.len();
+    must(
+        count <= LONGEST_SEQUENCE,
+        format!("has {count} instructions"),
+    );
+    for each in &code {
+        must(
+            stays(row, each),
+            format!("`{each}` only goes on, or leaves the sequence"),
+        );
+        must(
+            !is_atomic(each),
+            format!("`{each}` is no atomic instruction"),
+        );
+        must(
+            !changes_stack(each),
+            format!("`{each}` leaves the stack alone"),
+        );
+        must(
+            !each.is_ip_rel_memory_operand(),
+            format!("`{each}` is the same in another place"),
+        );
+    }
+    if let Some(clone) = &row.clone {
+        wrong.extend(of_a_clone(executable, row, &code, clone));
+    }
+    wrong
+}
+
+/// Neither a call nor a jump, but for a branch out of the sequence.
+fn stays(row: &Row, instruction: &Instruction) -> bool {
+    match instruction.flow_control() {
+        FlowControl::Next => instruction.mnemonic() != Mnemonic::Syscall,
+        FlowControl::ConditionalBranch => {
+            let target = instruction.near_branch_target();
+            !(row.place.start..=row.place.end).contains(&target)
+        }
+        _ => false,
+    }
+}
+
+fn of_a_clone(
+    executable: &Executable,
+    row: &Row,
+    code: &[Instruction],
+    clone: &Range<u64>,
+) -> Vec<String> {
+    let length = row.place.end - row.place.start;
+    let cloned = executable.instructions(clone.start..clone.start + length);
+    if cloned.len() != code.len() {
+        return vec!["its clone has as many instructions".to_string()];
+    }
+    let mut wrong = Vec::new();
+    let mut must = |holds: bool, what: String| {
+        if !holds {
+            wrong.push(what);
+        }
+    };
+    let mut end = clone.start + length;
+    let lands = |end: u64| landing(executable, clone, end);
+    must(
+        lands(end) == Some(row.place.end),
+        "its clone's end leads to its end".to_string(),
+    );
+    for (own, its) in code.iter().zip(&cloned) {
+        let same_place = own.ip() - row.place.start == its.ip() - clone.start;
+        must(
+            same_place && own.len() == its.len(),
+            format!("`{its}` is as long as `{own}`"),
+        );
+        if own.flow_control() != FlowControl::ConditionalBranch {
+            let bytes = |each: &Instruction| executable.bytes(each.ip()..each.next_ip());
+            must(bytes(own) == bytes(its), format!("`{its}` is `{own}`"));
+            continue;
+        }
+        end += END_BYTES;
+        must(
+            own.code() == its.code(),
+            format!("`{its}` is the branch `{own}`"),
+        );
+        must(
+            its.near_branch_target() == end,
+            format!("`{its}` leads to its own end"),
+        );
+        let exit = own.near_branch_target();
+        must(
+            lands(end) == Some(exit),
+            format!("the end of `{its}` leads to {exit:#x}"),
+        );
+    }
+    must(
+        end + END_BYTES == clone.end,
+        "its clone ends with its ends".to_string(),
+    );
+    wrong
+}
+
+/// Where one of a clone's ends leads, if one is there.
+fn landing(executable: &Executable, clone: &Range<u64>, end: u64) -> Option<u64> {
+    let place = end + BACK_BYTES;
+    let [instruction] = *executable.instructions(end..place) else {
+        return None;
+    };
+    let inside = end + END_BYTES <= clone.end;
+    let is_call_of_stack_top = instruction.code() == Code::Call_rm64
+        && instruction.memory_base() == Register::RSP
+        && instruction.memory_index() == Register::None
+        && instruction.memory_displacement64() == 0;
+    let offset = executable.word32(place)? as i32;
+    (is_call_of_stack_top && inside).then(|| place.wrapping_add_signed(offset.into()))
 }

@@ -4,8 +4,6 @@
 //! `BLESS=1 cargo test --release -p verify-binary` writes the golden files anew.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
-mod golden;
-#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod operations;
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
@@ -55,4 +53,147 @@ fn main() {
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("binary: does not apply, for sections are not built here");
+}
+
+/// Comparison with the listings in `golden/`.
+///
+/// A listing is a whole function of an optimized build. With the compiler that made the listing,
+/// the whole function must be the same. With another one, or without optimization, the windows must
+/// be the same but for the choice of registers.
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod golden {
+    use std::collections::BTreeSet;
+
+    use verify_binary::descriptor::Descriptor;
+    use verify_binary::executable::Executable;
+    use verify_binary::golden::{Golden, compiler, is_blessing, path};
+    use verify_binary::{fast_path, listing, rules};
+
+    use crate::operations::NAMES;
+
+    const OPTIMIZED: bool = !cfg!(debug_assertions);
+
+    /// Compares everything; says what differs.
+    pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String> {
+        let bless = is_blessing();
+        if bless && !OPTIMIZED {
+            return vec!["golden files are of optimized builds: add --release".to_string()];
+        }
+        let mut wrong = Vec::new();
+        let mut reviewed = BTreeSet::new();
+        let mut whole = 0;
+        for name in NAMES {
+            let Some(function) = executable.function(name) else {
+                wrong.push(format!("{name} is not in the executable"));
+                continue;
+            };
+            let place = function.place.clone();
+            let fresh = listing::function(executable, place.clone(), sequences);
+            let operation = name.trim_start_matches("fast_");
+            let mut file = Golden::read(file_of(operation));
+            if bless {
+                file.bless(
+                    operation,
+                    &format!("{}\n{}\n", compiler(), fresh.join("\n")),
+                );
+            }
+            let Some(golden) = file.listing(operation) else {
+                wrong.push(format!(
+                    "{operation} has no listing in {}.txt",
+                    file_of(operation)
+                ));
+                continue;
+            };
+            let mut golden = golden.lines();
+            let made_by = golden.next().unwrap_or_default();
+            let golden: Vec<&str> = golden.collect();
+            reviewed.extend(listing::windows(golden.iter().copied()));
+            if OPTIMIZED {
+                wrong.extend(check_fast_path(executable, name, sequences));
+                if made_by == compiler() {
+                    whole += 1;
+                    wrong.extend(difference(name, &golden, &fresh));
+                }
+            }
+        }
+        let present: BTreeSet<String> = sequences
+            .iter()
+            .map(|descriptor| listing::window(executable, descriptor))
+            .collect();
+        // Sequences that no operation runs first thing.
+        let others = path("others");
+        if bless {
+            let others_now: Vec<&str> = present.difference(&reviewed).map(String::as_str).collect();
+            std::fs::write(&others, others_now.join("\n")).expect("golden files can be written");
+        }
+        let text = std::fs::read_to_string(&others).unwrap_or_default();
+        let windows = text.split("\n\n").map(str::trim_end);
+        reviewed.extend(windows.map(|window| format!("{window}\n")));
+        for window in reviewed.difference(&present) {
+            wrong.push(format!(
+                "a window of a golden file is in no function:\n{window}"
+            ));
+        }
+        for window in present.difference(&reviewed) {
+            wrong.push(format!("a window is in no golden file:\n{window}"));
+        }
+        println!(
+            "golden: {} of {} functions compared whole; {} different windows compared",
+            whole,
+            NAMES.len(),
+            present.len()
+        );
+        wrong
+    }
+
+    /// The golden file of an operation: one for each structure.
+    fn file_of(operation: &str) -> &str {
+        match operation.split('_').next() {
+            Some("test" | "biased") => "locks",
+            structure => structure.expect("the first word"),
+        }
+    }
+
+    fn difference(name: &str, golden: &[&str], fresh: &[String]) -> Option<String> {
+        let fresh: Vec<&str> = fresh.iter().map(String::as_str).collect();
+        (golden != fresh).then(|| {
+            format!(
+                "{name} differs from its golden file; if it should, run with BLESS=1. It is now:\n{}",
+                fresh.join("\n")
+            )
+        })
+    }
+
+    /// An undisturbed operation commits without any atomic instruction, or with the one that
+    /// claims, or that is the change.
+    fn check_fast_path(
+        executable: &Executable,
+        name: &str,
+        sequences: &[Descriptor],
+    ) -> Option<String> {
+        let function = executable.function(name)?;
+        let way = match name.starts_with("fast_nonblocking_queue") {
+            true => fast_path::through_one(executable, function.place.clone(), rules::is_atomic),
+            false => fast_path::through(executable, function.place.clone(), sequences),
+        };
+        let Some(way) = way else {
+            return Some(format!(
+                "{name}: no way leads through what commits to the return"
+            ));
+        };
+        let inside = way
+            .iter()
+            .filter(|each| sequences.iter().any(|window| window.covers(each.ip())))
+            .count();
+        let atomic = way.iter().filter(|each| rules::is_atomic(each)).count();
+        println!(
+            "  {name}: {} instructions, {inside} of them in the window; {atomic} atomic",
+            way.len()
+        );
+        let claims = ["fast_dcas_exchange", "fast_nonblocking"];
+        let expected = usize::from(claims.iter().any(|claim| name.starts_with(claim)));
+        (atomic != expected).then(|| {
+            format!("{name} has {atomic} atomic instructions on its fast path, not {expected}")
+        })
+    }
 }

@@ -1,5 +1,5 @@
-//! Sequences of a `macro_rules!` whose constants are this crate's, by `$crate`, beside those of its
-//! caller, which may be another crate's by the same text.
+//! Sequences of a `macro_rules!` that name a constant of this crate by `$crate`, beside one of the
+//! caller's. In another crate both may be written the same and mean different constants.
 
 /// Differs from the constants of that name in `tests`.
 pub const SIZE: usize = 1000;
@@ -22,7 +22,7 @@ macro_rules! add_sizes {
     };
 }
 
-/// Expects a constant of the caller's in a lock, but leaves if it is not this crate's.
+/// Expects a constant of the caller's in a lock, but returns early if it is not this crate's.
 #[macro_export]
 macro_rules! expect_sizes {
     ($name:ident, $callers:expr) => {

@@ -1,9 +1,11 @@
-//! What random sequences are run on: arguments and the words in memory.
+//! What random sequences are run on: arguments, and the words in memory. Both are drawn so that
+//! comparisons hold now and then and `cas` succeeds: many words are the constants that the sequence
+//! names itself.
 
 use crate::oracle::Memory;
 use crate::random::{Expression, Outcome, Parameter, Program, Statement, BULK_ADDRESS};
 
-/// The bytes of a slot before its first word.
+/// The bytes of a slot before its first word, its gate.
 pub const GATE_BYTES: u64 = 8;
 /// The bytes of a slot's words.
 pub const SLOT_BYTES: u64 = 120;
@@ -11,7 +13,7 @@ pub const SLOT_BYTES: u64 = 120;
 /// The bytes of bulk memory that sequences reach.
 pub const BULK_BYTES: u64 = 512;
 
-/// The values that a sequence names: it compares words with them, and exchanges them.
+/// Returns the constants that a sequence names: it compares words with them, and exchanges them.
 fn named(program: &Program) -> Vec<u64> {
     fn collect(expression: &Expression, values: &mut Vec<u64>) {
         values.extend(expression.constant());
@@ -52,7 +54,8 @@ fn named(program: &Program) -> Vec<u64> {
     values
 }
 
-/// A word that is likely to decide something.
+/// Draws a word that is likely to decide something: one of these constants, a small or a large one,
+/// a power of two, the offset of a word.
 fn word(random: &mut fastrand::Rng, named: &[u64]) -> u64 {
     match random.usize(0..9) {
         6..=8 => named[random.usize(0..named.len())],
@@ -65,7 +68,7 @@ fn word(random: &mut fastrand::Rng, named: &[u64]) -> u64 {
     }
 }
 
-/// The words of a slot and its bulk memory, at their addresses.
+/// Draws the words of a slot and its bulk memory, at their addresses.
 pub fn memory(random: &mut fastrand::Rng, program: &Program, slot: u64, bulk: u64) -> Memory {
     let named = named(program);
     let mut memory = Memory {
@@ -82,7 +85,7 @@ pub fn memory(random: &mut fastrand::Rng, program: &Program, slot: u64, bulk: u6
     memory
 }
 
-/// Arguments; a slot's is its address.
+/// Draws arguments; a slot's is its address.
 pub fn arguments(random: &mut fastrand::Rng, program: &Program, slot: u64, bulk: u64) -> Vec<u64> {
     let named = named(program);
     program

@@ -1,7 +1,16 @@
 //! Whether the sequence compiler does what a sequence says.
 //!
-//! [`random`] makes sequences, `build.rs` has rustc compile them into [`FORMS`], [`oracle`] knows
-//! what they must do, and the tests compare. [`inputs`] makes what they are run on.
+//! ```text
+//! random ──> a syntax tree ──┬── text ── build.rs ── sequence! ── rustc ──> FORMS ──┐
+//!                            └── oracle ──> what must come out ─────────────────────┴─ equal?
+//!                                  ^                                                │
+//! inputs ──> arguments, memory ────┴────────────────────────────────────────────────┘
+//! ```
+//!
+//! The oracle interprets the tree, in Rust of its own: it shares neither code nor representation
+//! with the compiler. `tests/differential.rs` runs the forms on this machine, `tests/emitters`
+//! assembles AArch64 code and runs it under an emulator. `tests/ui` and `tests/legal` are about the
+//! language.
 
 pub mod dollar_crate;
 pub mod inputs;
@@ -15,7 +24,7 @@ use atomseq::sequence::Closed;
 
 include!(concat!(env!("OUT_DIR"), "/sequences.rs"));
 
-/// What `sequence!` made of a random sequence. The caller provides memory as [`random`] cuts it.
+/// What `sequence!` made of a random sequence. Its caller provides memory as [`random`] cuts it.
 #[derive(Debug)]
 pub struct Forms {
     /// The steps as data.
@@ -35,9 +44,9 @@ pub type Gated = fn(&GateGuard<'_>, &[usize]) -> Value;
 /// A form against signal handlers.
 pub type Signal = fn(&[usize]) -> Value;
 
-/// Results as the model gives them.
+/// Results in the representation of the model.
 pub trait IntoValue {
-    /// The words and what they stand in.
+    /// Returns the words and what they stand in.
     fn into_value(self) -> Value;
 }
 

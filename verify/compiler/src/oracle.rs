@@ -1,4 +1,9 @@
-//! What a random sequence must do, from its syntax alone: nothing is shared with the compiler.
+//! What a random sequence must do, by interpreting its syntax tree. Nothing is shared with the
+//! compiler.
+//!
+//! The interpreter evaluates strictly from left to right, as the language says, and notes the order
+//! of loads. For questions about restarts it can stop storing after a number of stores, as an
+//! interruption would.
 
 use atomseq::sequence::model::{Shape, Value};
 
@@ -7,11 +12,13 @@ use crate::random::{Expression, Outcome, Program, Statement, CONSTANTS};
 /// Stretches of memory, at the addresses they have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Each with its first address.
+    /// The bytes of each, with its first address.
     pub stretches: Vec<(u64, Vec<u8>)>,
 }
 
 impl Memory {
+    /// Returns the bytes of an access, which must lie inside one stretch: a random sequence reaches
+    /// nothing else, so any other address is the test's error.
     fn bytes(&mut self, address: u64, width: u64) -> &mut [u8] {
         let inside = |(start, bytes): &&mut (u64, Vec<u8>)| {
             address >= *start && address + width <= start + bytes.len() as u64
@@ -25,7 +32,7 @@ impl Memory {
         &mut bytes[from..from + width as usize]
     }
 
-    /// Reads 4 or 8 bytes.
+    /// Reads 4 or 8 bytes; 4 are extended with zeros.
     pub fn load(&mut self, address: u64, width: u64) -> u64 {
         assert_eq!(address % width, 0, "{address:#x} is not aligned");
         let mut word = [0; 8];
@@ -41,23 +48,27 @@ impl Memory {
     }
 }
 
+/// One run.
 struct Run<'a> {
+    /// The word of each name.
     names: Vec<u64>,
     memory: &'a mut Memory,
     cpu: u64,
+    /// What was loaded: address and bytes.
     loads: Vec<(u64, u64)>,
-    /// How many stores happen before the interruption, and how many were to happen after it.
+    /// How many more stores take effect before the interruption.
     stores_left: u64,
+    /// How many stores were lost to it.
     stores_lost: u64,
 }
 
-/// Runs a sequence to its end.
+/// Runs a sequence to its end; returns its result.
 pub fn run(program: &Program, arguments: &[u64], memory: &mut Memory, cpu: u64) -> Value {
     run_noting_loads(program, arguments, memory, cpu).0
 }
 
-/// The same; and what it loaded, by address and bytes, in the order in which the text has it: from
-/// left to right, what is inside before what is around it.
+/// Runs a sequence to its end; returns its result, and what it loaded, by address and bytes, in the
+/// order of the text: from left to right, an operand before its operator.
 pub fn run_noting_loads(
     program: &Program,
     arguments: &[u64],
@@ -76,8 +87,9 @@ pub fn run_noting_loads(
     (value, run.loads)
 }
 
-/// Leaves in memory what an attempt has stored that is interrupted after so many stores. `false`:
-/// it comes to its end before that, or has only its last store to do.
+/// Leaves in memory what an attempt stores that is interrupted after so many stores. Returns
+/// whether such an interruption exists: `false` if the attempt ends before it, or if only its last
+/// store is left, which is the end.
 pub fn interrupt(
     program: &Program,
     arguments: &[u64],
@@ -97,7 +109,7 @@ pub fn interrupt(
     run.stores_lost > 1
 }
 
-/// What a sequence returns that was interrupted and does not start again.
+/// Returns the result of an interrupted attempt, if the sequence is not restarted.
 pub fn aborted(program: &Program, arguments: &[u64]) -> Option<Value> {
     let abort = program.abort.as_ref()?;
     let mut run = Run {
@@ -114,6 +126,7 @@ pub fn aborted(program: &Program, arguments: &[u64]) -> Option<Value> {
 }
 
 impl Run<'_> {
+    /// Runs all statements; returns the result.
     fn all(&mut self, program: &Program) -> Value {
         for statement in &program.statements {
             match statement {
@@ -165,7 +178,7 @@ impl Run<'_> {
         self.value(&program.end)
     }
 
-    /// What would be stored after the interruption is not.
+    /// Stores, unless the interruption came before.
     fn store(&mut self, address: u64, value: u64, width: u64) {
         match self.stores_left.checked_sub(1) {
             None => self.stores_lost += 1,
@@ -176,11 +189,13 @@ impl Run<'_> {
         }
     }
 
+    /// Loads, and notes it.
     fn load(&mut self, address: u64, width: u64) -> u64 {
         self.loads.push((address, width));
         self.memory.load(address, width)
     }
 
+    /// Evaluates an expression.
     fn word(&mut self, expression: &Expression) -> u64 {
         match expression {
             Expression::Name(name) => self.names[*name],
@@ -207,6 +222,7 @@ impl Run<'_> {
         }
     }
 
+    /// Evaluates a result.
     fn value(&mut self, outcome: &Outcome) -> Value {
         let shape = match outcome {
             Outcome::Words(_) => Shape::Plain,

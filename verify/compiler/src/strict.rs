@@ -1,5 +1,5 @@
-//! What a careful crate makes of `sequence!`: rustc and clippy look at the generated code with
-//! every lint on, and must have nothing to say. Running clippy over this crate is the test.
+//! What a careful crate makes of `sequence!`: every lint of rustc and clippy is on, looks at the
+//! generated code, and must report nothing. Running clippy over this crate is the test.
 #![deny(warnings, unused, nonstandard_style, rust_2018_idioms)]
 #![deny(missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn)]
 #![deny(
@@ -40,7 +40,7 @@ atomseq::sequence! {
     #[expect(missing_docs, reason = "the lint finds the type, and nothing else")]
     pub unsafe fn undocumented(slot: Slot, word: Word) { commit(slot + 8, word) }
 
-    /// Returns in every way: no register leaves the section.
+    /// Returns in every way, without a word in a register.
     pub unsafe fn passes(slot: Slot, value: Word, other: Word) -> Option<(Word, Word)> {
         if load(slot + OFFSET) == SMALL { return None }
         if value < other { return Some((value, OFFSET)) }
@@ -49,9 +49,10 @@ atomseq::sequence! {
         Some((other, 5))
     }
 
-    /// Many parameters, not all used, and words that leave in registers.
+    /// Many parameters, not all used, and results in registers.
     pub unsafe fn many(
-        slot: Slot, first: Word, second: Word, third: Word, fourth: Word, fifth: Word, sixth: Word, unused: Word,
+        slot: Slot, first: Word, second: Word, third: Word, fourth: Word, fifth: Word,
+        sixth: Word, unused: Word,
     ) -> (Word, Word) {
         let old = load(slot + OFFSET);
         if old == 0xffff_ffff_ffff { return (old, first) }
@@ -90,7 +91,7 @@ atomseq::sequence! {
 }
 
 atomseq::sequence! {
-    /// Claims, stores, and gives back.
+    /// Claims, stores, and releases.
     pub unsafe fn claimed(slot: Slot, lock: Word, word: Word) -> Option<(Word, Word)> {
         'abort: { return Some((lock, SMALL)) }
         let found = cas(lock, SMALL, OFFSET);

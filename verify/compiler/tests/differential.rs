@@ -1,8 +1,22 @@
-//! Random sequences on this machine: what their syntax says, the model, the form under the gate,
-//! the form for this CPU and those against signal handlers must leave the same result and the same
-//! memory.
+//! The differential test: random sequences on this machine. What the oracle says, the model, the
+//! form under the gate, the form for this CPU, and the forms against signal handlers must return
+//! the same and leave the same memory.
 //!
-//! An area's real slot is used, so addresses are real, and the thread stays on one CPU.
+//! An area's real slot is used, so the addresses are real, and the thread stays on one CPU. Each
+//! round writes the same words to the slot and its bulk memory, runs one form, and reads them back:
+//!
+//! ```text
+//! for each seed, 100 times:
+//!     memory, arguments = random
+//!     expected          = oracle(memory, arguments)          result, memory, order of loads
+//!     for each form:    write memory; result = form(arguments); (result, memory) == expected?
+//! ```
+//!
+//! Then the same sequences answer questions about the rules. What the compiler accepts may be
+//! restarted after any of its stores (`what_is_accepted_may_be_restarted`). What breaks a rule is
+//! refused, and it shows that the rule is needed: such sequences do go wrong after a restart
+//! (`what_breaks_a_rule_is_refused`). And the comparison sees a single wrong step
+//! (`a_wrong_step_is_noticed`).
 
 use atomseq::percpu::Area;
 use atomseq::sequence::model::{self, Attempt, Operand, Operator, Step, Value};
@@ -14,6 +28,7 @@ use verify_compiler::{FORMS, LEFT_TO_RUSTC, REFUSED_AT_ONCE, SEEDS};
 /// How often each sequence runs, on other inputs each time.
 const ROUNDS: u64 = 100;
 
+/// Where sequences run.
 struct Place {
     area: Area,
     cpu: usize,
@@ -21,7 +36,8 @@ struct Place {
     bulk: u64,
 }
 
-/// Keeps this thread on one CPU, and makes an area.
+/// Keeps this thread on one CPU, and makes an area. The slot's address remains valid after its gate
+/// is opened again: nothing else uses this area.
 fn place() -> Place {
     // SAFETY: a CPU set is plain bits; the calls read and write this one only.
     let cpu = unsafe {
@@ -47,7 +63,7 @@ fn place() -> Place {
     }
 }
 
-/// Puts a memory where its addresses say.
+/// Writes the stretches to their addresses.
 fn write(memory: &Memory) {
     for (address, bytes) in &memory.stretches {
         // SAFETY: the stretches are a slot's words and its bulk memory, this thread's alone.
@@ -55,11 +71,11 @@ fn write(memory: &Memory) {
     }
 }
 
-/// The same stretches as they are now.
+/// Reads the same stretches back.
 fn read(like: &Memory) -> Memory {
     let mut memory = like.clone();
     for (address, bytes) in &mut memory.stretches {
-        // SAFETY: as in `write`.
+        // SAFETY: the stretches are a slot's words and its bulk memory, this thread's alone.
         unsafe {
             std::ptr::copy_nonoverlapping(*address as *const u8, bytes.as_mut_ptr(), bytes.len())
         };
@@ -67,6 +83,7 @@ fn read(like: &Memory) -> Memory {
     memory
 }
 
+/// Runs the model; returns the result, the memory, and what was loaded, in order.
 fn run_model(
     program: &model::Program,
     arguments: &[usize],
@@ -103,7 +120,7 @@ struct Expected {
     loads: Vec<(u64, u64)>,
 }
 
-/// The sequences and their inputs, with what must come out.
+/// Calls a function with every sequence and each of its inputs, and what must come out.
 fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &Expected)) {
     for (index, seed) in SEEDS.iter().enumerate() {
         let program = random::generate(*seed);
@@ -179,12 +196,13 @@ fn all_forms_do_what_the_sequence_says() {
 
         let Some(on_cpu) = forms.on_cpu else { return };
         if !sections && !program.has_slot() {
-            // There is no gate that could be closed.
+            // Without a gate nothing keeps it from running where sections are off.
             return;
         }
         for_their_cpu += 1;
-        // An interruption ends some, with what they have exchanged by then left as it is: then once
-        // more. The value alone does not tell, for the sequence may end with the same.
+        // An attempt of a sequence with a `cas` may be ended by an interruption, with its claim
+        // left in memory: then it is tried again. The result alone does not show that, because the
+        // sequence may return the same at its end.
         let mut tries = (0..4).map(|_| {
             write(memory);
             let value = on_cpu(place.area.slots(), &arguments);
@@ -195,9 +213,9 @@ fn all_forms_do_what_the_sequence_says() {
             Err(_) => false,
         };
         let tried = tries.find(|left| !aborted(left));
-        // Closed: sections are off, or this one was restarted more often than the limit; what it
-        // prepared may be there. The count below tells whether that happens too often.
-        if let Ok(left) = tried.expect("nobody is interrupted that often") {
+        // `Closed`: sections are off, or the restart limit was reached, and prepared words may have
+        // changed. The count below fails if that happens too often.
+        if let Ok(left) = tried.expect("a thread is not interrupted four times in a row") {
             ran += 1;
             changed += u64::from(expected.1 != *memory);
             assert!(
@@ -228,8 +246,8 @@ fn all_forms_do_what_the_sequence_says() {
     }
 }
 
-/// Its rows are the random sequences' and the library's: the decoder must know every instruction
-/// that the emitter has for them.
+/// The rows of this program are those of the random sequences and of the library. The decoder that
+/// inspects rows must know every instruction that the emitter writes for them.
 #[test]
 #[cfg(atomseq_sections)]
 fn every_row_of_this_program_passes_inspection() {
@@ -246,7 +264,7 @@ fn every_row_of_this_program_passes_inspection() {
     }
     println!("{rows} rows, {clones} with a clone, {instructions} instructions");
     let protected = |form: &str| {
-        // A sequence of no instruction has no row.
+        // A sequence without an instruction has no row.
         let some = FORMS.iter().filter(|forms| !forms.model.steps.is_empty());
         let names = some.flat_map(|forms| forms.signal);
         names.filter(|(name, _)| *name == form).count()
@@ -362,8 +380,8 @@ fn the_random_sequences_use_the_whole_language() {
     }
 }
 
-/// Does it make a difference that this sequence was interrupted before, after any number of its
-/// stores?
+/// Returns whether an earlier attempt, interrupted after any number of stores, makes a difference
+/// to this sequence; and how many such interruptions were tried.
 fn restarts_differ(program: &Program, place: &Place, seed: u64, rounds: u64) -> (bool, u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut differs, mut restarts) = (false, 0);
@@ -384,10 +402,10 @@ fn restarts_differ(program: &Program, place: &Place, seed: u64, rounds: u64) -> 
     (differs, restarts)
 }
 
-/// Whatever was prepared when a sequence was interrupted, it does the same when it starts again:
-/// else the compiler should have refused it.
+/// Whatever an interrupted attempt has prepared, the next one does the same as on fresh memory.
+/// Otherwise the compiler should have refused the sequence.
 #[test]
-fn what_is_accepted_may_start_again() {
+fn what_is_accepted_may_be_restarted() {
     let place = place();
     let mut all = 0;
     for seed in SEEDS {
@@ -403,8 +421,8 @@ fn what_is_accepted_may_start_again() {
 }
 
 /// Sequences that break a rule about their copy are refused, by the compiler or by rustc, however
-/// long the copy is said to be. And it is seen above why: most of those that load too early do
-/// differ.
+/// the length of the copy is written. The count of those that differ after a restart shows that the
+/// rule is no mere precaution.
 #[test]
 fn what_breaks_a_rule_is_refused() {
     let place = place();
@@ -442,7 +460,7 @@ fn what_breaks_a_rule_is_refused() {
     }
 }
 
-/// The comparison above must see an error. Each step of each model is made wrong in turn.
+/// The negative control of the comparison: each step of each model is made wrong in turn.
 #[test]
 fn a_wrong_step_is_noticed() {
     let place = place();
@@ -467,7 +485,7 @@ fn a_wrong_step_is_noticed() {
     let all: Vec<bool> = noticed.into_iter().flatten().collect();
     let found = all.iter().filter(|noticed| **noticed).count();
     println!("{found} of {} wrong steps noticed", all.len());
-    // A wrong step may make no difference: under a mask, or after a return that is always taken.
+    // A wrong step may make no difference: under a mask, or behind a return that is always taken.
     assert!(
         found * 100 > all.len() * 80,
         "only {found} of {} were noticed",
@@ -475,8 +493,8 @@ fn a_wrong_step_is_noticed() {
     );
 }
 
-/// The model with one of its steps wrong, for each step that can be wrong without touching what is
-/// not the sequence's.
+/// Returns the model with one step wrong, for each step that may be wrong without reaching memory
+/// outside of the sequence's.
 fn wrong_models(model: &model::Program) -> Vec<&'static model::Program> {
     let wrong = |step: &Step| match *step {
         // The others bound indices and lengths, which lead out of memory when wrong.

@@ -1,7 +1,13 @@
-//! Every rule of the language has a file in `tests/ui` that breaks it; beside it stands what the
-//! compiler says, pointing at the line. `tests/legal` uses what the language has.
+//! What the compiler refuses, and what it says. Each file of `tests/ui` breaks one group of rules
+//! in many ways, a `sequence!` for each, named after what is wrong; the `.stderr` file beside it
+//! holds every message and where it points. `tests/legal` uses what the language has.
 //!
-//! After a deliberate change: `TRYBUILD=overwrite cargo test -p verify-compiler --test ui`.
+//! rustc reports the errors of one phase only: those of the macro come before name resolution, that
+//! before types, those before the values of constants. So the files `rustc_*` hold what a later
+//! phase finds, and each file stays within one.
+//!
+//! After a deliberate change: `TRYBUILD=overwrite cargo test -p verify-compiler --test ui`. Then
+//! read the difference: a message that is gone is a check that is gone.
 //!
 //! The portable build has the same compiler: once is enough.
 #![cfg(atomseq_sections)]

@@ -1,14 +1,32 @@
 //! Runs scenarios, interrupting them at each instruction of each window they reach.
+//!
+//! **How it works.** A first run, in which each window is aborted once at its start, finds the
+//! windows that the operation comes by. Then the operation runs once for each boundary of these
+//! windows (the instruction before the first, all instructions, and the one behind the last) and
+//! each [`Interruption`], with a breakpoint there. The trap is a signal on the thread, so the
+//! kernel aborts the section as a preemption at this instruction would. The handler then runs an
+//! interference, moves the thread to another CPU, both, or does nothing. At last, results and
+//! content are compared with those of uninterrupted runs of the same calls, with the interference
+//! before the operation or after it. And the gate of each window is closed once, just before the
+//! operation looks at it.
+//!
+//! **What it proves.** Every instruction of every window in this program was interrupted, by each
+//! interference of some scenario; what no scenario reached is reported and fails the test. The
+//! kernel aborted where it must and nowhere else, and no outcome was other than that of a serial
+//! order. Nothing is modelled: it is the machine code that runs, the kernel that aborts, and the
+//! code around sections that handles the abort. A run has one interruption; any number of them is
+//! the model checker's business (`verify/model`). Moves wait for their turn on two CPUs, so only a
+//! few scenarios make them at the same instruction.
 
 use std::time::Duration;
 
-use crate::cpu::{self, Cpus, move_to};
 use crate::gate;
 use crate::reach::Reachable;
 use crate::scenario::{Check, Interruption, Outcome, Scenario, Words};
-use crate::table::{self, Window};
-use crate::trap::{self, Kind, Stop};
-use crate::watchdog::Watchdog;
+use verify_support::code::table::{self, Window};
+use verify_support::code::trap::{self, Kind, Stop};
+use verify_support::cpus::{self, Cpus, move_to};
+use verify_support::watchdog::Watchdog;
 
 /// To how many scenarios moves are applied at the same instruction: a move waits for its turn on
 /// two CPUs.
@@ -246,7 +264,7 @@ impl Check for Checker {
                 .push(format!("{}: reaches no window", scenario.name));
         }
         for interruption in scenario.interruptions(self.cpus) {
-            cpu::use_other(interruption.moves());
+            cpus::use_other(interruption.moves());
             let expected = scenario.serial(interruption, self.cpus, scenario.content);
             for &window in &reached {
                 for boundary in 0..self.windows[window].boundaries.len() {
@@ -265,7 +283,7 @@ impl Check for Checker {
                 }
             }
         }
-        cpu::use_other(false);
+        cpus::use_other(false);
         for &window in &reached {
             self.close_gate(scenario, &reached, window);
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use atomseq::percpu::Area;
 use iced_x86::Register;
 
-use crate::trap::Registers;
+use verify_support::code::trap::Registers;
 
 /// The boundary at which a window has the slot's address and has not looked at its gate yet.
 pub const TESTED_AT: usize = 4;

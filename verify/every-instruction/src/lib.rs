@@ -1,31 +1,21 @@
 //! Interrupts sequences at each of their instructions and compares the outcome with uninterrupted
 //! runs.
 //!
-//! [`table`] finds the sequences of the running program by the descriptors the kernel itself uses.
-//! [`trap`] puts a breakpoint on one instruction; the signal it raises makes the kernel abort the
-//! section, exactly as preemption there would. [`scenario`] says what is interrupted by what, and
-//! which outcomes are right. [`registry`] holds a scenario for each operation of the library.
-//! [`signals`] does the same with the forms that signal handlers respect.
+//! `verify_support::code` finds the sequences of the running program by the descriptors that the
+//! kernel itself uses, and puts a breakpoint on one instruction; the signal it raises makes the
+//! kernel abort the section, exactly as preemption there would. [`scenario`] says what is
+//! interrupted by what, and which outcomes are right; [`checker`] runs it at every instruction.
+//! [`registry`] holds a scenario for each operation of the library. [`signals`] does the same with
+//! the forms that signal handlers respect.
 //!
 //! For x86-64 Linux with sections only; elsewhere the crate is empty and its tests say so.
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
-pub mod blocked;
-mod breakpoints;
 pub mod checker;
-pub mod cpu;
-pub mod exits;
 pub mod gate;
-pub mod maps;
-pub mod platform;
 pub mod reach;
 pub mod registry;
 pub mod scenario;
 pub mod signals;
 pub mod slow_path;
-pub mod table;
-pub mod trace;
-pub mod trap;
-mod vdso;
-pub mod watchdog;

@@ -5,7 +5,7 @@
 //! what the structure then holds must be what an uninterrupted run gives with the interruption
 //! before the operation, or after it.
 
-use crate::cpu::{Cpus, move_to};
+use verify_support::cpus::{Cpus, move_to};
 
 /// Whatever an operation returns or a structure holds, as words to compare.
 pub type Words = Vec<u64>;
@@ -40,7 +40,7 @@ pub struct Scenario<S: 'static> {
     pub total: Operation<S>,
 }
 
-/// Whoever runs scenarios.
+/// A checker that runs scenarios.
 pub trait Check {
     /// Interrupts a scenario's operation in every way.
     fn check<S: 'static>(&mut self, scenario: &Scenario<S>);
@@ -181,6 +181,33 @@ impl<S> Scenario<S> {
             Interruption::Elsewhere(index) => {
                 format!("interrupted by {} on another CPU", interference(index))
             }
+        }
+    }
+}
+
+/// Operations by their names; an " and " says that there are several, one after the other.
+pub type Named<S> = (&'static str, Operation<S>);
+
+/// Checks each operation, in each state, interrupted by each interference.
+pub(crate) fn each<S: 'static>(
+    checker: &mut impl Check,
+    states: &[(&str, Fresh<S>)],
+    operations: &[Named<S>],
+    interferences: &'static [Named<S>],
+    content: Operation<S>,
+) {
+    for (state, fresh) in states {
+        for (operation, call) in operations {
+            checker.check(&Scenario {
+                name: format!("{operation}, {state}"),
+                fresh: *fresh,
+                operation: *call,
+                interferences,
+                signal_safe: true,
+                whole: true,
+                content,
+                total: content,
+            });
         }
     }
 }

@@ -9,12 +9,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::cpu::{Cpus, move_to};
 use crate::scenario::{Check, Interruption, Outcome, Scenario, Words};
-use crate::table::{self, Program, Window};
-use crate::trace::{self, Phase};
-use crate::trap::{self, Kind, Stop};
-use crate::watchdog::Watchdog;
+use verify_support::code::table::{self, Program, Window};
+use verify_support::code::trace::{self, Phase};
+use verify_support::code::trap::{self, Kind, Stop};
+use verify_support::cpus::{Cpus, move_to};
+use verify_support::watchdog::Watchdog;
 
 /// In how many scenarios the same instruction is interrupted, before and behind blocked stretches
 /// each: most of the slow path is the same for all of them. Without optimization it is five times

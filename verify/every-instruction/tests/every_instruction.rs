@@ -3,10 +3,11 @@
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     use verify_every_instruction::checker::Checker;
-    use verify_every_instruction::table::{self, Program};
-    use verify_every_instruction::{platform, registry};
+    use verify_every_instruction::registry;
+    use verify_support::code::sections_run;
+    use verify_support::code::table::{self, Program};
 
-    if !platform::sections_run("every instruction") {
+    if !sections_run("every instruction") {
         return;
     }
     // The self-test of start-up is no sequence: it runs with signals blocked, and every start

@@ -4,10 +4,9 @@
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod deliveries {
-    use std::process::Command;
-
     use atomseq::internals::signal_controls;
     use verify_every_instruction::signals::faults::{By, Case, Deliveries};
+    use verify_support::processes::passes_in_own_process;
 
     atomseq::sequence! {
         /// Changes three words, each by itself.
@@ -124,13 +123,7 @@ mod deliveries {
         for violation in all.violations.iter().take(40) {
             println!("violation: {violation}");
         }
-        let program = std::env::current_exe().expect("a program knows its own path");
-        let control = Command::new(program).arg(CONTROL).status();
-        let control = control.expect("a program can start itself");
-        if !control.success() {
-            println!("{CONTROL}: WRONG, {control}");
-        }
-        if !control.success() || !all.violations.is_empty() {
+        if !passes_in_own_process(CONTROL) || !all.violations.is_empty() {
             std::process::exit(1);
         }
     }

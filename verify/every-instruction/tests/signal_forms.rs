@@ -5,7 +5,7 @@
 fn main() {
     use verify_every_instruction::signals::checker::Checker;
     use verify_every_instruction::signals::{deliver, registry, rows};
-    use verify_every_instruction::table::Program;
+    use verify_support::code::table::Program;
 
     deliver::install_managed();
     let mut checker = Checker::new(rows::of(&Program::this()), true);

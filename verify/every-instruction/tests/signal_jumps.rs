@@ -4,10 +4,9 @@
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod jumps {
-    use std::process::Command;
-
     use atomseq::internals::signal_controls;
     use verify_every_instruction::signals::jumps::{self, Jumps, Part, Work};
+    use verify_support::processes::passes_in_own_process;
 
     atomseq::sequence! {
         /// Changes three words, each by itself.
@@ -116,16 +115,6 @@ mod jumps {
         }
     }
 
-    fn has_passed(argument: &str) -> bool {
-        let program = std::env::current_exe().expect("a program knows its own path");
-        let status = Command::new(program).arg(argument).status();
-        let status = status.expect("a program can start itself");
-        if !status.success() {
-            println!("{argument}: WRONG, {status}");
-        }
-        status.success()
-    }
-
     pub fn main() {
         let is_asked = |name| std::env::args().any(|argument| argument == name);
         if is_asked(CONTROL) {
@@ -150,8 +139,8 @@ mod jumps {
         };
         let jumps = check(name == ALTERNATE_STACK);
         report(name, &jumps);
-        let have_others_passed =
-            name == ALTERNATE_STACK || [ALTERNATE_STACK, CONTROL].map(has_passed) == [true, true];
+        let have_others_passed = name == ALTERNATE_STACK
+            || [ALTERNATE_STACK, CONTROL].map(passes_in_own_process) == [true, true];
         if !jumps.violations.is_empty() || !have_others_passed {
             std::process::exit(1);
         }

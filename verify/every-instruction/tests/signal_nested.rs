@@ -4,13 +4,13 @@
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod nested {
-    use std::process::Command;
-
     use atomseq::internals::signal_controls;
     use verify_every_instruction::scenario::{Scenario, Words};
     use verify_every_instruction::signals::deliver;
     use verify_every_instruction::signals::nested::{Deliveries, Order};
-    use verify_every_instruction::signals::registry::words::Memory;
+    use verify_every_instruction::signals::registry::Memory;
+
+    use verify_support::processes::passes_in_own_process;
 
     type Three = Memory<3>;
 
@@ -158,20 +158,7 @@ mod nested {
         for violation in deliveries.violations.iter().take(20) {
             println!("violation: {violation}");
         }
-        let program = std::env::current_exe().expect("a program knows its own path");
-        let output = Command::new(program)
-            .arg(CONTROL)
-            .output()
-            .expect("a program can start itself");
-        print!("{}", String::from_utf8_lossy(&output.stdout));
-        if !output.status.success() {
-            println!(
-                "control: WRONG, {}\n{}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-        if !output.status.success() || !deliveries.violations.is_empty() {
+        if !passes_in_own_process(CONTROL) || !deliveries.violations.is_empty() {
             std::process::exit(1);
         }
     }

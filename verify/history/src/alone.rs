@@ -1,53 +1,54 @@
-//! One trial at a time, and what is said when it does not get on.
+//! One trial at a time; a trial that makes no progress is reported, and ends the process.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
-use crate::patience::Patience;
-use crate::said::{say, say_panics};
+use verify_support::threads::{self, scheduled};
+
+use crate::reports::{self, say, say_panics};
 use crate::stops::steps;
-use crate::whereabouts;
 
-/// How much CPU time a history may take: far more than any does. The histories of a trial take as
-/// long as they are many.
+/// How much CPU time a history may take: far more than any needs. It bounds one history, not a
+/// trial.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often somebody looks whether the trial gets on.
+/// How often the watching thread looks whether the trial makes progress.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whoever looks for the threads' whereabouts in a process that hangs may come to hang as well: it
-/// ends after so many seconds.
+/// A report of all threads of a process that hangs may come to hang as well: an alarm ends the
+/// process after so many seconds.
 const LAST_WORDS: u32 = 30;
 
-/// One trial at a time: breakpoints and handlers are the process's. It ends the process if the
-/// trial does not get on (see [`Spent`](crate::patience::Spent)), and says what every thread is at.
+/// A trial that owns the process exclusively: breakpoints and handlers belong to the process. If
+/// the trial makes no progress (see [`Spent`]), the process reports what every thread does, and
+/// aborts.
 pub struct Alone {
     over: Arc<AtomicBool>,
     _one: MutexGuard<'static, ()>,
 }
 
-/// How often this process got on: histories that have ended, and calls that were followed to find
+/// The progress of this process: histories that have ended, and calls that were followed to find
 /// places.
-static GOT_ON: AtomicU64 = AtomicU64::new(0);
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
-/// Says that a history has ended, or that a call has been followed.
+/// Counts a history that has ended, or a call that was followed.
 pub(crate) fn one_more() {
-    GOT_ON.fetch_add(1, Ordering::Relaxed);
+    PROGRESS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A count that stays as it is while nothing gets on. An operation that is followed takes a step at
-/// a time, which where each costs a way through hypervisors may be long; there is a limit to the
-/// steps.
-fn got_on() -> u64 {
-    GOT_ON.load(Ordering::Relaxed) + steps()
+/// Returns a count that stays the same while nothing makes progress. Steps of an operation that is
+/// followed count: under a hypervisor each may take long, and there is a limit to their number.
+fn progress() -> u64 {
+    PROGRESS.load(Ordering::Relaxed) + steps()
 }
 
-/// What this process is at, for messages.
+/// What this process does, for messages.
 static DOING: Mutex<String> = Mutex::new(String::new());
 
-/// Says what comes next.
+/// Notes what comes next, for a report.
 pub(crate) fn now_doing(what: String) {
     *DOING.lock().unwrap_or_else(PoisonError::into_inner) = what;
 }
@@ -64,9 +65,9 @@ impl Alone {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         say_panics();
         let (over, name) = (Arc::new(AtomicBool::new(false)), name.to_string());
-        let told = over.clone();
+        let is_over = over.clone();
         // Never joined: it ends when the trial has ended, or ends the process.
-        thread::spawn(move || watch(&name, patience, &told));
+        thread::spawn(move || watch(&name, patience, &is_over));
         Alone { over, _one: one }
     }
 }
@@ -78,10 +79,10 @@ impl Drop for Alone {
 }
 
 fn watch(name: &str, most: Duration, over: &AtomicBool) {
-    let before = GOT_ON.load(Ordering::Relaxed);
-    let (mut last, mut patience) = (got_on(), Patience::of(most));
+    let before = PROGRESS.load(Ordering::Relaxed);
+    let (mut last, mut patience) = (progress(), Patience::of(most));
     while !over.load(Ordering::Relaxed) {
-        let now = got_on();
+        let now = progress();
         let spent = patience.is_over();
         if now != last {
             last = now;
@@ -91,17 +92,184 @@ fn watch(name: &str, most: Duration, over: &AtomicBool) {
             unsafe { libc::alarm(LAST_WORDS) };
             say(format!(
                 "{name}: an operation never ends, or takes longer than {most:?}, after {} histories and calls that were followed; since then {spent}; ",
-                GOT_ON.load(Ordering::Relaxed) - before
+                PROGRESS.load(Ordering::Relaxed) - before
             ));
-            // Whoever has it may be the one that hangs.
+            // The thread that holds it may be the one that hangs.
             match DOING.try_lock() {
                 Ok(doing) => say(doing.as_bytes()),
-                Err(_) => say("being told what comes next"),
+                Err(_) => say("noting what comes next"),
             }
             say("\n");
-            whereabouts::say_all();
+            reports::say_all();
             std::process::abort();
         }
         thread::sleep(LOOK);
+    }
+}
+
+// When a trial without progress is given up.
+
+/// So many times the patience may be slept away.
+const ASLEEP: u32 = 10;
+
+/// At most so much counts between two looks: if the watching thread was kept from its CPU for
+/// longer, so were the others.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What the process has spent since it last made progress.
+///
+/// A trial is given up when that is more CPU time than the patience, or ten times as much in which
+/// its threads slept. The time for which they wait for a CPU counts as neither: other programs have
+/// the CPUs then, and starvation is no hang.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// By the clock.
+    wall: Duration,
+    cpu: Duration,
+    /// For a CPU, of all threads together.
+    waiting: Duration,
+    asleep: Duration,
+}
+
+impl Spent {
+    /// So much more of each, but for sleep, which is what is left of the time by the clock.
+    fn add(&mut self, wall: Duration, cpu: Duration, waiting: Duration) {
+        self.wall += wall;
+        self.cpu += cpu;
+        self.waiting += waiting;
+        self.asleep += wall.min(LONGEST).saturating_sub(cpu + waiting);
+    }
+
+    fn is_too_much(&self, patience: Duration) -> bool {
+        self.cpu > patience || self.asleep > patience * ASLEEP
+    }
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spent {
+            wall,
+            cpu,
+            waiting,
+            asleep,
+        } = self;
+        write!(
+            f,
+            "{cpu:.1?} of CPU time in {wall:.1?}; its threads waited {waiting:.1?} for a CPU, and slept for {asleep:.1?}"
+        )
+    }
+}
+
+/// How long this process may go on without getting on.
+#[derive(Debug)]
+pub struct Patience {
+    most: Duration,
+    spent: Spent,
+    at: Instant,
+    cpu: Duration,
+    waiting: BTreeMap<i32, Duration>,
+}
+
+impl Patience {
+    /// From now on; so much CPU time.
+    pub fn of(most: Duration) -> Patience {
+        Patience {
+            most,
+            spent: Spent::default(),
+            at: Instant::now(),
+            cpu: cpu_time(),
+            waiting: waiting_times(),
+        }
+    }
+
+    /// It has got on.
+    pub fn renew(&mut self) {
+        self.spent = Spent::default();
+    }
+
+    /// Looks again. `Some`: this is too much.
+    pub fn is_over(&mut self) -> Option<Spent> {
+        let (at, cpu, waiting) = (Instant::now(), cpu_time(), waiting_times());
+        // A thread that has just begun waited for nothing before.
+        let more = waiting.iter().map(|(thread, time)| {
+            time.saturating_sub(self.waiting.get(thread).copied().unwrap_or_default())
+        });
+        self.spent
+            .add(at - self.at, cpu.saturating_sub(self.cpu), more.sum());
+        (self.at, self.cpu, self.waiting) = (at, cpu, waiting);
+        self.spent.is_too_much(self.most).then_some(self.spent)
+    }
+}
+
+/// What this process has had.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: room for a time.
+    let read = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    assert_eq!(read, 0, "this clock is everywhere");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How long each has waited for a CPU since it began; none of them, if the kernel does not count
+/// that. A thread that ends meanwhile is left out.
+fn waiting_times() -> BTreeMap<i32, Duration> {
+    let waiting = |thread| Some((thread, scheduled(thread)?.1));
+    threads::all().filter_map(waiting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const LOOK: Duration = Duration::from_millis(100);
+
+    /// Looks until it is over; how many, if it is before a day of them.
+    fn looks(look: Duration, cpu: Duration, waiting: Duration) -> Option<u32> {
+        let mut spent = Spent::default();
+        (1..864_000).find(|_| {
+            spent.add(look, cpu, waiting);
+            spent.is_too_much(PATIENCE)
+        })
+    }
+
+    #[test]
+    fn who_runs_has_so_much_cpu_time() {
+        assert_eq!(looks(LOOK, LOOK, Duration::ZERO), Some(601));
+        assert_eq!(looks(LOOK, 2 * LOOK, LOOK), Some(301), "on two CPUs");
+    }
+
+    #[test]
+    fn who_sleeps_has_ten_times_as_long() {
+        assert_eq!(looks(LOOK, Duration::ZERO, Duration::ZERO), Some(6_001));
+        assert_eq!(looks(LOOK, LOOK / 20, LOOK / 20), Some(6_667));
+    }
+
+    /// A quarter of a second in 126, at nice 19 among 20 others on 2 CPUs: more than half an hour
+    /// of patience.
+    #[test]
+    fn who_is_starved_has_longer() {
+        let cpu = LOOK / 504;
+        assert!(looks(LOOK, cpu, LOOK - cpu).is_some_and(|looks| looks > 10 * 60 * 60));
+        assert_eq!(looks(LOOK, Duration::ZERO, LOOK), None);
+    }
+
+    /// A machine that stands still for a minute between two looks.
+    #[test]
+    fn nobody_sleeps_while_the_machine_does() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(looks(minute, Duration::ZERO, Duration::ZERO), Some(601));
+    }
+
+    #[test]
+    fn the_kernel_says_what_threads_have_had() {
+        let mut patience = Patience::of(LOOK);
+        let start = cpu_time();
+        while cpu_time() - start < 2 * LOOK {}
+        let spent = patience.is_over().expect("more than that");
+        assert!(spent.cpu >= 2 * LOOK, "{spent}");
     }
 }

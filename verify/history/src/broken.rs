@@ -7,9 +7,9 @@ use std::thread;
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use fastrand::Rng;
 
-use crate::models::ends::{self, Ends};
-use crate::models::registers::{self, Registers, WORDS};
 use crate::record::{Subject, lane_of};
+use crate::structures::ends::{self, Ends};
+use crate::structures::registers::{self, Registers, WORDS};
 
 /// A stack of three in one word, that pushes by a compare-and-swap, and pops by a load and a store.
 ///

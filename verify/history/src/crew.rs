@@ -10,8 +10,7 @@ use fastrand::Rng;
 
 use crate::alone::{Alone, now_doing, one_more};
 use crate::checker::{NotLinearizable, linearize};
-use crate::interrupt::{COUNTS, Timer, act, among, wait_until};
-use crate::nested;
+use crate::interrupt::{self, COUNTS, Timer, act, among, wait_until};
 use crate::record::{Record, Subject, THREADS, operation};
 use crate::stops::Places;
 
@@ -337,7 +336,7 @@ fn one_nested<S: Subject>(
 ) -> Result<(), (NotLinearizable, String)> {
     let (subject, before) = make(rng);
     let record = Record::new(subject, before, trial.threads, trial.calls, rng.u64(..));
-    let stops = nested::run(&record, trial.threads, places, rng.u64(..));
+    let stops = interrupt::run(&record, trial.threads, places, rng.u64(..));
     judge(record, stops, report, || {
         format!("history {number} of one thread, seed {}", trial.seed)
     })

@@ -15,14 +15,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
-use verify_every_instruction::cpu::{Cpus, move_to};
+use verify_support::cpus::{Cpus, move_to};
 
 use crate::alone::{Alone, now_doing, one_more};
 use crate::checker::linearize;
 use crate::history::History;
 use crate::record::{Record, Subject, operation};
 use crate::stops::ways::{Place, Places};
-use crate::subjects::element::Probe;
+use crate::structures::Probe;
 
 /// How many calls of each script are followed.
 const CALLS: usize = 6;

@@ -2,10 +2,14 @@
 //! the others are done, or calls operations itself.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use verify_support::signals::install_short;
+use verify_support::timers::{self, Handle};
+
+use crate::stops::Places;
 
 /// The others, as a handler knows them.
 pub trait Others: Sync {
@@ -28,7 +32,7 @@ thread_local! {
     static ME: Cell<Option<Me>> = const { Cell::new(None) };
     static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
     /// The thread's timer, and after how long it comes.
-    static TIMER: Cell<Option<(libc::timer_t, Duration)>> = const { Cell::new(None) };
+    static TIMER: Cell<Option<(Handle, Duration)>> = const { Cell::new(None) };
     /// How often it has come since this thread last began with a history.
     static CAME: Cell<u32> = const { Cell::new(0) };
 }
@@ -162,7 +166,7 @@ pub fn begin() {
     if let Some((timer, period)) = TIMER.get() {
         // Otherwise it comes soon, and had better come any time.
         if came > 2 {
-            set(timer, period);
+            timer.once(period);
         }
     }
 }
@@ -173,27 +177,9 @@ extern "C" fn on_timer(_signal: libc::c_int) {
         if let Some((timer, period)) = TIMER.get() {
             let came = CAME.get();
             CAME.set(DOUBLINGS.min(came + 1));
-            set(timer, period * (1 << came));
+            timer.once(period * (1 << came));
         }
     });
-}
-
-/// Lets it come once, after so long. Handlers may do that.
-fn set(timer: libc::timer_t, after: Duration) {
-    let never = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let times = libc::itimerspec {
-        it_interval: never,
-        it_value: libc::timespec {
-            tv_sec: after.as_secs() as libc::time_t,
-            tv_nsec: after.subsec_nanos() as libc::c_long,
-        },
-    };
-    // SAFETY: valid times for a timer of this thread's, which has not been deleted.
-    let set = unsafe { libc::timer_settime(timer, 0, &times, ptr::null_mut()) };
-    assert_eq!(set, 0, "a timer that runs");
 }
 
 /// Interrupts the thread that started it, again and again, until dropped: each time so long after
@@ -201,7 +187,9 @@ fn set(timer: libc::timer_t, after: Duration) {
 /// handlers take longer than the period, a timer that just went on would come again before the
 /// thread's next instruction, for ever.
 #[derive(Debug)]
-pub struct Timer(libc::timer_t);
+pub struct Timer {
+    _timer: timers::Timer,
+}
 
 impl Timer {
     /// For this thread, which has no other.
@@ -210,29 +198,11 @@ impl Timer {
     ///
     /// If the system has no timer left.
     pub fn start(period: Duration) -> Timer {
-        // SAFETY: zero is a valid action; its handler lives as long as the program and uses what
-        // handlers may use.
-        let installed = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_timer as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(SIGNAL, &action, ptr::null_mut())
-        };
-        assert_eq!(installed, 0, "the signal can be handled");
-        let mut timer = MaybeUninit::uninit();
-        // SAFETY: an event of numbers, for which zero is a value; room for the timer.
-        unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = SIGNAL;
-            event.sigev_notify_thread_id = libc::gettid();
-            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
-            assert_eq!(made, 0, "a timer for this thread");
-            let timer = timer.assume_init();
-            TIMER.set(Some((timer, period)));
-            set(timer, period);
-            Timer(timer)
-        }
+        install_short(SIGNAL, on_timer, libc::SA_RESTART);
+        let timer = timers::Timer::new(SIGNAL).expect("a timer for this thread");
+        TIMER.set(Some((timer.handle(), period)));
+        timer.handle().once(period);
+        Timer { _timer: timer }
     }
 }
 
@@ -240,7 +210,115 @@ impl Drop for Timer {
     fn drop(&mut self) {
         // A handler that comes now does not set it again.
         TIMER.set(None);
-        // SAFETY: made by `start`, deleted once.
-        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+// Histories of one thread: a call is stopped at an instruction, and the handler makes calls of
+// other lanes, which are stopped in turn. To the structure, lanes are what threads are; a section
+// that a signal interrupts is aborted as by a preemption. No thread waits for another, so there
+// are many more histories than in [`crew`](crate::crew), and every one has a stop inside an
+// operation.
+//
+// ```text
+// lane 2   push ──┐ stop                                   ┌── goes on
+// lane 0          └ pop ─ push ──┐ stop       ┌── goes on ─┘
+// lane 1                         └ pop ── pop ┘
+// ```
+
+/// How deep stops lie in each other.
+const DEPTH: u32 = 3;
+
+/// The nest under way, as handlers reach it.
+struct Nest {
+    lanes: *const (dyn Others + 'static),
+    places: *const Places,
+    /// How many lanes there are.
+    count: usize,
+    /// Lanes that are inside a call, a bit each.
+    inside: Cell<u32>,
+    depth: Cell<u32>,
+    stops: Cell<u64>,
+    random: Cell<u64>,
+}
+
+thread_local! {
+    // Constant, and nothing to drop: handlers may use it.
+    static NEST: Cell<*const Nest> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Makes all calls of the first `count` lanes. Returns how many of them were stopped inside.
+pub fn run(lanes: &dyn Others, count: usize, places: &Places, seed: u64) -> u64 {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            NEST.set(std::ptr::null());
+        }
+    }
+    let lanes: *const (dyn Others + '_) = lanes;
+    let nest = Nest {
+        // SAFETY: only the lifetime changes; `Leave` takes the pointer away before the borrow ends.
+        lanes: unsafe {
+            std::mem::transmute::<*const (dyn Others + '_), *const (dyn Others + 'static)>(lanes)
+        },
+        places,
+        count,
+        inside: Cell::new(0),
+        depth: Cell::new(0),
+        stops: Cell::new(0),
+        random: Cell::new(seed | 1),
+    };
+    let _leave = Leave;
+    begin();
+    NEST.set(&nest);
+    let mut idle = 0;
+    while idle < 64 {
+        idle = if nest.step(true) { 0 } else { idle + 1 };
+    }
+    nest.stops.get()
+}
+
+/// In the handler of a stop: other lanes make calls.
+fn stopped() {
+    let nest = NEST.get();
+    if nest.is_null() {
+        return;
+    }
+    // SAFETY: `run` takes it away before it returns, and only its own thread sees it.
+    let nest = unsafe { &*nest };
+    nest.stops.set(nest.stops.get() + 1);
+    nest.depth.set(nest.depth.get() + 1);
+    for _ in 0..1 + nest.random(6) {
+        nest.step(nest.depth.get() < DEPTH && nest.random(2) == 0);
+    }
+    nest.depth.set(nest.depth.get() - 1);
+}
+
+impl Nest {
+    /// One call of a lane that is not inside one. `false`: the one that was chosen makes none.
+    fn step(&self, with_stop: bool) -> bool {
+        let lane = self.random(self.count as u64) as usize;
+        let inside = self.inside.get();
+        if inside >> lane & 1 == 1 {
+            return false;
+        }
+        // SAFETY: `run` borrows both.
+        let (lanes, places) = unsafe { (&*self.lanes, &*self.places) };
+        // Up to the end of this step.
+        let _stop =
+            with_stop.then(|| places.plant(self.random(places.len() as u64) as usize, stopped));
+        self.inside.set(inside | 1 << lane);
+        let called = lanes.call_in(lane);
+        self.inside.set(inside);
+        called
+    }
+
+    /// A number below `most` (xorshift).
+    fn random(&self, most: u64) -> u64 {
+        let mut random = self.random.get();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        self.random.set(random);
+        (random >> 11) % most
     }
 }

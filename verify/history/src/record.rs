@@ -8,10 +8,10 @@ use std::cell::UnsafeCell;
 use crossbeam_utils::CachePadded;
 use fastrand::Rng;
 
-use crate::clock::Clock;
+use crate::history::Clock;
+use crate::history::Model;
 use crate::history::{Event, History, LANES};
 use crate::interrupt::Others;
-use crate::model::Model;
 
 /// The most threads of a history: two lanes each, and one for the end.
 pub const THREADS: usize = LANES / 2;

@@ -3,12 +3,12 @@
 #![cfg(target_os = "linux")]
 
 use fastrand::Rng;
-use verify_history::brute::is_linearizable;
+use verify_history::checker::is_linearizable;
 use verify_history::checker::linearize;
+use verify_history::history::Model;
 use verify_history::history::{Event, History, LANES, Seen};
-use verify_history::model::Model;
-use verify_history::models::ends::{self, Ends, SeenFromOneEnd};
-use verify_history::models::registers::{self, Registers};
+use verify_history::structures::ends::{self, Ends, SeenFromOneEnd};
+use verify_history::structures::registers::{self, Registers};
 
 /// What calls to make, and what a wrong answer could be.
 trait Arbitrary: Model {

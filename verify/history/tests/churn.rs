@@ -9,6 +9,7 @@ use std::thread;
 use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
+use verify_support::proc::pages_in_memory;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -18,18 +19,8 @@ fn operations() -> u64 {
     told.and_then(|told| told.parse().ok()).unwrap_or(100_000)
 }
 
-/// Pages that the process has in memory.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
-    let resident = text
-        .split_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse().ok());
-    resident.expect("a number")
-}
-
 /// How many pages may come in while the churn goes on: stacks that grow, the harness' own memory.
-const CEILING: u64 = 128;
+const CEILING: usize = 128;
 
 /// One test at a time: memory is the process's.
 fn alone() -> MutexGuard<'static, ()> {
@@ -50,9 +41,9 @@ fn stays_small(name: &str, churn: impl Fn(u64, u64) + Sync) {
         });
     };
     round(operations() / 10);
-    let before = resident();
+    let before = pages_in_memory();
     round(operations());
-    let after = resident();
+    let after = pages_in_memory();
     println!(
         "{name}: {} operations, {before} pages before, {after} after",
         operations()
@@ -134,7 +125,7 @@ fn flows<T>(name: &str, put: impl Fn(u64) + Sync, take: impl Fn() -> Option<T> +
         scope.spawn(|| (0..UNDER_WAY).for_each(put));
     });
     (0..UNDER_WAY).for_each(|_| assert!(take().is_some()));
-    let before = resident();
+    let before = pages_in_memory();
     let taken = &AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -154,7 +145,7 @@ fn flows<T>(name: &str, put: impl Fn(u64) + Sync, take: impl Fn() -> Option<T> +
             }
         });
     });
-    let after = resident();
+    let after = pages_in_memory();
     println!(
         "{name}: {} values from one thread to another, {before} pages before, {after} after",
         operations()
@@ -215,14 +206,14 @@ fn a_changed_word_costs_nothing() {
     const VALUES: u64 = 100_000;
     let _alone = alone();
     let linked = LinkedStack::<u64>::forced(Mechanism::Kcas);
-    let before = resident();
+    let before = pages_in_memory();
     (0..VALUES).for_each(|value| linked.push_back(value).expect("memory"));
-    let full = resident();
+    let full = pages_in_memory();
     println!("LinkedStack: {before} pages before, {full} with {VALUES} values");
     // A cache line a value, if that.
-    assert!(full < before + VALUES * 64 / 4096 + CEILING);
+    assert!(full < before + VALUES as usize * 64 / 4096 + CEILING);
     while linked.pop().is_some() {}
-    assert!(resident() < full + CEILING);
+    assert!(pages_in_memory() < full + CEILING);
 }
 
 /// A control: one value in a hundred that is never taken out.

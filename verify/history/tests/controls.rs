@@ -11,10 +11,10 @@ use verify_history::broken::{
 };
 use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
-use verify_history::models::ends::Ends;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
-use verify_linux::killed_in_fresh_process;
+use verify_history::structures::ends::Ends;
+use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
 const MANY: usize = 300_000;
 
@@ -56,7 +56,7 @@ fn last_words<S: Subject<Model = Ends>>(
     trial: Trial,
     fresh: impl Fn() -> S,
 ) -> Option<String> {
-    killed_in_fresh_process(test, libc::SIGABRT, || {
+    killed_in_fresh_process_under(test, Circumstances::captured(), libc::SIGABRT, || {
         let _alone = Alone::with_patience("a trial", Duration::from_millis(300));
         _ = run(trial, &Places::default(), |_| (fresh(), Ends::empty(0)));
     })

@@ -6,13 +6,13 @@ use atomseq::dcas::Mechanism;
 use fastrand::Rng;
 use verify_history::ended::{Thoroughness, at_each_place};
 use verify_history::record::Subject;
-use verify_history::subjects::element::Probe;
-use verify_history::subjects::ends::{Fifo, Lifo, OneToOne};
-use verify_history::subjects::guards::Counted;
-use verify_history::subjects::keys::lists;
-use verify_history::subjects::linked::{BothEnds, newest_first};
-use verify_history::subjects::visits::Visited;
-use verify_history::subjects::words::{Pair, Twins, Words};
+use verify_history::structures::Probe;
+use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
+use verify_history::structures::guards::Counted;
+use verify_history::structures::keys::lists;
+use verify_history::structures::visits::Visited;
+use verify_history::structures::words::{Pair, Twins, Words};
+use verify_history::structures::{BothEnds, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 

@@ -3,12 +3,12 @@
 
 use atomseq::dcas::Mechanism;
 use verify_history::crew::{Report, Trial, must_pass};
-use verify_history::subjects::ends::{Fifo, Lifo, OneToOne};
-use verify_history::subjects::guards::Counted;
-use verify_history::subjects::keys::lists;
-use verify_history::subjects::linked::{BothEnds, newest_first};
-use verify_history::subjects::visits::Visited;
-use verify_history::subjects::words::{Pair, Words};
+use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
+use verify_history::structures::guards::Counted;
+use verify_history::structures::keys::lists;
+use verify_history::structures::visits::Visited;
+use verify_history::structures::words::{Pair, Words};
+use verify_history::structures::{BothEnds, newest_first};
 
 /// Both mechanisms, half of the histories each.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {

@@ -1,7 +1,7 @@
 //! Macros that make something else of what they are given. All of them could be written for a good
 //! reason, and none emits `unsafe`: so no program that uses one may become unsound by that.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -57,12 +57,16 @@ pub fn takes_turns(_nothing: TokenStream) -> TokenStream {
     }
 }
 
-/// A word at the expansion of this number, counted from 0, and 64 of them at every other.
+/// A word at the expansion of this number, counted from 0 among those with the same number, and 64
+/// words at every other.
 #[proc_macro]
 pub fn smaller_at(number: TokenStream) -> TokenStream {
-    static EXPANSIONS: AtomicUsize = AtomicUsize::new(0);
+    static EXPANSIONS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
     let number: usize = number.to_string().parse().expect("a number");
-    match EXPANSIONS.fetch_add(1, Ordering::Relaxed) == number {
+    let mut expansions = EXPANSIONS.lock().expect("one expansion at a time");
+    let expansion = expansions.entry(number).or_default();
+    *expansion += 1;
+    match *expansion == number + 1 {
         true => parsed("::std::sync::atomic::AtomicU64"),
         false => parsed("[::std::sync::atomic::AtomicU64; 64]"),
     }

@@ -12,7 +12,12 @@ use std::thread;
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use atomseq::internals::knows_who_has_ended;
 use atomseq::nonblocking::{LinkedStack, List};
-use verify_linux::{Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, refuse};
+use verify_support::processes::{
+    Circumstances, exit, exit_code, fork, in_child, in_fresh_process_under,
+};
+use verify_support::sandbox::{Answer, Refusal, When, refuse};
+use verify_support::signals::install_short;
+use verify_support::this_test;
 
 /// Changes two words that nobody else knows, so many times.
 fn count(times: u64) {
@@ -25,23 +30,6 @@ fn count(times: u64) {
         changed.expect("nobody else changes them");
         assert_eq!(words.snapshot([a, b]).0, [next; 2]);
     }
-}
-
-/// Runs `check` in a child, which must come to its end without a panic.
-fn in_child(check: impl FnOnce() + std::panic::UnwindSafe) {
-    // SAFETY: the child calls only what it may: atomseq, system calls, and new threads.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        end(catch_unwind(check).is_ok());
-    }
-    assert_eq!(exit_code(child), Some(0), "None: it hung or crashed");
-}
-
-/// Ends this process without the test harness's help.
-fn end(is_well: bool) -> ! {
-    // SAFETY: as it says.
-    unsafe { libc::_exit(if is_well { 0 } else { 1 }) }
 }
 
 /// Threads that cannot be told apart, by sandboxes set up before the first operation or after it,
@@ -70,8 +58,7 @@ fn threads_without_numbers_are_kept_apart() {
             });
         }
     };
-    let name = "threads_without_numbers_are_kept_apart";
-    in_fresh_process(name, Circumstances::default(), check);
+    in_fresh_process_under(this_test!(), Circumstances::default(), check);
 }
 
 /// A handler comes while its thread looks for a home, and forks. In the child it finds a home
@@ -82,8 +69,7 @@ fn a_child_of_a_handler_goes_on_with_a_search() {
     static CHILD: AtomicI32 = AtomicI32::new(0);
     extern "C" fn handler(_: i32) {
         if FORKED.swap(1, Ordering::Relaxed) == 0 {
-            // SAFETY: as in `in_child`.
-            match unsafe { libc::fork() } {
+            match fork() {
                 0 => count(3),
                 child => CHILD.store(child, Ordering::Relaxed),
             }
@@ -98,23 +84,15 @@ fn a_child_of_a_handler_goes_on_with_a_search() {
             end_it.recv().unwrap_err();
         });
         is_at_home.recv().unwrap();
-        // SAFETY: the handler lives as long as the program. Its system calls are trapped, too.
-        unsafe {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            action.sa_sigaction = handler as extern "C" fn(i32) as usize;
-            action.sa_flags = libc::SA_NODEFER;
-            assert_eq!(
-                libc::sigaction(libc::SIGSYS, &action, core::ptr::null_mut()),
-                0
-            );
-        }
+        // Its system calls are trapped, too.
+        install_short(libc::SIGSYS, handler, libc::SA_NODEFER);
         let searching = thread::spawn(|| {
             assert!(knows_who_has_ended());
             let (call, answer, when) = (libc::SYS_tgkill, Answer::Trap, When::Always);
             refuse(&Refusal { call, answer, when }).expect("a filter");
             let is_well = catch_unwind(|| count(3)).is_ok();
             match CHILD.load(Ordering::Relaxed) {
-                0 => end(is_well && FORKED.load(Ordering::Relaxed) == 1),
+                0 => exit(i32::from(!(is_well && FORKED.load(Ordering::Relaxed) == 1))),
                 child => assert_eq!(exit_code(child), Some(0), "None: it hung or crashed"),
             }
             assert!(is_well);
@@ -123,8 +101,7 @@ fn a_child_of_a_handler_goes_on_with_a_search() {
         drop(ends);
         other.join().unwrap();
     };
-    let name = "a_child_of_a_handler_goes_on_with_a_search";
-    in_fresh_process(name, Circumstances::default(), check);
+    in_fresh_process_under(this_test!(), Circumstances::default(), check);
 }
 
 /// Threads that find no memory for a descriptor make their changes all the same, whether they take
@@ -189,6 +166,5 @@ fn threads_without_memory_make_their_changes() {
             drop((stack, list));
         });
     };
-    let name = "threads_without_memory_make_their_changes";
-    in_fresh_process(name, Circumstances::default(), check);
+    in_fresh_process_under(this_test!(), Circumstances::default(), check);
 }

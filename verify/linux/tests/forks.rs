@@ -8,50 +8,27 @@ use atomseq::internals::{
 };
 use atomseq::percpu::{Area, Counter};
 use atomseq::status::Reason;
-use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::panic::catch_unwind;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-use verify_linux::{
-    Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, pin, refuse,
+use verify_support::cpus::pin;
+use verify_support::processes::{
+    Circumstances, exit, exit_code, fork, holds_in_child_of, in_fresh_process_under, raw_fork,
 };
-
-/// Runs `check` in a child made by `fork`, which must come to its end and find it true.
-fn in_child(fork: impl FnOnce() -> i32, check: impl FnOnce() -> bool) {
-    let child = fork();
-    assert!(child >= 0);
-    if child == 0 {
-        // A panic would end this thread, and that this process, well.
-        let found = catch_unwind(AssertUnwindSafe(check)).unwrap_or(false);
-        // SAFETY: ends this process without the test harness's help.
-        unsafe { libc::_exit(if found { 0 } else { 1 }) };
-    }
-    assert_eq!(exit_code(child), Some(0), "None: it hung or crashed");
-}
-
-fn fork() -> i32 {
-    // SAFETY: the child calls only what it may: atomseq and system calls.
-    unsafe { libc::fork() }
-}
-
-/// A fork that the C library does not notice.
-fn raw_fork() -> i32 {
-    // SAFETY: as above. Both architectures take the flags first.
-    unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
-}
+use verify_support::sandbox::{Answer, Refusal, When, refuse};
+use verify_support::this_test;
 
 /// Where the first process of a PID namespace has made another one: a child of this process has its
 /// number.
 fn in_first_process(check: impl FnOnce()) {
-    in_child(fork, || {
+    holds_in_child_of(fork, || {
         // SAFETY: of the calling process, for the children that it makes.
         let new_numbers = || unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
         if !new_numbers() {
             eprintln!("does not apply, for PID namespaces are refused here");
             return true;
         }
-        in_child(fork, || {
+        holds_in_child_of(fork, || {
             assert_eq!(std::process::id(), 1);
             check();
             true
@@ -112,7 +89,7 @@ fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
             number_children_anew();
         }
         let own = std::process::id();
-        in_child(fork, || {
+        holds_in_child_of(fork, || {
             assert_eq!(own == std::process::id(), in_new_namespace);
             start().is_active()
         });
@@ -127,16 +104,12 @@ fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
 fn a_child_of_a_start_up_that_stands_still_decides_itself() {
     let [usual, without, _] = with_and_without_wiping();
     for circumstances in [usual, without] {
-        in_fresh_process(
-            "a_child_of_a_start_up_that_stands_still_decides_itself",
-            circumstances,
-            || {
-                in_child(fork, || {
-                    forks_in_the_middle_of_start_up(false);
-                    true
-                });
-            },
-        );
+        in_fresh_process_under(this_test!(), circumstances, || {
+            holds_in_child_of(fork, || {
+                forks_in_the_middle_of_start_up(false);
+                true
+            });
+        });
     }
 }
 
@@ -151,8 +124,8 @@ fn a_handler_may_fork_inside_start_up() {
         CHILD.store(fork(), Ordering::Relaxed);
         assert!(is_inside() && Area::try_new(0).is_err());
     }
-    let test = "a_handler_may_fork_inside_start_up";
-    in_fresh_process(test, Circumstances::default(), || {
+    let test = this_test!();
+    in_fresh_process_under(test, Circumstances::default(), || {
         // SAFETY: the handler asks atomseq, and forks.
         unsafe { libc::signal(libc::SIGSYS, answer as extern "C" fn(i32) as _) };
         refuse(&Refusal {
@@ -176,11 +149,9 @@ fn a_handler_may_fork_inside_start_up() {
 /// The child has its parent's number.
 #[test]
 fn a_child_with_its_parents_number_decides_itself() {
-    in_fresh_process(
-        "a_child_with_its_parents_number_decides_itself",
-        Circumstances::default(),
-        || in_first_process(|| forks_in_the_middle_of_start_up(true)),
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        in_first_process(|| forks_in_the_middle_of_start_up(true))
+    });
 }
 
 /// A thread that no fork waits for any longer has closed a gate. In the child, a handler that runs
@@ -201,62 +172,54 @@ fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
     unsafe extern "C" fn child() {
         drop(AREA.close_gate(0));
     }
-    in_fresh_process(
-        "an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed",
-        Circumstances::default(),
-        || {
-            in_first_process(|| {
-                // SAFETY: the handlers live as long as the program.
-                unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
-                LazyLock::force(&AREA);
-                std::thread::scope(|scope| {
-                    scope.spawn(|| {
-                        await_flag(&FORKING);
-                        let held = AREA.close_gate(0);
-                        CLOSED.store(true, Ordering::Release);
-                        await_flag(&FORKED);
-                        drop(held);
-                    });
-                    number_children_anew();
-                    in_child(fork, || std::process::id() == 1);
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        in_first_process(|| {
+            // SAFETY: the handlers live as long as the program.
+            unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+            LazyLock::force(&AREA);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    await_flag(&FORKING);
+                    let held = AREA.close_gate(0);
+                    CLOSED.store(true, Ordering::Release);
+                    await_flag(&FORKED);
+                    drop(held);
                 });
+                number_children_anew();
+                holds_in_child_of(fork, || std::process::id() == 1);
             });
-        },
-    );
+        });
+    });
 }
 
 /// A child of a raw fork counts none of the threads that stayed behind, and its own thread only
 /// where it was counted.
 #[test]
 fn a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent() {
-    in_fresh_process(
-        "a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent",
-        Circumstances::default(),
-        || {
-            atomseq::status();
-            let [inside, done] = [AtomicBool::new(false), AtomicBool::new(false)];
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let quiet = SignalsBlocked::enter();
-                    inside.store(true, Ordering::Release);
-                    await_flag(&done);
-                    drop(quiet);
-                });
-                await_flag(&inside);
-                for quietly in [false, true] {
-                    let quiet = quietly.then(SignalsBlocked::enter);
-                    in_child(raw_fork, || {
-                        drop(quiet);
-                        in_child(fork, || true);
-                        drop(SignalsBlocked::enter());
-                        in_child(fork, || true);
-                        true
-                    });
-                }
-                done.store(true, Ordering::Release);
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        atomseq::status();
+        let [inside, done] = [AtomicBool::new(false), AtomicBool::new(false)];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let quiet = SignalsBlocked::enter();
+                inside.store(true, Ordering::Release);
+                await_flag(&done);
+                drop(quiet);
             });
-        },
-    );
+            await_flag(&inside);
+            for quietly in [false, true] {
+                let quiet = quietly.then(SignalsBlocked::enter);
+                holds_in_child_of(raw_fork, || {
+                    drop(quiet);
+                    holds_in_child_of(fork, || true);
+                    drop(SignalsBlocked::enter());
+                    holds_in_child_of(fork, || true);
+                    true
+                });
+            }
+            done.store(true, Ordering::Release);
+        });
+    });
 }
 
 #[test]
@@ -266,21 +229,21 @@ fn a_child_goes_on_as_its_parent_did() {
             environment: vec![("GLIBC_TUNABLES", tunables)],
             ..Circumstances::default()
         };
-        in_fresh_process("a_child_goes_on_as_its_parent_did", circumstances, || {
+        in_fresh_process_under(this_test!(), circumstances, || {
             // The harness's other thread may have started atomseq up; this one may have to register
             // still.
             let status = atomseq::status();
             assert!(status.gates_active(), "{status}");
-            in_child(fork, || {
+            holds_in_child_of(fork, || {
                 let told = pin();
                 let same = core::ptr::eq(status, start());
                 membarrier_rseq(told as usize);
                 drop(SignalsBlocked::enter());
                 same && (cpu_id(), current_cpu() as i32) == (told, told)
             });
-            in_child(fork, || {
+            holds_in_child_of(fork, || {
                 // A child of a child.
-                in_child(fork, || cpu_id() >= 0);
+                holds_in_child_of(fork, || cpu_id() >= 0);
                 true
             });
         });
@@ -325,8 +288,7 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
                 if found == 0 {
                     drop(SignalsBlocked::enter());
                 }
-                // SAFETY: as in `in_child`.
-                unsafe { libc::_exit(i32::from(found != 0)) };
+                exit(i32::from(found != 0));
             }
             match exit_code(child) {
                 Some(code) => closed += code as usize,
@@ -345,7 +307,7 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
 #[test]
 fn a_child_finds_every_gate_open() {
     for circumstances in with_and_without_wiping() {
-        in_fresh_process("a_child_finds_every_gate_open", circumstances, || {
+        in_fresh_process_under(this_test!(), circumstances, || {
             atomseq::status();
             assert_eq!(forks_among_closers(300, fork), 0);
         });
@@ -356,47 +318,39 @@ fn a_child_finds_every_gate_open() {
 /// that meets a full structure's slow path under a gate.
 #[test]
 fn a_thread_inside_may_enter_again() {
-    in_fresh_process(
-        "a_thread_inside_may_enter_again",
-        Circumstances::default(),
-        || {
-            atomseq::status();
-            let forking = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let quiet = SignalsBlocked::enter();
-                let forker = scope.spawn(|| {
-                    forking.store(true, Ordering::Release);
-                    in_child(fork, || {
-                        drop(SignalsBlocked::enter());
-                        true
-                    });
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        atomseq::status();
+        let forking = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let quiet = SignalsBlocked::enter();
+            let forker = scope.spawn(|| {
+                forking.store(true, Ordering::Release);
+                holds_in_child_of(fork, || {
+                    drop(SignalsBlocked::enter());
+                    true
                 });
-                while !forking.load(Ordering::Acquire) {
-                    std::thread::yield_now();
-                }
-                // Time for the fork to begin to wait.
-                std::thread::sleep(Duration::from_millis(50));
-                drop(SignalsBlocked::enter());
-                assert!(!forker.is_finished(), "the fork did not wait");
-                drop(quiet);
-                forker.join().unwrap();
             });
-        },
-    );
+            while !forking.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            // Time for the fork to begin to wait.
+            std::thread::sleep(Duration::from_millis(50));
+            drop(SignalsBlocked::enter());
+            assert!(!forker.is_finished(), "the fork did not wait");
+            drop(quiet);
+            forker.join().unwrap();
+        });
+    });
 }
 
 /// The control: with forks that atomseq is not told of, the same test finds closed gates.
 #[test]
 fn a_child_of_a_raw_fork_may_find_a_gate_closed() {
-    in_fresh_process(
-        "a_child_of_a_raw_fork_may_find_a_gate_closed",
-        Circumstances::default(),
-        || {
-            atomseq::status();
-            let closed = (0..20).any(|_| forks_among_closers(50, raw_fork) > 0);
-            assert!(closed, "a thousand raw forks, and no gate was ever closed");
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        atomseq::status();
+        let closed = (0..20).any(|_| forks_among_closers(50, raw_fork) > 0);
+        assert!(closed, "a thousand raw forks, and no gate was ever closed");
+    });
 }
 
 /// Atfork handlers of a program's own run after atomseq's prepare and before its parent and child:
@@ -408,36 +362,32 @@ fn atfork_handlers_may_close_gates() {
         drop(SignalsBlocked::enter());
         CALLED.fetch_add(1, Ordering::Relaxed);
     }
-    in_fresh_process(
-        "atfork_handlers_may_close_gates",
-        Circumstances::default(),
-        || {
-            for before_start_up in [true, false] {
-                if !before_start_up {
-                    atomseq::status();
-                }
-                // SAFETY: the handlers live as long as the program.
-                let result =
-                    unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
-                assert_eq!(result, 0);
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        for before_start_up in [true, false] {
+            if !before_start_up {
+                atomseq::status();
             }
-            // Blocked signals would survive an alarm: another thread ends this process, should it
-            // hang.
-            std::thread::spawn(|| {
-                std::thread::sleep(Duration::from_secs(20));
-                std::process::abort();
-            });
-            in_child(fork, || CALLED.load(Ordering::Relaxed) == 4);
-            assert_eq!(
-                CALLED.load(Ordering::Relaxed),
-                4,
-                "prepare and parent, of two"
-            );
-            // And quiet threads are counted again afterwards.
-            in_child(fork, || true);
-            drop(SignalsBlocked::enter());
-        },
-    );
+            // SAFETY: the handlers live as long as the program.
+            let result =
+                unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
+            assert_eq!(result, 0);
+        }
+        // Blocked signals would survive an alarm: another thread ends this process, should it
+        // hang.
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(20));
+            std::process::abort();
+        });
+        holds_in_child_of(fork, || CALLED.load(Ordering::Relaxed) == 4);
+        assert_eq!(
+            CALLED.load(Ordering::Relaxed),
+            4,
+            "prepare and parent, of two"
+        );
+        // And quiet threads are counted again afterwards.
+        holds_in_child_of(fork, || true);
+        drop(SignalsBlocked::enter());
+    });
 }
 
 /// A library's recursive lock is taken around forks. One thread holds it and forks while another
@@ -461,9 +411,8 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
         // SAFETY: the child has no other thread.
         unsafe { LOCK = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP };
     }
-    let test = "a_thread_may_fork_while_it_holds_what_another_fork_waits_for";
     for circumstances in with_and_without_wiping() {
-        in_fresh_process(test, circumstances, || {
+        in_fresh_process_under(this_test!(), circumstances, || {
             // Registered first, `take` runs after atomseq's handler.
             // SAFETY: the handlers live as long as the program.
             let result = unsafe { libc::pthread_atfork(Some(take), Some(give), Some(renew)) };
@@ -476,9 +425,9 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
                 std::process::abort();
             });
             let fork_and_close = || {
-                in_child(fork, || {
+                holds_in_child_of(fork, || {
                     drop(SignalsBlocked::enter());
-                    in_child(fork, || true);
+                    holds_in_child_of(fork, || true);
                     true
                 });
             };
@@ -514,19 +463,19 @@ fn a_child_of_a_raw_fork_inside_a_fork_may_fork() {
             INNER.store(raw_fork(), Ordering::Relaxed);
         }
     }
-    let test = "a_child_of_a_raw_fork_inside_a_fork_may_fork";
+    let test = this_test!();
     for circumstances in with_and_without_wiping() {
-        in_fresh_process(test, circumstances, || {
+        in_fresh_process_under(test, circumstances, || {
             // Registered first, it runs after atomseq's.
             // SAFETY: the handler lives as long as the program.
             let result = unsafe { libc::pthread_atfork(Some(handler), None, None) };
             assert_eq!(result, 0);
             atomseq::status();
             ARMED.store(true, Ordering::Relaxed);
-            in_child(fork, || true);
+            holds_in_child_of(fork, || true);
             let inner = INNER.load(Ordering::Relaxed);
             drop(SignalsBlocked::enter());
-            in_child(fork, || true);
+            holds_in_child_of(fork, || true);
             match inner {
                 // SAFETY: ends the child without the test harness's help.
                 0 => unsafe { libc::_exit(0) },
@@ -538,74 +487,62 @@ fn a_child_of_a_raw_fork_inside_a_fork_may_fork() {
 
 #[test]
 fn forks_from_several_threads_at_once() {
-    in_fresh_process(
-        "forks_from_several_threads_at_once",
-        Circumstances::default(),
-        || {
-            atomseq::status();
-            std::thread::scope(|scope| {
-                for _ in 0..3 {
-                    scope.spawn(|| {
-                        (0..100).for_each(|_| {
-                            in_child(fork, || {
-                                drop(SignalsBlocked::enter());
-                                true
-                            })
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        atomseq::status();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    (0..100).for_each(|_| {
+                        holds_in_child_of(fork, || {
+                            drop(SignalsBlocked::enter());
+                            true
                         })
-                    });
-                }
-                scope.spawn(|| (0..20_000).for_each(|_| drop(SignalsBlocked::enter())));
-            });
-        },
-    );
+                    })
+                });
+            }
+            scope.spawn(|| (0..20_000).for_each(|_| drop(SignalsBlocked::enter())));
+        });
+    });
 }
 
 /// A fork in the middle of start-up, by another thread: the child decides anew.
 #[test]
 fn a_child_forked_during_start_up_decides_itself() {
-    in_fresh_process(
-        "a_child_forked_during_start_up_decides_itself",
-        Circumstances::default(),
-        || {
-            for round in 0..60u64 {
-                // A process in which atomseq has not been started.
-                in_child(fork, || {
-                    std::thread::scope(|scope| {
-                        let starter = scope.spawn(|| start().is_active());
-                        std::thread::sleep(Duration::from_micros(round * 10));
-                        in_child(fork, || start().is_active());
-                        starter.join().unwrap_or(false)
-                    })
-                });
-            }
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        for round in 0..60u64 {
+            // A process in which atomseq has not been started.
+            holds_in_child_of(fork, || {
+                std::thread::scope(|scope| {
+                    let starter = scope.spawn(|| start().is_active());
+                    std::thread::sleep(Duration::from_micros(round * 10));
+                    holds_in_child_of(fork, || start().is_active());
+                    starter.join().unwrap_or(false)
+                })
+            });
+        }
+    });
 }
 
 /// In a child it seems that all of its parent's threads have ended. One of them goes on, under a
 /// new number; what is its own stays so.
 #[test]
 fn nobody_says_that_a_parents_thread_has_ended() {
-    in_fresh_process(
-        "nobody_says_that_a_parents_thread_has_ended",
-        Circumstances::default(),
-        || {
-            atomseq::status();
-            let name = thread_name().unwrap();
-            for fork in [fork, raw_fork] {
-                in_child(fork, || {
-                    let own = thread_name().unwrap();
-                    in_child(fork, || !has_ended(name) && !has_ended(own));
-                    // The control: of its own threads it does.
-                    let other = std::thread::spawn(thread_name).join().unwrap().unwrap();
-                    while !has_ended(other) {
-                        std::thread::yield_now();
-                    }
-                    own != name && !has_ended(name)
-                });
-            }
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        atomseq::status();
+        let name = thread_name().unwrap();
+        for fork in [fork, raw_fork] {
+            holds_in_child_of(fork, || {
+                let own = thread_name().unwrap();
+                holds_in_child_of(fork, || !has_ended(name) && !has_ended(own));
+                // The control: of its own threads it does.
+                let other = std::thread::spawn(thread_name).join().unwrap().unwrap();
+                while !has_ended(other) {
+                    std::thread::yield_now();
+                }
+                own != name && !has_ended(name)
+            });
+        }
+    });
 }
 
 /// Two words on one page together with what guards them, so that a child has them as they were at
@@ -646,41 +583,37 @@ impl OnePage {
 /// undone, or completed, by whoever comes upon it there.
 #[test]
 fn a_child_goes_on_with_what_threads_had_half_done() {
-    in_fresh_process(
-        "a_child_goes_on_with_what_threads_had_half_done",
-        Circumstances::default(),
-        || {
-            for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
-                let page = OnePage(Domain::forced([Cell::new(SUM), Cell::new(0)], mechanism));
-                let page = Box::new(page);
-                let [a, b] = &*page.0;
-                // For certain, to begin with.
-                // SAFETY: the domain stays where it is.
-                unsafe { page.0.abandon(Change::of(a, SUM, 1), Change::of(b, 0, 2)) };
-                in_child(fork, || {
-                    page.transfer(1);
-                    page.0.snapshot([a, b]).0 == [SUM - 1, 1]
-                });
-                let stop = AtomicBool::new(false);
-                std::thread::scope(|scope| {
-                    for amount in [2, 3, 5] {
-                        let (page, stop) = (&page, &stop);
-                        scope.spawn(move || {
-                            while !stop.load(Ordering::Relaxed) {
-                                page.transfer(amount);
-                            }
-                        });
-                    }
-                    for _ in 0..100 {
-                        in_child(fork, || {
-                            (0..100).for_each(|amount| page.transfer(amount));
-                            true
-                        });
-                    }
-                    stop.store(true, Ordering::Relaxed);
-                });
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+            let page = OnePage(Domain::forced([Cell::new(SUM), Cell::new(0)], mechanism));
+            let page = Box::new(page);
+            let [a, b] = &*page.0;
+            // For certain, to begin with.
+            // SAFETY: the domain stays where it is.
+            unsafe { page.0.abandon(Change::of(a, SUM, 1), Change::of(b, 0, 2)) };
+            holds_in_child_of(fork, || {
                 page.transfer(1);
-            }
-        },
-    );
+                page.0.snapshot([a, b]).0 == [SUM - 1, 1]
+            });
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for amount in [2, 3, 5] {
+                    let (page, stop) = (&page, &stop);
+                    scope.spawn(move || {
+                        while !stop.load(Ordering::Relaxed) {
+                            page.transfer(amount);
+                        }
+                    });
+                }
+                for _ in 0..100 {
+                    holds_in_child_of(fork, || {
+                        (0..100).for_each(|amount| page.transfer(amount));
+                        true
+                    });
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            page.transfer(1);
+        }
+    });
 }

@@ -7,27 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use atomseq::mutex::{Biased, Mutex, OnCpu};
-use verify_linux::{Circumstances, exit_code, in_fresh_process};
-
-fn environment(variables: &[(&'static str, &'static str)]) -> Circumstances {
-    Circumstances {
-        environment: variables.to_vec(),
-        ..Circumstances::default()
-    }
-}
-
-/// Runs `check` in a child, which must come to its end and find it true.
-fn in_child(check: impl FnOnce() -> bool) {
-    // SAFETY: the child calls only what it may: atomseq and system calls.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        let found = check();
-        // SAFETY: ends this process without the test harness's help.
-        unsafe { libc::_exit(if found { 0 } else { 1 }) };
-    }
-    assert_eq!(exit_code(child), Some(0), "None: it hung or crashed");
-}
+use verify_support::processes::{Circumstances, fork, holds_in_child_of, in_fresh_process_under};
+use verify_support::this_test;
 
 /// Threads of all CPUs add, some of them by way of a visit.
 fn add_from_everywhere(threads: usize, each: u64) {
@@ -53,8 +34,8 @@ fn they_work_with_rseq_and_without() {
         [("ATOMSEQ_DISABLE_RSEQ", "1")],
         [("GLIBC_TUNABLES", "glibc.pthread.rseq=0")],
     ] {
-        let circumstances = environment(&variables);
-        in_fresh_process("they_work_with_rseq_and_without", circumstances, || {
+        let circumstances = Circumstances::environment(&variables);
+        in_fresh_process_under(this_test!(), circumstances, || {
             let is_off = std::env::var("ATOMSEQ_DISABLE_RSEQ").is_ok_and(|value| value == "1");
             let status = atomseq::status();
             assert_ne!(status.gates_active(), is_off, "{status}");
@@ -65,76 +46,66 @@ fn they_work_with_rseq_and_without() {
 
 #[test]
 fn a_child_finds_a_lock_as_its_parent_had_it() {
-    in_fresh_process(
-        "a_child_finds_a_lock_as_its_parent_had_it",
-        Circumstances::default(),
-        || {
-            let (biased, on_cpu) = (Biased::<u64>::new(0), Mutex::<u64, OnCpu>::new(0));
-            (*biased.lock(), *on_cpu.lock()) = (1, 1);
-            in_child(|| *biased.lock() + *on_cpu.lock() == 2);
-            let held = (biased.lock(), on_cpu.lock());
-            in_child(|| biased.try_lock().is_none() && on_cpu.try_lock().is_none());
-            // The child's own thread is the holder's copy: it may unlock what it holds there.
-            in_child(|| {
-                // SAFETY: locked by this thread before the fork, and its guard is never dropped in
-                // the child.
-                unsafe { (biased.force_unlock(), on_cpu.force_unlock()) };
-                biased.try_lock().is_some() && on_cpu.try_lock().is_some()
-            });
-            drop(held);
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let (biased, on_cpu) = (Biased::<u64>::new(0), Mutex::<u64, OnCpu>::new(0));
+        (*biased.lock(), *on_cpu.lock()) = (1, 1);
+        holds_in_child_of(fork, || *biased.lock() + *on_cpu.lock() == 2);
+        let held = (biased.lock(), on_cpu.lock());
+        holds_in_child_of(fork, || {
+            biased.try_lock().is_none() && on_cpu.try_lock().is_none()
+        });
+        // The child's own thread is the holder's copy: it may unlock what it holds there.
+        holds_in_child_of(fork, || {
+            // SAFETY: locked by this thread before the fork, and its guard is never dropped in
+            // the child.
+            unsafe { (biased.force_unlock(), on_cpu.force_unlock()) };
+            biased.try_lock().is_some() && on_cpu.try_lock().is_some()
+        });
+        drop(held);
+    });
 }
 
 /// Visits all the time, so that forks meet claims; whatever a child finds, it is no claim that
 /// nobody ends.
 #[test]
 fn a_child_is_not_kept_out_by_a_claim() {
-    in_fresh_process(
-        "a_child_is_not_kept_out_by_a_claim",
-        Circumstances::default(),
-        || {
-            let lock = Mutex::<u64, OnCpu>::new(0);
-            let over = AtomicBool::new(false);
-            thread::scope(|scope| {
-                for _ in 0..2 {
-                    scope.spawn(|| {
-                        while !over.load(Ordering::Relaxed) {
-                            drop(lock.lock());
-                        }
-                    });
-                }
-                for _ in 0..200 {
-                    // Held by a thread that is not there, or to be had: either is known soon.
-                    in_child(|| {
-                        _ = lock.try_lock_for(Duration::from_millis(1));
-                        true
-                    });
-                }
-                over.store(true, Ordering::Relaxed);
-            });
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let lock = Mutex::<u64, OnCpu>::new(0);
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        drop(lock.lock());
+                    }
+                });
+            }
+            for _ in 0..200 {
+                // Held by a thread that is not there, or to be had: either is known soon.
+                holds_in_child_of(fork, || {
+                    _ = lock.try_lock_for(Duration::from_millis(1));
+                    true
+                });
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    });
 }
 
 #[test]
 fn what_an_ended_thread_held_stays_held() {
-    in_fresh_process(
-        "what_an_ended_thread_held_stays_held",
-        Circumstances::default(),
-        || {
-            let (biased, on_cpu) = (Biased::<()>::new(()), Mutex::<(), OnCpu>::new(()));
-            thread::scope(|scope| {
-                scope.spawn(|| std::mem::forget((biased.lock(), on_cpu.lock())));
-            });
-            let wait = Duration::from_millis(20);
-            assert!(biased.try_lock_for(wait).is_none() && biased.is_locked());
-            assert!(on_cpu.try_lock_for(wait).is_none() && on_cpu.is_locked());
-            // SAFETY: locked, and the holder's guard is forgotten.
-            unsafe { (biased.force_unlock(), on_cpu.force_unlock()) };
-            assert!(biased.try_lock().is_some() && on_cpu.try_lock().is_some());
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let (biased, on_cpu) = (Biased::<()>::new(()), Mutex::<(), OnCpu>::new(()));
+        thread::scope(|scope| {
+            scope.spawn(|| std::mem::forget((biased.lock(), on_cpu.lock())));
+        });
+        let wait = Duration::from_millis(20);
+        assert!(biased.try_lock_for(wait).is_none() && biased.is_locked());
+        assert!(on_cpu.try_lock_for(wait).is_none() && on_cpu.is_locked());
+        // SAFETY: locked, and the holder's guard is forgotten.
+        unsafe { (biased.force_unlock(), on_cpu.force_unlock()) };
+        assert!(biased.try_lock().is_some() && on_cpu.try_lock().is_some());
+    });
 }
 
 #[test]

@@ -10,32 +10,25 @@ use atomseq::dcas::force_kcas;
 use atomseq::nonblocking::{LinkedStack, Queue, Stack};
 use atomseq::percpu::{Counter, Queue as PerCpuQueue, Ring, Stack as PerCpuStack};
 use atomseq::type_stable::{Cache, Error, Pool};
-use verify_linux::{
-    ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, exit_code, in_fresh_process,
-    refuse,
+use verify_support::proc::{self, pages_of_addresses as addresses};
+use verify_support::processes::{
+    Circumstances, exit_code, fork, in_child, in_fresh_process_under, start_child,
 };
+use verify_support::sandbox::{ANSWERED, Answer, Refusal, When, answer_traps, refuse};
+use verify_support::signals::install_short;
+use verify_support::this_test;
+use verify_support::threads::exit_this_thread;
 
 type Kilobyte = [AtomicU64; 128];
 
 /// Lets this process have so many bytes of addresses more than it has.
-fn limit_addresses(more: u64) {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
-    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
-    // SAFETY: a plain question, and a limit for this process.
-    unsafe {
-        let limit = pages * libc::sysconf(libc::_SC_PAGESIZE) as u64 + more;
-        let limit = libc::rlimit {
-            rlim_cur: limit,
-            rlim_max: limit,
-        };
-        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
-    }
+fn limit_addresses(more: usize) {
+    proc::limit_addresses(addresses() * proc::page() + more);
 }
 
 #[test]
 fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
-    let test = "memory_that_ends_is_an_error_and_what_is_there_goes_on";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         let pool = Pool::<Kilobyte>::new();
         let mut allocated = Vec::with_capacity(100_000);
         drop(pool.allocate().expect("the first one"));
@@ -65,8 +58,7 @@ fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
 fn structures_by_k_cas_go_on_when_memory_has_ended() {
     const THREADS: usize = 48;
     const ROUNDS: u64 = 2_000;
-    let test = "structures_by_k_cas_go_on_when_memory_has_ended";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         force_kcas().expect("there was no domain before");
         let stack = Stack::with_capacity(64);
         let queue = Queue::with_capacity(64);
@@ -116,8 +108,7 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
 /// A cache without memory for its limit does with what it has.
 #[test]
 fn a_cache_does_with_the_memory_there_is() {
-    let test = "a_cache_does_with_the_memory_there_is";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         let written_back = AtomicU64::new(0);
         let count = |_: &Kilobyte| _ = written_back.fetch_add(1, Relaxed);
         let cache = Cache::try_new(1 << 20, count).expect("a cache");
@@ -133,8 +124,7 @@ fn a_cache_does_with_the_memory_there_is() {
 /// The system does not take back what the program has locked. Then nothing has changed.
 #[test]
 fn locked_memory_stays() {
-    let test = "locked_memory_stays";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         // SAFETY: concerns this process alone.
         let locked = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } == 0;
         let pool = Pool::<AtomicU64>::options()
@@ -177,18 +167,15 @@ fn a_child_allocates_while_its_parent_does() {
             });
         }
         let all_fit = (0..50).all(|_| {
-            // SAFETY: the child uses atomseq alone, and leaves.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
+            let child = start_child(fork, || {
                 let alone = [(); 100].map(|()| pool.allocate());
                 let all = alone.iter().flatten().all(|one| one.swap(9, Relaxed) != 9);
                 alone.iter().flatten().for_each(|one| one.store(0, Relaxed));
                 let fits = all && alone.iter().all(Result::is_ok);
                 drop(alone);
                 pool.trim();
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(i32::from(!fits)) };
-            }
+                i32::from(!fits)
+            });
             exit_code(child) == Some(0)
         });
         // First of all: the threads wait for it.
@@ -202,8 +189,7 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// Ends the thread right where it was interrupted: no destructor runs, nothing is given back.
 extern "C" fn end_this_thread(_signal: libc::c_int) {
     ENDED.fetch_add(1, Relaxed);
-    // SAFETY: ends this thread alone.
-    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    exit_this_thread();
 }
 
 type Small = Pool<[AtomicU64; 2]>;
@@ -223,8 +209,7 @@ extern "C" fn allocate_and_free(pool: *mut libc::c_void) -> *mut libc::c_void {
 /// the ended ones is still there: an audit finds what they had allocated.
 #[test]
 fn threads_that_end_in_the_middle_take_little_with_them() {
-    let test = "threads_that_end_in_the_middle_take_little_with_them";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         const LIMIT: usize = 6000;
         const THREADS: usize = 60;
         let pool = Small::options()
@@ -232,13 +217,7 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
             .cached(4)
             .build()
             .expect("a pool");
-        // SAFETY: the handler ends its thread and touches nothing else.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = end_this_thread as *const () as usize;
-            let result = libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
-            assert_eq!(result, 0);
-        }
+        install_short(libc::SIGUSR2, end_this_thread, 0);
         for round in 0..THREADS {
             let mut thread = 0;
             let shared = std::ptr::from_ref(&pool).cast_mut().cast();
@@ -290,26 +269,13 @@ fn exhaust_mappings() -> Vec<*mut libc::c_void> {
     pages
 }
 
-/// How many pages of addresses this process has.
-fn addresses() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
-    text.split(' ').next().unwrap().parse().unwrap()
-}
-
-/// How many kilobytes of memory this process has, exactly.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("/proc");
-    let (_, after) = text.split_once("Rss:").expect("a line of that name");
-    after.split_whitespace().next().unwrap().parse().unwrap()
-}
-
 /// The system takes no part of a mapping back where that would make one more.
 #[test]
 fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
     const KILOBYTES: usize = 256;
     const DROPPED: usize = 8;
-    let test = "what_is_dropped_at_the_limit_of_mappings_is_used_again";
-    in_fresh_process(test, Circumstances::default(), || {
+    let test = this_test!();
+    in_fresh_process_under(test, Circumstances::default(), || {
         let make = || Ring::<[u8; 64]>::try_with_capacity_per_cpu(KILOBYTES << 4).expect("memory");
         let make_full = || {
             let ring = make();
@@ -322,9 +288,9 @@ fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
         let mut all: Vec<_> = (0..2 * DROPPED + 1).map(|_| Some(make_full())).collect();
         let each = (addresses() - before) / all.len();
         let fillers = exhaust_mappings();
-        let full = [addresses(), resident()];
+        let full = [addresses(), proc::kilobytes_in_memory()];
         (0..DROPPED).for_each(|index| all[2 * index + 1] = None);
-        let kept = [addresses(), resident()];
+        let kept = [addresses(), proc::kilobytes_in_memory()];
         // It takes those that lie at the end of a mapping.
         let refused = (DROPPED - (full[0] - kept[0]) / each)
             * usize::from(fillers.len() < fillers.capacity());
@@ -378,13 +344,12 @@ fn use_many_sizes() {
 /// A sandbox refuses to take any mapping back. 40 rounds for each error number.
 #[test]
 fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
-    let test = "what_cannot_be_given_back_is_used_again_whatever_its_size";
     for errno in [libc::EPERM, libc::EINVAL] {
         let circumstances = Circumstances {
             environment: vec![("ERRNO", if errno == libc::EPERM { "1" } else { "22" })],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process(test, circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             let errno = std::env::var("ERRNO").expect("said by the parent");
             use_many_sizes();
             refuse_from_now_on(
@@ -409,8 +374,7 @@ fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
 fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
     const THREADS: usize = 4;
     const POOLS: usize = 3_000;
-    let test = "threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         let make = |cached| {
             let pool = Pool::<AtomicU64>::options().cached(cached).build();
             let pool = pool.expect("memory");
@@ -452,8 +416,7 @@ fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
 /// Each audit makes a table of what is protected, and drops the one before. 400 audits.
 #[test]
 fn audits_use_what_cannot_be_given_back_again() {
-    let test = "audits_use_what_cannot_be_given_back_again";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         fn handler(_: &mut atomseq::signal::Event<'_>) {}
         // SAFETY: the handler does nothing.
         let installed = unsafe { atomseq::signal::install(libc::SIGUSR1, handler) };
@@ -471,24 +434,16 @@ fn audits_use_what_cannot_be_given_back_again() {
 /// that signal is not blocked, and ends the process elsewhere. One run for each set of calls.
 #[test]
 fn calls_for_memory_are_made_with_no_signal_blocked() {
-    let test = "calls_for_memory_are_made_with_no_signal_blocked";
     for trapped in ["mmap", "munmap", "munmap madvise", "mmap munmap madvise"] {
         let circumstances = Circumstances {
             environment: vec![("TRAPPED", trapped)],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process(test, circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             let trapped = std::env::var("TRAPPED").expect("said by the parent");
             use_many_sizes();
-            // SAFETY: the child uses atomseq and memory of its own, and leaves: the C library ends
-            // threads with a trapped call, and with signals blocked.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                let went_on = std::panic::catch_unwind(|| use_memory_trapped(&trapped));
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(if went_on.is_ok() { 0 } else { 1 }) };
-            }
-            assert_eq!(exit_code(child), Some(0), "{trapped}");
+            // In a child: the C library ends threads with a trapped call, and with signals blocked.
+            in_child(|| use_memory_trapped(&trapped));
         });
         if printed.is_none() {
             return;

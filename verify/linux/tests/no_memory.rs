@@ -16,7 +16,12 @@ use atomseq::nonblocking::{self, LinkedStack, List, OneVisitorList, RefList, Uno
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;
 use atomseq::type_stable;
-use verify_linux::{Circumstances, exit_code, in_fresh_process, killed_in_fresh_process};
+use verify_support::proc;
+use verify_support::processes::{
+    Circumstances, exit_code, fork, in_fresh_process_under, killed_in_fresh_process_under,
+    start_child,
+};
+use verify_support::this_test;
 
 thread_local! {
     /// How many requests of this thread are granted before one is refused; none is where this is
@@ -285,13 +290,12 @@ fn check_allocations() {
 
 #[test]
 fn no_constructor_ends_the_process_where_an_allocation_is_refused() {
-    let test = "no_constructor_ends_the_process_where_an_allocation_is_refused";
     for mechanism in ["chosen", "k-CAS"] {
         let circumstances = Circumstances {
             environment: vec![("MECHANISM", mechanism)],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process(test, circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             if std::env::var("MECHANISM").expect("said by the parent") == "k-CAS" {
                 force_kcas().expect("there was no domain before");
             }
@@ -306,28 +310,14 @@ fn no_constructor_ends_the_process_where_an_allocation_is_refused() {
 /// The control: what `Box` asks for.
 #[test]
 fn a_constructor_that_ends_the_process_is_noticed() {
-    let test = "a_constructor_that_ends_the_process_is_noticed";
-    killed_in_fresh_process(test, libc::SIGABRT, || {
-        refuse_each(|| *std::hint::black_box(Box::new(true)));
-    });
-}
-
-/// How many bytes of addresses this process has.
-fn addresses() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
-    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
-    // SAFETY: a plain question.
-    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
-}
-
-/// Lets this process have so many.
-fn limit_addresses(bytes: u64) {
-    let limit = libc::rlimit {
-        rlim_cur: bytes,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: a limit for this process.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
+        libc::SIGABRT,
+        || {
+            refuse_each(|| *std::hint::black_box(Box::new(true)));
+        },
+    );
 }
 
 /// Calls a constructor with so few addresses left, then with twice as many; returns how often it
@@ -336,9 +326,9 @@ fn refuse_addresses(make: fn() -> bool) -> usize {
     // The C library keeps this for what panics need.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(100_000)));
     for (refused, more) in (12..48).enumerate() {
-        limit_addresses(addresses() + (1 << more));
+        proc::limit_addresses(proc::pages_of_addresses() * proc::page() + (1 << more));
         let is_made = make();
-        limit_addresses(libc::RLIM_INFINITY);
+        proc::limit_addresses(usize::MAX);
         if is_made {
             return refused;
         }
@@ -350,16 +340,9 @@ fn refuse_addresses(make: fn() -> bool) -> usize {
 /// nothing of atomseq's: the first of them starts it up.
 #[test]
 fn no_constructor_ends_the_process_where_a_mapping_is_refused() {
-    let test = "no_constructor_ends_the_process_where_a_mapping_is_refused";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         for &(name, _, make) in FALLIBLE.iter().chain(INFALLIBLE) {
-            // SAFETY: this process has one thread that does something, and the child leaves.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                let refused = catch_unwind(|| refuse_addresses(make));
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(refused.map_or(255, |refused| refused as i32)) };
-            }
+            let child = start_child(fork, || refuse_addresses(make) as i32);
             let refused = exit_code(child);
             println!("{name}: refused {refused:?} times");
             assert!(refused.is_some_and(|refused| refused < 36), "{name}");

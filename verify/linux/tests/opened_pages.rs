@@ -10,7 +10,12 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use atomseq::percpu::{Area, Link, List, Node, Pool, Ring, Stack};
-use verify_linux::{Circumstances, in_fresh_process, killed_in_fresh_process, pin};
+use verify_support::cpus::pin;
+use verify_support::processes::{
+    Circumstances, in_fresh_process_under, killed_in_fresh_process_under,
+};
+use verify_support::signals::install_plainly;
+use verify_support::this_test;
 
 /// The room for what is closed; whole pages, whatever the size of one is.
 const ROOM: usize = 1 << 16;
@@ -90,14 +95,7 @@ extern "C" fn open(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
 }
 
 fn open_on_faults() {
-    // SAFETY: plain old data, filled in; the handler does nothing but system calls.
-    unsafe {
-        let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = open as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        let no_old = core::ptr::null_mut();
-        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, no_old), 0);
-    }
+    install_plainly(libc::SIGSEGV, open, 0, &[]);
 }
 
 /// Does an operation on the arena while that has these rights only, until the handler opens it;
@@ -185,8 +183,7 @@ fn memory_that_operations_are_given_may_be_opened_by_a_handler() {
             environment: vec![("ATOMSEQ_DISABLE_RSEQ", is_off)],
             ..Circumstances::default()
         };
-        let test = "memory_that_operations_are_given_may_be_opened_by_a_handler";
-        in_fresh_process(test, circumstances, || {
+        in_fresh_process_under(this_test!(), circumstances, || {
             pin();
             open_on_faults();
             check_ring(|value| value);
@@ -203,15 +200,19 @@ fn memory_that_operations_are_given_may_be_opened_by_a_handler() {
 /// The control: memory that is touched under a gate.
 #[test]
 fn a_fault_under_a_gate_ends_the_process() {
-    let test = "a_fault_under_a_gate_ends_the_process";
-    killed_in_fresh_process(test, libc::SIGSEGV, || {
-        let area = Area::try_new(0).expect("an area");
-        open_on_faults();
-        let number = in_arena(|| Box::new(7));
-        // Without a gate the handler opens it.
-        assert_eq!(closed(libc::PROT_NONE, || *number), (7, 1));
-        let held = area.close_gate(0);
-        closed(libc::PROT_NONE, || std::hint::black_box(*number));
-        drop(held);
-    });
+    killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
+        libc::SIGSEGV,
+        || {
+            let area = Area::try_new(0).expect("an area");
+            open_on_faults();
+            let number = in_arena(|| Box::new(7));
+            // Without a gate the handler opens it.
+            assert_eq!(closed(libc::PROT_NONE, || *number), (7, 1));
+            let held = area.close_gate(0);
+            closed(libc::PROT_NONE, || std::hint::black_box(*number));
+            drop(held);
+        },
+    );
 }

@@ -13,7 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{Queue, Stack};
-use verify_linux::{Circumstances, in_fresh_process, killed_in_fresh_process};
+use verify_support::proc;
+use verify_support::processes::{
+    Circumstances, in_fresh_process_under, killed_in_fresh_process_under,
+};
+use verify_support::this_test;
 
 /// The room for what is made read-only.
 const ROOM: usize = 1 << 20;
@@ -83,22 +87,15 @@ fn in_arena<T>(make: impl FnOnce() -> T) -> &'static T {
 /// the zeros behind that.
 fn variables() -> Vec<Range<usize>> {
     let program = std::env::current_exe().expect("a path");
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut last_end = 0;
-    for line in maps.lines() {
-        let mut fields = line.split_whitespace();
-        let addresses = fields.next().expect("addresses").split_once('-');
-        let (start, end) = addresses.expect("two addresses");
-        let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
-        let is_writable = fields.next().expect("rights").starts_with("rw");
-        let path = fields.nth(3);
-        let is_program = path.is_some_and(|path| program.as_os_str() == path);
-        let is_behind = path.is_none() && start == last_end;
+    for mapping in proc::mappings(&proc::maps()) {
+        let is_program = program.as_os_str() == mapping.name;
+        let is_behind = mapping.name.is_empty() && mapping.range.start == last_end;
         if is_program || is_behind {
-            last_end = end;
-            if is_writable {
-                ranges.push(start..end);
+            last_end = mapping.range.end;
+            if mapping.is_writable {
+                ranges.push(mapping.range);
             }
         }
     }
@@ -157,8 +154,7 @@ fn check_stack(name: &str, make: impl FnOnce() -> Stack<u64>) {
 /// 3,000 operations of each form.
 #[test]
 fn what_is_refused_stores_nothing() {
-    let test = "what_is_refused_stores_nothing";
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
         check_queue("a queue", || Queue::with_capacity(CAPACITY));
         check_queue("a queue by k-CAS", || Queue::by_kcas(CAPACITY));
         check_stack("a stack", || Stack::with_capacity(CAPACITY));
@@ -171,25 +167,40 @@ fn what_is_refused_stores_nothing() {
 /// The control: a push that is taken.
 #[test]
 fn a_store_to_a_queue_is_noticed() {
-    killed_in_fresh_process("a_store_to_a_queue_is_noticed", libc::SIGSEGV, || {
-        let queue = in_arena(|| Queue::with_capacity(CAPACITY));
-        without_stores(|| queue.push(1)).expect("room");
-    });
+    killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
+        libc::SIGSEGV,
+        || {
+            let queue = in_arena(|| Queue::with_capacity(CAPACITY));
+            without_stores(|| queue.push(1)).expect("room");
+        },
+    );
 }
 
 #[test]
 fn a_store_to_a_stack_is_noticed() {
-    killed_in_fresh_process("a_store_to_a_stack_is_noticed", libc::SIGSEGV, || {
-        let stack = in_arena(|| Stack::with_capacity(CAPACITY));
-        without_stores(|| stack.push(1)).expect("room");
-    });
+    killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
+        libc::SIGSEGV,
+        || {
+            let stack = in_arena(|| Stack::with_capacity(CAPACITY));
+            without_stores(|| stack.push(1)).expect("room");
+        },
+    );
 }
 
 /// A count that an operation would keep beside its structure.
 #[test]
 fn a_store_to_a_variable_is_noticed() {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    killed_in_fresh_process("a_store_to_a_variable_is_noticed", libc::SIGSEGV, || {
-        without_stores(|| COUNT.fetch_add(1, Relaxed));
-    });
+    killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
+        libc::SIGSEGV,
+        || {
+            without_stores(|| COUNT.fetch_add(1, Relaxed));
+        },
+    );
 }

@@ -14,10 +14,10 @@ use atomseq::mutex::{Condvar, Mutex, Semaphore};
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
 use atomseq::percpu;
 use atomseq::type_stable::Pool;
-use verify_linux::{
-    ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, in_fresh_process, library_source,
-    library_sources, refuse, without_tests,
-};
+use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::sandbox::{ANSWERED, Answer, Refusal, When, answer_traps, refuse};
+use verify_support::sources::{library_source, library_sources, without_tests};
+use verify_support::this_test;
 
 /// In place of the C library's, for all of this program: without a vDSO, every look at the clock is
 /// a system call.
@@ -194,7 +194,7 @@ fn a_refused_call_makes_nothing_panic() {
             environment: vec![("REFUSED", name)],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process("a_refused_call_makes_nothing_panic", circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             // The one that this process is for.
             let refused = std::env::var("REFUSED").expect("said by the parent");
             let (_, number) = CALLS
@@ -223,13 +223,12 @@ const TRAPPED: [&str; 6] = [
 /// The kernel ends a process that has blocked `SIGSYS` and makes such a call.
 #[test]
 fn a_trapped_call_is_made_with_no_signal_blocked() {
-    let test = "a_trapped_call_is_made_with_no_signal_blocked";
     for name in TRAPPED {
         let circumstances = Circumstances {
             environment: vec![("REFUSED", name)],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process(test, circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             let trapped = std::env::var("REFUSED").expect("said by the parent");
             let find = |(name, _): &(&str, _)| *name == trapped;
             let (_, number) = CALLS.into_iter().find(find).unwrap();
@@ -239,7 +238,7 @@ fn a_trapped_call_is_made_with_no_signal_blocked() {
         });
         match printed {
             None => return,
-            Some(text) => println!("{name}: {text}"),
+            Some(written) => println!("{name}: {}", written.output),
         }
     }
 }
@@ -248,7 +247,6 @@ fn a_trapped_call_is_made_with_no_signal_blocked() {
 /// rounds.
 #[test]
 fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
-    let test = "a_trapped_getcpu_is_made_with_no_signal_blocked";
     let circumstances = Circumstances {
         environment: vec![
             ("ATOMSEQ_DISABLE_RSEQ", "1"),
@@ -256,7 +254,7 @@ fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
         ],
         ..Circumstances::default()
     };
-    in_fresh_process(test, circumstances, || {
+    in_fresh_process_under(this_test!(), circumstances, || {
         assert!(!atomseq::status().is_active(), "{}", atomseq::status());
         let stack = percpu::Stack::<u64>::with_capacity_per_cpu(100);
         let queue = percpu::Queue::<u64>::new();

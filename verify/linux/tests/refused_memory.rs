@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use atomseq::percpu::{Counter, Stack};
 use atomseq::type_stable::Pool;
-use verify_linux::{
-    Answer, Circumstances, Refusal, When, end_trapped_call, in_fresh_process, install_answer,
-    refuse, second_argument, trapped_call,
+use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::sandbox::{
+    Answer, Refusal, When, end_trapped_call, install_answer, refuse, second_argument, trapped_call,
 };
+use verify_support::this_test;
 
 /// What happens in the middle of the next trapped call.
 static MEANWHILE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
@@ -101,7 +102,7 @@ fn in_both_ways(test: &str, check: impl Fn(bool)) {
             atomseq::status();
             check(std::env::var("WAY").expect("said by the parent") == "handler");
         };
-        if in_fresh_process(test, circumstances, check).is_none() {
+        if in_fresh_process_under(test, circumstances, check).is_none() {
             return;
         }
     }
@@ -109,8 +110,7 @@ fn in_both_ways(test: &str, check: impl Fn(bool)) {
 
 #[test]
 fn small_structures_share_what_another_call_has_mapped() {
-    let test = "small_structures_share_what_another_call_has_mapped";
-    in_both_ways(test, |by_handler| {
+    in_both_ways(this_test!(), |by_handler| {
         let mut counters = Vec::with_capacity(10_000);
         let make = || Counter::try_new().expect("memory");
         let until_trapped = || {
@@ -125,7 +125,7 @@ fn small_structures_share_what_another_call_has_mapped() {
 /// A sandbox that takes nothing back, so that what is dropped is kept.
 #[test]
 fn a_mapping_that_another_call_drops_is_used() {
-    in_both_ways("a_mapping_that_another_call_drops_is_used", |by_handler| {
+    in_both_ways(this_test!(), |by_handler| {
         let refusal = Refusal {
             call: libc::SYS_munmap,
             answer: Answer::Error(libc::EPERM),
@@ -186,7 +186,7 @@ fn trap(call: libc::c_long, when: When) {
 /// `prepare` returns a need. One thread has it until it has mapped memory for that, and is held up;
 /// another one has it once.
 fn while_another_is_held_up<N: Fn() + Send + Copy>(test: &str, prepare: impl FnOnce() -> N) {
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(test, Circumstances::default(), || {
         atomseq::status();
         let need = prepare();
         install_answer(hold_up);
@@ -211,8 +211,7 @@ fn while_another_is_held_up<N: Fn() + Send + Copy>(test: &str, prepare: impl FnO
 
 #[test]
 fn a_pool_waits_for_what_another_thread_has_mapped() {
-    let test = "a_pool_waits_for_what_another_thread_has_mapped";
-    while_another_is_held_up(test, || {
+    while_another_is_held_up(this_test!(), || {
         let pool = Pool::options().cached(0).build().expect("a pool");
         let pool: &Pool<AtomicU64> = Box::leak(Box::new(pool));
         move || pool.allocate().expect("memory").store(1, SeqCst)
@@ -221,8 +220,7 @@ fn a_pool_waits_for_what_another_thread_has_mapped() {
 
 #[test]
 fn small_structures_wait_for_what_another_thread_has_mapped() {
-    let test = "small_structures_wait_for_what_another_thread_has_mapped";
-    while_another_is_held_up(test, || {
+    while_another_is_held_up(this_test!(), || {
         || std::mem::forget(Counter::try_new().expect("memory"))
     });
 }

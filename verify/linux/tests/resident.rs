@@ -3,7 +3,10 @@
 #![cfg(atomseq_sections)]
 
 use atomseq::percpu::{Queue, Ring, Stack};
-use verify_linux::{Circumstances, in_fresh_process, pin};
+use verify_support::cpus::{allowed, move_to, pin};
+use verify_support::proc::{kilobytes_in_memory, page};
+use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::this_test;
 
 /// The words of a CPU's part: a mebibyte.
 const CAPACITY: usize = 1 << 17;
@@ -11,18 +14,9 @@ const CAPACITY: usize = 1 << 17;
 /// What the program takes beside: pages of the library that are touched for the first time.
 const BESIDE: usize = 3;
 
-/// A page, in bytes.
-fn page() -> usize {
-    // SAFETY: a plain question.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
-}
-
 /// How many pages of memory this process has, exactly.
 fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("/proc");
-    let (_, after) = text.split_once("Rss:").expect("a line of that name");
-    let kilobytes: usize = after.split_whitespace().next().unwrap().parse().unwrap();
-    kilobytes * 1024 / page()
+    kilobytes_in_memory() * 1024 / page()
 }
 
 /// How many pages more there are after it.
@@ -34,7 +28,7 @@ fn growth<R>(action: impl FnOnce() -> R) -> (R, usize) {
 
 /// In a process whose pages are not huge, and which has asked once for what it asks for later.
 fn check(test: &str, check: impl FnOnce()) {
-    in_fresh_process(test, Circumstances::default(), || {
+    in_fresh_process_under(test, Circumstances::default(), || {
         // SAFETY: concerns this process alone.
         let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
         assert_eq!(result, 0);
@@ -57,29 +51,17 @@ fn check_parts<S: Sync>(structure: &S, push: impl Fn(&S, u64) -> bool + Sync) {
         assert!(!push(structure, 0), "this CPU's part is full");
         cpu
     };
-    // SAFETY: plain old data, filled by the kernel; 0 is this thread.
-    let allowed = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-        set
-    };
+    let allowed = allowed();
     let (here, taken) = growth(fill);
     println!("filled on CPU {here}: {taken} pages");
     assert!(
         (part - 1..=part + BESIDE).contains(&taken),
         "{taken} of {part}"
     );
-    // SAFETY: a set of CPUs.
-    let others = (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &allowed) });
-    let Some(other) = others.into_iter().find(|&cpu| cpu != here as usize) else {
+    let Some(other) = allowed.into_iter().find(|&cpu| cpu != here as usize) else {
         return;
     };
-    // SAFETY: plain old data, filled below; 0 is this thread.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(other, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
-    }
+    move_to(other);
     let (there, taken) = growth(fill);
     assert_eq!(there, other as i32);
     assert!(
@@ -91,8 +73,7 @@ fn check_parts<S: Sync>(structure: &S, push: impl Fn(&S, u64) -> bool + Sync) {
 /// Two words in the slot of each possible CPU, and the gates of the two guard slots.
 #[test]
 fn a_ring_takes_a_page_a_cpu_and_the_memory_of_those_that_use_it() {
-    let test = "a_ring_takes_a_page_a_cpu_and_the_memory_of_those_that_use_it";
-    check(test, || {
+    check(this_test!(), || {
         let (ring, made) = growth(|| Ring::<u64>::with_capacity_per_cpu(CAPACITY));
         println!("made: {made} pages, {} CPUs", ring.cpus());
         assert!((ring.cpus()..=ring.cpus() + 2 + BESIDE).contains(&made));
@@ -103,8 +84,7 @@ fn a_ring_takes_a_page_a_cpu_and_the_memory_of_those_that_use_it() {
 /// The gates of the two guard slots.
 #[test]
 fn a_stack_takes_two_pages_and_the_memory_of_cpus_that_use_it() {
-    let test = "a_stack_takes_two_pages_and_the_memory_of_cpus_that_use_it";
-    check(test, || {
+    check(this_test!(), || {
         let (stack, made) = growth(|| Stack::<u64>::with_capacity_per_cpu(CAPACITY));
         println!("made: {made} pages");
         assert!((2..=2 + BESIDE).contains(&made), "{made}");
@@ -117,8 +97,7 @@ fn a_stack_takes_two_pages_and_the_memory_of_cpus_that_use_it() {
 #[test]
 fn a_queue_takes_32_cells_a_cpu_and_chunks_for_those_that_use_it() {
     const CELL: usize = 24;
-    let test = "a_queue_takes_32_cells_a_cpu_and_chunks_for_those_that_use_it";
-    check(test, || {
+    check(this_test!(), || {
         let (queue, made) = growth(Queue::<u64>::new);
         let slots = (queue.cpus() + 2) * (128 + 32 * CELL) / page() + 1;
         println!("made: {made} pages, {} CPUs", queue.cpus());

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use atomseq::mutex::Biased;
 use atomseq::signal::{self, Event};
 use atomseq::{nonblocking, percpu};
-use verify_linux::{
-    Circumstances, allow_only, in_fresh_process, library_source, library_sources, without_tests,
-};
+use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::sandbox::allow_only;
+use verify_support::sources::{library_source, library_sources, without_tests};
+use verify_support::this_test;
 
 /// By name. One that the documentation names and this does not is missing here.
 const NUMBERS: [(&str, libc::c_long); 39] = [
@@ -144,7 +145,7 @@ fn what_is_documented_is_enough() {
             environment,
             ..Circumstances::default()
         };
-        let printed = in_fresh_process("what_is_documented_is_enough", circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             let mut allowed: Vec<_> = documented().iter().map(|name| number(name)).collect();
             let harness = NUMBERS.iter().rev().take(OF_THE_HARNESS);
             allowed.extend(harness.map(|(_, number)| *number));

@@ -13,34 +13,17 @@ use std::ffi::{CString, OsStr};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{LazyLock, OnceLock};
-use verify_linux::{
-    Answer, Circumstances, Refusal, When, can_replace_files, fail_trapped_call, in_fresh_process,
-    install_answer, is_fresh_process, killed_in_fresh_process, pin, refuse,
+use verify_support::cpus::{pin, restrict};
+use verify_support::processes::{
+    Circumstances, can_replace_files, in_fresh_process_under, is_fresh_process,
+    killed_in_fresh_process_under,
 };
+use verify_support::sandbox::{
+    Answer, Refusal, When, always, fail_trapped_call, install_answer, refuse,
+};
+use verify_support::this_test;
 
 const OWN_REGISTRATION: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-
-fn always(call: libc::c_long, errno: i32) -> Refusal {
-    Refusal {
-        call,
-        answer: Answer::Error(errno),
-        when: When::Always,
-    }
-}
-
-fn refused(refusal: Refusal) -> Circumstances {
-    Circumstances {
-        refused: vec![refusal],
-        ..Circumstances::default()
-    }
-}
-
-fn environment(variables: &[(&'static str, &'static str)]) -> Circumstances {
-    Circumstances {
-        environment: variables.to_vec(),
-        ..Circumstances::default()
-    }
-}
 
 /// Whether the C library registers threads, asked without atomseq.
 fn c_library_registers() -> bool {
@@ -59,29 +42,25 @@ fn assert_registered_here() {
 
 #[test]
 fn the_c_librarys_registration_is_adopted() {
-    in_fresh_process(
-        "the_c_librarys_registration_is_adopted",
-        Circumstances::default(),
-        || {
-            let status = atomseq::status();
-            let expected = if c_library_registers() {
-                Registrant::Glibc
-            } else {
-                Registrant::Atomseq
-            };
-            assert_eq!(status.registered_by(), Some(expected), "{status}");
-            assert!(status.is_active());
-            assert!(status.features().rseq_size >= 20);
-            assert_registered_here();
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let status = atomseq::status();
+        let expected = if c_library_registers() {
+            Registrant::Glibc
+        } else {
+            Registrant::Atomseq
+        };
+        assert_eq!(status.registered_by(), Some(expected), "{status}");
+        assert!(status.is_active());
+        assert!(status.features().rseq_size >= 20);
+        assert_registered_here();
+    });
 }
 
 #[test]
 fn without_the_c_librarys_registration_atomseq_registers() {
-    in_fresh_process(
-        "without_the_c_librarys_registration_atomseq_registers",
-        environment(&[OWN_REGISTRATION]),
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::environment(&[OWN_REGISTRATION]),
         || {
             assert!(!c_library_registers());
             let status = atomseq::status();
@@ -99,9 +78,9 @@ fn without_the_c_librarys_registration_atomseq_registers() {
 #[test]
 fn without_the_rseq_system_call_nothing_is_active() {
     for errno in [libc::ENOSYS, libc::EPERM] {
-        in_fresh_process(
-            "without_the_rseq_system_call_nothing_is_active",
-            refused(always(libc::SYS_rseq, errno)),
+        in_fresh_process_under(
+            this_test!(),
+            Circumstances::refused(always(libc::SYS_rseq, errno)),
             || {
                 let status = atomseq::status();
                 assert!(!status.is_active() && !status.gates_active(), "{status}");
@@ -123,9 +102,9 @@ fn without_the_rseq_system_call_nothing_is_active() {
 #[test]
 fn without_membarrier_sections_run_and_gates_do_not() {
     for errno in [libc::ENOSYS, libc::EPERM] {
-        in_fresh_process(
-            "without_membarrier_sections_run_and_gates_do_not",
-            refused(always(libc::SYS_membarrier, errno)),
+        in_fresh_process_under(
+            this_test!(),
+            Circumstances::refused(always(libc::SYS_membarrier, errno)),
             || {
                 let status = atomseq::status();
                 assert!(status.is_active() && !status.gates_active(), "{status}");
@@ -159,27 +138,23 @@ fn a_fence_that_does_nothing_is_found_out() {
             }],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process(
-            "a_fence_that_does_nothing_is_found_out",
-            circumstances,
-            || {
-                let status = atomseq::status();
-                assert!(status.is_active(), "{status}");
-                if status.reason() == Some(Reason::FenceFailed) {
-                    println!("found out");
-                }
-            },
-        );
-        printed.is_none_or(|printed| printed.contains("found out"))
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
+            let status = atomseq::status();
+            assert!(status.is_active(), "{status}");
+            if status.reason() == Some(Reason::FenceFailed) {
+                println!("found out");
+            }
+        });
+        printed.is_none_or(|printed| printed.output.contains("found out"))
     });
     assert!(found, "not in {PROCESSES} processes");
 }
 
 #[test]
 fn without_clone_the_self_test_is_blocked() {
-    in_fresh_process(
-        "without_clone_the_self_test_is_blocked",
-        refused(Refusal {
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::refused(Refusal {
             call: libc::SYS_clone,
             answer: Answer::Error(libc::EPERM),
             when: When::Lacks(libc::CLONE_THREAD as u32),
@@ -199,9 +174,9 @@ fn without_clone_the_self_test_is_blocked() {
 /// Where helpers cannot be reaped, none is started: it would stay behind.
 #[test]
 fn without_wait4_the_self_test_is_blocked_and_leaves_nothing() {
-    in_fresh_process(
-        "without_wait4_the_self_test_is_blocked_and_leaves_nothing",
-        refused(always(libc::SYS_wait4, libc::EPERM)),
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::refused(always(libc::SYS_wait4, libc::EPERM)),
         || {
             let status = atomseq::status();
             assert!(!status.is_active(), "{status}");
@@ -223,9 +198,9 @@ fn without_wait4_the_self_test_is_blocked_and_leaves_nothing() {
 #[test]
 fn without_getcpu_nothing_else_is_blamed() {
     for errno in [libc::ENOSYS, libc::EPERM] {
-        in_fresh_process(
-            "without_getcpu_nothing_else_is_blamed",
-            refused(always(libc::SYS_getcpu, errno)),
+        in_fresh_process_under(
+            this_test!(),
+            Circumstances::refused(always(libc::SYS_getcpu, errno)),
             || {
                 let status = atomseq::status();
                 assert!(!status.is_active(), "{status}");
@@ -245,7 +220,6 @@ fn without_getcpu_nothing_else_is_blamed() {
 /// last is a success in name.
 #[test]
 fn without_madvise_and_getpid_start_up_ends() {
-    let test = "without_madvise_and_getpid_start_up_ends";
     for errno in [libc::EPERM, libc::ENOSYS, 0] {
         let circumstances = Circumstances {
             refused: vec![
@@ -254,7 +228,7 @@ fn without_madvise_and_getpid_start_up_ends() {
             ],
             ..Circumstances::default()
         };
-        let printed = in_fresh_process(test, circumstances, || {
+        let printed = in_fresh_process_under(this_test!(), circumstances, || {
             let status = atomseq::status();
             assert!(status.gates_active(), "{status}");
             let counter = Counter::new();
@@ -301,32 +275,28 @@ fn nothing_starts_up_in_a_handler() {
             Ordering::Relaxed,
         );
     }
-    in_fresh_process(
-        "nothing_starts_up_in_a_handler",
-        Circumstances::default(),
-        || {
-            // SAFETY: tries, a notification and an atomic.
-            unsafe { signal::install(libc::SIGUSR1, uses).unwrap() };
-            // From here on, start-up would end the process.
-            let no_child = Refusal {
-                call: libc::SYS_clone,
-                answer: Answer::Kill,
-                when: When::Lacks(libc::CLONE_THREAD as u32),
-            };
-            refuse(&no_child).unwrap();
-            // SAFETY: a signal to this thread.
-            unsafe { libc::raise(libc::SIGUSR1) };
-            assert_eq!(USED.load(Ordering::Relaxed), 4);
-            assert!(atomseq::status().is_active(), "{}", atomseq::status());
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        // SAFETY: tries, a notification and an atomic.
+        unsafe { signal::install(libc::SIGUSR1, uses).unwrap() };
+        // From here on, start-up would end the process.
+        let no_child = Refusal {
+            call: libc::SYS_clone,
+            answer: Answer::Kill,
+            when: When::Lacks(libc::CLONE_THREAD as u32),
+        };
+        refuse(&no_child).unwrap();
+        // SAFETY: a signal to this thread.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert_eq!(USED.load(Ordering::Relaxed), 4);
+        assert!(atomseq::status().is_active(), "{}", atomseq::status());
+    });
 }
 
 #[test]
 fn rseq_can_be_disabled() {
-    in_fresh_process(
-        "rseq_can_be_disabled",
-        environment(&[("ATOMSEQ_DISABLE_RSEQ", "1")]),
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::environment(&[("ATOMSEQ_DISABLE_RSEQ", "1")]),
         || {
             let status = atomseq::status();
             assert!(!status.is_active() && !status.gates_active(), "{status}");
@@ -338,9 +308,9 @@ fn rseq_can_be_disabled() {
 
 #[test]
 fn a_zero_disables_nothing() {
-    in_fresh_process(
-        "a_zero_disables_nothing",
-        environment(&[("ATOMSEQ_DISABLE_RSEQ", "0")]),
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::environment(&[("ATOMSEQ_DISABLE_RSEQ", "0")]),
         || {
             assert!(atomseq::status().is_active(), "{}", atomseq::status());
         },
@@ -349,9 +319,9 @@ fn a_zero_disables_nothing() {
 
 #[test]
 fn an_unknown_kernels_fence_is_not_trusted() {
-    in_fresh_process(
-        "an_unknown_kernels_fence_is_not_trusted",
-        refused(always(libc::SYS_uname, libc::EPERM)),
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::refused(always(libc::SYS_uname, libc::EPERM)),
         || {
             let status = atomseq::status();
             assert_eq!(status.features().kernel, None);
@@ -363,8 +333,8 @@ fn an_unknown_kernels_fence_is_not_trusted() {
 
 #[test]
 fn trust_can_be_forced() {
-    in_fresh_process(
-        "trust_can_be_forced",
+    in_fresh_process_under(
+        this_test!(),
         Circumstances {
             environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
             refused: vec![always(libc::SYS_uname, libc::EPERM)],
@@ -382,8 +352,8 @@ fn trust_can_be_forced() {
 
 #[test]
 fn an_ancient_kernel_is_refused_even_when_trusted() {
-    in_fresh_process(
-        "an_ancient_kernel_is_refused_even_when_trusted",
+    in_fresh_process_under(
+        this_test!(),
         Circumstances {
             environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
             refused: vec![],
@@ -402,8 +372,9 @@ fn an_ancient_kernel_is_refused_even_when_trusted() {
 
 #[test]
 fn a_fence_that_fails_later_ends_the_process_with_a_sentence() {
-    let errors = killed_in_fresh_process(
-        "a_fence_that_fails_later_ends_the_process_with_a_sentence",
+    let errors = killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
         libc::SIGABRT,
         || {
             assert!(atomseq::status().gates_active(), "{}", atomseq::status());
@@ -419,77 +390,65 @@ fn a_fence_that_fails_later_ends_the_process_with_a_sentence() {
 
 #[test]
 fn a_fence_reaches_every_slot_and_cpus_that_are_not_there() {
-    in_fresh_process(
-        "a_fence_reaches_every_slot_and_cpus_that_are_not_there",
-        Circumstances::default(),
-        || {
-            assert!(atomseq::status().gates_active(), "{}", atomseq::status());
-            for cpu in 0..atomseq::internals::cpu_slots() + 2 {
-                membarrier_rseq(cpu);
-            }
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        assert!(atomseq::status().gates_active(), "{}", atomseq::status());
+        for cpu in 0..atomseq::internals::cpu_slots() + 2 {
+            membarrier_rseq(cpu);
+        }
+    });
 }
 
 #[test]
 fn the_callers_signal_mask_stays() {
-    in_fresh_process(
-        "the_callers_signal_mask_stays",
-        Circumstances::default(),
-        || {
-            // SAFETY: plain old data, filled by the calls that follow.
-            unsafe {
-                let [mut blocked, mut before, mut after]: [libc::sigset_t; 3] = core::mem::zeroed();
-                libc::sigfillset(&mut blocked);
-                libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, core::ptr::null_mut());
-                libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut before);
-                assert!(atomseq::status().is_active(), "{}", atomseq::status());
-                libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut after);
-                for signal in 1..65 {
-                    assert_eq!(
-                        libc::sigismember(&before, signal),
-                        libc::sigismember(&after, signal),
-                        "{signal}"
-                    );
-                }
-                assert_eq!(libc::sigismember(&after, libc::SIGTERM), 1);
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        // SAFETY: plain old data, filled by the calls that follow.
+        unsafe {
+            let [mut blocked, mut before, mut after]: [libc::sigset_t; 3] = core::mem::zeroed();
+            libc::sigfillset(&mut blocked);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, core::ptr::null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut before);
+            assert!(atomseq::status().is_active(), "{}", atomseq::status());
+            libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut after);
+            for signal in 1..65 {
+                assert_eq!(
+                    libc::sigismember(&before, signal),
+                    libc::sigismember(&after, signal),
+                    "{signal}"
+                );
             }
-        },
-    );
+            assert_eq!(libc::sigismember(&after, libc::SIGTERM), 1);
+        }
+    });
 }
 
 #[test]
 fn the_callers_affinity_stays_and_no_child_is_left() {
-    in_fresh_process(
-        "the_callers_affinity_stays_and_no_child_is_left",
-        Circumstances::default(),
-        || {
-            let affinity = || {
-                let mut set = [0u64; 128];
-                // SAFETY: the kernel writes at most the size given.
-                let written = unsafe {
-                    libc::syscall(
-                        libc::SYS_sched_getaffinity,
-                        0,
-                        size_of_val(&set),
-                        set.as_mut_ptr(),
-                    )
-                };
-                assert!(written > 0);
-                set
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let affinity = || {
+            let mut set = [0u64; 128];
+            // SAFETY: the kernel writes at most the size given.
+            let written = unsafe {
+                libc::syscall(
+                    libc::SYS_sched_getaffinity,
+                    0,
+                    size_of_val(&set),
+                    set.as_mut_ptr(),
+                )
             };
-            let before = affinity();
-            assert!(atomseq::status().is_active(), "{}", atomseq::status());
-            assert_eq!(affinity(), before);
-            // SAFETY: asks for a child of any kind, without waiting.
-            let child =
-                unsafe { libc::waitpid(-1, core::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
-            assert_eq!(
-                (child, std::io::Error::last_os_error().raw_os_error()),
-                (-1, Some(libc::ECHILD))
-            );
-        },
-    );
+            assert!(written > 0);
+            set
+        };
+        let before = affinity();
+        assert!(atomseq::status().is_active(), "{}", atomseq::status());
+        assert_eq!(affinity(), before);
+        // SAFETY: asks for a child of any kind, without waiting.
+        let child =
+            unsafe { libc::waitpid(-1, core::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+        assert_eq!(
+            (child, std::io::Error::last_os_error().raw_os_error()),
+            (-1, Some(libc::ECHILD))
+        );
+    });
 }
 
 /// Handlers that run while start-up decides, and use what it decided as soon as it has.
@@ -505,38 +464,34 @@ fn start_up_in_a_storm_of_signals() {
         }
     }
     for _ in 0..20 {
-        in_fresh_process(
-            "start_up_in_a_storm_of_signals",
-            Circumstances::default(),
-            || {
-                let every = libc::timeval {
-                    tv_sec: 0,
-                    tv_usec: 30,
-                };
-                let timer = libc::itimerval {
-                    it_interval: every,
-                    it_value: every,
-                };
-                // SAFETY: the handler only calls what may be called from one.
-                unsafe {
-                    libc::signal(
-                        libc::SIGALRM,
-                        ask as extern "C" fn(i32) as libc::sighandler_t,
-                    );
-                    assert_eq!(
-                        libc::setitimer(libc::ITIMER_REAL, &timer, core::ptr::null_mut()),
-                        0
-                    );
+        in_fresh_process_under(this_test!(), Circumstances::default(), || {
+            let every = libc::timeval {
+                tv_sec: 0,
+                tv_usec: 30,
+            };
+            let timer = libc::itimerval {
+                it_interval: every,
+                it_value: every,
+            };
+            // SAFETY: the handler only calls what may be called from one.
+            unsafe {
+                libc::signal(
+                    libc::SIGALRM,
+                    ask as extern "C" fn(i32) as libc::sighandler_t,
+                );
+                assert_eq!(
+                    libc::setitimer(libc::ITIMER_REAL, &timer, core::ptr::null_mut()),
+                    0
+                );
+            }
+            std::thread::scope(|scope| {
+                let statuses: Vec<_> = (0..4).map(|_| scope.spawn(atomseq::status)).collect();
+                for status in statuses {
+                    let status = status.join().unwrap();
+                    assert!(status.is_active(), "{status}");
                 }
-                std::thread::scope(|scope| {
-                    let statuses: Vec<_> = (0..4).map(|_| scope.spawn(atomseq::status)).collect();
-                    for status in statuses {
-                        let status = status.join().unwrap();
-                        assert!(status.is_active(), "{status}");
-                    }
-                });
-            },
-        );
+            });
+        });
     }
 }
 
@@ -547,7 +502,7 @@ fn a_replaced_list_of_cpus_is_not_believed() {
     const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
     const NODES: &str = "/sys/devices/system/node/possible";
     if is_fresh_process() {
-        in_fresh_process(TEST, Circumstances::default(), every_cpu_has_a_slot);
+        in_fresh_process_under(TEST, Circumstances::default(), every_cpu_has_a_slot);
         return;
     }
     if !can_replace_files() {
@@ -582,7 +537,7 @@ fn a_replaced_list_of_cpus_is_not_believed() {
             replaced,
             ..Circumstances::default()
         };
-        in_fresh_process(TEST, circumstances, every_cpu_has_a_slot);
+        in_fresh_process_under(TEST, circumstances, every_cpu_has_a_slot);
     }
     std::fs::remove_dir_all(&directory).expect("the directory is there");
 }
@@ -605,13 +560,7 @@ fn every_cpu_has_a_slot() {
 fn on_every_cpu(mut work: impl FnMut(usize)) {
     let mut moves = 0;
     for cpu in 0..libc::CPU_SETSIZE as usize {
-        // SAFETY: a set of CPUs is plain old data; 0 is this thread.
-        let moved = unsafe {
-            let mut only: libc::cpu_set_t = core::mem::zeroed();
-            libc::CPU_SET(cpu, &mut only);
-            libc::sched_setaffinity(0, size_of_val(&only), &only)
-        };
-        if moved == 0 {
+        if restrict(0, &[cpu]) {
             work(cpu);
             moves += 1;
         }
@@ -622,19 +571,15 @@ fn on_every_cpu(mut work: impl FnMut(usize)) {
 /// The least that the C library lets a thread have.
 #[test]
 fn start_up_fits_on_the_smallest_stack() {
-    in_fresh_process(
-        "start_up_fits_on_the_smallest_stack",
-        Circumstances::default(),
-        || {
-            let start = || {
-                let counter = atomseq::percpu::Counter::new();
-                counter.increment();
-                assert_eq!(counter.sum(), 1);
-            };
-            let thread = std::thread::Builder::new().stack_size(libc::PTHREAD_STACK_MIN);
-            thread.spawn(start).unwrap().join().unwrap();
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let start = || {
+            let counter = atomseq::percpu::Counter::new();
+            counter.increment();
+            assert_eq!(counter.sum(), 1);
+        };
+        let thread = std::thread::Builder::new().stack_size(libc::PTHREAD_STACK_MIN);
+        thread.spawn(start).unwrap().join().unwrap();
+    });
 }
 
 /// How often a sandbox's handler has answered a system call.
@@ -810,15 +755,15 @@ fn a_trapped_call_is_a_refused_one_to_start_up() {
         println!("answered: {answered}");
     };
     if is_fresh_process() {
-        in_fresh_process(TEST, Circumstances::default(), start);
+        in_fresh_process_under(TEST, Circumstances::default(), start);
         return;
     }
     let mut answered = 0;
     for (name, _) in TRAPPED {
         for registration in [("TRAPPED", name), OWN_REGISTRATION] {
-            let circumstances = environment(&[("TRAPPED", name), registration]);
-            let printed = in_fresh_process(TEST, circumstances, start).unwrap();
-            answered += u32::from(!printed.contains("answered: 0"));
+            let circumstances = Circumstances::environment(&[("TRAPPED", name), registration]);
+            let printed = in_fresh_process_under(TEST, circumstances, start).unwrap();
+            answered += u32::from(!printed.output.contains("answered: 0"));
         }
     }
     assert!(answered >= 20, "only {answered} processes were answered");
@@ -863,50 +808,49 @@ fn no_thread_registers_before_start_up_has_ended() {
         MIDDLE.store(true, Ordering::Release);
         await_flag(&ASKED);
     }
-    let test = "no_thread_registers_before_start_up_has_ended";
-    in_fresh_process(test, environment(&[OWN_REGISTRATION]), || {
-        let starter = std::thread::spawn(|| {
-            // SAFETY: the handler uses atomics and sleeps.
-            unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
-            let refusal = Refusal {
-                call: libc::SYS_getcpu,
-                answer: Answer::Trap,
-                when: When::Always,
-            };
-            refuse(&refusal).expect("a filter for this thread");
-            assert!(!atomseq::status().is_active(), "{}", atomseq::status());
-        });
-        await_flag(&MIDDLE);
-        let early = register_this_thread();
-        ASKED.store(true, Ordering::Release);
-        starter.join().unwrap();
-        assert!(!early && !register_this_thread());
-    });
+    in_fresh_process_under(
+        this_test!(),
+        Circumstances::environment(&[OWN_REGISTRATION]),
+        || {
+            let starter = std::thread::spawn(|| {
+                // SAFETY: the handler uses atomics and sleeps.
+                unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
+                let refusal = Refusal {
+                    call: libc::SYS_getcpu,
+                    answer: Answer::Trap,
+                    when: When::Always,
+                };
+                refuse(&refusal).expect("a filter for this thread");
+                assert!(!atomseq::status().is_active(), "{}", atomseq::status());
+            });
+            await_flag(&MIDDLE);
+            let early = register_this_thread();
+            ASKED.store(true, Ordering::Release);
+            starter.join().unwrap();
+            assert!(!early && !register_this_thread());
+        },
+    );
 }
 
 /// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in
 /// the middle of their registration.
 #[test]
 fn a_trapped_registration_is_a_refused_one() {
-    let circumstances = environment(&[OWN_REGISTRATION]);
-    in_fresh_process(
-        "a_trapped_registration_is_a_refused_one",
-        circumstances,
-        || {
-            if !atomseq::status().is_active() {
-                return;
-            }
-            let counter = COUNTED.get_or_init(atomseq::percpu::Counter::new);
-            // Of a thread that has not registered: a registered one could not end.
-            let thread = std::thread::spawn(|| {
-                trap(libc::SYS_rseq);
-                counter.increment();
-            });
-            thread.join().unwrap();
-            assert_eq!(ANSWERED.load(Ordering::Relaxed), 1);
-            assert_eq!(counter.sum(), 2);
-        },
-    );
+    let circumstances = Circumstances::environment(&[OWN_REGISTRATION]);
+    in_fresh_process_under(this_test!(), circumstances, || {
+        if !atomseq::status().is_active() {
+            return;
+        }
+        let counter = COUNTED.get_or_init(atomseq::percpu::Counter::new);
+        // Of a thread that has not registered: a registered one could not end.
+        let thread = std::thread::spawn(|| {
+            trap(libc::SYS_rseq);
+            counter.increment();
+        });
+        thread.join().unwrap();
+        assert_eq!(ANSWERED.load(Ordering::Relaxed), 1);
+        assert_eq!(counter.sum(), 2);
+    });
 }
 
 /// Where `rseq` is refused later, a thread that has registered cannot unregister at its end. glibc
@@ -934,13 +878,16 @@ fn a_registered_thread_ends_where_rseq_is_refused_later() {
     }
     let refuse_by_error = || refuse(&always(libc::SYS_rseq, libc::EPERM)).expect("a filter");
     if cfg!(not(target_env = "gnu")) {
-        let errors = killed_in_fresh_process(TEST, libc::SIGABRT, || end_a_thread(refuse_by_error));
+        let errors =
+            killed_in_fresh_process_under(TEST, Circumstances::captured(), libc::SIGABRT, || {
+                end_a_thread(refuse_by_error)
+            });
         assert!(errors.is_none_or(|errors| errors.contains("allow rseq")));
         return;
     }
     for how in ["error", "trap"] {
-        let circumstances = environment(&[OWN_REGISTRATION, ("HOW", how)]);
-        let printed = in_fresh_process(TEST, circumstances, || match std::env::var("HOW") {
+        let circumstances = Circumstances::environment(&[OWN_REGISTRATION, ("HOW", how)]);
+        let printed = in_fresh_process_under(TEST, circumstances, || match std::env::var("HOW") {
             Ok(how) if how == "trap" => end_a_thread(|| trap(libc::SYS_rseq)),
             _ => end_a_thread(refuse_by_error),
         });
@@ -970,45 +917,40 @@ fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {
         atomseq::status();
     }
     const NAME: &str = "CONSTRUCTOR_OF_THE_TEST";
-    in_fresh_process(
-        "start_up_does_not_wait_for_a_constructor_that_waits_for_it",
-        Circumstances::default(),
-        || {
-            let object =
-                std::env::temp_dir().join(format!("constructor-{}.so", std::process::id()));
-            let source = format!(
-                "#include <stdlib.h>\n__attribute__((constructor)) static void construct(void) \
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let object = std::env::temp_dir().join(format!("constructor-{}.so", std::process::id()));
+        let source = format!(
+            "#include <stdlib.h>\n__attribute__((constructor)) static void construct(void) \
                  {{ ((void (*)(void))strtoul(getenv(\"{NAME}\"), 0, 10))(); }}\n"
-            );
-            let mut compiler = std::process::Command::new("cc");
-            compiler
-                .args(["-shared", "-fPIC", "-x", "c", "-", "-o"])
-                .arg(&object);
-            let mut compiler = compiler
-                .stdin(std::process::Stdio::piped())
-                .spawn()
-                .expect("cc");
-            let mut input = compiler.stdin.take().expect("a pipe");
-            std::io::Write::write_all(&mut input, source.as_bytes()).expect("it reads");
-            drop(input);
-            assert!(compiler.wait().expect("it ends").success());
-            let address = (construct as extern "C" fn() as usize).to_string();
-            // SAFETY: no other thread of this process reads the environment now.
-            unsafe { std::env::set_var(NAME, address) };
-            let path = CString::new(object.as_os_str().as_bytes()).expect("no zeros");
-            let loader = std::thread::spawn(move || {
-                // SAFETY: an object whose constructor calls `construct`.
-                assert!(!unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }.is_null());
-            });
-            await_flag(&IN_CONSTRUCTOR);
-            STARTING.store(true, Ordering::SeqCst);
-            // SAFETY: ends a process that hangs.
-            unsafe { libc::alarm(30) };
-            atomseq::status();
-            loader.join().expect("it ended");
-            std::fs::remove_file(&object).expect("it was made");
-        },
-    );
+        );
+        let mut compiler = std::process::Command::new("cc");
+        compiler
+            .args(["-shared", "-fPIC", "-x", "c", "-", "-o"])
+            .arg(&object);
+        let mut compiler = compiler
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cc");
+        let mut input = compiler.stdin.take().expect("a pipe");
+        std::io::Write::write_all(&mut input, source.as_bytes()).expect("it reads");
+        drop(input);
+        assert!(compiler.wait().expect("it ends").success());
+        let address = (construct as extern "C" fn() as usize).to_string();
+        // SAFETY: no other thread of this process reads the environment now.
+        unsafe { std::env::set_var(NAME, address) };
+        let path = CString::new(object.as_os_str().as_bytes()).expect("no zeros");
+        let loader = std::thread::spawn(move || {
+            // SAFETY: an object whose constructor calls `construct`.
+            assert!(!unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }.is_null());
+        });
+        await_flag(&IN_CONSTRUCTOR);
+        STARTING.store(true, Ordering::SeqCst);
+        // SAFETY: ends a process that hangs.
+        unsafe { libc::alarm(30) };
+        atomseq::status();
+        loader.join().expect("it ended");
+        std::fs::remove_file(&object).expect("it was made");
+    });
 }
 
 /// Where glibc's `pthread_atfork`, which is in each program itself, can be replaced.
@@ -1050,7 +992,7 @@ mod registering {
     #[test]
     fn gates_are_active_only_once_the_handlers_of_forks_are_registered() {
         let test = "registering::gates_are_active_only_once_the_handlers_of_forks_are_registered";
-        in_fresh_process(test, Circumstances::default(), || {
+        in_fresh_process_under(test, Circumstances::default(), || {
             IS_ARMED.store(true, Ordering::Release);
             let other = std::thread::spawn(|| atomseq::status().gates_active());
             await_flag(&IS_REACHED);

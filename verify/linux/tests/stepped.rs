@@ -7,16 +7,17 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::type_stable::Pool;
-use verify_linux::{Circumstances, in_fresh_process};
+use verify_support::code::steps::STEP;
+use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::signals::install_plainly;
+use verify_support::this_test;
+use verify_support::threads::exit_this_thread;
 
 /// Few enough that no CPU keeps any.
 const LIMIT: usize = 60;
 
 /// At how many points of an allocation the others are freed.
 const POINTS: usize = 110;
-
-/// Raises SIGTRAP after one instruction.
-const TRAP_FLAG: i64 = 0x100;
 
 type Words = Pool<AtomicU64>;
 
@@ -46,18 +47,18 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let flags = &mut registers[libc::REG_EFL as usize];
     if !IS_STEPPING.load(SeqCst) {
-        *flags &= !TRAP_FLAG;
+        *flags &= !STEP;
         return;
     }
-    *flags |= TRAP_FLAG;
+    *flags |= STEP;
     let step = STEPS.fetch_add(1, SeqCst);
     if step == FREE_AT.load(SeqCst) {
         free_others();
     }
     if step == EXIT_AT.load(SeqCst) {
         IS_STEPPING.store(false, SeqCst);
-        // SAFETY: this thread has nothing that another one needs.
-        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        // This thread has nothing that another one needs.
+        exit_this_thread();
     }
 }
 
@@ -105,16 +106,8 @@ fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
 /// later ones: about 220 trials.
 #[test]
 fn what_is_free_is_found_after_a_thread_has_exited_in_an_allocation() {
-    let test = "what_is_free_is_found_after_a_thread_has_exited_in_an_allocation";
-    in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: zero is a valid action; its fields are set below. The handler is one for
-        // SA_SIGINFO.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_trap as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO;
-            assert_eq!(libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()), 0);
-        }
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        install_plainly(libc::SIGTRAP, on_trap, 0, &[]);
         // A section never ends when it is stepped.
         atomseq::set_restart_limit(0);
         let never = usize::MAX;

@@ -6,7 +6,10 @@ use atomseq::internals::{cpu_id, current_cpu, register_this_thread};
 use atomseq::status::Registrant;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process, pin, refuse};
+use verify_support::cpus::pin;
+use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::sandbox::{Answer, Refusal, When, refuse};
+use verify_support::this_test;
 
 fn own_registration() -> Circumstances {
     Circumstances {
@@ -51,16 +54,12 @@ fn a_thread_registers_on_its_first_slow_path() {
         }
         core::ptr::null_mut()
     }
-    in_fresh_process(
-        "a_thread_registers_on_its_first_slow_path",
-        own_registration(),
-        || {
-            assert_own_registration();
-            on_c_thread(body);
-            on_c_thread(body);
-            assert_eq!(CHECKED.load(Ordering::Relaxed), 2);
-        },
-    );
+    in_fresh_process_under(this_test!(), own_registration(), || {
+        assert_own_registration();
+        on_c_thread(body);
+        on_c_thread(body);
+        assert_eq!(CHECKED.load(Ordering::Relaxed), 2);
+    });
 }
 
 #[test]
@@ -72,18 +71,14 @@ fn a_thread_of_the_c_librarys_needs_no_registration() {
         }
         core::ptr::null_mut()
     }
-    in_fresh_process(
-        "a_thread_of_the_c_librarys_needs_no_registration",
-        Circumstances::default(),
-        || {
-            if atomseq::status().registered_by() == Some(Registrant::Glibc) {
-                on_c_thread(body);
-                assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
-            } else {
-                println!("this C library registers no threads");
-            }
-        },
-    );
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        if atomseq::status().registered_by() == Some(Registrant::Glibc) {
+            on_c_thread(body);
+            assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+        } else {
+            println!("this C library registers no threads");
+        }
+    });
 }
 
 /// A thread-specific key made after atomseq's has its destructor run after atomseq's.
@@ -106,24 +101,20 @@ fn a_thread_is_unregistered_before_its_storage_goes_and_stays_so() {
         }
         core::ptr::null_mut()
     }
-    in_fresh_process(
-        "a_thread_is_unregistered_before_its_storage_goes_and_stays_so",
-        own_registration(),
-        || {
-            assert_own_registration();
-            let mut key: libc::pthread_key_t = 0;
-            // SAFETY: `late` lives as long as the program.
-            let result = unsafe { libc::pthread_key_create(&mut key, Some(late)) };
-            assert_eq!(result, 0);
-            LATE_KEY.store(key as usize, Ordering::Relaxed);
-            on_c_thread(body);
-            assert_eq!(
-                CHECKED.load(Ordering::Relaxed),
-                2,
-                "1: registered, 2: unregistered at the end"
-            );
-        },
-    );
+    in_fresh_process_under(this_test!(), own_registration(), || {
+        assert_own_registration();
+        let mut key: libc::pthread_key_t = 0;
+        // SAFETY: `late` lives as long as the program.
+        let result = unsafe { libc::pthread_key_create(&mut key, Some(late)) };
+        assert_eq!(result, 0);
+        LATE_KEY.store(key as usize, Ordering::Relaxed);
+        on_c_thread(body);
+        assert_eq!(
+            CHECKED.load(Ordering::Relaxed),
+            2,
+            "1: registered, 2: unregistered at the end"
+        );
+    });
 }
 
 #[test]
@@ -138,22 +129,18 @@ fn a_signal_handler_may_register_its_thread() {
         unsafe { libc::raise(libc::SIGUSR1) };
         core::ptr::null_mut()
     }
-    in_fresh_process(
-        "a_signal_handler_may_register_its_thread",
-        own_registration(),
-        || {
-            assert_own_registration();
-            // SAFETY: the handler only calls what may be called from one.
-            unsafe {
-                libc::signal(
-                    libc::SIGUSR1,
-                    handler as extern "C" fn(i32) as libc::sighandler_t,
-                )
-            };
-            on_c_thread(body);
-            assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
-        },
-    );
+    in_fresh_process_under(this_test!(), own_registration(), || {
+        assert_own_registration();
+        // SAFETY: the handler only calls what may be called from one.
+        unsafe {
+            libc::signal(
+                libc::SIGUSR1,
+                handler as extern "C" fn(i32) as libc::sighandler_t,
+            )
+        };
+        on_c_thread(body);
+        assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+    });
 }
 
 #[test]
@@ -180,16 +167,12 @@ fn a_thread_that_the_kernel_refuses_asks_once() {
         }
         core::ptr::null_mut()
     }
-    in_fresh_process(
-        "a_thread_that_the_kernel_refuses_asks_once",
-        own_registration(),
-        || {
-            assert_own_registration();
-            on_c_thread(body);
-            assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
-            assert_eq!(ASKED_AGAIN.load(Ordering::Relaxed), 0);
-        },
-    );
+    in_fresh_process_under(this_test!(), own_registration(), || {
+        assert_own_registration();
+        on_c_thread(body);
+        assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+        assert_eq!(ASKED_AGAIN.load(Ordering::Relaxed), 0);
+    });
 }
 
 fn memory_in_use() -> usize {
@@ -214,25 +197,21 @@ fn ten_thousand_short_lived_threads_leave_nothing() {
         core::ptr::null_mut()
     }
     const THREADS: usize = 10_000;
-    in_fresh_process(
-        "ten_thousand_short_lived_threads_leave_nothing",
-        own_registration(),
-        || {
-            assert_own_registration();
-            (0..THREADS / 10).for_each(|_| on_c_thread(body));
-            let before = (memory_in_use(), open_files());
-            std::thread::scope(|scope| {
-                for _ in 0..3 {
-                    scope.spawn(|| (0..THREADS * 3 / 10).for_each(|_| on_c_thread(body)));
-                }
-            });
-            let after = (memory_in_use(), open_files());
-            assert_eq!(CHECKED.load(Ordering::Relaxed), THREADS);
-            assert_eq!(after.1, before.1, "open files");
-            let grown = after.0.saturating_sub(before.0);
-            // 64 bytes lost a thread would be 576 KB; three more stacks in the C library's cache
-            // are some 30.
-            assert!(grown < 400 * 1024, "grown by {grown} bytes");
-        },
-    );
+    in_fresh_process_under(this_test!(), own_registration(), || {
+        assert_own_registration();
+        (0..THREADS / 10).for_each(|_| on_c_thread(body));
+        let before = (memory_in_use(), open_files());
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..THREADS * 3 / 10).for_each(|_| on_c_thread(body)));
+            }
+        });
+        let after = (memory_in_use(), open_files());
+        assert_eq!(CHECKED.load(Ordering::Relaxed), THREADS);
+        assert_eq!(after.1, before.1, "open files");
+        let grown = after.0.saturating_sub(before.0);
+        // 64 bytes lost a thread would be 576 KB; three more stacks in the C library's cache
+        // are some 30.
+        assert!(grown < 400 * 1024, "grown by {grown} bytes");
+    });
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack, per_thread};
+use verify_support::fire::{Fired, under_fire};
 
-use crate::fire::{Fired, under_fire};
 use crate::ledger::{Side, Totals};
 
 /// A trial: what came of it, or how the law was broken.

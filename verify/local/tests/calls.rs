@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use atomseq::local::{Counter, per_thread};
-use verify_local::loaded::Loaded;
+use verify_local::Loaded;
 
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());

@@ -3,8 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use verify_local::trials::{ALL, Trial};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::this_test;
+use verify_support::processes::in_fresh_process;
+use verify_support::this_test;
 
 /// How many signals a trial takes.
 const TIMES: usize = 10_000;
@@ -45,7 +45,7 @@ fn every_trial_is_made() {
 #[cfg(atomseq_sections)]
 mod without_recovery {
     use atomseq::internals::signal_controls::{RESTART, ROLLFORWARD, set};
-    use verify_signals::fresh::panics_and_hangs_count;
+    use verify_support::processes::panics_and_hangs_count;
 
     use super::*;
 

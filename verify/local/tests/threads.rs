@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use atomseq::local::{Counter, per_thread};
 use atomseq::signal::{self, Event};
-use verify_local::fire::under_fire;
-use verify_local::loaded::Loaded;
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::signals::change_mask;
-use verify_signals::this_test;
+use verify_local::Loaded;
+use verify_support::fire::under_fire;
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::change_mask;
+use verify_support::this_test;
 
 per_thread! {
     static HITS: Counter = Counter::new();

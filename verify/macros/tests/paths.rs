@@ -308,22 +308,24 @@ fn exported_macros_name_everything_by_their_own_crate() {
 
 #[test]
 fn procedural_macros_name_everything_by_the_library() {
-    check("../../crates/atomseq-macros/src", Origin::Root, 100);
+    check("../../crates/atomseq-compiler/src", Origin::Root, 100);
+    check("../../crates/atomseq-macros/src", Origin::Root, 2);
 }
 
 #[test]
 fn quotations_take_no_edition_from_what_they_are_given() {
     let mut found = Vec::new();
     let mut files = 0;
-    each_file(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../crates/atomseq-macros/src")
-            .as_path(),
-        &mut |_, text| {
+    for sources in [
+        "../../crates/atomseq-compiler/src",
+        "../../crates/atomseq-macros/src",
+    ] {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
+        each_file(&directory, &mut |_, text| {
             files += 1;
             spans(text.parse().expect("it is Rust"), &mut found);
-        },
-    );
+        });
+    }
     assert_eq!(found, [""; 0]);
     assert!(files > 10, "only {files} files were found");
 

@@ -1,9 +1,11 @@
 //! Exhausts the states of a structure.
 //!
-//! A state is the memory between attempts. From each state, each call is attempted on each CPU and
-//! stepped to its end. Before each step, and between the words of a copy:
+//! **How it works.** A state is the memory between attempts. The search starts with the empty
+//! structure and takes states first in, first out. From each state, each call is attempted on each
+//! CPU and stepped to its end by the interpreter of `atomseq::sequence::model`. Before each step,
+//! and between the words of a copy:
 //!
-//! * nothing has changed that anybody could see;
+//! * nothing has changed that a caller could see: the content is still that of the state;
 //! * the attempt is aborted: what it prepared stays as it is, or turns into garbage. The memory is
 //!   a new state, from which the restart (on any CPU), any interfering call and any number of both
 //!   follow as from every other state: an aborted attempt leaves nothing but memory behind;
@@ -11,20 +13,30 @@
 //!   (tried where either writes what the other touches; elsewhere their order makes no difference).
 //!
 //! A sequence that is rolled forward ([`Recovery`]) is not aborted: what would interrupt it comes
-//! after its end, so what it does in between is nobody's business. Without any recovery a call on
-//! the same CPU runs as a whole before each step, and the attempt goes on: a mechanism that is
-//! broken, to be found out.
+//! after its end, so no other call sees what it does in between. Without any recovery, a call on
+//! the same CPU runs as a whole before each step, and the attempt goes on: a broken mechanism,
+//! which must be found.
 //!
-//! With the last step the content and the answer must be what the call [means](Structure::meaning).
-//! So every history is equal to a serial one, with each call where it committed or left early.
+//! With the last step, the content and the answer must be what the call
+//! [means](Structure::meaning), written down a second time as plain Rust on lists.
+//!
+//! **What it proves.** Within the bounds of the structure (values, capacity, CPUs, and calls in a
+//! row) every history of attempts, aborts and restarts equals a serial one, with each call where it
+//! committed or left early. If the search ends before the bound on calls
+//! ([`Explored::exhausted`]), the result holds for histories of any length. Garbage stands for
+//! whatever an aborted attempt may have left in memory that it had only prepared. Memory is
+//! sequentially consistent here; orderings are the business of the models under loom.
+//!
+//! It reports a shortest history that leads to a violation, since states come in the order of their
+//! distance from the start.
 
 use std::collections::{HashMap, VecDeque};
 
 use atomseq::sequence::model::Memory;
 
 use crate::execution::{Execution, Footprint};
+use crate::execution::{Explored, Fault, Violation};
 use crate::layout;
-use crate::report::{Explored, Fault, Violation};
 use crate::structure::{Call, Content, Recovery, Structure};
 
 /// Exhausts the structure's states.

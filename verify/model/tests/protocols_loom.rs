@@ -6,14 +6,12 @@
 mod baseline;
 #[path = "../../../crates/atomseq/src/mutex/bias/mod.rs"]
 mod bias;
-#[path = "protocols/closers.rs"]
-mod closers;
 #[path = "protocols/drains.rs"]
 mod drains;
 #[path = "protocols/forks.rs"]
 mod forks;
-#[path = "protocols/home.rs"]
-mod home;
+#[path = "protocols/gates.rs"]
+mod gates;
 #[path = "protocols/homes.rs"]
 mod homes;
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
@@ -22,17 +20,88 @@ mod lock;
 mod machine;
 #[path = "../../../crates/atomseq/src/mutex/notification.rs"]
 mod notification;
-#[path = "protocols/orderings.rs"]
-mod orderings;
 #[path = "../../../crates/atomseq/src/mutex/parking.rs"]
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
-#[path = "protocols/sections.rs"]
-mod sections;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/loom.rs"]
 mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]
 mod traffic;
+
+// The library's name of what `homes` holds as well.
+use homes as home;
+
+/// What becomes of the protocols without their orderings.
+mod orderings {
+    use crate::drains::unordered_drains;
+    use crate::gates::pop_and_drain;
+    use crate::homes::Protections;
+    use crate::homes::{Habit, Holder, each_adds_one};
+    use crate::lock::FOR_GOOD;
+    use crate::machine::{Fence, Rules};
+    use crate::sync::Size::{Large, Small};
+    use crate::sync::{AtomicU32, Ordering, misses, races, wake_one};
+
+    #[test]
+    fn without_its_orderings_a_section_misses_the_work_under_the_gate() {
+        let relaxed_load = Rules {
+            acquire: Ordering::Relaxed,
+            ..Rules::ALL
+        };
+        races("gate: the test without acquire", Small, move || {
+            pop_and_drain(relaxed_load);
+        });
+        fn relaxed_unlock(gate: &AtomicU32) {
+            gate.fetch_and(FOR_GOOD, Ordering::Relaxed);
+            wake_one(gate);
+        }
+        let relaxed_store = Rules {
+            unlock: relaxed_unlock,
+            ..Rules::ALL
+        };
+        races("gate: opened without release", Small, move || {
+            pop_and_drain(relaxed_store);
+        });
+    }
+
+    /// What is out of order without the fence, whatever comes out.
+    #[test]
+    fn without_the_fence_closers_work_while_a_section_does() {
+        let rules = Rules {
+            fence: Fence::Never,
+            ..Rules::ALL
+        };
+        races("gate: no fence", Small, move || pop_and_drain(rules));
+    }
+
+    #[test]
+    fn without_its_orderings_a_drained_sum_is_negative() {
+        misses(
+            "drain: without orderings",
+            "negative",
+            Large,
+            unordered_drains,
+        );
+    }
+
+    /// The holder's store may still be on its way when it looks who waits, and the waiter's look
+    /// before that.
+    #[test]
+    fn without_the_barrier_a_wake_up_is_lost() {
+        let protections = Protections {
+            barrier: false,
+            ..Protections::ALL
+        };
+        for (name, holder) in [("at home", Holder::Stays), ("migrated", Holder::Migrates)] {
+            for habit in [Habit::Stays, Habit::Interlocks, Habit::Returns] {
+                let name = format!("home: no barrier, the holder {name}, {habit:?}");
+                misses(&name, "deadlock", Large, move || {
+                    each_adds_one(2, holder, habit, protections);
+                });
+            }
+        }
+    }
+}

@@ -6,14 +6,12 @@
 mod baseline;
 #[path = "../../../crates/atomseq/src/mutex/bias/mod.rs"]
 mod bias;
-#[path = "protocols/closers.rs"]
-mod closers;
 #[path = "protocols/drains.rs"]
 mod drains;
 #[path = "protocols/forks.rs"]
 mod forks;
-#[path = "protocols/home.rs"]
-mod home;
+#[path = "protocols/gates.rs"]
+mod gates;
 #[path = "protocols/homes.rs"]
 mod homes;
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
@@ -26,11 +24,12 @@ mod notification;
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
-#[path = "protocols/sections.rs"]
-mod sections;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/shuttle.rs"]
 mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]
 mod traffic;
+
+// The library's name of what `homes` holds as well.
+use homes as home;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use atomseq::mutex::TestAndSet;
 use atomseq_papers::emulation::Trap;
 use atomseq_papers::statistics;
-use verify_papers::faults::{self, Seen, seen};
 use verify_papers::instruction::{HERE, execute, length, note_and_skip};
-use verify_papers::memory::{beyond_the_end_of_a_file, pages, protect, read_only, unmapped};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::signals::{change_mask, install_plainly, is_blocked};
-use verify_signals::this_test;
+use verify_papers::{Seen, seen};
+use verify_papers::{beyond_the_end_of_a_file, pages, protect, read_only, unmapped};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{change_mask, install_plainly, is_blocked};
+use verify_support::this_test;
 
 const MAPERR: i32 = 1;
 const ACCERR: i32 = 2;
@@ -96,7 +96,7 @@ fn a_handler_may_repair_the_fault() {
     static PAGE: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn repair(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: what the kernel gave.
-        unsafe { faults::note(signal, info, context) };
+        unsafe { verify_papers::note(signal, info, context) };
         protect(PAGE.load(SeqCst), READ_AND_WRITE);
     }
     in_fresh_process(this_test!(), || {

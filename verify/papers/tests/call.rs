@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use atomseq::mutex::TestAndSet;
 use atomseq_papers::emulation::{Call, Error, Trap};
-use verify_linux::{Answer, Refusal, When, refuse};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::this_test;
+use verify_support::processes::in_fresh_process;
+use verify_support::sandbox::{always, refuse};
+use verify_support::this_test;
 
 #[test]
 fn what_a_thread_holds_it_does_not_get_again() {
@@ -73,12 +73,7 @@ fn where_the_kernel_refuses_the_start_says_so() {
     in_fresh_process(this_test!(), || {
         static DONE: AtomicBool = AtomicBool::new(false);
         thread::spawn(|| {
-            let refusal = Refusal {
-                call: libc::SYS_futex,
-                answer: Answer::Error(libc::ENOSYS),
-                when: When::Always,
-            };
-            refuse(&refusal).unwrap();
+            refuse(&always(libc::SYS_futex, libc::ENOSYS)).unwrap();
             let expected = |call| Error::Refused {
                 call,
                 errno: libc::ENOSYS,

@@ -8,8 +8,8 @@ use std::thread;
 use atomseq::mutex::TestAndSet;
 use atomseq::signal::{self, Event};
 use atomseq_papers::reservation::{Bundled, PerLock, register};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::this_test;
+use verify_support::processes::in_fresh_process;
+use verify_support::this_test;
 
 static PER_LOCK: Guarded<PerLock> = Guarded::new(PerLock::CLEAR);
 static BUNDLED: Guarded<Bundled> = Guarded::new(Bundled::CLEAR);

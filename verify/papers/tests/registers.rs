@@ -3,9 +3,9 @@
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq_papers::emulation::Trap;
-use verify_papers::memory::pages;
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::this_test;
+use verify_papers::pages;
+use verify_support::processes::in_fresh_process;
+use verify_support::this_test;
 
 /// As they are encoded.
 const RSP: u8 = 4;

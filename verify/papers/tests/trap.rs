@@ -10,12 +10,12 @@ use atomseq::mutex::TestAndSet;
 use atomseq::signal::{self, Event};
 use atomseq_papers::emulation::Trap;
 use atomseq_papers::statistics;
-use verify_papers::faults::{self, seen};
 use verify_papers::instruction::execute;
-use verify_papers::memory::pages;
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::signals::{install_plainly, raise};
-use verify_signals::this_test;
+use verify_papers::pages;
+use verify_papers::seen;
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{install_plainly, raise};
+use verify_support::this_test;
 
 #[test]
 fn good_addresses_are_set_and_the_old_value_comes_back() {
@@ -55,8 +55,8 @@ fn undefined() {
 fn other_undefined_instructions_find_the_programs_own_handler() {
     extern "C" fn skip(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: what the kernel gave.
-        unsafe { faults::note(signal, info, context) };
-        let counter = faults::program_counter(context);
+        unsafe { verify_papers::note(signal, info, context) };
+        let counter = verify_papers::program_counter(context);
         let length = if cfg!(target_arch = "x86_64") { 2 } else { 4 };
         // SAFETY: goes on behind the instruction.
         unsafe { counter.write(counter.read() + length) };

@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Fault, Finding};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::{Page, program_counter};
-use verify_signals::libraries::{FOUND, install_over, lowest, pass_on, put_back};
-use verify_signals::log::{clear_log, logged, note, note_and_chain};
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{change_mask, findings, install, install_plainly, installed, raise};
-use verify_signals::this_test;
+use verify_signals::{
+    FOUND, add_to_three, clear_log, install_over, logged, lowest, note, note_and_chain, pass_on,
+};
+use verify_support::pages::{Page, program_counter};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::put_back;
+use verify_support::signals::{change_mask, findings, install, install_plainly, installed, raise};
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 
@@ -105,7 +106,7 @@ extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_vo
     match call {
         // SAFETY: the context's set.
         0 => unsafe {
-            libc::sigdelset(verify_signals::interrupt::mask(context), ONE);
+            libc::sigdelset(verify_support::pages::mask(context), ONE);
         },
         _ => PAGE.get().expect("made").release(),
     }

@@ -7,16 +7,15 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Fault, Finding};
-use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::Page;
-use verify_signals::libraries::put_back;
-use verify_signals::log::{log, logged, note};
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::{add_to_three, log, logged, note};
+use verify_support::pages::Page;
+use verify_support::processes::{in_child, in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::put_back;
+use verify_support::signals::{
     FAULTS, Three, change_mask, findings, install, install_plainly, installed, kernel_mask, raise,
     set,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 fn bit(signal: i32) -> u64 {
     1 << (signal - 1)

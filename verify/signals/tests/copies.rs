@@ -5,12 +5,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal;
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::{Page, install_fault_handler};
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{install, install_plainly, installed, raise};
-use verify_signals::this_test;
+use verify_signals::{add_to_three, clear_log, log, logged};
+use verify_support::pages::{Page, install_fault_handler};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{install, install_plainly, installed, raise};
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;

@@ -4,10 +4,10 @@
 
 use atomseq::internals::table::{self, Row};
 use atomseq::signal::{self, Event};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::install;
-use verify_signals::this_test;
+use verify_signals::add_to_three;
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::install;
+use verify_support::this_test;
 
 #[cfg(target_arch = "x86_64")]
 const BREAKPOINT: &[u8] = &[0xcc];

@@ -7,17 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls as controls;
 use atomseq::signal::{self, Event, Interrupted, Options, mask};
-use verify_signals::fresh::{in_child, in_fresh_process};
-use verify_signals::interrupt::{Page, install_fault_handler};
-use verify_signals::jump;
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::sandbox;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::{add_to_three, clear_log, log, logged};
+use verify_support::jump;
+use verify_support::pages::{Page, install_fault_handler};
+use verify_support::processes::{in_child, in_fresh_process};
+use verify_support::sandbox;
+use verify_support::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, is_pending, limit_queue,
     queue, queue_of_timer, raise, set, wait_for_handler,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const STOP: i32 = libc::SIGTSTP;
@@ -256,10 +255,7 @@ fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
             drop(mask());
             // SAFETY: the context's mask, which the thread goes on with.
             unsafe {
-                libc::sigaddset(
-                    verify_signals::interrupt::mask(event.context()),
-                    libc::SIGWINCH,
-                )
+                libc::sigaddset(verify_support::pages::mask(event.context()), libc::SIGWINCH)
             };
         }
         install_with(STOP, look, Options::new().blocking(libc::SIGHUP));
@@ -501,7 +497,7 @@ fn deferred_without(calls: &[i64]) {
         change_mask(libc::SIG_BLOCK, &[signal]);
         queue(signal, value);
     }
-    sandbox::refuse(calls);
+    sandbox::refuse_all(calls);
     // One after the other: the first one that arrives is deferred, and blocks the rest.
     for signal in [ONE, real_time, real_time] {
         let guard = mask();
@@ -554,7 +550,7 @@ fn one_that_refuses_to_tell_what_is_pending_loses_nothing_in_a_kernel_mask() {
         for signal in [ONE, STOP, CONTINUE] {
             install(signal, note_or_count);
         }
-        sandbox::refuse(&[libc::SYS_rt_sigpending]);
+        sandbox::refuse_all(&[libc::SYS_rt_sigpending]);
         let guard = mask();
         queue_of_timer(ONE, 3, 0);
         queue_of_timer(ONE, 0, 0);
@@ -581,7 +577,7 @@ fn nor_does_it_lose_the_record_of_one_without_room() {
         change_mask(libc::SIG_BLOCK, &[real_time]);
         queue(real_time, 1);
         limit_queue(0);
-        sandbox::refuse(&[libc::SYS_rt_sigpending]);
+        sandbox::refuse_all(&[libc::SYS_rt_sigpending]);
         let guard = mask();
         change_mask(libc::SIG_UNBLOCK, &[real_time]);
         signal::with_kernel_mask(|| ());
@@ -628,7 +624,7 @@ fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
         /// and lets `TWO` in.
         extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
             static CALLS: AtomicUsize = AtomicUsize::new(0);
-            let context_mask = verify_signals::interrupt::mask(context);
+            let context_mask = verify_support::pages::mask(context);
             match CALLS.fetch_add(1, SeqCst) {
                 // SAFETY: the context's set.
                 0 => unsafe {
@@ -647,7 +643,7 @@ fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
         change_mask(libc::SIG_BLOCK, &[ONE, TWO]);
         raise(ONE);
         raise(TWO);
-        sandbox::refuse(&[libc::SYS_rt_tgsigqueueinfo, libc::SYS_tgkill]);
+        sandbox::refuse_all(&[libc::SYS_rt_tgsigqueueinfo, libc::SYS_tgkill]);
         let page = PAGE.get_or_init(Page::new);
         let words = page.words(1);
         page.interrupt_again(0, 2);

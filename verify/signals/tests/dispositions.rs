@@ -3,13 +3,15 @@
 
 use atomseq::signal::{self, Fault, Finding, Options};
 use std::sync::atomic::Ordering::SeqCst;
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::libraries::{FOUND, ignore, install_over, lowest, pass_on, put_back};
-use verify_signals::log::{clear_log, logged, note, note_and_chain};
-use verify_signals::signals::{
+use verify_signals::{
+    FOUND, clear_log, ignore, install_over, logged, lowest, note, note_and_chain, pass_on,
+};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::put_back;
+use verify_support::signals::{
     findings, holds, install, install_plainly, install_with, installed, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;

@@ -5,12 +5,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event};
-use verify_signals::fresh::{code_of_child, in_child, in_fresh_process};
-use verify_signals::interrupt::Page;
+use verify_support::pages::Page;
+use verify_support::processes::{code_of_child, in_child, in_fresh_process};
 #[cfg(target_arch = "x86_64")]
-use verify_signals::sandbox;
-use verify_signals::signals::{change_mask, install, install_plainly, kernel_mask, raise};
-use verify_signals::this_test;
+use verify_support::sandbox;
+use verify_support::signals::{change_mask, install, install_plainly, kernel_mask, raise};
+use verify_support::this_test;
 
 static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
 /// How many faults there were, and how often the signal's handler ran.
@@ -22,8 +22,8 @@ static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
-    use verify_signals::interrupt::program_counter;
-    use verify_signals::sequences::add_to_three;
+    use verify_signals::add_to_three;
+    use verify_support::pages::program_counter;
     static STEPS: AtomicUsize = AtomicUsize::new(0);
     static SEND_AT: AtomicUsize = AtomicUsize::new(0);
     static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);

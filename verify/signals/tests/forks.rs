@@ -2,18 +2,20 @@
 //! to the signal mask.
 #![cfg(atomseq_sections)]
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::Duration;
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, mask};
-use verify_signals::fresh::{code_of_child, in_child, in_fresh_process};
-#[cfg(target_arch = "x86_64")]
-use verify_signals::fresh::{code_of_child_of, raw_fork};
-use verify_signals::jump;
-use verify_signals::signals::{change_mask, install, is_blocked, kernel_mask, raise};
-use verify_signals::this_test;
+use verify_signals::add_to_three;
+use verify_support::pages::Page;
+use verify_support::processes::{
+    self, code_of, code_of_child, code_of_child_of, fork, in_child, in_fresh_process, raw_fork,
+};
+use verify_support::signals::{change_mask, install, is_blocked, kernel_mask, raise};
+use verify_support::{jump, this_test};
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
@@ -32,12 +34,6 @@ fn await_flag(flag: &AtomicBool) {
     while !flag.load(SeqCst) {
         thread::sleep(Duration::from_millis(1));
     }
-}
-
-fn fork() -> i32 {
-    // SAFETY: the child runs on as this process would; other threads do what a child can do
-    // without.
-    unsafe { libc::fork() }
 }
 
 /// Registers atfork handlers as a program does.
@@ -83,7 +79,7 @@ fn a_child_forgets_what_is_kept(forks: &[fn() -> i32]) {
     install(TWO, |_| ());
     keep_one();
     for fork in forks {
-        let code = verify_signals::fresh::code_of_child_of(fork, || {
+        let code = code_of_child_of(fork, || {
             raise(TWO);
             i32::from(!an_empty_mask_unblocks_nothing() || runs() != 0)
         });
@@ -230,7 +226,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
             let child = fork();
             assert!(child >= 0);
             if child > 0 {
-                assert_eq!(verify_signals::fresh::code_of(child), 0);
+                assert_eq!(code_of(child), 0);
             }
         }
     }
@@ -248,7 +244,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
             LEFT.store(0, SeqCst);
             let is_same = blocked() == before && signal::repair().is_clean();
             if child > 0 {
-                assert_eq!(verify_signals::fresh::code_of(child), 0);
+                assert_eq!(code_of(child), 0);
             }
             if std::process::id() != own {
                 // SAFETY: ends a child.
@@ -347,5 +343,132 @@ fn a_child_without_fork_handlers_does_not_wait_for_a_fork_of_its_parent_s() {
         assert_eq!(code, 0);
         DONE.store(true, SeqCst);
         forker.join().expect("it ended");
+    });
+}
+
+// Children that are made in the middle of a rollforward, by the handler of a fault that its clone
+// has: the signal for which the sequence is run to its end is the parent's, however the child
+// leaves the handler.
+
+/// How the child is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fork {
+    Usual,
+    /// As `_Fork`: no handlers of atomseq's run, in the child or before it.
+    Raw,
+}
+
+/// How the child leaves the handler.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Leave {
+    Return,
+    Jump,
+    /// By the C library's jump, after it has given the rollforward up.
+    AbandonAndJump,
+    AbandonAndReturn,
+    /// As it must not: the next delivery gives the rollforward up.
+    JumpOnly,
+}
+
+static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
+static FAULTS: AtomicUsize = AtomicUsize::new(0);
+static HOW: std::sync::Mutex<(Fork, Leave)> = std::sync::Mutex::new((Fork::Usual, Leave::Return));
+static CHILD: AtomicI32 = AtomicI32::new(-1);
+
+/// The sequence's first fault sends the signal, which arrives when this returns; at the second one,
+/// the clone's, it forks.
+fn on_segv(_: &mut Event<'_>) {
+    if FAULTS.fetch_add(1, SeqCst) == 0 {
+        change_mask(libc::SIG_BLOCK, &[ONE]);
+        return raise(ONE);
+    }
+    PAGE.get().expect("made").release();
+    let (fork, leave) = *HOW.try_lock().expect("nobody holds it");
+    let child = match fork {
+        Fork::Usual => processes::fork(),
+        Fork::Raw => processes::raw_fork(),
+    };
+    CHILD.store(child, SeqCst);
+    if child != 0 {
+        return;
+    }
+    if matches!(leave, Leave::AbandonAndJump | Leave::AbandonAndReturn) {
+        assert!(signal::abandon_rollforward());
+    }
+    // SAFETY: `with_target` runs, and nothing in between has anything to drop.
+    unsafe {
+        match leave {
+            Leave::Return | Leave::AbandonAndReturn => {}
+            Leave::Jump => signal::siglongjmp(jump::environment(), 1),
+            Leave::AbandonAndJump | Leave::JumpOnly => jump::back(),
+        }
+    }
+}
+
+extern "C" fn interrupted_sequence() {
+    let words = PAGE.get().expect("made").words(1);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+}
+
+/// The signal interrupts a sequence, whose clone's fault makes a child. Returns what the child has
+/// run its handler for, when it has left the fault's.
+fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
+    *HOW.lock().expect("nobody holds it") = (fork, leave);
+    install(libc::SIGSEGV, on_segv);
+    install(ONE, count);
+    FAULTS.store(0, SeqCst);
+    RUNS.store(0, SeqCst);
+    let page = PAGE.get_or_init(Page::new);
+    page.interrupt(0);
+    let before = kernel_mask();
+    jump::with_target(interrupted_sequence);
+    let child = CHILD.load(SeqCst);
+    if child == 0 {
+        let parents = runs();
+        // What is the child's own comes.
+        raise(ONE);
+        let is_right = runs() == parents + 1 && !is_blocked(ONE) && kernel_mask() == before;
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if is_right { parents as i32 } else { 99 }) };
+    }
+    assert_eq!((runs(), kernel_mask()), (1, before), "the parent's");
+    code_of(child)
+}
+
+/// qemu-user wipes no memory in children, so there a child of a raw fork is not told from its
+/// parent.
+fn forks() -> &'static [Fork] {
+    match cfg!(target_arch = "x86_64") {
+        true => &[Fork::Usual, Fork::Raw],
+        false => &[Fork::Usual],
+    }
+}
+
+#[test]
+fn a_child_does_not_handle_the_signal_that_interrupted_its_parent_s_sequence() {
+    in_fresh_process(this_test!(), || {
+        for &fork in forks() {
+            for leave in [
+                Leave::Return,
+                Leave::Jump,
+                Leave::AbandonAndJump,
+                Leave::AbandonAndReturn,
+                Leave::JumpOnly,
+            ] {
+                assert_eq!(runs_in_child(fork, leave), 0, "{fork:?}, {leave:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn control_a_child_that_is_not_told_from_its_parent_does() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::FORK) };
+        for leave in [Leave::Return, Leave::Jump] {
+            assert_eq!(runs_in_child(Fork::Usual, leave), 1, "{leave:?}");
+        }
     });
 }

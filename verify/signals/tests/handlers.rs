@@ -3,14 +3,16 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use atomseq::signal::{self, Chained, Error, Event, Options};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::log::{clear_log, log, log_length, logged};
-use verify_signals::signals::{
+use verify_signals::{clear_log, log, log_length, logged};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{
     change_mask, holds, install, install_plainly, install_with, installed, is_blocked, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
+use verify_support::timers::Timer;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
@@ -166,7 +168,7 @@ fn interrupted_calls_are_restarted_or_fail() {
             let before = WOKEN.load(SeqCst);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    let pause = || std::thread::sleep(std::time::Duration::from_millis(1));
+                    let pause = || std::thread::sleep(Duration::from_millis(1));
                     let status = format!("/proc/self/task/{name}/status");
                     while !fs::read_to_string(&status).is_ok_and(|it| it.contains("State:\tS")) {
                         pause();
@@ -228,7 +230,7 @@ fn an_event_tells_what_the_kernel_told() {
             assert!(!event.context().is_null());
         }
         install(ONE, look);
-        verify_signals::signals::queue(ONE, 4711);
+        verify_support::signals::queue(ONE, 4711);
         assert_eq!(logged(), [4711, 0, 1, 1]);
         assert_eq!(signal::statistics().deliveries, 1);
     });
@@ -244,34 +246,11 @@ fn a_timer_s_overruns_are_told() {
         }
         install(ONE, look);
         change_mask(libc::SIG_BLOCK, &[ONE]);
-        // SAFETY: whole records; the timer is this process's.
-        unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = ONE;
-            event.sigev_value.sival_ptr = 5 as *mut libc::c_void;
-            event.sigev_notify_thread_id = libc::gettid();
-            let mut timer = std::mem::zeroed();
-            assert_eq!(
-                libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer),
-                0
-            );
-            let ms = |count: i64| libc::timespec {
-                tv_sec: 0,
-                tv_nsec: count * 1_000_000,
-            };
-            let time = libc::itimerspec {
-                it_value: ms(1),
-                it_interval: ms(1),
-            };
-            assert_eq!(
-                libc::timer_settime(timer, 0, &time, std::ptr::null_mut()),
-                0
-            );
-            std::thread::sleep(std::time::Duration::from_millis(30));
-            change_mask(libc::SIG_UNBLOCK, &[ONE]);
-            libc::timer_delete(timer);
-        }
+        let timer = Timer::with_value(ONE, 5).expect("a timer");
+        timer.handle().repeat(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(30));
+        change_mask(libc::SIG_UNBLOCK, &[ONE]);
+        drop(timer);
         // About 29, unless this machine is very busy.
         assert!(OVERRUNS.load(SeqCst) > 0);
     });
@@ -502,7 +481,7 @@ fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_e
 fn an_alternate_stack_that_the_kernel_refuses_to_tell_of_is_refused() {
     in_fresh_process(this_test!(), || {
         alternate_stack(256 << 10);
-        verify_signals::sandbox::refuse(&[libc::SYS_sigaltstack]);
+        verify_support::sandbox::refuse_all(&[libc::SYS_sigaltstack]);
         let options = Options::new().on_alternate_stack(8 << 10);
         // SAFETY: the handler is async-signal-safe.
         let refused = unsafe { signal::install_with(ONE, nest, options) };

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 #[cfg(target_arch = "x86_64")]
 use atomseq::signal::Interrupted;
 use atomseq::signal::{self, Chained, Event, Options};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::interrupt::{Page, mask};
-use verify_signals::jump;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::add_to_three;
+use verify_support::jump;
+use verify_support::pages::{Page, mask};
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 static JUMPS: AtomicUsize = AtomicUsize::new(0);
 
@@ -176,7 +176,7 @@ fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
             OVER.fetch_add(1, SeqCst);
             let previous = PREVIOUS.load(SeqCst);
             // SAFETY: what `sigaction` said was there before, a function of three arguments.
-            let previous: verify_signals::signals::Three = unsafe { std::mem::transmute(previous) };
+            let previous: verify_support::signals::Three = unsafe { std::mem::transmute(previous) };
             previous(signal, info, context);
         }
         install_plainly(libc::SIGSEGV, jump_back, 0, &[]);

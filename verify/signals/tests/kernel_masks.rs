@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Options};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::libraries::put_back;
-use verify_signals::log::{log, logged};
-use verify_signals::signals::{
+use verify_signals::{log, logged};
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::put_back;
+use verify_support::signals::{
     Three, change_mask, holds, install, install_plainly, install_with, installed, is_blocked,
     kernel_mask, raise, set,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 /// Managed, too.

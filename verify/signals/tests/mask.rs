@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event, mask};
-use verify_signals::fresh::{in_child, in_fresh_process};
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::signals::{
+use verify_signals::{clear_log, log, logged};
+use verify_support::processes::{in_child, in_fresh_process};
+use verify_support::signals::{
     FAULTS, change_mask, install, install_plainly, is_blocked, queue, raise, set,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 /// Logs the signal, or the value that came with it.
 fn note(event: &mut Event<'_>) {
@@ -721,8 +721,8 @@ fn a_thread_function_made_while_a_gate_is_held_inherits_the_program_s_mask() {
         let guard = mask();
         let held = area.close_gate(0);
         let own = signal::own_mask();
-        assert!(verify_signals::signals::holds(&own, libc::SIGWINCH));
-        assert!(!verify_signals::signals::holds(&own, libc::SIGTERM));
+        assert!(verify_support::signals::holds(&own, libc::SIGWINCH));
+        assert!(!verify_support::signals::holds(&own, libc::SIGTERM));
         let [under, later] = [(); 2].map(|()| signal::inheriting(see));
         let under = std::thread::spawn(under);
         drop(held);

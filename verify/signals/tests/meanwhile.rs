@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal;
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::log::{log, logged, note, note_and_chain};
-use verify_signals::signals::{
+use verify_signals::{log, logged, note, note_and_chain};
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{
     FAULTS, change_mask, install, install_plainly, installed, kernel_mask, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const ABORT: usize = libc::SIGABRT as usize;

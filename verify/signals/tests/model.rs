@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls as controls;
 use atomseq::signal::{self, Event, Fault, Options, mask};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::signals::{Three, install_plainly, install_with, raise};
-use verify_signals::this_test;
+use verify_signals::{clear_log, log, logged};
+use verify_support::processes::{exit_code, fork, in_fresh_process, start_child};
+use verify_support::signals::{Three, install_plainly, install_with, raise};
+use verify_support::this_test;
 
 /// Two that are ignored by default, and a fault's.
 const SIGNALS: [i32; 3] = [libc::SIGURG, libc::SIGWINCH, libc::SIGFPE];
@@ -438,25 +438,15 @@ fn steps(seed: u64) -> Vec<Step> {
 
 /// Takes the steps of a seed in a child; returns whether all was as the model says.
 fn agrees(seed: u64, is_silent: bool) -> bool {
-    // SAFETY: the child takes its steps and ends; the other thread, the test harness's, does
-    // nothing that it needs.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
+    let child = start_child(fork, || {
         if is_silent {
             std::panic::set_hook(Box::new(|_| ()));
         }
-        let outcome = std::panic::catch_unwind(|| {
-            let mut run = Run::new();
-            steps(seed).into_iter().for_each(|step| run.take(step));
-        });
-        // SAFETY: ends the child; what the parent's exit would do is the parent's.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) };
-    }
-    let mut status = 0;
-    // SAFETY: a child of this process.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    status == 0
+        let mut run = Run::new();
+        steps(seed).into_iter().for_each(|step| run.take(step));
+        0
+    });
+    exit_code(child) == Some(0)
 }
 
 /// How many sequences: `ATOMSEQ_DISPOSITION_SEQUENCES`; 2,000, and 200 where qemu runs them.

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use atomseq::internals::signal_controls;
 use atomseq::local::Map;
 use atomseq::signal::{self, Event, Interrupted, Options};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::interrupt::{Page, mask};
-use verify_signals::jump;
-use verify_signals::libraries::{install_over, lowest, put_back};
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::sequences::{add_second_to_first, add_to_three};
-use verify_signals::signals::{
+use verify_signals::{
+    add_second_to_first, add_to_three, clear_log, install_over, log, logged, lowest,
+};
+use verify_support::jump;
+use verify_support::pages::{Page, mask};
+use verify_support::processes::{code_of, in_fresh_process};
+use verify_support::signals::put_back;
+use verify_support::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, kernel_mask, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 /// Those that a test can send without meeting them by itself.
 const UNMASKABLE: [i32; 6] = [
@@ -501,7 +502,7 @@ fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
         install(libc::SIGBUS, look);
         UNMASKED.store(libc::SIGBUS, SeqCst);
         change_mask(libc::SIG_BLOCK, &[libc::SIGBUS]);
-        verify_signals::signals::queue_with_code(libc::SIGBUS, libc::BUS_MCEERR_AO);
+        verify_support::signals::queue_with_code(libc::SIGBUS, libc::BUS_MCEERR_AO);
         let bus = libc::SIGBUS as usize;
         assert_eq!(run(let_both_in, never), [bus, 2, 1, 1, 1]);
     });
@@ -516,7 +517,7 @@ fn before_the_delivery_of_a_fault_it_is_told_that_it_is_inside() {
     in_fresh_process(this_test!(), || {
         // The kernel calls the fault's entry first, and then interrupts that.
         fn send_both(_: &mut libc::sigset_t) {
-            verify_signals::signals::queue_with_code(libc::SIGSEGV, 2);
+            verify_support::signals::queue_with_code(libc::SIGSEGV, 2);
             hold(&[UNMASKED.load(SeqCst)]);
         }
         fn release(_: &mut libc::sigset_t) {
@@ -555,10 +556,7 @@ fn a_child_gets_no_signal_that_waits_for_a_delivery() {
             unsafe { libc::_exit(if is_right { 0 } else { 1 }) };
         }
         assert_eq!(handled, [libc::SIGABRT as usize, libc::SIGBUS as usize]);
-        let mut status = 0;
-        // SAFETY: waits for the child.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
+        assert_eq!(code_of(child), 0);
     });
 }
 

@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Fault, Finding};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
-use verify_signals::log::{clear_log, log, logged, note};
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::{add_to_three, clear_log, log, logged, note};
+use verify_support::pages::{Page, install_fault_handler, mask, program_counter};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{
     change_mask, findings, holds, install, install_plainly, installed, is_blocked, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
@@ -114,7 +113,7 @@ fn what_the_kernel_refuses_to_tell_is_reported() {
         install(ONE, note);
         assert_eq!(findings(), []);
         install_plainly(THEIRS, theirs, 0, &[]);
-        verify_signals::sandbox::refuse(&[libc::SYS_rt_sigaction]);
+        verify_support::sandbox::refuse_all(&[libc::SYS_rt_sigaction]);
         for audit in [signal::audit(), signal::repair()] {
             for signal in [ONE, TWO, THEIRS, libc::SIGSEGV, 64] {
                 let fault = Fault::Unknown;
@@ -207,7 +206,7 @@ fn a_handler_over_atomseq_s_keeps_its_mask() {
         }
         extern "C" fn over(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
             // SAFETY: what `sigaction` said was there before, a function of three arguments.
-            let below: verify_signals::signals::Three =
+            let below: verify_support::signals::Three =
                 unsafe { std::mem::transmute(BELOW.load(SeqCst)) };
             note_mask();
             below(signal, info, context);
@@ -511,7 +510,7 @@ fn a_handler_put_back_with_another_mask_is_reported_and_repaired() {
         install(ONE, note);
         install(TWO, note);
         let mut ours = installed(ONE);
-        ours.sa_mask = verify_signals::signals::set(&[]);
+        ours.sa_mask = verify_support::signals::set(&[]);
         ours.sa_flags |= libc::SA_NODEFER;
         // SAFETY: what was installed, but for the mask and a flag.
         unsafe { libc::sigaction(ONE, &ours, std::ptr::null_mut()) };

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, mask};
 #[cfg(target_arch = "x86_64")]
-use verify_signals::fresh::{code_of, raw_fork};
-use verify_signals::fresh::{in_child, in_fresh_process};
-use verify_signals::signals::{
+use verify_support::processes::raw_fork;
+use verify_support::processes::{code_of, in_child, in_fresh_process};
+use verify_support::signals::{
     change_mask, holds, install, install_plainly, is_blocked, is_pending, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 
@@ -159,10 +159,7 @@ fn a_child_of_a_handler_of_others_has_nothing_blocked_after_the_mask() {
             unsafe { libc::_exit(if is_right { 0 } else { 1 }) };
         }
         assert!(is_right);
-        let mut status = 0;
-        // SAFETY: waits for the child.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
+        assert_eq!(code_of(child), 0);
     });
 }
 

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Options};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::signals::{install, install_plainly, install_with, installed, raise};
-use verify_signals::this_test;
+use verify_support::processes::{in_child, in_fresh_process};
+use verify_support::signals::{install, install_plainly, install_with, installed, raise};
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const MASKABLE: i32 = 64;
@@ -170,19 +170,7 @@ const CASES: [(i32, Way); 4] = [
 fn a_handler_of_others_that_is_put_back_is_covered_from_the_first_call_on() {
     in_fresh_process(this_test!(), || {
         for (signal, way) in CASES {
-            // SAFETY: each case in a process of its own.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                let case = || assert!(!is_uncovered(signal, way), "{signal}, {way:?}");
-                let outcome = std::panic::catch_unwind(case);
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(i32::from(outcome.is_err())) };
-            }
-            assert_eq!(
-                verify_signals::fresh::code_of(child),
-                0,
-                "{signal}, {way:?}"
-            );
+            in_child(|| assert!(!is_uncovered(signal, way), "{signal}, {way:?}"));
         }
     });
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls as controls;
 use atomseq::signal::{self, Event, Options, mask};
-use verify_signals::fresh::{code_of_child, in_fresh_process};
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::signals::{
+use verify_signals::{clear_log, log, logged};
+use verify_support::processes::{code_of_child, in_fresh_process};
+use verify_support::signals::{
     change_mask, install, install_with, is_blocked, is_pending, limit_queue, queue, queue_of_kill,
     queue_of_timer, raise, set, wait_for_handler,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 /// Logs the signal, or the value that came with it.
 fn note(event: &mut Event<'_>) {

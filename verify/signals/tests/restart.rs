@@ -3,14 +3,16 @@
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use atomseq::internals::{signal_controls, table};
 use atomseq::signal::{self, Event, Interrupted};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::interrupt::{Page, mask, program_counter};
-use verify_signals::sequences::add_second_to_first;
-use verify_signals::signals::{change_mask, install, install_plainly, is_blocked, raise};
-use verify_signals::this_test;
+use verify_signals::add_second_to_first;
+use verify_support::pages::{Page, mask, program_counter};
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{change_mask, install, install_plainly, is_blocked, raise};
+use verify_support::this_test;
+use verify_support::timers::Timer;
 
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 static HOW: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
@@ -155,39 +157,14 @@ fn a_storm_loses_nothing() {
         install(libc::SIGUSR1, add);
         let mut words = [0usize, 1];
         WORDS.store(words.as_mut_ptr() as usize, SeqCst);
-        // SAFETY: whole records; the timer is this process's.
-        let timer = unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGUSR1;
-            event.sigev_notify_thread_id = libc::gettid();
-            let mut timer = std::mem::zeroed();
-            assert_eq!(
-                libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer),
-                0
-            );
-            let interval = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 50_000,
-            };
-            let time = libc::itimerspec {
-                it_value: interval,
-                it_interval: interval,
-            };
-            assert_eq!(
-                libc::timer_settime(timer, 0, &time, std::ptr::null_mut()),
-                0
-            );
-            timer
-        };
+        let timer = Timer::start(libc::SIGUSR1, Duration::from_micros(50)).expect("a timer");
         let mut own = 0;
         while own < 5_000_000 || signal::statistics().restarts < 20 {
             // SAFETY: two words of the test's.
             unsafe { add_second_to_first::restarting(words.as_mut_ptr() as usize) };
             own += 1;
         }
-        // SAFETY: made above.
-        unsafe { libc::timer_delete(timer) };
+        drop(timer);
         let theirs = HOW[0].load(SeqCst);
         println!(
             "{own} additions, {theirs} in handlers, {} restarts",

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use atomseq::internals::signal_controls;
 use atomseq::internals::table;
 use atomseq::signal::{self, Event, Interrupted, Options};
-use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
-use verify_signals::jump;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::add_to_three;
+use verify_support::jump;
+use verify_support::pages::{Page, install_fault_handler, mask, program_counter};
+use verify_support::processes::{
+    Written, code_of, in_child, in_fresh_process, killed_in_fresh_process,
+};
+use verify_support::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(usize::MAX) }; 3];
@@ -495,10 +497,10 @@ fn a_clone_that_only_faults_is_given_up_with_a_report() {
         assert!(statistics.faults > 1);
         assert!(!is_blocked(libc::SIGUSR1));
     });
-    if let Some(report) = report {
+    if let Some(Written { errors, .. }) = report {
         assert!(
-            report.contains("kept faulting for over 20 ms and was abandoned; signal 10"),
-            "{report}"
+            errors.contains("kept faulting for over 20 ms and was abandoned; signal 10"),
+            "{errors}"
         );
     }
 }
@@ -547,15 +549,11 @@ fn a_child_of_a_fork_finishes_the_sequence_without_the_signal() {
                 // SAFETY: ends the child.
                 unsafe { libc::_exit(i32::from(!correct)) };
             }
-            child => {
-                let mut status = 0;
-                // SAFETY: a child of this process.
-                unsafe { libc::waitpid(child, &mut status, 0) };
-                assert_eq!(
-                    status, 0,
-                    "the child has done the sequence, and handled nothing"
-                );
-            }
+            child => assert_eq!(
+                code_of(child),
+                0,
+                "the child has done the sequence, and handled nothing"
+            ),
         }
         assert_eq!((words, how()), ([11, 11, 11], [0, 0, 1, 0]));
         in_child(|| assert_eq!(rolled_forward_again(), [1, 1, 1]));

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Error, Event, Options};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::{Page, faults, install_fault_handler};
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::add_to_three;
+use verify_support::pages::{Page, faults, install_fault_handler};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{
     change_mask, install, install_plainly, install_with, queue_of_timer, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::signal;
-use verify_signals::fresh::{code_of_child, in_fresh_process};
-use verify_signals::signals::{install, kernel_mask};
-use verify_signals::this_test;
+use verify_support::processes::{code_of_child, in_fresh_process};
+use verify_support::signals::{install, kernel_mask};
+use verify_support::this_test;
 
 type Visitor = unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> i32;
 

@@ -1,46 +1,31 @@
-//! Nothing is lost, doubled or torn, on the fast path and on each of the slow ones.
+//! No value is lost, duplicated or torn, on the fast path and on each of the slow ones.
 #![cfg(atomseq_sections)]
 
 use std::time::Duration;
 
 use atomseq::status::Registrant;
-use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process};
-use verify_stress::lengthened;
-use verify_stress::trial::{Trial, run};
+use verify_stress::{conserve, lengthened};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::sandbox::{Answer, Refusal, When};
+use verify_support::this_test;
 
-/// Runs a trial in a process of its own, where `prepare` finds out first that it is as it should
-/// be.
+/// Runs the per-CPU targets in a process of its own, after `prepare` has checked that its path is
+/// the intended one.
 fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl FnOnce()) {
-    let printed = in_fresh_process(test, circumstances, || {
-        let length = lengthened(Duration::from_millis(800));
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(60 + length.as_secs() as u32) };
+    let printed = in_fresh_process_under(test, circumstances, || {
+        let each = lengthened(Duration::from_millis(80));
+        end_in(600 + 20 * each.as_secs() as u32);
         prepare();
-        let figures = run(Trial {
-            length,
-            workers: 4,
-            forks,
-        });
-        println!("stress: {test}: {figures}");
-        assert!(figures.operations > 1000 && figures.signals > 50 && figures.moves > 50);
-        assert!(figures.forks > 0 || !forks);
+        conserve(test, each, |target| forks || target != "fork");
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    // The harness may have begun the line.
-    let figures = lines.filter_map(|line| line.find("stress: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
-}
-
-fn environment(name: &'static str, value: &'static str) -> Circumstances {
-    Circumstances {
-        environment: vec![(name, value)],
-        ..Circumstances::default()
+    if let Some(printed) = printed {
+        printed.print_from("stress: ");
     }
 }
 
 #[test]
 fn on_the_fast_path() {
-    trial("on_the_fast_path", Circumstances::default(), false, || {
+    trial(this_test!(), Circumstances::default(), false, || {
         let status = atomseq::status();
         assert!(status.gates_active(), "{status}");
     });
@@ -48,30 +33,29 @@ fn on_the_fast_path() {
 
 #[test]
 fn among_forks() {
-    trial("among_forks", Circumstances::default(), true, || {});
+    trial(this_test!(), Circumstances::default(), true, || {});
 }
 
 #[test]
 fn when_the_first_interruption_leads_to_the_slow_path() {
-    let test = "when_the_first_interruption_leads_to_the_slow_path";
-    trial(test, Circumstances::default(), true, || {
+    trial(this_test!(), Circumstances::default(), true, || {
         atomseq::set_restart_limit(0);
     });
 }
 
 #[test]
 fn when_threads_register_themselves() {
-    let own = environment("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-    trial("when_threads_register_themselves", own, true, || {
+    let own = Circumstances::environment(&[("GLIBC_TUNABLES", "glibc.pthread.rseq=0")]);
+    trial(this_test!(), own, true, || {
         let registrant = atomseq::status().registered_by();
         assert_eq!(registrant, Some(Registrant::Atomseq));
     });
 }
 
 #[test]
-fn without_sections() {
-    let disabled = environment("ATOMSEQ_DISABLE_RSEQ", "1");
-    trial("without_sections", disabled, true, || {
+fn without_sequences() {
+    let disabled = Circumstances::environment(&[("ATOMSEQ_DISABLE_RSEQ", "1")]);
+    trial(this_test!(), disabled, true, || {
         assert!(!atomseq::status().is_active());
     });
 }
@@ -86,7 +70,7 @@ fn without_the_fence() {
         }],
         ..Circumstances::default()
     };
-    trial("without_the_fence", circumstances, true, || {
+    trial(this_test!(), circumstances, true, || {
         let status = atomseq::status();
         assert!(status.is_active() && !status.gates_active(), "{status}");
     });

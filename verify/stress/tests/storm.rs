@@ -1,14 +1,15 @@
-//! A thread and its handlers change the same words, under as many signals as there can be: nothing
-//! is lost.
+//! A thread and its handlers change the same words, under as many signals as possible: no change is
+//! lost.
 #![cfg(atomseq_sections)]
 
 use std::time::Duration;
 
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::lengthened;
 use verify_stress::storm::sequences::Protected;
 use verify_stress::storm::trial::Storm;
 use verify_stress::storm::{lives, trial};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
 /// The length of the whole storm, in operations: 100,000,000 are its full length.
 const OPERATIONS: &str = "ATOMSEQ_STORM_OPERATIONS";
@@ -18,29 +19,28 @@ const STORM: Storm = Storm {
     operations: 0,
     lists: true,
     foreign: true,
-    patience: Duration::from_secs(500),
+    limit: Duration::from_secs(500),
 };
 
-/// Runs in a process of its own, whose handlers are nobody else's; prints what it printed.
+/// Runs in a process of its own, so that no other test shares its handlers; prints what it printed.
 fn storm(test: &str, check: impl FnOnce()) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(600) };
-        // Before the library's, which then sees to it.
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
+        end_in(600);
+        // Before those of the library, which then widens its mask.
         trial::install_foreign();
         trial::install::<Protected>();
         let audit = atomseq::signal::audit();
         assert!(audit.is_clean(), "{audit:?}");
         check();
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("storm: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("storm: ");
+    }
 }
 
 #[test]
 fn nothing_is_lost() {
-    storm("nothing_is_lost", || {
+    storm(this_test!(), || {
         let operations = std::env::var(OPERATIONS).ok();
         let operations = operations
             .and_then(|number| number.parse().ok())
@@ -51,10 +51,10 @@ fn nothing_is_lost() {
         });
         println!("storm: one thread: {figures}");
         assert_eq!(figures.wrong(), 0);
-        assert!(figures.settlement.by_thread >= operations, "in time");
+        assert!(figures.outcome.by_thread >= operations, "in time");
         assert!(
             figures.handled.iter().all(|count| *count > 0),
-            "every way of handling was taken"
+            "each way of handling was used"
         );
         assert!(figures.post.0 > 0);
     });
@@ -62,8 +62,7 @@ fn nothing_is_lost() {
 
 #[test]
 fn nothing_is_lost_by_more_threads_than_processors() {
-    let test = "nothing_is_lost_by_more_threads_than_processors";
-    storm(test, || {
+    storm(this_test!(), || {
         let operations = 1_000_000;
         let figures = trial::run::<Protected>(Storm {
             operations,
@@ -72,27 +71,27 @@ fn nothing_is_lost_by_more_threads_than_processors() {
         });
         println!("storm: five threads: {figures}");
         assert_eq!(figures.wrong(), 0);
-        assert!(figures.settlement.by_thread >= operations, "in time");
+        assert!(figures.outcome.by_thread >= operations, "in time");
     });
 }
 
 #[test]
-fn threads_start_and_end() {
-    storm("threads_start_and_end", || {
+fn threads_start_and_exit() {
+    storm(this_test!(), || {
         let length = lengthened(Duration::from_millis(800));
-        let (threads, settlement, sent) = lives::starts_and_ends(length);
-        println!("storm: {threads} threads started and ended under {sent} signals, {settlement:?}");
-        assert_eq!(settlement.wrong, 0);
+        let (threads, outcome, sent) = lives::starts_and_exits(length);
+        println!("storm: {threads} threads started and exited under {sent} signals, {outcome:?}");
+        assert_eq!(outcome.wrong, 0);
         assert!(threads > 10 && sent > threads);
     });
 }
 
 #[test]
 fn processes_fork() {
-    storm("processes_fork", || {
-        let (forks, settlement) = lives::forks(lengthened(Duration::from_millis(800)));
-        println!("storm: {forks} forks, {settlement:?}");
-        assert_eq!(settlement.wrong, 0);
+    storm(this_test!(), || {
+        let (forks, outcome) = lives::forks(lengthened(Duration::from_millis(800)));
+        println!("storm: {forks} forks, {outcome:?}");
+        assert_eq!(outcome.wrong, 0);
         assert!(forks > 5);
     });
 }
@@ -103,7 +102,7 @@ fn programs_are_executed() {
         return;
     }
     let times = 5;
-    let sent = lives::execs("programs_are_executed", times);
+    let sent = lives::execs(this_test!(), times);
     println!("storm: {times} programs executed under {sent} signals");
     assert!(sent > 10 * times);
 }

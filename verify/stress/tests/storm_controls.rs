@@ -1,75 +1,68 @@
-//! What a storm loses when a protection is off: each has to be found out in time, and nothing may
-//! be lost with all of them.
+//! What a storm loses when a protection is off: each loss must be detected.
 #![cfg(atomseq_sections)]
 
 use std::time::{Duration, Instant};
 
 use atomseq::internals::signal_controls;
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::storm::sequences::{Forms, Protected, Unprotected};
 use verify_stress::storm::trial::{self, Storm};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
-/// A fault has this long to be found out; most take less than a second.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// The limit for the detection of a fault; most take less than a second.
+const LIMIT: Duration = Duration::from_secs(400);
 
-/// One round; words only: what is lost must not be a link.
+/// One round, with numbers only: a link must not be lost.
 const ROUND: Storm = Storm {
     workers: 1,
     operations: 200_000,
     lists: false,
     foreign: false,
-    patience: PATIENCE,
+    limit: LIMIT,
 };
 
-/// Storms in a process of its own until something is wrong; prepared by `install`.
-fn found<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(120) };
+/// Runs storms in a process of its own until one detects a fault, after `install`.
+fn detects<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
+        end_in(900);
         install();
         let start = Instant::now();
         let (mut rounds, mut handled, mut wrong) = (0, 0, 0);
-        while wrong == 0 && start.elapsed() < PATIENCE {
+        while wrong == 0 && start.elapsed() < LIMIT {
             let figures = trial::run::<F>(round);
             (rounds, handled, wrong) = (rounds + 1, handled + figures.delivered, figures.wrong());
         }
         let time = start.elapsed().as_millis();
         println!(
-            "storm: {test}: found after {rounds} rounds, {handled} handlers, {time} ms: {wrong} wrong"
+            "storm: {test}: detected after {rounds} rounds, {handled} handlers, {time} ms: {wrong} wrong"
         );
-        assert_ne!(wrong, 0, "not found out");
+        assert_ne!(wrong, 0, "not detected");
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("storm: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("storm: ");
+    }
 }
 
 fn without(parts: u32) {
-    // SAFETY: this process exists to show what happens then; what handlers share with threads are
-    // numbers.
+    // SAFETY: handlers and threads share only numbers, which this process exists to lose.
     unsafe { signal_controls::set(parts) };
     trial::install::<Protected>();
 }
 
 #[test]
 fn the_unprotected_form_loses() {
-    found::<Unprotected>(
-        "the_unprotected_form_loses",
-        ROUND,
-        trial::install::<Unprotected>,
-    );
+    detects::<Unprotected>(this_test!(), ROUND, trial::install::<Unprotected>);
 }
 
 #[test]
 fn a_foreign_handler_that_was_not_widened_loses() {
-    let test = "a_foreign_handler_that_was_not_widened_loses";
     let round = Storm {
         foreign: true,
         ..ROUND
     };
-    found::<Protected>(test, round, || {
+    detects::<Protected>(this_test!(), round, || {
         trial::install::<Protected>();
-        // Afterwards, and so as it is.
+        // After those of the library, which leaves its mask as it is.
         trial::install_foreign();
         assert!(!atomseq::signal::audit().is_clean());
     });
@@ -77,27 +70,25 @@ fn a_foreign_handler_that_was_not_widened_loses() {
 
 #[test]
 fn without_the_restart_additions_are_lost() {
-    let test = "without_the_restart_additions_are_lost";
-    found::<Protected>(test, ROUND, || without(signal_controls::RESTART));
+    detects::<Protected>(this_test!(), ROUND, || without(signal_controls::RESTART));
 }
 
 #[test]
 fn without_the_rollforward_handlers_see_half_an_operation() {
-    let test = "without_the_rollforward_handlers_see_half_an_operation";
-    found::<Protected>(test, ROUND, || without(signal_controls::ROLLFORWARD));
+    detects::<Protected>(this_test!(), ROUND, || {
+        without(signal_controls::ROLLFORWARD)
+    });
 }
 
 #[test]
 fn without_the_covering_mask_handlers_meet_in_a_sequence() {
-    let test = "without_the_covering_mask_handlers_meet_in_a_sequence";
-    // Most handlers that come in then would wait all the same, until the delivery they interrupt
-    // has decided: that is off, too.
+    // Most handlers that run then would still wait until the delivery that they interrupt has
+    // decided: that is off, too.
     let off = signal_controls::COVERING_MASK | signal_controls::NESTED;
-    found::<Protected>(test, ROUND, || without(off));
+    detects::<Protected>(this_test!(), ROUND, || without(off));
 }
 
 #[test]
-fn without_deferral_handlers_come_in_under_the_mask() {
-    let test = "without_deferral_handlers_come_in_under_the_mask";
-    found::<Protected>(test, ROUND, || without(signal_controls::DEFERRAL));
+fn without_deferral_handlers_run_under_the_mask() {
+    detects::<Protected>(this_test!(), ROUND, || without(signal_controls::DEFERRAL));
 }

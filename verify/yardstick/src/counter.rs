@@ -6,7 +6,7 @@
 
 use std::arch::asm;
 
-use crate::memory::Parts;
+use crate::Parts;
 
 /// Counts on each CPU.
 pub struct Counter {

@@ -10,7 +10,7 @@
 use std::arch::asm;
 use std::mem::offset_of;
 
-use crate::memory::Parts;
+use crate::Parts;
 
 /// Words on each CPU, the last in the first out. The assembly knows where these words are.
 #[repr(C)]

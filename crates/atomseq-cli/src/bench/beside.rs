@@ -1,10 +1,10 @@
-//! What a paper published of what an experiment measures: which of its figures stand beside which
-//! cases, which ratios it argues from, and whether the same order came out here.
+//! How an experiment and a paper belong together: which published figures stand beside which cases,
+//! which ratios the paper argues from, and whether the measured order is the same.
 
 use atomseq_papers::{Cell, Figure, Paper, Value, paper};
 
 use super::experiments::Experiment;
-use super::record::{Outcome, Published, subject, workload};
+use super::record::{Outcome, Published, Verdict, subject, workload};
 
 /// How an experiment and a paper's figures belong together.
 pub struct Beside {
@@ -29,7 +29,7 @@ pub struct Beside {
     pub reasons: &'static [((&'static str, &'static str), &'static str)],
     /// The sections whose figures belong here.
     pub sections: &'static [&'static str],
-    /// What is to be said of them.
+    /// A note on the comparison.
     pub note: &'static str,
 }
 
@@ -37,9 +37,9 @@ pub struct Beside {
 pub struct Difference {
     /// What it is called.
     pub name: &'static str,
-    /// The one.
+    /// The subject that takes longer.
     pub of: &'static str,
-    /// The other.
+    /// The subject that is subtracted.
     pub over: &'static str,
 }
 
@@ -51,23 +51,23 @@ pub struct Argument {
     pub subjects: (&'static str, &'static str),
     /// The ratio there, with a `≥` where the paper has a bound, and the machine.
     pub published: Vec<(String, &'static str)>,
-    /// The ratio here; `None` where the second adds less than can be told apart from nothing.
+    /// The ratio here; `None` where the second adds too little to be distinguished from zero.
     pub measured: Option<f64>,
 }
 
-/// Two techniques that came out in another order.
+/// Two techniques whose order here is not the published one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reversal {
-    /// The subject that is dearer here, and the cheaper one.
+    /// The subject that costs more here, and the other one.
     pub here: (&'static str, &'static str),
-    /// The technique that was dearer there, and the cheaper one.
+    /// The technique that cost more there, and the other one.
     pub there: (&'static str, &'static str),
     /// Why.
     pub reason: &'static str,
 }
 
-/// What a case adds to the bare form is nothing that can be told from chance below this share of
-/// it, and neither is the difference between two.
+/// Below this share of the bare form, what a case adds to it is chance, and so is the difference
+/// between two cases.
 const CHANCE: f64 = 0.03;
 
 impl Beside {
@@ -164,7 +164,7 @@ impl Beside {
             self.programs.contains(&(workload(case), cell.program))
                 && (is_counterpart(subject(case)) || self.differences.iter().any(makes))
         };
-        let cases = experiment.cases.iter().map(|(case, _)| *case);
+        let cases = experiment.cases.iter().map(|entry| entry.name);
         cases.filter(is_beside).collect()
     }
 
@@ -256,7 +256,7 @@ impl Beside {
                     .zip(case(cheap))
                     .and_then(|(dear, cheap)| outcome.ratio(dear, cheap));
                 if here_dear < here_cheap * (1.0 - CHANCE)
-                    && ratio.is_none_or(|ratio| ratio.holds(ratio.above))
+                    && ratio.is_none_or(|ratio| ratio.verdict() == Verdict::Shorter)
                     && self.is_measurable(outcome, workload, here_cheap)
                 {
                     let mut reasons = self.reasons.iter();
@@ -265,7 +265,7 @@ impl Beside {
                         there: (there_dear, there_cheap),
                         reason: reasons
                             .find(|(pair, _)| *pair == (*there_dear, *there_cheap))
-                            .map_or("why is not known", |(_, reason)| reason),
+                            .map_or("the reason is not known", |(_, reason)| reason),
                     });
                 }
             }

@@ -1,6 +1,6 @@
-//! The threads of an experiment: started once, pinned, and told by a board which case to run next.
-//! A run begins when all of them have met, and reports the time from the first one's start to the
-//! last one's end.
+//! The threads of an experiment. They are started once and pinned; a board names the case to run
+//! next. A run begins when all of them have met, and reports the time from the first one's start to
+//! the last one's end.
 
 use std::any::Any;
 use std::mem;
@@ -30,7 +30,7 @@ pub fn measure_aside<T: Send>(
     advance: &dyn Fn(f64),
     measure: impl FnOnce(&Sender<f64>) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
-    let (shares, told) = mpsc::channel();
+    let (shares, received) = mpsc::channel();
     thread::scope(|scope| {
         let work = move || {
             machine::pin(machine::allowed_cpus()[0]);
@@ -42,7 +42,7 @@ pub fn measure_aside<T: Send>(
             wanted: 1,
             source,
         })?;
-        told.iter().for_each(advance);
+        received.iter().for_each(advance);
         measured
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -65,13 +65,13 @@ enum Job {
 pub struct Length {
     /// The operations of each thread.
     pub operations: u64,
-    /// After so many of them a thread looks whether the run is ended, if its case may end early.
+    /// After this many, a thread checks whether the run was ended, if its case may end early.
     pub slice: u64,
-    /// After so long such a run is ended.
+    /// Such a run is ended after this time.
     pub patience: Duration,
 }
 
-/// What the threads and their director tell each other.
+/// What the threads and their director share.
 struct Board {
     hired: usize,
     /// Counts the jobs, so that a thread knows a new one from the last.
@@ -82,9 +82,9 @@ struct Board {
     operations: u64,
     started_at: Option<Instant>,
     ended_at: Option<Instant>,
-    /// What went wrong in which case.
+    /// The faults, by case.
     faults: Vec<(usize, Fault)>,
-    /// What the system refused in the preparation.
+    /// What the system refused during preparation.
     refused: Option<Refused>,
 }
 
@@ -101,11 +101,11 @@ pub struct Crew<'a> {
     board: Mutex<Board>,
     new_job: Condvar,
     all_finished: Condvar,
-    /// How many times a thread has come to the start of a run.
+    /// How many times threads have arrived at the start of a run.
     arrivals: AtomicU64,
     /// Whether the run is ended: each thread stops after its slice, if the case may end early.
-    /// Relaxed everywhere: a thread looks again after each slice, and what threads need from each
-    /// other goes over the board's mutex.
+    /// Relaxed everywhere: a thread reads it after each slice, and data that threads need from each
+    /// other goes through the board's mutex.
     is_ended: CachePadded<AtomicBool>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Crew<'a> {
         self.board().hired.div_ceil(self.cpus.len())
     }
 
-    /// Lets every thread prepare every case; what went wrong in which.
+    /// Lets every thread prepare every case; returns the faults by case.
     ///
     /// # Errors
     ///
@@ -167,11 +167,11 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Lets every thread run a case at once, and says how long that took.
+    /// Lets every thread run a case at once, and returns how long that took.
     ///
     /// One that takes longer than its patience is ended, if the case may end early. Each thread
     /// stops where it is: another one may have done all operations at once while it had its CPU to
-    /// itself, and doing as many in turn might take minutes.
+    /// itself, and as many done in turn might take minutes.
     pub fn run(&self, case: usize, length: Length) -> Result<Run, Fault> {
         self.is_ended.store(false, Ordering::Relaxed);
         let board = self.direct(Job::Run(case, length));
@@ -217,9 +217,9 @@ impl<'a> Crew<'a> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does.
+    /// The work of a thread.
     fn work(&self, thread: usize) {
-        // A refusal is in the environment record, found out before any experiment.
+        // A refusal is in the environment record, found before any experiment.
         machine::pin(self.cpus[thread % self.cpus.len()]);
         let mut last = 0;
         loop {
@@ -286,21 +286,20 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Waits until all threads are here. Where they share CPUs they could not all be running, so
-    /// nobody waits.
+    /// Waits until all threads are here. Where threads share CPUs they could not all be running, so
+    /// none waits.
     fn meet(&self, hired: usize) {
         if hired > self.cpus.len() {
             return;
         }
-        // Relaxed: it only says that a thread has come; what the run needs went over the board's
-        // mutex.
+        // Relaxed: it only counts arrivals; the run's data went through the board's mutex.
         let hired = hired as u64;
         let mine = self.arrivals.fetch_add(1, Ordering::Relaxed);
         let all = (mine / hired + 1) * hired;
         let mut spins = 0_u32;
         while self.arrivals.load(Ordering::Relaxed) < all {
             spins = spins.saturating_add(1);
-            // Another process may have the CPU of the one who is missing.
+            // Another process may occupy the CPU of the missing thread.
             if spins < 10_000 {
                 std::hint::spin_loop()
             } else {
@@ -338,7 +337,7 @@ mod tests {
     use super::*;
     use crate::bench::engine::{GRAIN, Subject};
 
-    /// Slow operations of threads that need nothing from each other, or perhaps do.
+    /// Slow operations of threads that may or may not depend on each other.
     struct Slow {
         may_end_early: bool,
     }
@@ -348,7 +347,7 @@ mod tests {
             self.may_end_early
         }
 
-        /// The first thread does all at once, as one that has its CPU to itself.
+        /// The first thread does all at once, as if it owned its CPU exclusively.
         fn run(&self, thread: usize, _operations: u64) {
             if thread > 0 {
                 thread::sleep(Duration::from_millis(1));

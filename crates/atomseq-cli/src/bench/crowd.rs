@@ -1,6 +1,6 @@
-//! A thousand threads that are alive at once and do next to nothing: each joins every member's
-//! structure, then waits until the crowd is dismissed. What structures and joining ask of the
-//! memory is metered.
+//! A thousand threads that are alive at once and do almost nothing: each joins every member's
+//! structure, then waits until the crowd is dismissed. The memory that structures and joining take
+//! is metered.
 
 use std::fs;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -70,7 +70,7 @@ pub fn gather<M: Member + ?Sized>(
     })
 }
 
-/// Counts passers, and lets others wait for so many.
+/// Counts passers, and lets others wait for that many.
 #[derive(Default)]
 struct Turnstile {
     passed: Mutex<usize>,
@@ -90,9 +90,9 @@ impl Turnstile {
     }
 }
 
-/// Lets everybody go when dropped, however the visit ended, and waits until they are gone to the
-/// last mapping: the end of a scope only waits until they have nothing left to do, and what they
-/// give back later would be metered as the next crowd's.
+/// Dismisses all threads when dropped, however the visit ended, and waits until they have exited
+/// and unmapped their stacks. The end of a scope only waits until they have nothing left to do;
+/// memory that they return later would be metered as the next crowd's.
 struct Dismissed<'s, 'g> {
     gate: &'g Turnstile,
     threads: Vec<ScopedJoinHandle<'s, ()>>,
@@ -109,7 +109,7 @@ impl Drop for Dismissed<'_, '_> {
 }
 
 /// The bytes of the process's mappings but for the allocator's heap, which is metered by itself; 0
-/// where the system does not tell.
+/// where the system does not report it.
 fn mapped() -> i64 {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let sizes = maps

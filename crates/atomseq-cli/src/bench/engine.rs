@@ -1,11 +1,11 @@
 //! The measuring engine: every case of an experiment in one process, interleaved.
 //!
-//! A round runs each case once, in an order shuffled anew each round, so that whatever disturbs the
-//! machine for longer than a run disturbs all cases alike and a ratio taken within a round stays
-//! true. Threads live as long as the experiment, each pinned to one CPU (round robin when there are
-//! more threads than CPUs). A run starts when all threads have met, and its time is the joint one:
-//! from the first thread's start to the last one's end. One `ns/op` is that time divided by the
-//! operations of one thread: what a thread waits for an operation while the others do theirs.
+//! A round runs each case once, in an order shuffled anew each round, so that a disturbance longer
+//! than a run meets all cases alike and a ratio taken within a round stays true. Threads live as
+//! long as the experiment, each pinned to one CPU (round robin when there are more threads than
+//! CPUs). A run starts when all threads have met, and its time is the joint one: from the first
+//! thread's start to the last one's end. One `ns/op` is that time divided by the operations of one
+//! thread: what a thread waits for an operation while the others do theirs.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use crate::error::{Error, Refused};
 /// of two up to it.
 pub const GRAIN: u64 = 64;
 
-/// Something to be measured.
+/// A subject of measurement.
 pub trait Subject: Sync {
     /// Called once by every thread, on its CPU, before the first run.
     ///
     /// # Errors
     ///
-    /// What the system refuses, so that nothing can be measured.
+    /// What the system refused, so that nothing can be measured.
     fn prepare(&self, _thread: usize) -> Result<(), Refused> {
         Ok(())
     }
@@ -40,12 +40,12 @@ pub trait Subject: Sync {
     /// Does `operations` (a multiple of [`GRAIN`]) on the calling thread.
     fn run(&self, thread: usize, operations: u64);
 
-    /// Called once all threads are done: whether everything the `operations` of all threads did is
-    /// accounted for.
+    /// Called once all threads are done. Checks that everything that the `operations` of all
+    /// threads did is accounted for.
     fn check(&self, operations: u64) -> Result<(), Fault>;
 }
 
-/// What a run was.
+/// A completed run.
 #[derive(Clone, Copy)]
 pub struct Run {
     /// The operations of all threads.
@@ -57,7 +57,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// What so many operations of each thread took: as long as the run, unless it was ended before.
+    /// The time of that many operations of each thread: that of the run, unless it was ended early.
     fn of(self, operations: u64) -> Duration {
         let share = (operations * self.threads) as f64 / self.operations as f64;
         self.took.mul_f64(share)
@@ -72,6 +72,7 @@ pub struct Case {
     pub subject: Box<dyn Subject>,
 }
 
+#[cfg(test)]
 impl Case {
     /// A case of that name.
     pub fn new(name: &'static str, subject: impl Subject + 'static) -> Self {
@@ -86,11 +87,11 @@ impl Case {
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// About how long one run of one case takes: far longer than reading the clock, and shorter
-    /// than a scheduler's turn, so that on a busy machine most runs are still whole.
+    /// than a scheduler's time slice, so that on a busy machine most runs are not interrupted.
     pub run: Duration,
     /// How many rounds are wanted.
     pub rounds: usize,
-    /// How many rounds are run first and thrown away.
+    /// How many rounds are run first and discarded.
     pub warm_up: usize,
     /// When to stop before all rounds are done (but never before [`Effort::FEWEST`]).
     pub budget: Duration,
@@ -99,10 +100,10 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Fewer rounds decide nothing: one that was disturbed would be a large share of them.
+    /// Fewer rounds decide nothing: a disturbed one would be a large share of them.
     pub const FEWEST: usize = 5;
 
-    /// Enough to see what is worth what.
+    /// Enough for a first impression.
     pub const QUICK: Self = Self {
         run: Duration::from_millis(1),
         rounds: 101,
@@ -121,9 +122,9 @@ impl Effort {
     };
 
     /// How long a run is when each CPU has `crowding` threads. Threads that share a CPU must each
-    /// get several turns; but the budget must hold enough rounds.
+    /// get several time slices, but the budget must hold enough rounds.
     fn run_of(&self, crowding: usize) -> Duration {
-        /// About what a scheduler lets a thread run for at a time.
+        /// About a scheduler's time slice.
         const TURN: Duration = Duration::from_millis(4);
         match crowding {
             0 | 1 => self.run,
@@ -149,7 +150,7 @@ pub fn measure(
 ) -> Result<Results, Error> {
     let crew = Crew::new(cases, cpus);
     let taken = thread::scope(|scope| {
-        // Whatever ends this closure, threads that wait for work must hear that there is none.
+        // However this closure ends, the threads that wait for work must be dismissed.
         let _dismissal = crew.dismissal();
         crew.hire(scope, threads)?;
         let mut measuring = Measuring {
@@ -172,14 +173,14 @@ pub fn measure(
     Ok(measured)
 }
 
-/// What a case has done so far.
+/// The state of a case.
 #[derive(Default)]
 struct Taken {
     /// The operations of all threads.
     operations: u64,
     /// A value a round.
     values: Vec<f64>,
-    /// Why it is not run any more.
+    /// Why it is no longer run.
     fault: Option<Fault>,
 }
 
@@ -199,7 +200,7 @@ impl Measuring<'_> {
         let run = effort.run_of(self.crew.crowding());
         let pace = Pace {
             run,
-            dear: (effort.budget / 16).max(16 * run),
+            overlong: (effort.budget / 16).max(16 * run),
         };
         // Each case that is still run, and its batch.
         let mut batches = Vec::with_capacity(self.taken.len());
@@ -266,27 +267,27 @@ impl Measuring<'_> {
     }
 }
 
-/// The case has a fault, which is noted with it.
+/// The case has a fault, which its state holds.
 struct Faulty;
 
-/// How many operations a thread does in a run of a case. It follows what the runs take.
+/// How many operations a thread does in a run of a case. It is adapted to the duration of the runs.
 ///
-/// Operations that were fast while one thread did them after the other may be slower a thousand
-/// times from then on, as of a lock that threads get in turn; with the same batch, a round of them
-/// would take minutes. But a thread that was stopped, or waited for its CPU, says nothing about
-/// operations. So the fastest of the last runs says how long an operation takes, and a batch
-/// shrinks when all of them were far too long. A run that is far too short has no value, since
-/// little is left in it but the threads' skew: it is repeated in the same round, with a larger
-/// batch.
+/// Operations that were fast while the threads did them one after the other may become a thousand
+/// times slower, as those of a lock that threads acquire in turn. With the same batch, a round
+/// would take minutes. But the time of a thread that was stopped, or waited for its CPU, is no
+/// measure of its operations. So the fastest of the last runs determines how long an operation
+/// takes, and a batch shrinks when all of them were far too long. A run that is far too short has
+/// no value, since it consists mostly of the threads' skew: it is repeated in the same round, with
+/// a larger batch.
 ///
-/// A size whose last runs were all dear is given up: the batch shrinks to a quarter of it, and
-/// grows beyond that slowly. A run counts once for each time that it is dear, since there is no
-/// time for several that take long. Five dear stops in a row take a third of the budget, so that
-/// stops of the process seldom look like a size that is dear.
+/// A size whose last runs were all overlong is given up: the batch shrinks to a quarter of it, and
+/// grows beyond that slowly. A run counts once for each time that it is overlong, since there is no
+/// time for several that take long. Five overlong stops in a row take a third of the budget, so
+/// that stops of the process seldom look like a size that is overlong.
 ///
-/// A run that has become dear is ended after the slices that threads are in, and what they have
-/// done says how long an operation takes. But where threads need each other's operations, a run
-/// cannot be ended early, and nothing bounds the first one of a size that has become dear.
+/// A run that has become overlong is ended after the slices that threads are in, and what they have
+/// done determines how long an operation takes. But where threads need each other's operations, a
+/// run cannot be ended early, and nothing bounds the first one of a size that has become overlong.
 struct Batch {
     operations: u64,
     /// How many operations there may be at most.
@@ -301,41 +302,42 @@ struct Batch {
 struct Pace {
     /// How long a run is to take.
     run: Duration,
-    /// A run that takes so long is dear. There is time for a few of them.
-    dear: Duration,
+    /// A run of this duration is overlong. There is time for only a few of them.
+    overlong: Duration,
 }
 
 impl Pace {
-    /// A run of so many operations. Between two slices a thread looks at a word that is written at
-    /// the start and the end of a run only, so that looking costs the run nothing.
+    /// A run of that many operations. Between two slices a thread reads a word that is written only
+    /// at the start and the end of a run, so that the read costs nothing.
     fn length(self, operations: u64) -> Length {
         const SLICE: Duration = Duration::from_micros(50);
         let slice = operations as f64 * SLICE.as_secs_f64() / self.run.as_secs_f64();
         Length {
             operations,
             slice: grains(slice).max(GRAIN),
-            patience: self.dear,
+            patience: self.overlong,
         }
     }
 
-    /// How often a run counts that took so long.
+    /// How often a run of that duration counts.
     fn weight(self, took: Duration) -> usize {
-        let weight = took.as_secs_f64() / self.dear.as_secs_f64();
+        let weight = took.as_secs_f64() / self.overlong.as_secs_f64();
         (weight as usize).clamp(1, Batch::LAST)
     }
 }
 
 impl Batch {
-    /// The fastest of so many runs says what operations take.
+    /// The fastest of this many runs determines the time of operations.
     const LAST: usize = 5;
 
-    /// How many times too long or too short is too far.
+    /// The factor beyond which a run is far too long or too short.
     const FAR: f64 = 4.0;
 
-    /// How many times a batch grows at a time: a short run says little about a long one.
+    /// How many times a batch grows at a time: a short run predicts little about a long one.
     const GROWTH: f64 = 16.0;
 
-    /// How often a run is made that is too short. From one grain, so many steps lead to any batch.
+    /// How often a run that is too short is repeated. From one grain, that many steps lead to any
+    /// batch.
     const ATTEMPTS: u32 = 8;
 
     /// How many times the limit grows with each run.
@@ -351,33 +353,37 @@ impl Batch {
         }
     }
 
-    /// Returns a batch whose operations take about a run, given what runs of so many take; `None`
-    /// if they take no time.
+    /// Returns a batch whose operations take about a run, given a function that runs that many;
+    /// `None` if they take no time.
     ///
-    /// A thread may wait through the turns of others that share its CPU, however few its operations
-    /// are. Such a run says nothing about operations, and a batch fitted to it would measure turns.
-    /// So a size that seems to take long enough is tried until so many runs count, and the fastest
-    /// says what operations take.
+    /// A thread may wait for the time slices of others that share its CPU, however few its
+    /// operations are. Such a run is no measure of operations, and a batch fitted to it would
+    /// measure time slices. So a size that seems to take long enough is tried until that many runs
+    /// count, and the fastest determines the time of operations.
     ///
-    /// A dear run counts once until a second run of its size confirms that it is dear. The first
-    /// may be one stop of the machine, of any length.
+    /// An overlong run counts once until a second run of its size confirms that it is overlong. The
+    /// first may be one stop of the machine, of any length.
     fn calibrated<E>(
         pace: Pace,
         runs: usize,
         mut run_of: impl FnMut(u64) -> Result<Run, E>,
     ) -> Result<Option<Self>, E> {
-        /// More than any machine does in a run: whatever gets here was optimised away.
+        /// More than any machine does in a run: a case that gets here was optimised away.
         const LIMIT: u64 = 1 << 36;
         let mut operations = GRAIN;
         while operations < LIMIT {
-            let (mut fastest, mut counted, mut was_dear) = (Duration::MAX, 0, false);
+            let (mut fastest, mut counted, mut was_overlong) = (Duration::MAX, 0, false);
             while counted < runs && fastest >= pace.run {
                 let run = run_of(operations)?;
                 fastest = fastest.min(run.of(operations));
-                counted += if was_dear { pace.weight(run.took) } else { 1 };
-                was_dear |= run.took >= pace.dear;
+                counted += if was_overlong {
+                    pace.weight(run.took)
+                } else {
+                    1
+                };
+                was_overlong |= run.took >= pace.overlong;
             }
-            if fastest >= pace.dear {
+            if fastest >= pace.overlong {
                 let mut batch = Self::new(operations, pace);
                 batch.give_up();
                 return Ok(Some(batch));
@@ -387,13 +393,13 @@ impl Batch {
                 let fitted = grains(operations as f64 * factor.max(1.0));
                 return Ok(Some(Self::new(fitted, pace)));
             }
-            // A short run says little about a long one: go there by steps.
+            // A short run predicts little about a long one: grow by steps.
             operations = grains(operations as f64 * (factor / 2.0).min(Self::GROWTH));
         }
         Ok(None)
     }
 
-    /// Returns the nanoseconds of an operation, given what runs of so many take.
+    /// Returns the nanoseconds of an operation, given a function that runs that many.
     fn measure<E>(&mut self, mut run_of: impl FnMut(u64) -> Result<Run, E>) -> Result<f64, E> {
         let mut run = run_of(self.operations)?;
         for _ in 1..Self::ATTEMPTS {
@@ -421,7 +427,7 @@ impl Batch {
         let fastest = self.last.into_iter().fold(f64::INFINITY, f64::min);
         let taken = fastest * self.operations as f64;
         let excess = taken / self.pace.run.as_nanos() as f64;
-        if taken >= self.pace.dear.as_nanos() as f64 {
+        if taken >= self.pace.overlong.as_nanos() as f64 {
             self.give_up();
         } else if excess > Self::FAR {
             self.operations = grains((self.operations as f64 / excess).max(1.0));
@@ -430,7 +436,7 @@ impl Batch {
         value
     }
 
-    /// Shrinks to a quarter: so many operations are dear.
+    /// Shrinks to a quarter: that many operations are overlong.
     fn give_up(&mut self) {
         self.operations = grains(self.operations as f64 / Self::FAR);
         self.limit = self.operations as f64;
@@ -448,7 +454,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of so many operations that was not ended early.
+    /// A run of that many operations that was not ended early.
     fn whole(operations: u64, took: Duration) -> Result<Run, ()> {
         Ok(Run {
             operations,
@@ -570,7 +576,7 @@ mod tests {
             let run_of = |operations| whole(operations, turns(&mut made, operations));
             let pace = Pace {
                 run: Duration::from_millis(8),
-                dear: Duration::from_millis(128),
+                overlong: Duration::from_millis(128),
             };
             let batch = Batch::calibrated(pace, runs, run_of);
             batch.unwrap().unwrap().operations
@@ -583,11 +589,11 @@ mod tests {
 
     const RUN: Duration = Duration::from_millis(1);
 
-    /// Runs of that length, of which one is dear that takes so many times as long.
-    fn pace(dear: u32) -> Pace {
+    /// Runs of that length, one of which is overlong by a factor.
+    fn pace(overlong: u32) -> Pace {
         Pace {
             run: RUN,
-            dear: dear * RUN,
+            overlong: overlong * RUN,
         }
     }
 
@@ -683,48 +689,48 @@ mod tests {
         }
     }
 
-    /// How long the dear runs are that a batch makes in so many rounds.
-    fn dear_runs(
+    /// The total time of a batch's overlong runs in that many rounds.
+    fn overlong_runs(
         batch: &mut Batch,
         rounds: u32,
         run_of: impl Fn(u64) -> Duration,
     ) -> Vec<Duration> {
-        let (dear, mut dear_runs) = (batch.pace.dear, Vec::new());
+        let (overlong, mut overlong_runs) = (batch.pace.overlong, Vec::new());
         for _ in 0..rounds {
             let run_of = |operations| {
                 let took = run_of(operations);
-                dear_runs.extend((took >= dear).then_some(took));
+                overlong_runs.extend((took >= overlong).then_some(took));
                 whole(operations, took)
             };
             batch.measure(run_of).unwrap();
         }
-        dear_runs
+        overlong_runs
     }
 
     #[test]
-    fn a_batch_does_not_grow_into_a_size_that_was_dear() {
+    fn a_batch_does_not_grow_into_a_size_that_was_overlong() {
         let meet = |operations| lock(operations, Duration::from_micros(300));
         // Also one that was calm before.
         for alone in [0, 20] {
             let mut batch = Batch::new(33_280, pace(16));
-            let before = dear_runs(&mut batch, alone, |n| Duration::from_nanos(30 * n));
+            let before = overlong_runs(&mut batch, alone, |n| Duration::from_nanos(30 * n));
             assert_eq!(before, []);
             // A quarter of a run is long enough.
-            assert_eq!(dear_runs(&mut batch, 1_000, meet).len(), 1);
+            assert_eq!(overlong_runs(&mut batch, 1_000, meet).len(), 1);
         }
     }
 
-    /// The sizes that are not dear are too short.
+    /// The sizes that are not overlong are too short.
     #[test]
-    fn a_batch_grows_slowly_towards_a_size_that_was_dear() {
+    fn a_batch_grows_slowly_towards_a_size_that_was_overlong() {
         for meeting in [3, 10, 30, 100, 200].map(Duration::from_micros) {
             let mut batch = Batch::new(33_280, pace(16));
             let meet = |operations| lock(operations, meeting);
-            // The fewest rounds there are: the first dear run is most of what is lost.
-            let first = dear_runs(&mut batch, 15, meet);
+            // The fewest rounds there are: the first overlong run is most of what is lost.
+            let first = overlong_runs(&mut batch, 15, meet);
             let lost = first.iter().sum::<Duration>();
             assert!(2 * lost < 3 * first[0], "{meeting:?}: {first:?}");
-            let later = dear_runs(&mut batch, 1_000, meet);
+            let later = overlong_runs(&mut batch, 1_000, meet);
             assert!(later.len() < 50, "{meeting:?}: {}", later.len());
         }
     }
@@ -733,18 +739,18 @@ mod tests {
     fn calibration_ends_at_a_second_run_that_takes_minutes() {
         for meeting in [3, 10, 30, 100, 300].map(Duration::from_micros) {
             let meet = |operations| lock(operations, meeting);
-            let mut dear_runs_made = Vec::new();
+            let mut overlong_runs_made = Vec::new();
             let run_of = |operations| {
                 let took = meet(operations);
-                dear_runs_made.extend((took >= 16 * RUN).then_some(took));
+                overlong_runs_made.extend((took >= 16 * RUN).then_some(took));
                 whole(operations, took)
             };
             let batch = Batch::calibrated(pace(16), Batch::LAST, run_of);
             let mut batch = batch.unwrap().unwrap();
-            let [first, _] = dear_runs_made[..] else {
-                panic!("{meeting:?}: {dear_runs_made:?}");
+            let [first, _] = overlong_runs_made[..] else {
+                panic!("{meeting:?}: {overlong_runs_made:?}");
             };
-            let lost = dear_runs(&mut batch, 15, meet).iter().sum::<Duration>();
+            let lost = overlong_runs(&mut batch, 15, meet).iter().sum::<Duration>();
             assert!(2 * lost < first, "{meeting:?}: {lost:?} after {first:?}");
         }
     }
@@ -766,8 +772,8 @@ mod tests {
         }
     }
 
-    /// Runs of which so many of a hundred are stopped for 200 ms, by chance: the median, and the
-    /// share of the values that are about right.
+    /// Runs, a percentage of which is stopped for 200 ms, by chance: the median, and the share of
+    /// the values that are about right.
     fn stalled(hundredths: u32) -> (f64, f64) {
         let mut random = fastrand::Rng::with_seed(1);
         let mut batch = Batch::new(10_048, pace(156));
@@ -790,12 +796,12 @@ mod tests {
     fn a_third_of_stopped_runs_does_not_move_the_median() {
         for hundredths in [0, 5, 10, 20, 30, 35] {
             let (median, right) = stalled(hundredths);
-            let told = format!("{hundredths} %: {median} ns, {right}");
-            assert!((100.0..150.0).contains(&median), "{told}");
+            let message = format!("{hundredths} %: {median} ns, {right}");
+            assert!((100.0..150.0).contains(&median), "{message}");
             // A value a round: those of stopped runs remain, and hardly more.
             let stopped = f64::from(hundredths) / 100.0;
-            assert!(right > 0.91 - 1.05 * stopped, "{told}");
-            assert!(right <= 1.0 - 0.8 * stopped, "{told}");
+            assert!(right > 0.91 - 1.05 * stopped, "{message}");
+            assert!(right <= 1.0 - 0.8 * stopped, "{message}");
         }
     }
 
@@ -841,10 +847,10 @@ mod tests {
             },
         );
         let error = measure(&[case], 3, &[0], EFFORT, &|_| ()).unwrap_err();
-        let told = error.to_string();
+        let message = error.to_string();
         assert!(
-            told.starts_with("the system refused to do anything: "),
-            "{told}"
+            message.starts_with("the system refused to do anything: "),
+            "{message}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Where and with what the figures were taken: the first record of every benchmark, without which
-//! the others mean nothing to anybody else.
+//! The machine and the build that the figures were taken with: the first record of every benchmark,
+//! without which the others mean nothing on another machine.
 
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,7 +39,7 @@ pub struct Environment {
     pub kernel: Option<String>,
     /// The C library.
     pub libc: Option<String>,
-    /// Whether atomseq's sections run, who registered them, and why not.
+    /// Whether atomseq's sections run, what registered the threads, and why they do not run.
     pub rseq: Rseq,
     /// Whether gates can be closed, which all structures need but counters and histograms.
     pub gates: bool,
@@ -47,7 +47,7 @@ pub struct Environment {
     pub threads: Vec<usize>,
     /// Whether the runs were few and short.
     pub quick: bool,
-    /// What one `ns/op` is.
+    /// The meaning of one `ns/op`.
     pub ns_per_op: &'static str,
 }
 
@@ -56,7 +56,7 @@ pub struct Environment {
 pub struct Rseq {
     /// Whether they do.
     pub active: bool,
-    /// Who registered the threads.
+    /// What registered the threads.
     pub registered_by: Option<String>,
     /// Why they, or else gates, do not.
     pub reason: Option<String>,

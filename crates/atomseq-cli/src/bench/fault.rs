@@ -8,7 +8,7 @@ use super::record::Series;
 /// Why a case has no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The same in words.
+    /// The fault in words.
     pub sentence: String,
     /// What each count was to be, where counts are wrong.
     pub expected: Option<u64>,
@@ -61,10 +61,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What came of an experiment's cases: each has either values or a fault.
+/// The results of an experiment's cases: each has either values or a fault.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// The values of those that are right.
+    /// The values of the cases without a fault.
     pub series: Vec<Series>,
     /// The others.
     pub faults: Vec<(&'static str, Fault)>,

@@ -1,6 +1,6 @@
 //! The command's global allocator: the system's, which can say how much a piece of code asked for
-//! and kept. A call that nobody meters costs one thread-local load more. Where the system refuses
-//! memory, the process ends in a sentence.
+//! and kept. An unmetered call costs one thread-local load more. Where the system refuses memory,
+//! the process ends in a sentence.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -19,7 +19,7 @@ pub struct Metered;
 #[global_allocator]
 static ALLOCATOR: Metered = Metered;
 
-/// Runs `work`, and tells how many bytes it allocated on this thread's behalf and did not free.
+/// Runs `work`; returns the bytes that it allocated on this thread and did not free.
 pub fn kept_by<R>(work: impl FnOnce() -> R) -> (R, i64) {
     let outer = METER.replace(Some(0));
     let result = work();
@@ -27,7 +27,7 @@ pub fn kept_by<R>(work: impl FnOnce() -> R) -> (R, i64) {
     (result, bytes)
 }
 
-/// Looks whether the system refused a block.
+/// Ends the process if the system refused a block.
 #[inline]
 fn granted(block: *mut u8, bytes: usize) -> *mut u8 {
     if block.is_null() {

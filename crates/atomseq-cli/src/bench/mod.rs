@@ -1,23 +1,20 @@
-//! `atomseq bench`: what per-CPU structures are worth on this machine, measured beside what one
-//! would use without them.
+//! `atomseq bench`: atomseq's structures and locks measured beside the alternatives, on this
+//! machine.
 
 pub mod beside;
 pub mod crew;
 pub mod crowd;
 pub mod engine;
 pub mod environment;
-pub mod exchange;
 pub mod experiments;
 pub mod fault;
-pub mod flow;
 pub mod heap;
-pub mod locking;
-pub mod ordered;
 pub mod peers;
 pub mod record;
 #[cfg(target_os = "linux")]
 pub mod signals;
 pub mod statistics;
+pub mod workloads;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -25,33 +22,38 @@ use self::engine::{Case, Effort};
 use self::environment::Environment;
 use self::experiments::{Experiment, Method, Threads, Workload};
 use self::fault::{Fault, Results};
-use self::record::{Outcome, Wrong, subject};
+use self::record::{Outcome, Wrong, subject, workload};
 use crate::error::Error;
 use crate::machine;
 
-/// What is to be measured.
+/// The experiments to measure, and how.
 pub struct Plan {
     /// The experiments, each once.
     pub experiments: Vec<&'static Experiment>,
     /// The numbers of threads, each once.
     pub threads: Vec<usize>,
-    /// Whether somebody asked for them, or they are the default.
+    /// Whether they were asked for, or are the default.
     pub asked: bool,
-    /// Whether few and short runs are enough.
+    /// Whether runs are few and short.
     pub quick: bool,
 }
 
-/// Who is told what was measured, as soon as it was.
+/// Receives results as soon as they are measured.
 pub trait Listener {
-    /// Where and with what; comes first.
+    /// Where and with what the benchmark runs; comes first.
     fn environment(&mut self, environment: &Environment) -> Result<(), Error>;
 
     /// One experiment at one number of threads.
     fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error>;
+
+    /// All of them, at the end.
+    fn end(&mut self, _outcomes: &[Outcome]) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
-/// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`]
-/// judges them.
+/// Carries out a plan and returns everything that it measured. Cases that are wrong have no
+/// figures: [`verdict`] judges them.
 ///
 /// # Errors
 ///
@@ -67,63 +69,86 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
     };
     let steps = steps(plan);
     let bar = bar(steps.len());
-    let mut outcomes = Vec::with_capacity(steps.len());
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(steps.len());
     for (step, &(experiment, threads)) in steps.iter().enumerate() {
-        bar.set_message(format!(
-            "{} · {threads} {}",
-            experiment.name,
-            if threads == 1 { "thread" } else { "threads" }
-        ));
+        bar.set_message(format!("{} · {}", experiment.name, count(threads)));
         let advance =
             |share: f64| bar.set_position(STEP * step as u64 + (share * STEP as f64) as u64);
-        let mut measured = match experiment.method {
-            Method::Timed(cases) => engine::measure(
-                &possible(cases(threads), environment.gates),
-                threads,
-                &environment.cpus,
-                effort,
-                &advance,
-            )?,
-            Method::Placed { workloads, .. } => {
-                let cpus = &environment.cpus;
-                let gates = environment.gates;
-                placed(workloads, threads, cpus, gates, effort, &advance)?
-            }
-            Method::Own { run, .. } => run(effort, &advance)?,
-        };
-        measured.retain(|case| is_possible(case, environment.gates));
-        let Results { series, faults } = measured;
-        let oversubscribed = threads > environment.cpus.len();
-        let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series)
-            .without(faults, experiment.peers);
-        if let Method::Placed { workloads, .. } = experiment.method {
-            let crowded = |placed: &&Workload| placed.cpus < threads;
-            for placed in workloads.iter().filter(crowded) {
-                outcome.oversubscribe(placed.name);
-            }
-        }
+        let mut outcome = measure(
+            experiment,
+            threads,
+            &environment,
+            effort,
+            &|_| true,
+            &advance,
+        )?;
         if let Some(beside) = experiment.beside {
-            if let Some(baseline) = beside.baseline {
-                outcome = outcome.over(baseline, &series);
-            }
-            for difference in beside.differences {
-                outcome = outcome.difference(difference.of, difference.over, &series);
-            }
-            let told = |outcome: &Outcome| outcome.experiment == experiment.name;
-            if !outcomes.iter().any(told) {
+            let is_same = |outcome: &Outcome| outcome.experiment == experiment.name;
+            if !outcomes.iter().any(is_same) {
                 outcome.published = beside.published(experiment);
             }
         }
         let written = bar.suspend(|| listener.outcome(&outcome));
         outcomes.push(outcome);
         if written.is_err() {
-            // A reader who has left must not hide a wrong case.
+            // A reader that has left must not hide a wrong case.
             verdict(&outcomes)?;
         }
         written?;
     }
     bar.finish_and_clear();
+    listener.end(&outcomes)?;
     Ok(outcomes)
+}
+
+/// Measures those cases of an experiment that `keep` names, with that many threads.
+///
+/// # Errors
+///
+/// If the system refuses what is needed.
+pub fn measure(
+    experiment: &'static Experiment,
+    threads: usize,
+    environment: &Environment,
+    effort: Effort,
+    keep: &dyn Fn(&'static str) -> bool,
+    advance: &dyn Fn(f64),
+) -> Result<Outcome, Error> {
+    let (cpus, gates) = (&environment.cpus, environment.gates);
+    let keep = |case: &'static str| is_possible(case, gates) && keep(case);
+    let mut measured = match experiment.method {
+        Method::Timed => {
+            let cases = experiment.make(threads, keep);
+            engine::measure(&cases, threads, cpus, effort, advance)?
+        }
+        Method::Placed { workloads, .. } => {
+            let make = |placed: &Workload| {
+                experiment.make(threads, |case| workload(case) == placed.name && keep(case))
+            };
+            placed(workloads, &make, threads, cpus, effort, advance)?
+        }
+        Method::Own { run, .. } => run(effort, advance)?,
+    };
+    measured.retain(keep);
+    let Results { series, faults } = measured;
+    let oversubscribed = threads > cpus.len();
+    let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series)
+        .without(faults, experiment.peers);
+    if let Method::Placed { workloads, .. } = experiment.method {
+        let crowded = |placed: &&Workload| placed.cpus < threads;
+        for placed in workloads.iter().filter(crowded) {
+            outcome.oversubscribe(placed.name);
+        }
+    }
+    if let Some(beside) = experiment.beside {
+        if let Some(baseline) = beside.baseline {
+            outcome = outcome.over(baseline, &series);
+        }
+        for difference in beside.differences {
+            outcome = outcome.difference(difference.of, difference.over, &series);
+        }
+    }
+    Ok(outcome)
 }
 
 /// Whether atomseq's own cases are right. A peer that is wrong loses its figures, no more; so does
@@ -156,8 +181,8 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     let of = |&experiment: &&'static Experiment| {
         let numbers = match experiment.method {
             Method::Own { threads, .. } | Method::Placed { threads, .. } => vec![threads],
-            Method::Timed(_) if plan.asked => experiment.threads.asked(&plan.threads),
-            Method::Timed(_) => experiment.threads.numbers(cpus),
+            Method::Timed if plan.asked => experiment.threads.asked(&plan.threads),
+            Method::Timed => experiment.threads.numbers(cpus),
         };
         numbers
             .into_iter()
@@ -166,28 +191,30 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     plan.experiments.iter().flat_map(of).collect()
 }
 
-/// Measures one workload after the other, each on its own CPUs. They share the budget.
+/// Measures the cases that `make` returns, one workload after the other, each on its own CPUs. The
+/// workloads share the budget.
 ///
 /// A workload that needs more CPUs than there are is not measured: on fewer, its figures would
 /// stand under another's name.
 fn placed(
     workloads: &[Workload],
+    make: &dyn Fn(&Workload) -> Vec<Case>,
     threads: usize,
     cpus: &[usize],
-    gates: bool,
     effort: Effort,
     advance: &dyn Fn(f64),
 ) -> Result<Results, Error> {
     let mut all = Results::default();
-    let shares = workloads.len() as f64;
-    for (done, workload) in workloads.iter().enumerate() {
+    let made = workloads.iter().map(|workload| (workload, make(workload)));
+    let kept: Vec<_> = made.filter(|(_, cases)| !cases.is_empty()).collect();
+    let shares = kept.len() as f64;
+    for (done, (workload, cases)) in kept.into_iter().enumerate() {
         let effort = Effort {
             run: effort.run * workload.length,
             budget: effort.budget.div_f64(shares),
             ..effort
         };
         let advance = |share: f64| advance((done as f64 + share) / shares);
-        let cases = possible((workload.cases)(), gates);
         match cpus.get(..workload.cpus) {
             Some(cpus) => all.append(engine::measure(&cases, threads, cpus, effort, &advance)?),
             None => {
@@ -202,26 +229,26 @@ fn placed(
     Ok(all)
 }
 
-/// Can a case be what its name says? Where no gate can be closed, OS-assisted DCAS would be k-CAS,
-/// and what the kernel restarts for the threads of one CPU an interlocked instruction: figures
-/// under another's name.
+/// Whether a case can be what its name says. Where no gate can be closed, OS-assisted DCAS would be
+/// k-CAS, and what the kernel restarts for the threads of one CPU an interlocked instruction:
+/// figures under another's name.
 pub fn is_possible(case: &'static str, gates: bool) -> bool {
     let is_cpus = ["cpu", "cpu-inlined", "cpu-branch"].contains(&subject(case));
     gates || !(is_cpus || case.starts_with("os-assisted"))
 }
 
-/// The cases that are what their names say.
-fn possible(mut cases: Vec<Case>, gates: bool) -> Vec<Case> {
-    cases.retain(|case| is_possible(case.name, gates));
-    cases
+/// `1 thread`, `2 threads`.
+pub fn count(threads: usize) -> String {
+    let unit = if threads == 1 { "thread" } else { "threads" };
+    format!("{threads} {unit}")
 }
 
 /// How finely the bar shows an experiment.
-const STEP: u64 = 100;
+pub const STEP: u64 = 100;
 
 /// The bar, on standard error and only on a terminal. It draws between runs: a thread that drew
 /// during one would be measured too.
-fn bar(steps: usize) -> ProgressBar {
+pub fn bar(steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(STEP * steps as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
         bar.set_style(style);
@@ -235,10 +262,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::engine::Subject;
+    use super::experiments::{Entry, case};
     use super::*;
     use crate::report::{Lines, Tables};
 
-    /// Counts one operation of its last run too few, if it is told to.
+    /// Counts one operation of its last run too few, if its field says so.
     #[derive(Default)]
     struct Careless(AtomicU64, bool);
 
@@ -258,29 +286,49 @@ mod tests {
         }
     }
 
+    fn right(_threads: usize) -> Box<dyn Subject> {
+        Box::new(Careless::default())
+    }
+
+    fn wrong(_threads: usize) -> Box<dyn Subject> {
+        Box::new(Careless(AtomicU64::new(0), true))
+    }
+
     /// An experiment with a case of each kind.
-    const fn careless(name: &'static str, cases: fn(usize) -> Vec<Case>) -> Experiment {
+    const fn careless(name: &'static str, cases: &'static [Entry]) -> Experiment {
         Experiment {
             name,
             about: "a control",
-            structure: "a count",
-            operation: "an addition to",
-            cases: &[("own", "atomseq's"), ("peer", "a peer's")],
+            cases,
             peers: &["peer"],
-            method: Method::Timed(cases),
+            method: Method::Timed,
             threads: Threads::Alone,
             beside: None,
         }
     }
 
-    fn two(own: bool, peer: bool) -> Vec<Case> {
-        let case = |name, wrong| Case::new(name, Careless(AtomicU64::new(0), wrong));
-        vec![case("own", own), case("peer", peer)]
-    }
+    static RIGHT: Experiment =
+        careless("right", &[case("own", "", right), case("peer", "", right)]);
+    static PEER: Experiment = careless(
+        "peers-fault",
+        &[case("own", "", right), case("peer", "", wrong)],
+    );
+    static OWN: Experiment = careless(
+        "own-fault",
+        &[case("own", "", wrong), case("peer", "", right)],
+    );
+    static BOTH: Experiment = careless(
+        "both-faults",
+        &[case("own", "", wrong), case("peer", "", wrong)],
+    );
 
-    static RIGHT: Experiment = careless("right", |_| two(false, false));
-    static PEER: Experiment = careless("peers-fault", |_| two(false, true));
-    static OWN: Experiment = careless("own-fault", |_| two(true, false));
+    fn tables_to(to: &mut Vec<u8>) -> Tables<&mut Vec<u8>> {
+        Tables {
+            to,
+            verbose: false,
+            named: false,
+        }
+    }
 
     /// What a benchmark of these prints, as lines and as tables, and how it ends.
     fn printed(experiments: &[&'static Experiment]) -> (String, String, Result<(), Error>) {
@@ -293,7 +341,7 @@ mod tests {
         let (mut lines, mut tables) = (Vec::new(), Vec::new());
         let outcomes = run(&plan, &mut Lines(&mut lines)).unwrap();
         for outcome in &outcomes {
-            Tables(&mut tables).outcome(outcome).unwrap();
+            tables_to(&mut tables).outcome(outcome).unwrap();
         }
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(lines), text(tables), verdict(&outcomes))
@@ -327,7 +375,7 @@ mod tests {
         let expected = wrong["expected"].as_u64().unwrap();
         assert_eq!(wrong["found"], serde_json::json!([expected - 1]));
         let sentence = format!(
-            "peer is left out, for a fault of the peer's: one is missing (expected {expected}, found {}).",
+            "peer is left out because of a fault in the peer: one is missing (expected {expected}, found {}).",
             expected - 1
         );
         assert!(tables.contains(&sentence), "{tables}");
@@ -340,25 +388,25 @@ mod tests {
     fn a_wrong_count_of_atomseqs_own_is_an_error_after_all_others() {
         let (lines, tables, end) = printed(&[&OWN, &RIGHT]);
         let error = end.unwrap_err().to_string();
-        let told =
+        let expected =
             "own-fault, case own, with 2 threads: one is missing; its figures would be worthless";
-        assert!(error.starts_with(told), "{error}");
+        assert!(error.starts_with(expected), "{error}");
         assert!(lines.contains("\"peer\":false"), "{lines}");
         assert!(lines.contains("\"experiment\":\"right\""), "{lines}");
         assert!(
-            tables.contains("own is left out, for a fault of atomseq's: "),
+            tables.contains("own is left out because of a fault in atomseq: "),
             "{tables}"
         );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_case_that_was_not_measured_is_told_and_is_no_fault() {
+    fn a_case_that_was_not_measured_is_reported_and_is_no_fault() {
         let faults = vec![("own", Fault::untried("only 2 of 9 stops were inside"))];
         let outcome = Outcome::of("right", 2, false, &[]).without(faults, &[]);
         let (mut lines, mut tables) = (Vec::new(), Vec::new());
         Lines(&mut lines).outcome(&outcome).unwrap();
-        Tables(&mut tables).outcome(&outcome).unwrap();
+        tables_to(&mut tables).outcome(&outcome).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let (lines, tables) = (text(lines), text(tables));
         let sentence = "own was not measured: only 2 of 9 stops were inside.";
@@ -369,18 +417,20 @@ mod tests {
 
     #[test]
     fn a_workload_of_more_cpus_than_there_are_is_not_measured() {
-        let workload = |name, cpus, cases: fn() -> Vec<Case>| Workload {
+        let workloads = [("one", 1), ("two", 2)].map(|(name, cpus)| Workload {
             name,
             cpus,
             length: 1,
-            cases,
+        });
+        let make = |workload: &Workload| {
+            let name = match workload.name {
+                "one" => "one:own",
+                _ => "two:own",
+            };
+            vec![Case::new(name, Careless::default())]
         };
-        let workloads = [
-            workload("one", 1, || vec![Case::new("one:own", Careless::default())]),
-            workload("two", 2, || vec![Case::new("two:own", Careless::default())]),
-        ];
         let measured = |cpus: &[usize]| {
-            let results = placed(&workloads, 2, cpus, true, Effort::QUICK, &|_| ()).unwrap();
+            let results = placed(&workloads, &make, 2, cpus, Effort::QUICK, &|_| ()).unwrap();
             let cases: Vec<_> = results.series.iter().map(|series| series.case).collect();
             (cases, results.faults)
         };
@@ -408,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_leaves_does_not_hide_a_wrong_case() {
+    fn a_reader_that_leaves_does_not_hide_a_wrong_case() {
         let end = |experiment| {
             let plan = Plan {
                 experiments: vec![experiment],
@@ -427,7 +477,6 @@ mod tests {
 
     #[test]
     fn where_all_are_wrong_nothing_is_said_of_crowds() {
-        static BOTH: Experiment = careless("both-faults", |_| two(true, true));
         let (lines, tables, end) = printed(&[&BOTH]);
         assert!(end.is_err() && !lines.contains("\"measure\""), "{lines}");
         assert!(
@@ -442,8 +491,8 @@ mod tests {
             let cases = experiments::ALL
                 .iter()
                 .flat_map(|experiment| experiment.cases);
-            let possible = cases.filter(move |(case, _)| is_possible(case, gates));
-            possible.map(|(case, _)| *case).collect::<Vec<_>>()
+            let possible = cases.filter(move |entry| is_possible(entry.name, gates));
+            possible.map(|entry| entry.name).collect::<Vec<_>>()
         };
         let (with, without) = (of(true), of(false));
         let all: usize = experiments::ALL

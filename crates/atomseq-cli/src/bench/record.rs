@@ -98,15 +98,31 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// A ratio this far from one, either way, is no tie.
+    /// The bound of [`Ratio::far`], either way.
     pub const FAR: f64 = 1.25;
 
-    /// Whether a statement holds that so many of the rounds contradict: at most one or a tenth of
-    /// them. Rounds are counted: it must not matter how far off a round is in which a thread was
-    /// stopped.
-    pub fn holds(&self, against: usize) -> bool {
-        self.runs >= Effort::FEWEST && against <= (self.runs / 10).max(1)
+    /// What the rounds say about the case divided.
+    ///
+    /// A conclusion is drawn only where the whole quoted spread, from the 10th to the 90th
+    /// percentile, lies on one side of 1. Fewer rounds than [`Effort::FEWEST`] decide nothing.
+    pub fn verdict(&self) -> Verdict {
+        match self.runs >= Effort::FEWEST {
+            true if self.p10 > 1.0 => Verdict::Longer,
+            true if self.p90 < 1.0 => Verdict::Shorter,
+            _ => Verdict::Tie,
+        }
     }
+}
+
+/// What a ratio says about the case divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes longer, or more, than the other.
+    Longer,
+    /// It takes less.
+    Shorter,
+    /// The rounds do not decide.
+    Tie,
 }
 
 /// What a case takes longer than another of its workload: the per-round differences of interleaved
@@ -161,8 +177,8 @@ pub struct Published {
     pub cases: Vec<&'static str>,
 }
 
-/// A case that has no figures: they would be worthless, because its operations are not accounted
-/// for; or it was not measured.
+/// A case without figures: its operations are not accounted for, so figures would be worthless; or
+/// it was not measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Wrong {
     /// The experiment's name.
@@ -179,7 +195,7 @@ pub struct Wrong {
     pub expected: Option<u64>,
     /// The counts that were found.
     pub found: Vec<u64>,
-    /// The same in words.
+    /// The fault in words.
     pub fault: String,
 }
 
@@ -225,7 +241,7 @@ pub struct Outcome {
     /// An overhead a case of a workload with a bare form, but that form; and the differences that a
     /// paper has figures of.
     pub overheads: Vec<Overhead>,
-    /// What a paper published of the same; told once an experiment.
+    /// What a paper published of the same; reported once for each experiment.
     pub published: Vec<Published>,
     /// The cases that have no figures.
     pub wrong: Vec<Wrong>,

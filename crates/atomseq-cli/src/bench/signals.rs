@@ -40,7 +40,7 @@ impl Received {
         self.plain + self.restarted + self.rolled_forward + self.inside
     }
 
-    /// How many came since there were so many.
+    /// How many were received since an earlier count.
     pub fn since(&self, before: Self) -> Self {
         Self {
             plain: self.plain - before.plain,
@@ -61,7 +61,7 @@ impl AddAssign for Received {
 }
 
 thread_local! {
-    /// What this thread has received.
+    /// The signals that this thread has received.
     static RECEIVED: Cell<Received> = const { Cell::new(Received::NONE) };
 }
 
@@ -77,7 +77,7 @@ fn receive(event: &mut Event<'_>) {
     RECEIVED.set(received);
 }
 
-/// What this thread has received.
+/// The signals that this thread has received.
 pub fn received() -> Received {
     RECEIVED.get()
 }
@@ -127,7 +127,7 @@ pub fn mask_works() -> Result<(), Refused> {
     }
 }
 
-/// Sends this thread the signal; how many it has received since there were so many.
+/// Sends this thread the signal; returns how many it has received since an earlier count.
 fn send(before: Received) -> Result<u64, Refused> {
     // SAFETY: the signal has a handler.
     match unsafe { libc::raise(MANAGED) } {
@@ -136,7 +136,7 @@ fn send(before: Received) -> Result<u64, Refused> {
     }
 }
 
-/// Makes sure that the signal reaches this thread.
+/// Checks that the signal reaches this thread.
 ///
 /// # Errors
 ///
@@ -155,7 +155,7 @@ pub fn prove() -> Result<(), Refused> {
     Ok(())
 }
 
-/// Makes sure that the signal waits while a guard lives, and comes when it is dropped.
+/// Checks that the signal is deferred while a guard lives, and arrives when it is dropped.
 ///
 /// # Errors
 ///

@@ -1,13 +1,12 @@
-//! What a paper published, put beside what was measured, for a person.
+//! A paper's figures printed beside the measured ones.
 
 use std::io::{self, Write};
 
 use comfy_table::Table;
 
-use super::{align_right, figure, plain_table};
+use super::{align_right, figure, list, plain_table};
 use crate::bench::beside::{Argument, Beside};
 use crate::bench::record::{Outcome, workload};
-use crate::conclusions::list;
 
 /// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and
 /// what its text says.
@@ -33,7 +32,7 @@ pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Res
             let (here, there) = (reversal.here, reversal.there);
             writeln!(
                 to,
-                "  {}the order differs from {}'s: {} is dearer here than {}, {} was there than {}; {}.",
+                "  {}another order than in {}: here {} costs more than {}, there {} cost more than {}; {}.",
                 prefix(of),
                 beside.paper,
                 here.0,
@@ -187,7 +186,7 @@ fn argued(beside: &Beside, workload: &str, argument: &Argument) -> String {
     let here = match argument.measured {
         Some(ratio) => format!("{dividend} / {divisor} is {} here", figure(ratio)),
         None => {
-            format!("here {divisor} adds nothing that can be measured, so there is no such ratio")
+            format!("here {divisor} adds nothing measurable, so there is no such ratio")
         }
     };
     format!(

@@ -1,216 +1,225 @@
-//! What atomseq does not do, and what not to do to it.
+//! What atomseq does not do, and how not to use it.
 //!
-//! # Each CPU for itself
+//! # Per-CPU structures are separate on each CPU
 //!
-//! A per-CPU structure is as many structures as there are CPUs. A thread that is moved between a
+//! A per-CPU structure consists of one structure for each CPU. A thread that migrates between a
 //! push and a pop does not find what it pushed: `pop` returns `None` while elements lie on other
-//! CPUs, until somebody calls `steal` or `drain`. Order holds on each CPU alone. A bounded
-//! structure is full when this CPU's part is full.
+//! CPUs, until a thread calls `steal` or `drain`. Elements are ordered on each CPU only. A bounded
+//! structure is full when the current CPU's part is full.
 //!
-//! Sums, lengths and snapshots read one CPU after the other: what happens meanwhile may or may not
-//! be in them. So do `is_empty`, `steal` and `drain`: each may miss an element that is always
-//! there, but goes from CPU to CPU meanwhile.
+//! Sums, lengths and snapshots read one CPU after the other, so changes made during the read may or
+//! may not be included. The same holds for `is_empty`, `steal` and `drain`: each may miss an
+//! element that is in the structure all the time but moves from CPU to CPU meanwhile.
 //!
 //! Elements that lie on a CPU when it goes offline stay there until they are stolen or drained.
-//! CPUs may come and go otherwise: a slot exists for every CPU that the kernel can ever name.
+//! Otherwise CPUs may come and go: a slot exists for every CPU that the kernel can ever name.
 //!
 //! # Memory
 //!
-//! Every structure takes 128 bytes and the room for its elements, once for each *possible* CPU and
-//! twice more for the guard slots. Small structures, of up to 2 KiB in all, share pages, which stay
-//! with the process once it has them; others are mappings of their own. To make or drop a small one
-//! blocks signals and holds up forks, as closing a gate does, and also waits a few milliseconds for
-//! a fork that is under way. The list of possible CPUs is what the firmware or the hypervisor
-//! announced, often more than are there; see `/sys/devices/system/cpu/possible`. Pages that no CPU
-//! touches take address space only, with exceptions: each structure writes the gates of its two
-//! guard slots when it is made, which takes two pages where a part is larger than a page; the depot
-//! of a [`Pool`](crate::percpu::Pool) takes another one; a [`Ring`](crate::percpu::Ring) writes two
-//! words to the slot of each possible CPU when it is made, and so takes a page for each where a
-//! part is larger than a page; a [`Queue`](crate::percpu::Queue) writes its first 32 cells, 768
-//! bytes for each; structures whose gates are closed for good from the start
-//! ([when](super::internals#start-up)) write those.
+//! Every structure takes 128 bytes plus the room for its elements, once for each *possible* CPU and
+//! twice more for the guard slots. Small structures, of up to 2 KiB in all, share pages, which the
+//! process keeps once it has them; larger ones are mappings of their own. Creating or dropping a
+//! small structure blocks signals and holds up forks, as closing a gate does, and also waits a few
+//! milliseconds for a fork that is in progress.
 //!
-//! The size of such a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one
-//! of eight sizes between a power of two and the next: by less than an eighth beyond the last page.
-//! That takes addresses. They count for `RLIMIT_AS`, for `RLIMIT_DATA`, and where the system does
+//! The list of possible CPUs is what the firmware or the hypervisor announced, often more than
+//! exist; see `/sys/devices/system/cpu/possible`. Pages that no CPU touches take address space
+//! only, with these exceptions:
+//!
+//! * Each structure writes the gates of its two guard slots when it is created. That takes two
+//!   pages where a slot is larger than a page.
+//! * The depot of a [`Pool`](crate::percpu::Pool) takes one more page.
+//! * A [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is
+//!   created, and so takes a page for each where a slot is larger than a page.
+//! * A [`Queue`](crate::percpu::Queue) writes its first 32 cells, 768 bytes, for each possible CPU.
+//! * Structures whose gates are closed permanently from the start
+//!   ([when](super::internals#start-up)) write those gates.
+//!
+//! The size of a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one of
+//! eight sizes between a power of two and the next: by less than an eighth beyond the last page.
+//! That takes addresses, which count for `RLIMIT_AS`, for `RLIMIT_DATA`, and where the system does
 //! not overcommit (`vm.overcommit_memory` 2). It takes memory only where the program has locked all
-//! of it.
+//! of its memory.
 //!
-//! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie
-//! side by side as one. At that limit it refuses to unmap what is in the middle; a sandbox may
-//! refuse that always. Dropped structures and pools then keep their addresses, which count as
-//! above, and no memory unless `madvise` is refused as well or the program has locked it. The next
-//! ones of the same rounded size use them.
+//! The kernel limits the number of a process's mappings (`vm.max_map_count`), and counts adjacent
+//! ones as one. At that limit it refuses to unmap a range in the middle; a sandbox may always
+//! refuse. Dropped structures and pools then keep their addresses, which count as above. They keep
+//! memory only if `madvise` is refused as well or the program has locked it. Later mappings of the
+//! same rounded size reuse them.
 //!
-//! Of each size there are at most as many mappings as were in use, being made or being dropped at
-//! one time. For that, a thread that drops something of another size counts as well. Beyond those,
-//! where more than 14 were kept at a time, one stays that holds the addresses of others, with one
-//! page of memory; and one more for each further 509. Each time that the system takes a mapping
-//! back, up to four that are kept are offered to it again, until it refuses one. A thread that
-//! exits while it makes or drops something, by a system call of its own, may take mappings along.
-//! So may a fork: the child does not get those that other threads of its parent had in their hands
-//! just then.
+//! Of each size, the number of mappings never exceeds the number that were in use, being created or
+//! being dropped at one time. A thread that drops something of another size counts as well. Where
+//! more than 14 mappings were kept at a time, one more stays that holds the addresses of others,
+//! with one page of memory, and another for each further 509. Each time that the system unmaps a
+//! mapping, up to four kept ones are offered to it again, until it refuses one. A thread that exits
+//! by a system call of its own while it creates or drops something may leak mappings. So may a
+//! fork: the child does not get the mappings that other threads of its parent were handling at that
+//! moment.
 //!
-//! **Refused memory.** A constructor or an operation that returns a `Result` says so in it. Other
-//! constructors panic with the same sentence, and so do [`signal::audit`](crate::signal::audit())
-//! and [`repair`](crate::signal::repair). What goes through a collection of `std` ends the process,
-//! as that does: what fills or returns a `Vec`, `from_iter` of a
-//! [`nonblocking::Stack`](crate::nonblocking::Stack), [`Queue`](crate::nonblocking::Queue) or
-//! [`Ring`](crate::nonblocking::spsc::Ring), and
+//! **Refused memory.** A constructor or an operation that returns a `Result` returns an error.
+//! Other constructors panic with the same message, and so do
+//! [`signal::audit`](crate::signal::audit()) and [`repair`](crate::signal::repair). Operations that
+//! use a collection of `std` end the process, as that collection does: those that fill or return a
+//! `Vec`, `from_iter` of a [`nonblocking::Stack`](crate::nonblocking::Stack),
+//! [`Queue`](crate::nonblocking::Queue) or [`Ring`](crate::nonblocking::spsc::Ring), and
 //! [`into_ends`](crate::nonblocking::spsc::Ring::into_ends).
 //!
-//! To keep many small counters close together put several words into one
+//! To keep many small counters close together, put several words into one
 //! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
 //! [`Histogram`](crate::percpu::Histogram).
 //!
-//! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
+//! A [`Queue`](crate::percpu::Queue) that has grown returns no memory until it is dropped.
 //!
 //! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects
 //! again in its depot (or eight batches of half the capacity, at most 31, where that is more),
 //! before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a
-//! system call of its own, may take a batch of objects with it (31, or 32 from the source), and
-//! with them one of the depot's cells. So may a fork: the child does not get the batches that other
-//! threads of its parent were just moving.
+//! system call of its own, may leak a batch of objects (31, or 32 from the source), and one of the
+//! depot's cells. So may a fork: the child does not get the batches that other threads of its
+//! parent were moving at that moment.
 //!
 //! # Type-stable memory
 //!
-//! * **A limit counts all.** Of a [`type_stable::Pool`](crate::type_stable::Pool) with a limit, an
-//!   allocation may fail although something is free: up to 32 descriptors are in the hands of each
-//!   thread that is just filling or emptying a CPU's stack, and a page's in those of a trim; and an
-//!   allocation looks at one place after another, so it may miss a descriptor that moves meanwhile.
-//!   Give a limit some room.
-//! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take
-//!   up to 32 free descriptors with it for good, and the room for them between the CPUs; a trim a
-//!   page. What it had allocated is found by an audit. So may a fork: the child does not get what
-//!   other threads of its parent had in their hands just then.
-//! * **A [`Cache`](crate::type_stable::Cache) has no audit.** A thread that ends inside
+//! * **A limit counts all descriptors.** In a [`type_stable::Pool`](crate::type_stable::Pool) with
+//!   a limit, an allocation may fail although descriptors are free. Each thread that fills or
+//!   empties a CPU's stack holds up to 32 of them meanwhile, and a trim holds a page's. An
+//!   allocation searches one place after another, so it may miss a descriptor that moves during the
+//!   search. Choose a limit with some reserve.
+//! * **A thread that exits** inside an allocation or a free, by a system call of its own, may leak
+//!   up to 32 free descriptors, and the room for them in the depot; inside a trim, a page. An audit
+//!   finds the descriptors that it had allocated. A fork may leak as much: the child does not get
+//!   what other threads of its parent were handling at that moment.
+//! * **A [`Cache`](crate::type_stable::Cache) has no audit.** A thread that exits inside
 //!   [`load`](crate::type_stable::Cache::load) or
-//!   [`write_back`](crate::type_stable::Cache::write_back), by a system call of its own, may take
-//!   one of the limit's descriptors with it for good. What was loaded there then stays [being
-//!   written back](crate::type_stable::Gone::BeingWrittenBack): so it does after a `siglongjmp` out
+//!   [`write_back`](crate::type_stable::Cache::write_back), by a system call of its own, may leak
+//!   one of the limit's descriptors. The entry that was loaded there stays [being written
+//!   back](crate::type_stable::Gone::BeingWrittenBack). The same happens after a `siglongjmp` out
 //!   of the owner's `write_back`, and in the child of a fork during one.
-//! * **Address space.** Chunks double, and stay until the pool is dropped. A pool maps 16 pages at
-//!   first, each of up to eight descriptors where they are larger than a page of the system; later
-//!   up to twice what it needs. Of pages, up to an eighth is not used, and mappings are rounded up
-//!   by up to an eighth. A limit ends the last chunk: so a pool takes up to a third more than its
-//!   limit needs, and a few pages of the system. Where the system does not overcommit, addresses
-//!   count.
-//! * **Pages go back** only on Linux, only to a [`trim`](crate::type_stable::Pool::trim), and as a
-//!   whole: one descriptor that is in use keeps a page. Memory that the program has locked stays. A
-//!   stray write through an old address gives a page that went back its memory again, until it is
-//!   used and trimmed once more.
-//! * **Least recently used** means a look at every descriptor of a
-//!   [`Cache`](crate::type_stable::Cache) for each one written back: fine for thousands. For more,
-//!   choose yourself, among the first few.
+//! * **Address space.** Chunks double in size, and stay mapped until the pool is dropped. A pool
+//!   first maps 16 pages, each of up to eight descriptors where descriptors are larger than a page
+//!   of the system; later it maps up to twice what it needs. Up to an eighth of a page is unused,
+//!   and mappings are rounded up by up to an eighth. A limit also bounds the last chunk, so a pool
+//!   takes up to a third more than its limit needs, and a few pages of the system. Where the system
+//!   does not overcommit, addresses count.
+//! * **Pages are returned** to the system only on Linux, only by a
+//!   [`trim`](crate::type_stable::Pool::trim), and as a whole: one descriptor in use keeps its
+//!   page. Memory that the program has locked stays. A stray write through an old address gives a
+//!   returned page its memory again, until the page has been used and trimmed again.
+//! * **Least recently used** means that a [`Cache`](crate::type_stable::Cache) looks at every
+//!   descriptor for each one that it writes back: fine for thousands. For more, choose the victim
+//!   yourself, among the first few.
 //! * **After a fork into another time namespace** (`unshare` or `setns` with `CLONE_NEWTIME`), the
-//!   child's monotonic clock may be ahead of its parent's. Then the difference counts as time that
-//!   has passed: a `trim` in the child gives back what was freed less than
-//!   [`stable_for`](crate::type_stable::Options::stable_for) ago, and an audit finds descriptors
-//!   unclaimed that are not that old.
-//! * **Tags of pages** have 32 bits. A thread that is stopped after it has read which descriptors
-//!   of a page are free, and wakes when exactly a multiple of 2^32 changes of that page have
-//!   passed, may find as many free and the same one first. Then it is deceived, and may take a
-//!   descriptor that is in use. At ten million changes of one page a second, 2^32 take seven
-//!   minutes.
+//!   child's monotonic clock may be ahead of its parent's. The difference counts as time that has
+//!   passed: a `trim` in the child returns what was freed less than
+//!   [`stable_for`](crate::type_stable::Options::stable_for) ago, and an audit reports descriptors
+//!   as unclaimed that are not that old.
+//! * **Tags of pages** have 32 bits. Suppose a thread is stopped after it has read which
+//!   descriptors of a page are free, and resumes when exactly a multiple of 2^32 changes of that
+//!   page have passed. If it then finds as many descriptors free and the same one first, it may
+//!   take a descriptor that is in use. At ten million changes of one page a second, 2^32 changes
+//!   take seven minutes.
 //! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand
-//!   million allocations of one descriptor may take a later one for its own.
+//!   million allocations of one descriptor may take a later allocation for its own.
 //!
-//! # Stacks and queues that all CPUs share
+//! # Stacks and queues shared by all CPUs
 //!
-//! * **One lock word a [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushing and popping
-//!   meet at the same cache line; they do not go on side by side. Where some threads push what
-//!   others pop, a [`Queue`](crate::nonblocking::Queue) is faster, up to five times where a thread
-//!   each polls.
-//! * **Unfair.** Who fails stays away for up to some microseconds, while another does many
-//!   operations.
-//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks a stack or
-//!   a linked stack with its signals blocked, and the others wait for it, as for a gate.
+//! * **One lock word for each [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushes and pops
+//!   contend for the same cache line and do not proceed in parallel. Where some threads push what
+//!   others pop, a [`Queue`](crate::nonblocking::Queue) is faster: up to five times where one
+//!   producer and one consumer poll.
+//! * **Unfair.** A thread whose attempt fails backs off for up to some microseconds, while another
+//!   may complete many operations.
+//! * **A thread that cannot run sections** (a debugger steps it, or it is exiting) locks a stack or
+//!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
 //! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it
-//!   is dropped; its `len` counts.
-//! * **The ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one of each: a handler
-//!   must not use the end that its thread is using.
+//!   is dropped. Its `len` counts them one by one.
+//! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
+//!   consumer: a signal handler must not use the end that its thread is using.
 //!
-//! # Lists that anybody may change
+//! # Lists shared by all CPUs
 //!
-//! * **One version a list.** Every change makes searches and changes that are under way begin
-//!   again, wherever in the list they are. A long list that many threads change wants to be
-//!   several: buckets, by [`List::sibling`](crate::nonblocking::List::sibling).
-//! * **A search is linear**, an ordered list included.
-//! * **Starvation.** A walk over a long list that changes all the time may begin again without
-//!   bound; `snapshot`, `fold` and `len` are such walks.
-//!   [`List::iter`](crate::nonblocking::List::iter) is not: it ends after as many entries as there
-//!   are. A closure may starve its own operation: one of `fold` that changes the same list each
-//!   time, or one of [`update`](crate::nonblocking::List::update) or
-//!   [`insert_with`](crate::nonblocking::List::insert_with) that gives its very key another value
-//!   each time, is called without end.
-//! * **Comparisons see anything.** A key's `Ord` or `PartialEq` may be asked about bits that nobody
-//!   stored. Its answer then does not count, but a panic does: the
-//!   [`List`](crate::nonblocking::List)'s operation panics, and has changed nothing. If handlers
-//!   search, a comparison must neither panic nor allocate.
+//! * **One version for each list.** Every change makes all searches and changes in progress retry,
+//!   wherever in the list they are. Split a long list that many threads change into several:
+//!   buckets, by [`List::sibling`](crate::nonblocking::List::sibling).
+//! * **A search is linear**, also in an ordered list.
+//! * **Starvation.** A walk over a long list that changes all the time may retry without bound;
+//!   `snapshot`, `fold` and `len` are such walks. [`List::iter`](crate::nonblocking::List::iter) is
+//!   not: it ends after as many entries as the list has. A closure may starve its own operation.
+//!   One of `fold` that changes the same list at each call is called indefinitely; so is one of
+//!   [`update`](crate::nonblocking::List::update) or
+//!   [`insert_with`](crate::nonblocking::List::insert_with) that gives the same key another value
+//!   at each call.
+//! * **Comparisons may see torn values.** A key's `Ord` or `PartialEq` may be called with bits that
+//!   no thread stored. The list discards the answer then, but not a panic: the
+//!   [`List`](crate::nonblocking::List)'s operation panics, and has changed nothing. If signal
+//!   handlers search the list, a comparison must neither panic nor allocate.
 //! * **Visiting writes.** Guards of a [`RefList`](crate::nonblocking::RefList) and marks of a
 //!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in
 //!   its version.
-//! * **A [`RefList`](crate::nonblocking::RefList)** takes values in at its front only: a visitor
-//!   whose value was removed goes on by the order in which values came. A
-//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) takes them in behind any that is
-//!   visited.
-//! * **A thread that ends** with an entry removed for change leaves the key taken until
-//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout); one that ends with a guard or
-//!   in a visit keeps that value.
-//! * **Memory** of nodes stays with the list, and those that share it, until the last is dropped.
+//! * **A [`RefList`](crate::nonblocking::RefList)** inserts at its front only: a visitor whose
+//!   value was removed continues in the order of insertion. A
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) inserts behind the values that are
+//!   being visited.
+//! * **A thread that exits** with an entry checked out leaves the key occupied until
+//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
+//!   or in a visit, keeps that value from being freed.
+//! * **Memory** of nodes stays with the list, and with those that share it, until the last is
+//!   dropped.
 //!
 //! # Hold one gate at a time
 //!
-//! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals and holds up forks in other
-//! threads. While a thread has one, it must not
+//! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals of its thread and holds up forks in
+//! other threads. While a thread holds one, it must not
 //!
-//! * close a gate that a thread may hold which wants this one: they would wait for each other for
-//!   ever. An operation may close the gate of its own CPU, so none on the same structure is safe;
-//! * fork: in the child, the gate counts as one whose holder stayed behind in the parent;
+//! * close a gate whose holder may wait for this one: the two would deadlock. Any operation may
+//!   close the gate of its own CPU, so no operation on the same structure is safe;
+//! * fork: in the child, the gate counts as held by a thread that does not exist there;
 //! * touch memory that a handler of `SIGSEGV` or `SIGBUS` opens: the fault ends the process ([what
 //!   operations touch](#signal-handlers-and-masks));
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!
-//! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one
-//! is. A `GateGuard` that is leaked, or skipped by `longjmp`, leaves its gate closed and signals
-//! blocked. Gates do not inherit priority: a real-time thread may wait for an ordinary one that
-//! holds a gate.
+//! Several guards may be dropped in any order: signals stay blocked, and forks wait, until the last
+//! one is dropped. A `GateGuard` that is leaked, or skipped by `longjmp`, leaves its gate closed
+//! and signals blocked. Gates do not inherit priority: a real-time thread may wait for an ordinary
+//! one that holds a gate.
 //!
-//! # Locks with a home
+//! # Locks with a home CPU
 //!
-//! * **A visit interrupts the home.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use from
-//!   another CPU with three system calls, and the home with an interrupt;
+//! * **A visit interrupts the home CPU.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use
+//!   from another CPU with three system calls, and the home CPU pays with an interrupt.
 //!   [`mutex::BiasedFlag`](crate::mutex::BiasedFlag), and so
-//!   [`mutex::Biased`](crate::mutex::Biased), for fifteen in a row at most that do not pay. Then it
-//!   costs what other locks cost, until one CPU has used it alone for long.
-//! * **A try** from another CPU makes the system calls of a visit, and waits for another visit's
-//!   end: a few microseconds, longer if the visitor has been preempted.
+//!   [`mutex::Biased`](crate::mutex::Biased), pays this at most fifteen times in a row where it
+//!   does not pay off. After that it costs what other locks cost, until one CPU has used it alone
+//!   for a long time.
+//! * **A try** from another CPU makes the system calls of a visit, and waits for the end of another
+//!   visit: a few microseconds, longer if the visitor has been preempted.
 //! * **A claim blocks signals** on its thread and holds up forks, as closing a gate does, and also
-//!   waits a few milliseconds for a fork that is under way.
-//! * **Isolated CPUs** are interrupted if they are the home, and by each thread that goes to sleep
-//!   waiting.
-//! * **No queue**: whoever comes first has it, and a thread at home comes first more often. A
-//!   visitor waits for one holder, while nobody at home can take the lock. `unlock_fair` hands it
-//!   to one who sleeps.
-//! * **A holder that ends, or is not in a child** of its process, leaves the lock held, and nothing
-//!   is poisoned.
-//! * **A preempted holder** is waited for asleep. Nothing inherits priority.
-//! * **After a raw `fork`** a child takes over the claims of threads that stayed behind, where [the
-//!   kernel wipes memory](#fork-and-its-relatives) in children; elsewhere such a claim keeps it out
-//!   of the lock for ever.
+//!   waits a few milliseconds for a fork that is in progress. A claim is the step by which a
+//!   visitor excludes the home CPU, or a CPU becomes the home.
+//! * **Isolated CPUs** are interrupted if they are the home CPU, and by each thread that goes to
+//!   sleep waiting for the lock.
+//! * **No queue.** The first thread to try takes the lock, and a thread on the home CPU is first
+//!   more often. A visitor waits for one holder; meanwhile no thread on the home CPU can take the
+//!   lock. `unlock_fair` hands the lock to a sleeping waiter.
+//! * **A holder that exits, or does not exist in a child** of its process, leaves the lock held,
+//!   and nothing is poisoned.
+//! * **A preempted holder:** waiters sleep until it unlocks. Priorities are not inherited.
+//! * **After a raw `fork`** the child takes over the visits of threads that exist only in the
+//!   parent, where [the kernel wipes memory](#fork-and-its-relatives) in children. Elsewhere such a
+//!   visit keeps the child out of the lock indefinitely.
 //!
 //! # Signal handlers and masks
 //!
 //! The rules are [`signal`](crate::signal)'s; this is what they cannot do.
 //!
-//! * **Others' handlers.** One that is installed after the last [`install`](crate::signal::install)
-//!   or [`repair`](crate::signal::repair) may let managed signals in; until then sequences are not
-//!   atomic. [`audit`](crate::signal::audit) tells. Call it after libraries that install handlers
-//!   have started. One that is already running when `install` or `repair` is called lets in what
-//!   was not covered before, until it returns: if it has interrupted a sequence, a signal that is
-//!   managed since then finds that half done, and is told `Plain`. No audit finds this. Install
-//!   handlers before other threads run sequences.
-//! * **Handlers that others install at the same time.** The kernel cannot compare and swap a
+//! * **Others' handlers.** A handler that other code installs after the last
+//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed
+//!   signals in; until the next one sequences are not atomic. [`audit`](crate::signal::audit)
+//!   reports it. Call it after libraries that install handlers have started. A handler that is
+//!   already running when `install` or `repair` is called lets in what was not covered before,
+//!   until it returns: if it has interrupted a sequence, a newly managed signal finds that sequence
+//!   half done, and is reported `Plain`. No audit finds this. Install handlers before other threads
+//!   run sequences.
+//! * **Handlers that other code installs at the same time.** The kernel cannot compare and swap a
 //!   disposition. [`uninstall`](crate::signal::uninstall), [`repair`](crate::signal::repair) and
 //!   [`install`](crate::signal::install) set the new one, look at what they have replaced, and put
 //!   that back if it was not what they expected. If other code calls `sigaction` for the same
@@ -231,8 +240,8 @@
 //!   a managed signal may arrive while one of them runs over a half-done sequence: when another
 //!   thread changes the process's user or group, or cancels this one.
 //! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A
-//!   disposition that other code saved more than sixteen changes of hands ago may stand for a newer
-//!   handler.
+//!   disposition that other code saved more than sixteen changes of the handler ago may stand for a
+//!   newer handler.
 //! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last
 //!   one comes, as with the kernel's mask; of one that was sent to the thread and one of the same
 //!   number that is pending for the process, one only. An earlier stop signal comes as well where a
@@ -253,10 +262,10 @@
 //!   real-time signal of that number counts as [lost](crate::signal::Statistics::lost_signals),
 //!   further records as [lost information](crate::signal::Statistics::lost_information). A signal
 //!   whose default action is due is lost in such a sandbox.
-//! * **Order.** A real-time signal that was put off is queued again, behind those of its number
-//!   that arrived meanwhile.
-//! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If
-//!   the thread ends with a guard forgotten, the signal is lost.
+//! * **Order.** A deferred real-time signal is queued again, behind those of its number that
+//!   arrived meanwhile.
+//! * **Process-directed signals.** A deferred process-directed signal becomes thread-directed. If
+//!   the thread exits with a mask guard forgotten, the signal is lost.
 //! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept
 //!   for each thread, but none of a signal of `kill` that waits in `with_kernel_mask`: its sender
 //!   is lost without a count; a standard signal's record may be lost, as it may be without atomseq.
@@ -293,11 +302,11 @@
 //!   end of a rollforward, is like one of these if none of its number was pending at that time.
 //! * **Masks that a handler leaves in force** may not count: [`mask()`](crate::signal::mask()).
 //! * **The kernel's mask** may change inside a mask only through [`signal`](crate::signal).
-//!   `pthread_sigmask` there would unblock what was put off (it is put off again) or block what the
-//!   end of the mask unblocks.
-//! * **exec.** A program that takes this one's place inside a mask inherits what was put off as
-//!   blocked. Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the
-//!   mask first.
+//!   `pthread_sigmask` there would unblock what was deferred (it is deferred again) or block what
+//!   the end of the mask unblocks.
+//! * **exec.** A program that replaces this one inside a mask inherits the deferred signals'
+//!   numbers as blocked. Threads, commands and `posix_spawn` have their helpers; for `exec` itself,
+//!   leave the mask first.
 //! * **Memory that a handler of a fault opens,** as the barrier of a collector or a snapshot does
 //!   by `SIGSEGV` or `SIGBUS`. On the slow path an operation blocks these signals as well, while it
 //!   holds a gate, the lock of a DCAS domain or the claim of a lock with a home. A fault then ends
@@ -307,17 +316,19 @@
 //!   pushed on a [`List`](crate::percpu::List). But a node that its handler has opened must stay
 //!   open until the push returns. And while it is in the list it must stay readable, for what takes
 //!   it out reads its link under the gate.
-//! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the
-//!   fault's handler, nor against handlers that interrupt that one; all of them are told.
+//! * **Faults** and `SIGABRT` are not deferred. A sequence that faults is not atomic against the
+//!   fault's handler, nor against handlers that interrupt that one;
+//!   [`Interrupted::Inside`](crate::signal::Interrupted::Inside) tells all of them so.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a
 //!   sequence, and a signal that cannot be blocked arrives while it runs, that signal's handler
-//!   finds the sequence half done and is not told. The same holds while a handler of others runs
-//!   that was installed over atomseq's and passes the fault on: before that, and after.
-//! * **Several ways back.** Signals that arrive at the two instructions between a fault's delivery
-//!   and the interrupted sequence are told from others by the address of these instructions,
+//!   finds the sequence half done and learns [`Plain`](crate::signal::Interrupted::Plain). The same
+//!   holds while another library's handler runs that was installed over atomseq's and passes the
+//!   fault on: before it does so, and after.
+//! * **Several return addresses.** Atomseq recognizes signals that arrive at the two instructions
+//!   between a fault's delivery and the interrupted sequence by the address of these instructions,
 //!   `sa_restorer`. The C library has one address for all handlers. Where other code installs
 //!   atomseq's entries again with another one, by a system call of its own, a signal there that
-//!   cannot be blocked may be told `Plain`, if a delivery that returned by another address has
+//!   cannot be blocked may be reported `Plain`, if a delivery that returned by another address has
 //!   ended meanwhile, on any thread.
 //! * **Protection keys.** The kernel calls each handler with its own rights (on x86-64, all keys
 //!   but 0 without access), and a clone runs in one. A rolling sequence on memory of another key
@@ -327,15 +338,15 @@
 //!   disposition later with a copy of that context: the entry would read what lies there now.
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the
 //!   clone, on the stack of the delivery that runs it.
-//! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of
-//!   a signal, so none can leave it by `siglongjmp`, with three exceptions. One is a handler of a
-//!   fault or of `SIGABRT` that others have installed after the last
+//! * **Jumps out of a delivery.** No other library's handler runs in the middle of atomseq's
+//!   delivery of a signal, so none can leave it by `siglongjmp`, with three exceptions. The first
+//!   is a handler of a fault or of `SIGABRT` that other code has installed after the last
 //!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair);
-//!   [`audit`](crate::signal::audit) tells. The others are a handler that interrupts the delivery
-//!   of a `SIGSYS` which a system call has raised, and any handler where a sandbox refuses
-//!   `rt_sigprocmask`. After such a jump the thread still points at the abandoned delivery: the
-//!   next signal on it may overwrite live stack memory or stay blocked, and replaced tables of
-//!   sequences may stay mapped.
+//!   [`audit`](crate::signal::audit) reports it. The second is a handler that interrupts the
+//!   delivery of a `SIGSYS` which a system call has raised. The third is any handler where a
+//!   sandbox refuses `rt_sigprocmask`. After such a jump the thread still points at the abandoned
+//!   delivery: the next signal on it may overwrite live stack memory or stay blocked, and replaced
+//!   tables of sequences may stay mapped.
 //! * **Signals that a jump loses.** A handler of others may arrive at the very first instructions
 //!   of another signal's delivery. If it leaves by `siglongjmp`, that signal is lost: also where a
 //!   mask would have deferred it.
@@ -351,15 +362,15 @@
 //!   jump out of a `fork`, each of these four waits for a tenth of a second for that fork, or two,
 //!   and each thread that closes a gate for a few milliseconds. After a jump out of one of the
 //!   four, each fork waits as long as that, or for a second.
-//! * **`nesting` in `sigsuspend`.** Which managed signals a handler with
-//!   [`nesting`](crate::signal::Options::nesting) lets in, is decided by the mask that
-//!   `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
+//! * **`nesting` in `sigsuspend`.** The mask that `sigsuspend`, `ppoll` or `pselect` restores
+//!   decides which managed signals a handler with [`nesting`](crate::signal::Options::nesting) lets
+//!   in, not the mask that it has set.
 //! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has
-//!   blocked all signals: handlers that run deeper in the stack than it did may still be told that
-//!   they are inside. After a jump on any other thread, handlers may be told so while one of the
-//!   signals is blocked that the fault's handler had added to the mask.
+//!   blocked all signals: handlers that run deeper in the stack than it did may still be reported
+//!   [`Inside`](crate::signal::Interrupted::Inside). After a jump on any other thread this may
+//!   happen while one of the signals is blocked that the fault's handler had added to the mask.
 //! * **A fault's handler that unblocks everything** while it runs in the middle of a sequence:
-//!   handlers that interrupt it may not be told that they are inside.
+//!   handlers that interrupt it may be reported `Plain` although they are inside.
 //! * **Handlers that unwind.** A handler must not panic, call `pthread_exit`, or be a cancellation
 //!   point of a cancelled thread: where these unwind (with glibc all do), the process aborts. The
 //!   same holds for a handler of others of `SIGABRT` or a fault, a `C-unwind` function for example,
@@ -379,20 +390,20 @@
 //!   a rolling sequence: these signals are open while the sequence is run to its end. One that was
 //!   sent waits again, until that handler returns. But if the rest of the sequence has a fault, it
 //!   is handled before the fault's handler runs.
-//! * **Alternate stacks.** A handler of others that was adopted, and asks for the alternate stack
-//!   (`SA_ONSTACK`), takes up to 2.5 KiB more of it than before, and 4 KiB more without
+//! * **Alternate stacks.** Another library's handler that was adopted, and asks for the alternate
+//!   stack (`SA_ONSTACK`), takes up to 2.5 KiB more of it than before, and 4 KiB more without
 //!   optimisation: beside the kernel's frame (`AT_MINSIGSTKSZ`) and what the handler itself takes.
 //!   A smaller stack overflows, which nothing reports: a fault on it overwrites what lies below.
 //!   The 8 KiB that the standard library gives its threads suffice for its report of a stack
-//!   overflow where the kernel's frame is at most 3.4 KiB, as with AVX-512; with larger frames
-//!   (AMX, SVE) the process may end by `SIGSEGV` without the report. A handler of atomseq's [says
-//!   what it needs](crate::signal::Options::on_alternate_stack), and only the stack of the thread
-//!   that installs it is looked at.
+//!   overflow where the kernel's frame is at most 3.4 KiB, as with AVX-512. With larger frames
+//!   (AMX, SVE) the process may end by `SIGSEGV` without the report. For atomseq's handlers,
+//!   [`on_alternate_stack`](crate::signal::Options::on_alternate_stack) states what they need, and
+//!   checks only the stack of the installing thread.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not
 //!   hold back handlers of the other. Nor do deliveries of one hold back `SIGABRT` and faults that
 //!   are sent, if the other handles or adopts them: such a handler may find a sequence half done
 //!   that the first copy's delivery is running to its end, and is
-//!   [told](crate::signal::Interrupted) `Plain`. Let one copy have the handlers of all these
+//!   [reported](crate::signal::Interrupted) `Plain`. Let one copy have the handlers of all these
 //!   signals.
 //!
 //! # Shared with signal handlers
@@ -403,13 +414,13 @@
 //!
 //! * **Capacities** are fixed when the program is compiled, and there is no batch in which a
 //!   `Stack` or a `Queue` changes at once.
-//! * **Iterating** a [`Map`](crate::local::Map) gives each pair as it is when it is asked for, not
-//!   all as they were at one time.
-//! * **Starvation.** An operation of several sequences repeats what a handler has made void. A
-//!   handler that comes oftener than a large element takes to be copied into a `Ring`, and pushes
-//!   each time, holds that push up.
-//! * **At a thread's end** nothing in a [`per_thread!`](crate::local::per_thread!) static is
-//!   dropped, so it cannot hold what would have to be. Numbers that nobody took are gone.
+//! * **Iterating** a [`Map`](crate::local::Map) yields each pair as it is when the iterator reaches
+//!   it, not all pairs as they were at one time.
+//! * **Starvation.** An operation of several sequences retries what a handler has invalidated. A
+//!   handler that arrives more often than a large element takes to be copied into a `Ring`, and
+//!   pushes each time, delays that push indefinitely.
+//! * **When a thread exits**, nothing in a [`per_thread!`](crate::local::per_thread!) static is
+//!   dropped, so it cannot hold values that need to be. Counts that were not taken are lost.
 //! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the
 //!   C library keeps for all such objects: about 1.5 KiB with glibc unless
 //!   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` enlarges it, none with musl. `dlopen` fails
@@ -418,25 +429,25 @@
 //!
 //! # Double compare-and-swap
 //!
-//! * OS-assisted DCAS is obstruction-free, not lock-free: two threads that throw each other out
-//!   again and again make no progress, in theory. Nothing makes a holder last longer than a few
-//!   nanoseconds, and it is given some microseconds.
+//! * OS-assisted DCAS is obstruction-free, not lock-free: in theory, two threads that revoke each
+//!   other again and again make no progress. A holder needs a few nanoseconds, and other threads
+//!   wait some microseconds before they revoke it.
 //! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts,
 //!   in all of the process. If threads that are stopped in just that hold them all, a thread that
-//!   meets a stopped holder waits until one of these goes on or exits. Numbers of threads that have
+//!   meets a stopped holder waits until one of these resumes or exits. Numbers of threads that have
 //!   exited come back by `getpid` and `tgkill`: where a filter refuses one of these later, they are
 //!   lost.
-//! * Each exchange changes the version's cache line: domains are to be as small as what changes
+//! * Each change writes the version's cache line: a domain should be as small as what changes
 //!   together (GC96 5.3).
 //! * Values are below 2^63.
-//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,752
-//!   threads; further ones share those that are left over. The pages are never unmapped. A thread
-//!   that *exits* in the middle of a k-CAS operation, by the `exit` system call in a handler for
-//!   example, may take its descriptor along: 256 bytes of such a page.
+//! * k-CAS has a page of descriptors for each live thread that has used it, for up to 32,752
+//!   threads; further threads share what is left over. The pages are never unmapped. A thread that
+//!   *exits* in the middle of a k-CAS operation, by the `exit` system call in a handler for
+//!   example, may leak its descriptor: 256 bytes of such a page.
 //! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other
 //!   threads again, nor do its own children, for the kernel does not say of another process's
-//!   threads whether they go on. A chain of forks, each by a process with several threads that have
-//!   used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
+//!   threads whether they still run. A chain of forks, each by a process with several threads that
+//!   have used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
 //! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared
 //!   descriptor, of which there are 240 at least, and waits while all are taken. It holds none
 //!   while it waits, but its handler may: a handler that interrupts a change and makes one itself
@@ -455,30 +466,32 @@
 //! * **A thread that exits** in the middle of an operation leaves addresses behind in the same way.
 //!   The domain, or the structure, must not be moved before another operation has rolled that one
 //!   back or completed it. It may be dropped where it lies.
-//! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is
-//!   stopped between reading a reference and its next step, wakes when exactly a multiple of 2^40
-//!   uses of that descriptor have passed, and finds that reference in that word again, is deceived.
-//!   At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine
-//!   days.
-//! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A
-//!   thread that sleeps in a read meanwhile, and wakes at the same number, is deceived.
+//! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. Suppose a thread
+//!   is stopped between reading a reference and its next step, and resumes when exactly a multiple
+//!   of 2^40 uses of that descriptor have passed. If it finds the same reference in the same word,
+//!   it takes an old state for the current one. At 20 million changes a second by the thread that
+//!   owns the descriptor, 2^40 uses take nine days.
+//! * Versions have 48 bits: at 100 million changes a second they wrap after a month. A thread that
+//!   sleeps in a read meanwhile, and resumes at the same number, takes an old state for the current
+//!   one.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
 //!
 //! The rules are [`mutex`](crate::mutex)'s; this is what its locks cannot do.
 //!
-//! * **No owner.** Nobody notes who holds a lock: a thread that locks twice waits for itself, a
-//!   holder that ended is not noticed, and priorities are not inherited.
-//! * **Waiters that exit.** A thread that an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s
-//!   release has woken, and that a handler ends by the system call before it has run, keeps the
-//!   others asleep, until one more thread falls asleep there or a sleeper's time is up.
-//! * **Starvation.** Without `unlock_fair` a waiter may always come too late.
-//! * **Counting around.** A [`Condvar`](crate::mutex::Condvar) notices no notification if exactly
-//!   2^32 of them come while a thread is between announcing itself and its system call.
-//! * **Processes.** No lock works in memory that processes share: sleepers are told apart by their
-//!   address in one process, and sections are fenced in one process only.
-//! * **Handlers of others.** A lock of scope `SameThread` holds out against handlers that
+//! * **No owner.** Locks do not record their holder: a thread that locks twice waits for itself, a
+//!   holder that exited is not noticed, and priorities are not inherited.
+//! * **Waiters that exit.** Suppose an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s release
+//!   has woken a thread, and a handler makes that thread exit, by the system call, before it has
+//!   run. The other waiters then stay asleep until one more thread goes to sleep there or a
+//!   sleeper's deadline passes.
+//! * **Starvation.** Without `unlock_fair`, a waiter may lose to newcomers indefinitely.
+//! * **Counter wrap-around.** A [`Condvar`](crate::mutex::Condvar) misses a notification if exactly
+//!   2^32 of them arrive while a thread is between announcing itself and its system call.
+//! * **Processes.** Locks do not work in memory that processes share: sleepers are identified by
+//!   their address in one process, and sections are fenced in one process only.
+//! * **Handlers of others.** A lock of scope `SameThread` excludes only handlers that
 //!   [`signal`](crate::signal) installed.
 //!
 //! # Fork and its relatives
@@ -518,18 +531,18 @@
 //!   tenth of a second already, or in an atfork handler of another fork at the same time, nor for
 //!   those of the program. A raw fork waits for none.
 //! * **Look-ups.** A child that was forked while another thread's delivery was looking a sequence
-//!   up counts that reader for good. Each later `install`, `audit` and `repair` then keeps the
+//!   up counts that reader permanently. Each later `install`, `audit` and `repair` then keeps the
 //!   table that it replaces: some pages.
 //! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14,
 //!   forbidden at start-up, or in an emulator), only atomseq's own atfork handler knows a child,
 //!   and one of a fork inside another fork may not be known at all. One of a raw fork finds gates
-//!   closed for good, and so the lock of a thread that was changing handlers; its own forks wait
+//!   closed permanently, and so the lock of a thread that was changing handlers; its own forks wait
 //!   for such threads without end. So may atfork handlers of a child that are older than atomseq's,
 //!   and a signal that arrives before atomseq's may call the handler of one that the parent's
 //!   thread has [kept](crate::signal#deferred-signals). If such a fork goes into a new PID
 //!   namespace and the child gets its parent's number, two threads of the child can take the same
 //!   descriptor of k-CAS. Where wiping is promised only, as by an emulator, a child that is forked
-//!   while another thread starts atomseq up waits for ever.
+//!   while another thread starts atomseq up waits indefinitely.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
 //!
@@ -561,7 +574,7 @@
 //! and stores of any function pass for a restarting sequence. Notes that are gone are not counted,
 //! and neither are those of code that was copied and left in place. Plain `strip`, LTO,
 //! `--gc-sections` and folding of identical code are fine. Code must be readable, for a clone's
-//! traps say where to go on: a segment that can only be executed will not do.
+//! traps say where to continue: a segment that can only be executed will not do.
 //!
 //! # Debuggers, emulators, sandboxes
 //!
@@ -590,12 +603,12 @@
 //!   atomseq registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack` and `write` as well. `futex` and
 //!   `rt_sigprocmask` must stay allowed. A `membarrier` that worked at start-up and fails later
-//!   aborts the process with a sentence on standard error, because there is no safe way to go on.
-//!   Where atomseq registers threads itself and `rseq` is forbidden later, new threads use the slow
-//!   path; a thread that is registered stays so. With glibc it ends as usual. With other C
-//!   libraries its end aborts the process with a sentence, for the kernel would write to storage
-//!   that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a
-//!   deadline ends at once, a [`type_stable::Pool`](crate::type_stable::Pool) gives no page back
+//!   aborts the process with a sentence on standard error, because there is no safe way to
+//!   continue. Where atomseq registers threads itself and `rseq` is forbidden later, new threads
+//!   use the slow path; a thread that is registered stays so. With glibc it ends as usual. With
+//!   other C libraries its end aborts the process with a sentence, for the kernel would write to
+//!   storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with
+//!   a deadline ends at once, a [`type_stable::Pool`](crate::type_stable::Pool) gives no page back
 //!   and finds nothing unclaimed, as no time seems to pass, and a thread that meets contention
 //!   yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may
 //!   answer with an error, but must not end the process. So it may where masks use `getpid`,

@@ -2,25 +2,26 @@
 //!
 //! The structure is a cache of page numbers, such as an allocator keeps: a thread takes a page that
 //! was released on its CPU, most likely still in that CPU's cache, and pays no atomic instruction
-//! for it. Where none is there it takes a new page, and other CPUs can collect what lies unused.
+//! for it. If that CPU has none, the thread takes a new page; other CPUs can collect unused pages.
+
 //! The code below is compiled and run as it stands.
 //!
 //! # 1. Choose the commit word
 //!
-//! A sequence may be interrupted anywhere and then starts again at its top, so it has exactly one
-//! store that anybody may see: its last instruction, the **commit** (B91 2.4). Designing a per-CPU
-//! structure is finding a layout in which every operation changes one word.
+//! A sequence may be interrupted anywhere and then restarts from its beginning. So it has exactly
+//! one visible store: its last instruction, the **commit** (B91 2.4). Designing a per-CPU structure
+//! is finding a layout in which every operation changes one word.
 //!
 //! Pages in a list can do that: an array holds, for each page, the number of the next one in its
 //! list, and the slot of a CPU holds the first. Taking and releasing change only the slot's word.
-//! But other CPUs should see how many pages lie there, and a list and its length are two words.
-//! Four ways out:
+//! But other CPUs should see how many pages a CPU holds, and a list and its length are two words.
+//! There are four ways to avoid the second word:
 //!
 //! * **Derive** the second from the first. [`Stack`](crate::percpu::Stack) has a length because its
 //!   one word is an address in an array.
-//! * **Pack** both into one word. That is what we do: page numbers have sixteen bits, and the count
-//!   lies above them.
-//! * **Point**: prepare a record in memory that nobody sees, and commit its address.
+//! * **Pack** both into one word. This guide does that: page numbers have sixteen bits, and the
+//!   count lies above them.
+//! * **Point**: prepare a record in memory that no other thread reads, and commit its address.
 //! * **Publish less**: keep two words that one operation never changes together, as head and tail
 //!   of [`Ring`](crate::percpu::Ring).
 //!
@@ -30,37 +31,36 @@
 #![doc = include_str!("patterns/sequences.rs")]
 //! ```
 //!
-//! `links` is the address of the array. A page that is being released belongs to the caller, so
-//! nobody reads its link: that store is a `prepare`. It may happen again after a restart, or happen
-//! and never be followed by a commit; either way no one has seen it.
+//! `links` is the address of the array. A page that is being released belongs to the caller, so no
+//! other thread reads its link: that store is a `prepare`. A restart may repeat it, or no commit
+//! may follow it; either way no other thread has seen it.
 //!
-//! `take` needs no tag against the ABA problem. If anybody else took a page on this CPU between the
-//! load of `head` and the commit, this thread was interrupted, and starts again.
+//! `take` needs no tag against the ABA problem. If another thread took a page on this CPU between
+//! the load of `head` and the commit, this thread was interrupted, and its sequence restarts.
 //!
 //! Each function became a type with the forms `on_cpu`, `gated` and
-//! [`MODEL`](crate::sequence::model). Both functions are `unsafe`; what their caller vouches for
-//! is:
+//! [`MODEL`](crate::sequence::model). Both functions are `unsafe`; their caller must ensure:
 //!
-//! * Every address that any step reaches is valid for what is done there, also in an attempt that
-//!   is going to be restarted.
-//! * Nobody else reads a prepared word before the commit.
+//! * Every address that any step reaches is valid for that access, also in an attempt that will be
+//!   restarted.
+//! * No other thread reads a prepared word before the commit.
 //! * Other CPUs read only the committed word, and only as a value. To follow it as a pointer from
 //!   outside the gate, commit with `commit_release`, and keep the memory alive for the reader.
 //!
 //! # 3. Fast path and slow path
 //!
 //! An [`Area`](crate::percpu::Area) is the memory: one zeroed slot a CPU. `on_cpu` works on the
-//! slot of whichever CPU the thread is on, and returns `Err(Closed)` if it did nothing: because the
-//! slot's gate is closed, because this thread cannot run sections, or because it was interrupted
-//! too often in a row. Then [`on_slow_path`](crate::percpu::Area::on_slow_path) closes the gate of
-//! this CPU, and `gated` runs the same steps.
+//! slot of the CPU that the thread is on, and returns `Err(Closed)` if it changed nothing: because
+//! the slot's gate is closed, because this thread cannot run sections, or because it was
+//! interrupted too often in a row. Then [`on_slow_path`](crate::percpu::Area::on_slow_path) closes
+//! the gate of this CPU, and `gated` runs the same steps.
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
 #![doc = include_str!("patterns/pages.rs")]
 //!
 //! fn main() {
-//!     let pages = Pages::<1000>::new().unwrap();
+//!     let pages = Pages::<1000>::try_new().unwrap();
 //!     let first = pages.take().unwrap();
 //!     let second = pages.take().unwrap();
 //!     assert_ne!(first, second);
@@ -73,17 +73,19 @@
 //! on locks.
 //!
 //! Three rules for the closure under the gate. It runs with all signals blocked while other threads
-//! may wait, so it does the steps and nothing else: here, even `take_new` comes after it. It
-//! closes no second gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)). And it touches no memory that a
-//! handler of `SIGSEGV` opens: if callers pass addresses in, copy from there before, and to there afterwards.
+//! may wait, so it does the steps and nothing else: here, even `take_new` comes after it. It closes
+//! no second gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)). And it
+//! touches no memory that a handler of `SIGSEGV` opens: if callers pass addresses in, copy from
+//! there before the closure, and to there after it.
 //!
 //! # 4. Other CPUs
 //!
 //! A thread on another CPU may look at a committed word with [`peek`](crate::percpu::Area::peek).
-//! To change anything it closes the gate with [`close_gate`](crate::percpu::Area::close_gate): sequences on
-//! that CPU that have begun are restarted and find the gate closed, and those that come later find
-//! it closed at once. A plain atomic instruction on a sequence's word is never a substitute: a
-//! sequence that has loaded the word already would overwrite what the instruction wrote.
+//! To change anything it closes the gate with [`close_gate`](crate::percpu::Area::close_gate):
+//! sequences on that CPU that are in progress are restarted and find the gate closed, and later
+//! ones find it closed at once. A plain atomic instruction on a sequence's word is never a
+//! substitute: a sequence that has loaded the word already would overwrite what the instruction
+//! wrote.
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
@@ -91,7 +93,7 @@
 #![doc = include_str!("patterns/remote.rs")]
 //!
 //! fn main() {
-//!     let pages = Pages::<1000>::new().unwrap();
+//!     let pages = Pages::<1000>::try_new().unwrap();
 //!     let taken: Vec<_> = std::iter::from_fn(|| pages.take()).collect();
 //!     assert_eq!(taken.len(), 999);
 //!     taken.into_iter().for_each(|page| pages.release(page));
@@ -105,7 +107,7 @@
 //! }
 //! ```
 //!
-//! `take_all` moves the whole list out with one store, so the gate is closed for an instant,
+//! `take_all` removes the whole list with one store, so the gate is closed for the same short time,
 //! however long the list is. `reclaim` follows the links after the gate is open again: by then the
 //! pages are its own.
 //!
@@ -128,10 +130,11 @@
 //! ```
 //!
 //! ```text
-//! error: a second commit: a restart between the two would repeat the first
+//! error: a second commit: a restart between the two would repeat the first; use `prepare` for all
+//! but the last
 //! ```
 //!
-//! The address of a slot given away: the caller may be on another CPU by the time it has it.
+//! The address of a slot returned: the caller may be on another CPU by the time it receives it.
 //!
 //! ```compile_fail
 //! # const HEAD: usize = atomseq::percpu::Area::FIRST_WORD;
@@ -144,19 +147,20 @@
 //! ```
 //!
 //! ```text
-//! error: a Slot escapes: its address is returned, but the caller may be on another CPU by then
+//! error: the address of a `Slot` is returned, but the caller may be on another CPU by then: return
+//! `cpu()` instead
 //! ```
 //!
 //! It also refuses loops, calls, anything after the commit, a prepared word that is loaded first or
 //! committed as well, and more than 32 instructions. These are the restrictions that M94 2.3.1
 //! proposes to check before code is run as a sequence; [`sequence!`](crate::sequence!) lists all of
-//! them. It cannot see that two addresses that come from different words are the same, nor who else
-//! reads a prepared word. For that there is the model.
+//! them. It cannot see that two addresses from different words are equal, nor which other threads
+//! read a prepared word. The model can.
 //!
 //! # 6. Check it
 //!
-//! `MODEL` is the sequence as data. A test can interrupt it after every step, spoil what was
-//! prepared, let something else happen on the CPU, and start it again, as the kernel would:
+//! `MODEL` is the sequence as data. A test can interrupt it after every step, overwrite what was
+//! prepared, run other operations on the CPU, and restart it, as the kernel would:
 //!
 //! ```
 //! # mod pages {
@@ -237,7 +241,7 @@
 //!     }
 //! }
 //!
-//! PAGES.get_or_init(|| Pages::new().unwrap());
+//! PAGES.get_or_init(|| Pages::try_new().unwrap());
 //! # #[cfg(unix)]
 //! # {
 //! let handler = on_signal as extern "C" fn(i32);
@@ -290,7 +294,7 @@
 //! unsafe impl GlobalAlloc for PageAllocator {
 //!     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
 //!         let fits = layout.size() == 4096 && layout.align() <= 4096;
-//!         let pages = PAGES.get_or_init(|| Pages::new().ok()).as_ref();
+//!         let pages = PAGES.get_or_init(|| Pages::try_new().ok()).as_ref();
 //!         match pages.filter(|_| fits).and_then(|pages| pages.take()) {
 //!             Some(page) => ARENA.0.get().cast::<u8>().wrapping_add(4096 * page.number()),
 //!             // SAFETY: the caller's promise.
@@ -320,8 +324,8 @@
 //!
 //! A slot has fifteen words after its gate, from
 //! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart.
-//! [`Area::try_new`](crate::percpu::Area::try_new) puts as much zeroed memory behind each slot as it is
-//! asked for; a sequence finds it at `slot + Area::BULK`, others with
+//! [`Area::try_new`](crate::percpu::Area::try_new) puts as much zeroed memory behind each slot as
+//! it is asked for; a sequence finds it at `slot + Area::BULK`, others with
 //! [`bulk`](crate::percpu::Area::bulk). Fifteen counters in one area cost no more memory than one
 //! [`Counter`](crate::percpu::Counter):
 //!
@@ -363,12 +367,13 @@
 //! assert_eq!(traffic.total(Kind::Bytes), 1500);
 //! ```
 //!
-//! # 10. Readers that nobody waits for
+//! # 10. Readers without reference counts
 //!
-//! Memory that others may be reading cannot be freed: so readers count themselves, or announce what they read,
-//! or the memory waits for an epoch to end. With [type-stable memory](crate::type_stable) it is freed at once, and readers
-//! look afterwards whether what they have read counts. Below, a setting is replaced as a whole; readers execute no
-//! atomic instruction, and memory does not grow however slow they are.
+//! Memory that other threads may be reading cannot be freed. Usually readers therefore count
+//! themselves, or announce what they read, or the memory waits for the end of an epoch.
+//! [Type-stable memory](crate::type_stable) is freed at once, and readers check afterwards whether
+//! what they have read is valid. Below, a setting is replaced as a whole. Readers execute no atomic
+//! instruction, and memory does not grow however slow they are.
 //!
 //! ```
 //! use atomseq::type_stable::{Allocated, Pool, descriptor};
@@ -405,7 +410,8 @@
 //!     fn read(&self) -> (u64, u64) {
 //!         loop {
 //!             let address = self.address.load(Ordering::Acquire);
-//!             // First the allocation, then once more that it is the current one: now it is complete.
+//!             // Get a reference to the allocation, then check that it is still the current
+//!             // one: if so, it is complete.
 //!             let Some(setting) = self.pool.reference_at(address) else { continue };
 //!             if self.address.load(Ordering::Acquire) != address {
 //!                 continue;
@@ -432,16 +438,16 @@
 //! assert_eq!(current.pool.allocated().count(), 1);
 //! ```
 //!
-//! # 11. Two words that all CPUs share
+//! # 11. Two words shared by all CPUs
 //!
-//! What threads of all CPUs change, and what must go on when one of them is stopped in the middle, is
-//! a matter for [`dcas`](crate::dcas). Design it as you would with one lock around it, and count the words that an
-//! operation changes: one or two will do. A stack in an array changes its height and a cell
-//! (S92 figure 5.5).
+//! Data that threads of all CPUs change, and that must stay usable when one of them is stopped in
+//! the middle, is a matter for [`dcas`](crate::dcas). Design it as you would with one lock around
+//! it, and count the words that an operation changes: at most two. A stack in an array changes its
+//! height and a cell (S92 figure 5.5).
 //!
-//! The words go into a [`Domain`](crate::dcas::Domain), which gives them one version number, and every operation has one form (GC96 5.1):
-//! where a lock would be taken, read the version; where it would be given back, make the change if
-//! the version is still that one, and else begin again.
+//! The words belong to a [`Domain`](crate::dcas::Domain), which gives them one version number, and
+//! every operation has one form (GC96 5.1). Where a lock would be acquired, read the version. Where
+//! it would be released, make the change if the version is still the same, and retry otherwise.
 //!
 //! ```
 //! use atomseq::dcas::{Covered, Domain, Cell};
@@ -476,7 +482,7 @@
 //!         loop {
 //!             let ([old], version) = self.0.snapshot([height]);
 //!             let cell = &cells[old.checked_sub(1)? as usize];
-//!             // It counts if nothing has changed since the version, which the exchange finds out.
+//!             // Valid only if nothing has changed since the version: `store_pair_if` checks.
 //!             let value = self.0.load(cell);
 //!             if self.0.store_pair_if(version, (cell, 0), (height, old - 1)).is_ok() {
 //!                 return Some(value);
@@ -497,8 +503,9 @@
 //! assert_eq!(sum, 1000 * 1001 / 2);
 //! ```
 //!
-//! Look before you store, never the other way round: what is between the two may run again. Do not wait for another
-//! operation in there. What takes more than two words is made of duplicates: build the new one where nobody looks, and
-//! exchange the word that leads to it, as [`List::replace`](crate::nonblocking::List::replace) does. What owns memory
-//! goes into [type-stable memory](crate::type_stable), so that who comes late reads an old value and no other type.
+//! Read before you store, never the other way round: what lies between the two may run again. Do
+//! not wait for another operation there. A change of more than two words uses a duplicate: build
+//! the new one in private memory, and exchange the word that points to it, as
+//! [`List::replace`](crate::nonblocking::List::replace) does. Allocate nodes in [type-stable
+//! memory](crate::type_stable), so that a late reader reads an old value and never another type.
 //! [`nonblocking::Stack`](crate::nonblocking::Stack) is this stack with less to check and to store.

@@ -9,16 +9,16 @@
 //! | a counter read often, or with an exact value at any time | one atomic word | reading is one load, and one operation sees the result of the other |
 //! | a counter that is rarely touched | one atomic word | 8 bytes |
 //! | a counter or histogram that many threads on many CPUs hit | [`Counter`](crate::percpu::Counter), [`Histogram`](crate::percpu::Histogram) | no shared cache line, no atomic instruction, one word a CPU to read |
-//! | more threads than CPUs, or threads that come and go | per-CPU | memory and reading cost depend on CPUs; nothing is left behind by ended threads |
-//! | objects to reuse (buffers, connections, pages) | [`Pool`](crate::percpu::Pool), [`Stack`](crate::percpu::Stack), [`List`](crate::percpu::List) | a thread-local cache keeps objects where nobody finds them |
-//! | events for one consumer to collect | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not meet; the consumer drains CPU by CPU |
-//! | a queue with order across CPUs, whose threads need not sleep | [`nonblocking::Queue`](crate::nonblocking::Queue) | a per-CPU queue hands elements to whoever runs on that CPU |
+//! | more threads than CPUs, or threads that come and go | per-CPU | memory and reading cost depend on CPUs; exited threads leave nothing behind |
+//! | objects to reuse (buffers, connections, pages) | [`Pool`](crate::percpu::Pool), [`Stack`](crate::percpu::Stack), [`List`](crate::percpu::List) | other threads cannot reach the objects in a thread-local cache |
+//! | events that one consumer collects | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not contend; the consumer drains CPU by CPU |
+//! | a queue with order across CPUs, whose threads need not sleep | [`nonblocking::Queue`](crate::nonblocking::Queue) | a per-CPU queue hands elements to the threads that run on that CPU |
 //! | a queue between two given threads, or between a thread and a handler | [`spsc::Ring`](crate::nonblocking::spsc::Ring) | no atomic instruction |
 //! | a queue that receivers sleep on | a channel | the above return when they are empty |
-//! | a list that is searched more often than changed | [`nonblocking::List`](crate::nonblocking::List) | a search writes nothing, and waits for nobody |
+//! | a list that is searched more often than changed | [`nonblocking::List`](crate::nonblocking::List) | a search writes nothing and never waits |
 //! | data that one thread shares with its own signal handlers | [`local`](crate::local) | sequences that cost what they would cost without handlers |
-//! | work that changes two words at once, on all CPUs | [`dcas`](crate::dcas), [`nonblocking`](crate::nonblocking) | nobody who is stopped in the middle keeps the others waiting, a signal handler included |
-//! | work that changes more, or blocks | a [`mutex`](crate::mutex) | a sequence has one visible store, an exchange two words |
+//! | work that changes two words at once, on all CPUs | [`dcas`](crate::dcas), [`nonblocking`](crate::nonblocking) | a thread that is stopped in the middle blocks no other thread and no signal handler |
+//! | work that changes more, or blocks | a [`mutex`](crate::mutex) | a sequence has one visible store, a DCAS changes two words |
 //! | a portable program whose main system has no rseq | atomics or a mutex | the slow path is slower than both |
 //!
 //! # The fast path
@@ -58,11 +58,11 @@
 //! | you have | use | because |
 //! |---|---|---|
 //! | data that one thread shares with its own signal handlers | [`SpinLock`](crate::mutex::SpinLock) with [`Restarting`](crate::mutex::Restarting), by `try_lock` in the handler | no atomic instruction, no system call |
-//! | data that the threads of one CPU share | [`SpinLock`](crate::mutex::SpinLock) or [`Mutex`](crate::mutex::Mutex) with [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may come in, and pay for it |
-//! | data that one CPU uses most, whichever that is | [`Biased`](crate::mutex::Biased) | the same at home; it moves, and gives up where several CPUs use it alike |
+//! | data that the threads of one CPU share | [`SpinLock`](crate::mutex::SpinLock) or [`Mutex`](crate::mutex::Mutex) with [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may use it, and pay for it |
+//! | data that one CPU uses most, whichever that is | [`Biased`](crate::mutex::Biased) | the same on its home CPU; the home moves, and the lock becomes interlocked where several CPUs use it alike |
 //! | data that all CPUs use, or use for long | [`Mutex`](crate::mutex::Mutex) | waiters sleep instead of taking the holder's CPU |
-//! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | nobody who waits makes a system call |
-//! | readers that outnumber writers, or a lock that must tell that its holder panicked | `std::sync`'s | there is none of these here |
+//! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | a waiter makes no system call |
+//! | readers that outnumber writers, or a lock that must report that its holder panicked | `std::sync`'s | atomseq has neither |
 //!
 //! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a
 //! critical section by each of them. Restarting costs what the plain loads and stores cost;
@@ -72,33 +72,33 @@
 //! `b91-table4` what calling a sequence costs that could be inlined.
 //!
 //! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting:
-//! there the mechanism hardly matters, and the way of waiting decides. `atomseq bench mutex`
-//! measures that for locks held for no time, about 100 ns and about 1 µs, with one thread, one a
-//! CPU and four a CPU; and `atomseq bench biased` what a lock's home is worth, from "no other CPU
-//! ever comes" to "two CPUs come all the time". All these figures are of throughput: the time in
-//! which all threads have done their share. A lock that lets one thread go on before another comes
-//! is fast by that measure, and none of these but the queue lock is fair all the time
-//! (parking_lot's is now and then). What a queue lock gains by handing over in order it loses, many
-//! times over, where the next in the queue is not running.
+//! there the mechanism hardly matters, and the way of waiting decides the throughput. `atomseq
+//! bench mutex` measures that for locks held for no time, about 100 ns and about 1 µs, with one
+//! thread, one a CPU and four a CPU; and `atomseq bench biased` what a home CPU is worth, from "no
+//! other CPU ever uses the lock" to "two CPUs use it all the time". All these figures are of
+//! throughput: the time in which all threads have done their share. By that measure a lock is fast
+//! that lets one thread acquire it many times in a row. Of these locks only the queue lock is
+//! always fair (parking_lot's is fair now and then). A queue lock hands over in order, which costs
+//! many times what it gains where the next thread in the queue is not running.
 //!
 //! # The slow path
 //!
 //! | operation | system calls | atomic instructions |
 //! |---|---|---|
 //! | `Counter::add`, `Histogram::record` | none | 1 |
-//! | any other operation while its gates are closed for good | 2 (signal mask) | 4 |
-//! | the same when the gate was only held by somebody, and `steal`, `drain` a batch, [`Area::close_gate`](crate::percpu::Area::close_gate) | 3 (with the fence) | 4 |
+//! | any other operation while its gates are closed permanently | 2 (signal mask) | 4 |
+//! | the same when another thread held the gate, and `steal`, `drain` a batch, [`Area::close_gate`](crate::percpu::Area::close_gate) | 3 (with the fence) | 4 |
 //!
 //! plus waiting, if another thread holds the gate. Closing and opening a gate took 0.5 to 0.7 µs
 //! (median of 5,000, with a second thread running sections on the other CPU; Intel Xeon at 2.8 GHz,
 //! virtual machine with two CPUs, Linux 6.18). The fence interrupts the slot's CPU if a thread of
 //! this process runs there, which also costs that thread.
 //!
-//! How often does it happen? On a process whose [`status()`](crate::status()) is active: once a
-//! thread where atomseq registers threads itself, when somebody drains or steals, and when a
-//! sequence is interrupted more often in a row than the [limit](crate::set_restart_limit). A
-//! restart alone costs as much as the section: interruptions come every few milliseconds and a
-//! section lasts a few nanoseconds.
+//! In a process whose [`status()`](crate::status()) is active, operations take the slow path once
+//! for each thread where atomseq registers threads itself, while another thread drains or steals,
+//! and when a sequence is interrupted more often in a row than the
+//! [limit](crate::set_restart_limit). A restart alone costs as much as the section: interruptions
+//! arrive every few milliseconds, and a section lasts a few nanoseconds.
 //!
 //! # Memory and reading
 //!
@@ -111,7 +111,7 @@
 //! ```
 //!
 //! Elements take room for each possible CPU, but pages that are never touched take none
-//! ([exceptions](super::limitations#memory)). Nothing is kept for a thread, so a thousand threads
+//! ([exceptions](super::limitations#memory)). No memory is kept per thread, so a thousand threads
 //! cost what two do.
 //!
 //! A sum reads one word for each possible CPU, each in a cache line that its CPU may just have
@@ -122,9 +122,9 @@
 //!
 //! `atomseq bench` runs the cases of an experiment in turns within one process, on pinned threads,
 //! after a warm-up, and compares them round by round: a ratio is the median over rounds, with its
-//! minimum and maximum, so that whatever slows the machine down slows both. With `--json` each
-//! figure comes with its number of runs, minimum, tenth percentile, median and maximum, after one
-//! record that names CPU, kernel, compiler and commit.
+//! minimum and maximum, so that what slows the machine down slows both. With `--json` each figure
+//! comes with its number of runs, minimum, tenth percentile, median and maximum, after one record
+//! that names CPU, kernel, compiler and commit.
 //!
 //! `signal-sequence` runs M94's programs NULL, LIFO and FIFO (4.1). Its case `none` is the form's
 //! own template, instruction for instruction, without its row in the table, so what a restarting or
@@ -135,8 +135,8 @@
 //! counts if two threads were inside, and compare the count with what was done. Workloads that are
 //! about one CPU have their threads pinned there, and share the operations; in the `visitor`
 //! workloads of `biased` a thread of another CPU comes in once every so many operations of the
-//! first one's, whose time is told. As in B91 4.1 the time of the loop is taken off in
-//! `b91-table1`.
+//! first one's, and the figure is the first one's time. As in B91 4.1, the time of the loop is
+//! subtracted in `b91-table1`.
 //!
 //! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
 //! faults, and the fault's handler sends the signal that is then delivered there. Each interruption
@@ -144,7 +144,8 @@
 //!
 //! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
 //! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case
-//! whose mechanism does not work here is left out: what would be k-CAS is not told as OS-assisted.
+//! whose mechanism does not work on this machine is left out, so k-CAS never stands in for
+//! OS-assisted DCAS.
 //!
 //! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on
 //! their own CPUs as far as there are enough. The figure is the wall time of a run divided by the
@@ -155,14 +156,13 @@
 //!
 //! `stall` stops a thread by a signal at a random time in its operations, and times one operation
 //! of another thread on the same object. Stops outside of operations do not count; where others
-//! must throw the stopped one out, only stops count in which they had to. A mutex is watched for a
-//! millisecond each time, for nobody would ever get it.
+//! must revoke the stopped holder, only stops count in which they had to. A mutex is watched for a
+//! millisecond each time, since its waiters would never acquire it.
 //!
-//! `oversubscription` tells CPU time, summed over 32 threads and divided by their operations: wall
-//! time would be that of other threads' turns.
+//! `oversubscription` reports CPU time, summed over 32 threads and divided by their operations:
+//! wall time would include other threads' time slices.
 //!
-//! `s92-table51` is of one thread, as S92's table 5.1 is. A forced retry is what it says in its
-//! note 1: between the look and the exchange something interferes, once. In atomseq's own stack and
-//! queue nothing comes between, and in its list whoever was forestalled gives way first; so the
-//! retry is that of S92's figures by [`Domain`](crate::dcas::Domain), whose first attempts stand
-//! there as `cas2`.
+//! `s92-table51` runs one thread, as S92's table 5.1 does. A forced retry is what the table's note
+//! 1 says: one interference between the read and the exchange. In atomseq's own stack and queue
+//! there is no such gap, and its list backs off before a retry. The retry is therefore that of
+//! S92's figures by [`Domain`](crate::dcas::Domain), whose first attempts are the case `cas2`.

@@ -12,7 +12,7 @@ static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// From now on the end of a [`SignalsBlocked`] that has signals to unblock calls `hook` with the
 /// mask that the thread goes on with, and `hook` sets that mask.
-pub fn set_quiet_hook(hook: fn(u64)) {
+pub fn set_unblocking_hook(hook: fn(u64)) {
     // Release: pairs with the Acquire in `SignalsBlocked::drop`.
     HOOK.store(hook as *mut (), Ordering::Release);
 }
@@ -64,13 +64,13 @@ impl Drop for SignalsBlocked {
         let found = rseq::found_mask().load(Ordering::Relaxed);
         let deferred = rseq::take_deferred();
         let mask = found & !deferred.unwrap_or(0);
-        // Acquire: pairs with the Release in `set_quiet_hook`.
+        // Acquire: pairs with the Release in `set_unblocking_hook`.
         let hook = HOOK.load(Ordering::Acquire);
         if deferred.is_none() || hook.is_null() {
             set_mask(mask);
             return;
         }
-        // SAFETY: only `set_quiet_hook` stores here, a function of this type.
+        // SAFETY: only `set_unblocking_hook` stores here, a function of this type.
         let hook: fn(u64) = unsafe { core::mem::transmute(hook) };
         hook(mask);
     }
@@ -78,19 +78,19 @@ impl Drop for SignalsBlocked {
 
 /// Is this thread inside a [`SignalsBlocked`]? The end of a user-level mask then unblocks nothing:
 /// the end of the `SignalsBlocked` does.
-pub fn is_quiet() -> bool {
+pub fn are_signals_blocked() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
 /// The signal mask that the end of this thread's [`SignalsBlocked`] restores; `None` outside of one.
 pub fn mask_to_restore() -> Option<u64> {
     // Relaxed: words of this thread's, on which no handler runs if there is a mask to restore.
-    is_quiet().then(|| rseq::found_mask().load(Ordering::Relaxed))
+    are_signals_blocked().then(|| rseq::found_mask().load(Ordering::Relaxed))
 }
 
 /// Makes the end of this thread's [`SignalsBlocked`] leave `signals` blocked as well.
 pub fn leave_blocked(signals: u64) {
-    debug_assert!(is_quiet());
+    debug_assert!(are_signals_blocked());
     // Relaxed: as in `mask_to_restore`.
     let found = rseq::found_mask().load(Ordering::Relaxed);
     rseq::found_mask().store(found | signals, Ordering::Relaxed);
@@ -167,7 +167,8 @@ mod tests {
         // Before it, there is nothing that counts.
         crate::platform::start();
         let before = current_mask();
-        let counts_for_forks = || rseq::counted().load(Ordering::Relaxed) != 0 && is_quiet();
+        let counts_for_forks =
+            || rseq::counted().load(Ordering::Relaxed) != 0 && are_signals_blocked();
         for order in [
             [0, 1, 2],
             [0, 2, 1],

@@ -1,20 +1,19 @@
-//! A counter in one word.
+//! A counter of one word.
 
 use std::fmt;
 
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address};
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 
 crate::sequence! {
-    /// Adds to the word; wraps around.
+    /// Adds to the word, wrapping around.
     unsafe fn add(counter: Word, amount: Word) {
         let value = load(counter);
         commit(counter, value + amount);
     }
 
-    /// Takes what is there.
+    /// Sets the word to zero, and returns its old value.
     unsafe fn drain(counter: Word) -> Word {
         let value = load(counter);
         commit(counter, 0);
@@ -22,13 +21,15 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL, &drain::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL, &drain::MODEL];
 
 /// A counter that a thread and its signal handlers add to.
 ///
-/// Scope [`SameThread`]; no operation waits; an addition costs no atomic instruction: on x86-64 it
-/// is one `add` to memory. One word; [the module](super) tells the rest.
+/// Scope [`SameThread`]. No operation waits. An addition costs no atomic instruction: on x86-64 it
+/// is one `add` to memory. A counter takes eight bytes. See [the module](super) for what all of
+/// these structures share.
 ///
 /// ```
 /// use atomseq::local::Counter;
@@ -46,11 +47,11 @@ pub struct Counter {
     scope: SameThread,
 }
 
-// SAFETY: every operation is one load or one sequence.
+// SAFETY: every operation is one load or one sequence, so no handler finds it half done.
 unsafe impl Interruptible for Counter {}
 
 impl Counter {
-    /// A counter at zero.
+    /// Creates a counter at zero.
     pub const fn new() -> Counter {
         Counter {
             value: SequenceWord::zero(),
@@ -64,23 +65,26 @@ impl Counter {
         self.add(1);
     }
 
-    /// Adds; wraps around at 2^64 (at 2^32 on 32-bit targets).
+    /// Adds `amount`, wrapping around at 2^64 (at 2^32 on 32-bit targets).
     #[inline]
     pub fn add(&self, amount: u64) {
-        // SAFETY: the word is this counter's, and only this thread and its handlers have it.
+        // SAFETY: the address of this counter's word, which lives through the call. The counter is
+        // not `Sync`, so only this thread and its handlers access it.
         unsafe { add::restarting(address(self), amount as usize) }
     }
 
-    /// What was added since the start, or since it was last taken: one load.
+    /// Returns the sum since the start, or since the last [`take`](Counter::take). Costs one load.
     #[inline]
     pub fn sum(&self) -> u64 {
         self.value.word() as u64
     }
 
-    /// Takes the sum and starts again at zero: every `add` is in exactly one sum taken.
+    /// Returns the sum and starts again at zero. Every addition is in exactly one of the sums
+    /// taken.
     #[inline]
     pub fn take(&self) -> u64 {
-        // SAFETY: as in `add`.
+        // SAFETY: the address of this counter's word, which lives through the call. The counter is
+        // not `Sync`, so only this thread and its handlers access it.
         unsafe { drain::restarting(address(self)) as u64 }
     }
 }
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_addition_is_drained_once() {
+    fn take_returns_every_addition_once() {
         let counter = Counter::new();
         let mut drained = 0;
         for amount in 0..100 {
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn wraps_around() {
+    fn an_addition_wraps_around() {
         let counter = Counter::new();
         counter.add(u64::MAX);
         counter.add(2);

@@ -1,17 +1,20 @@
-//! Taking everything out, the same for every structure.
+//! Removing all elements, shared by all structures.
 
 use std::fmt;
 
-/// A structure that elements can be taken out of, one by one.
+/// A structure whose elements can be removed one by one.
 pub(super) trait Take<T> {
-    /// Takes the next one, or says that there is none. `cursor` is the iteration's own, first zero.
+    /// Removes the next element; `None` if there is none. `cursor` is state of the iteration, zero
+    /// at first.
     fn take(&self, cursor: &mut usize) -> Option<T>;
 }
 
-/// The elements of a structure, taken out one by one; made by the structures' `drain`.
+/// An iterator that removes the elements of a structure one by one; created by the structures'
+/// `drain`.
 ///
-/// Each element is taken when it is asked for, in one atomic operation, so handlers may interrupt
-/// the iteration anywhere, and put in or take out what they like. What was not asked for stays.
+/// Each `next` removes one element, atomically with respect to handlers. Handlers may interrupt the
+/// iteration anywhere, and add or remove elements. Dropping the iterator leaves the remaining
+/// elements in the structure.
 pub struct Drain<'a, T> {
     from: &'a dyn Take<T>,
     cursor: usize,
@@ -45,17 +48,17 @@ mod tests {
 
     thread_local!(static DROPPED: Cell<usize> = const { Cell::new(0) });
 
-    /// The second one that is dropped panics.
-    struct Loud;
+    /// A value that panics if it is the second one dropped.
+    struct PanicsSecond;
 
-    impl Drop for Loud {
+    impl Drop for PanicsSecond {
         fn drop(&mut self) {
             DROPPED.set(DROPPED.get() + 1);
             assert!(DROPPED.get() != 2, "the second one");
         }
     }
 
-    fn is_dropped_as_a_whole<S>(structure: S) {
+    fn check_drop_after_panic<S>(structure: S) {
         DROPPED.set(0);
         let unwound = catch_unwind(AssertUnwindSafe(|| drop(structure)));
         assert!(unwound.is_err());
@@ -63,20 +66,20 @@ mod tests {
     }
 
     #[test]
-    fn structures_of_a_thread_are_dropped_as_a_whole() {
-        let stack = local::Stack::<Box<Loud>, 4>::new();
-        let queue = local::Queue::<Box<Loud>, 4>::new();
-        let ring = local::Ring::<Loud, 4>::new();
-        let map = local::Map::<u8, Box<Loud>, 8>::new();
+    fn a_panic_in_a_destructor_does_not_keep_others_from_running() {
+        let stack = local::Stack::<Box<PanicsSecond>, 4>::new();
+        let queue = local::Queue::<Box<PanicsSecond>, 4>::new();
+        let ring = local::Ring::<PanicsSecond, 4>::new();
+        let map = local::Map::<u8, Box<PanicsSecond>, 8>::new();
         for number in 0..4 {
-            assert!(stack.push(Box::new(Loud)).is_ok());
-            assert!(queue.push(Box::new(Loud)).is_ok());
-            assert!(ring.push(Loud).is_ok());
-            assert!(map.insert(number, Box::new(Loud)).is_ok());
+            assert!(stack.push(Box::new(PanicsSecond)).is_ok());
+            assert!(queue.push(Box::new(PanicsSecond)).is_ok());
+            assert!(ring.push(PanicsSecond).is_ok());
+            assert!(map.insert(number, Box::new(PanicsSecond)).is_ok());
         }
-        is_dropped_as_a_whole(stack);
-        is_dropped_as_a_whole(queue);
-        is_dropped_as_a_whole(ring);
-        is_dropped_as_a_whole(map);
+        check_drop_after_panic(stack);
+        check_drop_after_panic(queue);
+        check_drop_after_panic(ring);
+        check_drop_after_panic(map);
     }
 }

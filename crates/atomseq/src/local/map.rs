@@ -1,51 +1,52 @@
-//! A hash map of words by words, in a fixed number of entries.
+//! A hash map from words to words, with linear probing in a fixed number of entries.
 //!
 //! ```text
 //!   +----------+---------+-----------+-----------+----     +-----------+-----------+
 //!   | inserted | removed | key value | key value |  …      | present v | present v |
 //!   +----------+---------+-----------+-----------+----     +-----------+-----------+
-//!                          N entries, in which a key is      one entry each for the keys
-//!                          looked for from its home on       that mean FREE and GONE
+//!                          N entries, probed from a          one entry each for the keys whose
+//!                          key's home entry on               words are FREE and TOMBSTONE
 //! ```
 //!
-//! An entry's key is `FREE` if it never held one, `GONE` if it held one that a search may still
-//! have to pass, or the key's word. `inserted` and `removed` count; their sum is the map's
-//! **version**.
+//! The key of an entry is `FREE` if the entry is empty, `TOMBSTONE` if its key was removed and a
+//! probe may still have to pass it, or else the key's word. `inserted` and `removed` are counts;
+//! their sum is the map's **version**.
 //!
-//! # Why a handler may come between
+//! # Why a handler may interrupt anywhere
 //!
-//! An operation searches with plain loads, then changes the map by one sequence. A handler may
-//! interrupt anywhere, do any operations, and has finished them when the interrupted one goes on.
+//! An operation probes with plain loads, then changes the map by one sequence. A handler may
+//! interrupt it at any point and do any operations, and has completed them when the interrupted
+//! operation continues.
 //!
-//! *What changes.* [`claim`] and [`remove`] change which keys there are, and count, in one
-//! sequence: the version, a sum of two counts that only grow, is another one afterwards, for good
-//! (2^64 changes in one interruption aside, 2^32 on 32-bit targets). [`replace`] and [`add`] change
-//! a value and nothing else. [`free`] turns `GONE` into `FREE`, and is below.
+//! 1. *What changes.* [`claim`] and [`remove`] change the set of keys, and increment a count in the
+//!    same sequence. Both counts only grow, so the version never returns to an old value (except
+//!    after 2^64 changes in one interruption, 2^32 on 32-bit targets). [`replace`] and [`add`]
+//!    change a value and nothing else. [`free`] turns `TOMBSTONE` into `FREE`; see 5.
 //!
-//! *No key is twice in the map.* `claim` is told the version that its search began with, and does
-//! nothing if it is another one. If it is the same, no key came or went since the search began, so
-//! the key is still nowhere, and the entry still free. If a handler has inserted the same key
-//! meanwhile, the version is another one; the search is repeated and finds it.
+//! 2. *No key is in the map twice.* `claim` gets the version from before its probe, and does
+//!    nothing if the version has changed. If it has not, no key was inserted or removed since the
+//!    probe started: the key is still absent, and the entry still has no key. If a handler has
+//!    inserted the same key meanwhile, the version differs, and the repeated probe finds the key.
 //!
-//! *A value belongs to its key.* `replace`, `add` and [`read`] are told the entry where the search
-//! saw the key, and do nothing if it holds another one now. If it holds the key, that is the key's
-//! only entry (no key is twice in the map), whether or not it was away in between. `remove` is told
-//! the version.
+//! 3. *A value belongs to its key.* `replace`, `add` and [`read`] get the entry where the probe
+//!    found the key, and do nothing if the entry holds another key now. If it holds the key, it is
+//!    the key's only entry (by 2), whether or not the key was removed and inserted in between.
+//!    `remove` gets the version.
 //!
-//! *Not found means not there.* A search that meets no entry with its key is believed only if the
-//! version is what it began with. Then all loads of the search saw one state of the keys. The same
-//! goes for "full".
+//! 4. *A key that is not found is absent.* A probe that finds no entry with its key counts only if
+//!    the version is still the one from before the probe. Then all loads of the probe saw the same
+//!    set of keys. The same holds for a full map.
 //!
-//! *Every key can be found.* Between a key's home and its entry, on its *way*, there is never a
-//! `FREE` one: `claim` takes the first entry on the way that is `FREE` or `GONE`. An entry becomes
-//! `FREE` again, by `remove` or `free`, only if no key's way leads over it, at an unchanged
-//! version. (If the next entry is `FREE`, none does, or it would lead over that one too.) `free`
-//! changes no version; it need not, for it only ever follows a `claim` or a `remove` of the same
-//! operation. A search that it could disturb was interrupted by that whole operation, and sees that
-//! count; a search in a handler that interrupts the operation before `free` is through before
-//! `free` runs.
+//! 5. *Every key can be found.* There is never a `FREE` entry between a key's home and its entry:
+//!    `claim` takes the first entry of the probe that is `FREE` or `TOMBSTONE`. `remove` or `free`
+//!    makes an entry `FREE` only if no key's probe passes it, at an unchanged version. (If the next
+//!    entry is `FREE`, none does, because such a probe would pass the next entry too.) `free` does
+//!    not change the version. It does not have to, because it always follows a `claim` or a
+//!    `remove` of the same operation. A probe that it could disturb was interrupted by that whole
+//!    operation, and sees the changed count. A probe in a handler that interrupts the operation
+//!    before `free` ends before `free` runs.
 //!
-//! *It ends.* A search is repeated only if a handler has changed which keys there are.
+//! 6. *Every operation ends.* A probe is repeated only if a handler has changed the set of keys.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -56,7 +57,6 @@ use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_capacity};
 use crate::AsWord;
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 mod iteration;
@@ -72,29 +72,29 @@ const REMOVED: usize = 8;
 const KEY: usize = 0;
 const VALUE: usize = 8;
 
-/// An entry's key that never was one. Zero, so that an empty map is all zeroes.
+/// The key of an empty entry. Zero, so that an empty map is all zeros.
 const FREE: usize = 0;
-/// An entry's key that is one no more.
-const GONE: usize = usize::MAX;
-/// What the two entries for the keys above hold for a key.
+/// The key of an entry whose key was removed, and which a probe may have to pass.
+const TOMBSTONE: usize = usize::MAX;
+/// The key of the two special entries while they hold their key.
 const PRESENT: usize = 1;
 
 crate::sequence! {
-    /// How many keys ever came and went.
+    /// Returns the version: the number of insertions and removals so far.
     unsafe fn version(map: Word) -> Word {
         let inserted = load(map + INSERTED);
         let removed = load(map + REMOVED);
         inserted + removed
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     unsafe fn length(map: Word) -> Word {
         let inserted = load(map + INSERTED);
         let removed = load(map + REMOVED);
         inserted - removed
     }
 
-    /// Puts a key and its value into a free entry; `false` if keys came or went since `version`.
+    /// Inserts a key and its value into a free entry. Returns `false` if the version has changed.
     unsafe fn claim(map: Word, version: Word, entry: Word, key: Word, value: Word) -> bool {
         let inserted = load(map + INSERTED);
         if inserted + load(map + REMOVED) != version { return false }
@@ -104,8 +104,8 @@ crate::sequence! {
         true
     }
 
-    /// Takes the value out of an entry, and leaves `mark` for its key; `None` if keys came or went
-    /// since `version`.
+    /// Removes the value of an entry, and replaces its key by `mark`. Returns `None` if the version
+    /// has changed.
     unsafe fn remove(map: Word, version: Word, entry: Word, mark: Word) -> Option<Word> {
         let removed = load(map + REMOVED);
         if load(map + INSERTED) + removed != version { return None }
@@ -115,7 +115,7 @@ crate::sequence! {
         Some(value)
     }
 
-    /// Makes an entry free whose key is gone; `false` if keys came or went since `version`.
+    /// Makes a tombstone entry free. Returns `false` if the version has changed.
     unsafe fn free(map: Word, version: Word, entry: Word) -> bool {
         let inserted = load(map + INSERTED);
         if inserted + load(map + REMOVED) != version { return false }
@@ -123,21 +123,21 @@ crate::sequence! {
         true
     }
 
-    /// The value in an entry, if that still holds the key.
+    /// Returns the value of an entry if it still holds the key.
     unsafe fn read(entry: Word, key: Word) -> Option<Word> {
         if load(entry + KEY) != key { return None }
         let value = load(entry + VALUE);
         Some(value)
     }
 
-    /// Key and value of an entry at one time.
+    /// Reads key and value of an entry at one time.
     unsafe fn pair(entry: Word) -> (Word, Word) {
         let key = load(entry + KEY);
         let value = load(entry + VALUE);
         (key, value)
     }
 
-    /// Puts a value into an entry if that still holds the key, and takes the one that was there.
+    /// Replaces the value of an entry if it still holds the key. Returns the old value.
     unsafe fn replace(entry: Word, key: Word, value: Word) -> Option<Word> {
         if load(entry + KEY) != key { return None }
         let old = load(entry + VALUE);
@@ -145,7 +145,7 @@ crate::sequence! {
         Some(old)
     }
 
-    /// Adds to the value of an entry if that still holds the key.
+    /// Adds to the value of an entry. Returns `false` if it no longer holds the key.
     unsafe fn add(entry: Word, key: Word, amount: Word) -> bool {
         if load(entry + KEY) != key { return false }
         let value = load(entry + VALUE);
@@ -154,8 +154,9 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &version::MODEL,
     &length::MODEL,
     &claim::MODEL,
@@ -167,24 +168,26 @@ pub(super) const SEQUENCES: &[&Program] = &[
     &add::MODEL,
 ];
 
-/// A hash map of one-word keys to one-word values, with room for `N` keys, that a thread and its
-/// signal handlers share.
+/// A hash map of up to `N` one-word keys to one-word values that a thread and its signal handlers
+/// share.
 ///
-/// This is the example with which GC96 section 1 begins: a signal handler stores into a table while
-/// the thread that it interrupted is updating the same table.
+/// This is the introductory example of GC96, section 1: a signal handler stores into a table while
+/// the thread that it interrupted updates the same table.
 ///
-/// Scope [`SameThread`]; no operation waits; one repeats its search if a handler inserted or
-/// removed a key meanwhile. No operation costs an atomic instruction. Keys are equal if their words
-/// are: two references are the same key if they point to the same place. Take `N` about twice the
-/// number of keys: a search looks at entries one after the other, at all of them for a new key in a
-/// full map. Hashes have no secret, so whoever chooses keys can make searches long. Takes sixteen
-/// bytes an entry and 48 more; [the module](super) tells the rest.
+/// Scope [`SameThread`]. No operation waits, and none costs an atomic instruction. An operation
+/// repeats its probe if a handler inserted or removed a key meanwhile. A map takes sixteen bytes
+/// per entry, and 48 more. See [the module](super) for what all of these structures share.
+///
+/// Keys are equal if their words are: two references are the same key if they have the same
+/// address. Choose `N` about twice the number of keys. Probing is linear, and an insertion into a
+/// full map examines every entry. The hash function has no secret, so an attacker who chooses the
+/// keys can make probes long.
 ///
 /// ```
 /// use atomseq::local::{Full, Map};
 ///
 /// atomseq::local::per_thread! {
-///     /// How often each program counter was interrupted.
+/// /// The number of interruptions at each program counter.
 ///     static HITS: Map<usize, u64, 1024> = Map::new();
 /// }
 ///
@@ -206,13 +209,13 @@ pub struct Map<K: AsWord + Copy, V: AsWord, const N: usize> {
     inserted: SequenceWord,
     removed: SequenceWord,
     entries: [Entry; N],
-    /// For the key whose word is [`FREE`], and for the one whose word is [`GONE`].
+    /// The entries of the keys whose words are [`FREE`] and [`TOMBSTONE`].
     special: [Entry; 2],
     pairs: (Invariant<K>, Invariant<V>),
     scope: SameThread,
 }
 
-/// Where the sequences look for the fields.
+/// The field offsets that the sequences use.
 const _: () = {
     type One = Map<usize, usize, 1>;
     assert!(INSERTED == std::mem::offset_of!(One, inserted));
@@ -220,7 +223,7 @@ const _: () = {
     assert!(size_of::<Entry>() == std::mem::offset_of!(One, special) - ENTRIES);
 };
 
-/// A key and its value, as [`KEY`] and [`VALUE`] say.
+/// A key and its value. [`KEY`] and [`VALUE`] are the offsets of the fields.
 #[repr(C)]
 struct Entry {
     key: SequenceWord,
@@ -236,11 +239,12 @@ impl Entry {
     }
 }
 
-/// Where the entries begin.
+/// The offset of the first entry.
 const ENTRIES: usize = 16;
 
-// SAFETY: every operation keeps to what the file's head says; values pass through as words. `Send`:
-// a handler may end up with what the thread put in, and the other way round.
+// SAFETY: the head of this file shows why an interrupted operation is never observed half done, and
+// values pass through as words. `Send`: a handler may get values that the thread inserted, and vice
+// versa.
 unsafe impl<K: AsWord + Copy + Send, V: AsWord + Send, const N: usize> Interruptible
     for Map<K, V, N>
 {
@@ -248,7 +252,7 @@ unsafe impl<K: AsWord + Copy + Send, V: AsWord + Send, const N: usize> Interrupt
 }
 
 impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
-    /// An empty map. `N` of zero does not compile.
+    /// Creates an empty map. Does not compile if `N` is zero.
     pub const fn new() -> Map<K, V, N> {
         const { check_capacity(N) };
         Map {
@@ -261,92 +265,97 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// How many keys there is room for: `N`. (One more each for the words 0 and `usize::MAX`, which
-    /// have entries of their own.)
+    /// Returns the maximum number of keys, `N`. The keys whose words are 0 and `usize::MAX` have
+    /// entries of their own, and do not count.
     pub const fn capacity(&self) -> usize {
         N
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
-        // SAFETY: reads this map.
+        // SAFETY: the sequence only reads this map's counts.
         unsafe { length::rolling(address(self)) }
     }
 
-    /// Is there no key?
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts a value in; returns the one that the key had before.
+    /// Inserts a key and its value. Returns the value that the key had before.
     ///
     /// # Errors
     ///
-    /// The value in [`Full`], if the key is new and there is no room for it.
+    /// Returns the value in [`Full`] if the key is new and there is no room for it.
     pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full<V>> {
-        let (way, word) = (Self::way(key), value.into_word());
-        // SAFETY: an entry of this map.
-        let change = |entry| unsafe { replace::restarting(entry, way.mark, word) };
-        match self.put(way, word, change) {
-            // SAFETY: `insert` or `add` made the word, and it left the map just now.
+        let (probe, word) = (Self::probe(key), value.into_word());
+        // SAFETY: `put` passes the address of an entry of this map.
+        let change = |entry| unsafe { replace::restarting(entry, probe.mark, word) };
+        match self.put(probe, word, change) {
+            // SAFETY: `insert` or `add` got the word from `into_word`, and the sequence has just
+            // removed it from the map.
             Ok(before) => Ok(before.map(|word| unsafe { V::from_word(word) })),
-            // SAFETY: the word was made above, and the map did not take it.
+            // SAFETY: `into_word` returned the word above, and the map did not take it.
             Err(Full(())) => Err(Full(unsafe { V::from_word(word) })),
         }
     }
 
-    /// Adds to a key's value, which is zero before the first time; wraps around.
+    /// Adds to the value of a key, wrapping around. A new key starts at zero.
     ///
     /// # Errors
     ///
-    /// The amount in [`Full`], if the key is new and there is no room for it.
+    /// Returns the amount in [`Full`] if the key is new and there is no room for it.
     #[inline]
     pub fn add(&self, key: K, amount: V) -> Result<(), Full<V>>
     where
         V: Integer,
     {
-        let (way, word) = (Self::way(key), amount.into_word());
-        // SAFETY: an entry of this map.
-        let change = |entry| unsafe { add::restarting(entry, way.mark, word) }.then_some(());
-        match self.put(way, word, change) {
+        let (probe, word) = (Self::probe(key), amount.into_word());
+        // SAFETY: `put` passes the address of an entry of this map.
+        let change = |entry| unsafe { add::restarting(entry, probe.mark, word) }.then_some(());
+        match self.put(probe, word, change) {
             Ok(_) => Ok(()),
             Err(Full(())) => Err(Full(amount)),
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[inline]
     pub fn get(&self, key: K) -> Option<V>
     where
         V: Copy,
     {
-        let way = Self::way(key);
-        // SAFETY: an entry of this map.
-        let read = |_, index| unsafe { read::rolling(self.at(index), way.mark) };
-        // SAFETY: `insert` or `add` made the word, and its value may be copied.
-        Some(unsafe { V::from_word(self.find(way, read)?) })
+        let probe = Self::probe(key);
+        // SAFETY: `index` is that of an entry of this map.
+        let read = |_, index| unsafe { read::rolling(self.at(index), probe.mark) };
+        // SAFETY: `insert` or `add` got the word from `into_word`, and `V: Copy`, so it may be
+        // converted more than once.
+        Some(unsafe { V::from_word(self.find(probe, read)?) })
     }
 
-    /// Is the key there?
+    /// Returns whether the map contains a key.
     pub fn contains_key(&self, key: K) -> bool {
-        let way = Self::way(key);
-        // SAFETY: an entry of this map.
-        let read = |_, index| unsafe { read::rolling(self.at(index), way.mark) };
-        self.find(way, read).is_some()
+        let probe = Self::probe(key);
+        // SAFETY: `index` is that of an entry of this map.
+        let read = |_, index| unsafe { read::rolling(self.at(index), probe.mark) };
+        self.find(probe, read).is_some()
     }
 
-    /// Takes a key and its value out; returns the value.
+    /// Removes a key, and returns its value.
     pub fn remove(&self, key: K) -> Option<V> {
         let take = |version, index| self.remove_at(version, index);
-        // SAFETY: `insert` or `add` made the word, and it left the map just now.
-        Some(unsafe { V::from_word(self.find(Self::way(key), take)?) })
+        // SAFETY: `insert` or `add` got the word from `into_word`, and the sequence has just
+        // removed it from the map.
+        Some(unsafe { V::from_word(self.find(Self::probe(key), take)?) })
     }
 
-    /// The keys and their values, in no order: each pair as it is when it is asked for.
+    /// Returns an iterator over the keys and their values, in no particular order. Each pair is
+    /// read when the iterator reaches it.
     ///
-    /// Handlers may interrupt the iteration anywhere. A key that is there all the while is given
-    /// once; one that a handler inserts or removes meanwhile, if at all, as it was at some time,
-    /// and twice if a handler removes it and inserts it again.
+    /// Handlers may interrupt the iteration anywhere. A key that is in the map throughout is
+    /// returned once. A key that a handler inserts or removes meanwhile may be returned or not,
+    /// with a value that it had at some time. It may be returned twice if a handler removes and
+    /// inserts it.
     pub fn iter(&self) -> Iter<'_, K, V>
     where
         V: Copy,
@@ -354,8 +363,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         Iter::new(self)
     }
 
-    /// Takes keys and values out, pair by pair, in no order. What a handler inserts meanwhile, may
-    /// stay.
+    /// Returns an iterator that removes keys and values pair by pair, in no particular order. Pairs
+    /// that a handler inserts meanwhile may remain.
     pub fn drain(&self) -> Drain<'_, (K, V)> {
         Drain::new(self)
     }

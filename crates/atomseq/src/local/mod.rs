@@ -1,5 +1,6 @@
-//! Structures that one thread shares with its own signal handlers: no atomic instruction, and not
-//! one instruction more than without handlers.
+//! Structures that one thread shares with its own signal handlers. They use no atomic instruction,
+//! and an operation of one sequence takes no more instructions than the same structure without
+//! handlers.
 //!
 //! ```
 //! use atomseq::local::{Counter, Ring, per_thread};
@@ -10,7 +11,7 @@
 //!     static SAMPLES: Ring<[usize; 2], 256> = Ring::new();
 //! }
 //!
-//! // Whatever this interrupts, a `push` or a `drain` of the same ring included:
+//! // May interrupt anything, even a `push` or a `drain` of the same ring.
 //! fn on_tick(event: &mut Event<'_>) {
 //!     TICKS.with(|ticks| ticks.increment());
 //!     let sample = [event.original_pc(), event.value()];
@@ -20,7 +21,7 @@
 //! # #[cfg(unix)] {
 //! // SAFETY: the handler changes two structures of this module and does nothing else.
 //! unsafe { signal::install(libc::SIGUSR1, on_tick)? };
-//! // SAFETY: sends this thread a signal; a timer would do.
+//! // SAFETY: sends this thread a signal. A timer would do as well.
 //! unsafe { libc::raise(libc::SIGUSR1) };
 //!
 //! // In the thread itself, at any time:
@@ -30,53 +31,54 @@
 //! # Ok::<(), signal::Error>(())
 //! ```
 //!
-//! Each structure is a handful of [`sequence!`](crate::sequence!)s in the forms for signals,
-//! `restarting` and `rolling`. What follows holds for all of them; each structure's own page says
-//! what is different there.
+//! Each structure is a few [`sequence!`](crate::sequence!) functions in the forms for signals,
+//! `restarting` and `rolling`. This page states what all structures share; each structure's page
+//! states what differs.
 //!
 //! # Scope
 //!
-//! [`SameThread`]: an operation is atomic against every signal handler that interrupts this thread
-//! and does any operation on the same structure, at whatever instruction, and against handlers that
-//! interrupt that handler. That holds for handlers that [`signal`](crate::signal) installed: their
-//! delivery puts an interrupted operation right before they run. A structure is neither [`Send`]
-//! nor [`Sync`], so no other thread ever reaches it.
+//! [`SameThread`]: an operation is atomic with respect to every signal handler that interrupts this
+//! thread at any instruction and does any operation on the same structure, and to handlers that
+//! interrupt that handler. This holds for handlers installed with [`signal`](crate::signal): before
+//! such a handler runs, its delivery restarts or completes the interrupted sequence. A structure is
+//! neither [`Send`] nor [`Sync`], so no other thread can reach it.
 //!
-//! **Data that several threads and their handlers share belongs in [`percpu`](crate::percpu)**,
-//! whose structures have the same names and methods, are as safe in signal handlers, and cost
-//! little more.
+//! **Data that several threads and their handlers share belongs in [`percpu`](crate::percpu).** Its
+//! structures have the same names and methods, are as safe in signal handlers, and cost little
+//! more.
 //!
 //! # Progress
 //!
-//! An operation that is interrupted starts again at the sequence it was in, or runs that sequence
-//! to its end first; nothing waits for anything. So every operation ends unless signals come faster
-//! than it takes, which is nanoseconds.
+//! An interrupted operation restarts its current sequence, or the delivery first runs that sequence
+//! to its end. No operation waits. Every operation therefore ends unless signals arrive faster than
+//! the operation takes, which is nanoseconds.
 //!
 //! # Cost
 //!
-//! No atomic instruction and no system call. An operation that is one sequence, which is all but
-//! some of [`Ring`] and [`Map`], has no instruction for the handlers' sake: it is the same
-//! structure as without handlers. One of several sequences asks in each whether a handler came in
-//! between: a load, a comparison and a branch. What an interruption costs, the handler's
-//! [delivery](crate::signal) pays. (Where there are no sequences, with `--cfg atomseq_portable` and
-//! on systems other than Linux, each costs two system calls that block signals meanwhile.)
+//! No atomic instruction and no system call. All operations except some of [`Ring`] and [`Map`] are
+//! one sequence, and have no instruction for the sake of handlers. An operation of several
+//! sequences checks in each whether a handler has interfered: a load, a comparison and a branch.
+//! The handler's [delivery](crate::signal) bears the cost of an interruption.
+//!
+//! Where sequences are unavailable (with `--cfg atomseq_portable`, and on systems other than
+//! Linux), each sequence costs two system calls that block signals around it.
 //!
 //! # Memory, allocation
 //!
-//! A structure has its capacity in its type and its elements inside. Nothing allocates, ever.
-//! `new` is `const`, so that a structure can be a [`per_thread!`] static. It may be moved like any
-//! other value while it is not borrowed.
+//! A structure has its capacity in its type and stores its elements inline. Nothing allocates.
+//! `new` is `const`, so a structure can be a [`per_thread!`] static. It may be moved like any other
+//! value while it is not borrowed.
 //!
 //! # Errors and panics
 //!
-//! What does not fit comes back to the caller: `push` returns the element, [`Map`] puts it in
-//! [`Full`]. A capacity that cannot be does not compile. Nothing panics. Dropped, a structure drops
-//! what it holds, once.
+//! What does not fit is returned to the caller: `push` returns the element, and [`Map`] returns the
+//! value in [`Full`]. An invalid capacity does not compile. Nothing panics. Dropping a structure
+//! drops each of its elements once.
 
 mod counter;
 mod drain;
 mod map;
-mod per_thread;
+pub(crate) mod per_thread;
 mod points;
 mod queue;
 mod ring;
@@ -97,13 +99,9 @@ pub use stack::Stack;
 #[doc(inline)]
 pub use crate::__per_thread as per_thread;
 
-/// What [`per_thread!`] expands to.
-#[doc(hidden)]
-pub use per_thread::Image;
-
-/// Every sequence here by its file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+/// Every sequence in this module, grouped by file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("local/counter", counter::SEQUENCES),
     ("local/map", map::SEQUENCES),
     ("local/queue", queue::SEQUENCES),

@@ -1,22 +1,22 @@
-//! Statics of which each thread has its own, reachable from its signal handlers at any time.
+//! Statics with one value per thread, which the thread's signal handlers can access at any time.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 
 use super::Interruptible;
 
-/// A static of which each thread has its own; made by [`per_thread!`](super::per_thread!).
+/// A static with one value per thread; declared with [`per_thread!`](super::per_thread!).
 pub struct PerThread<T: 'static> {
     address: fn() -> *const T,
 }
 
 impl<T> PerThread<T> {
-    /// The static whose value in the calling thread `address` finds.
+    /// Creates the handle. `address` returns the address of the calling thread's value.
     ///
     /// # Safety
     ///
-    /// `address` returns a valid pointer, the same every time in a thread, another one in each,
-    /// good until the thread ends.
+    /// `address` always returns the same valid pointer in one thread, and a different one in each
+    /// thread. The pointer stays valid until the thread exits.
     #[doc(hidden)]
     pub const unsafe fn new(address: fn() -> *const T) -> PerThread<T>
     where
@@ -29,14 +29,15 @@ impl<T> PerThread<T> {
         PerThread { address }
     }
 
-    /// Calls `work` with this thread's value: two instructions that find it, no test, no lock.
+    /// Calls `work` with this thread's value. Finding it takes two instructions, no test and no
+    /// lock.
     ///
-    /// Works from the first instruction of a thread to its last, in signal handlers as anywhere.
+    /// May be called from a thread's first instruction to its last, and in signal handlers.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: `new`'s caller: a valid pointer, good as long as this thread runs, and `work`
-        // returns before that ends. Handlers come in by shared reference too, and may: `new` takes
-        // interruptible types only.
+        // SAFETY: `new` requires that the pointer is valid until this thread exits, and `work`
+        // returns before that. Handlers also get a shared reference, which is sound because `new`
+        // requires `T: Interruptible`.
         work(unsafe { &*(self.address)() })
     }
 }
@@ -47,24 +48,23 @@ impl<T: fmt::Debug> fmt::Debug for PerThread<T> {
     }
 }
 
-/// What each thread's value starts out as. The linker keeps it among the initial images of
-/// thread-local storage, so its own address means nothing, and nobody takes it but the assembly
-/// that finds a thread's copy.
-#[doc(hidden)]
+/// The initial value of a per-thread static. The linker places it in the initial image of
+/// thread-local storage, so its own address is meaningless. Only the assembly that finds a thread's
+/// copy refers to it.
 #[repr(transparent)]
 pub struct Image<T>(UnsafeCell<T>);
 
-// SAFETY: each thread reaches a copy of its own, never this value.
+// SAFETY: each thread accesses a copy of its own, and no code accesses this value.
 unsafe impl<T> Sync for Image<T> {}
 
 impl<T: 'static> Image<T> {
-    /// The initial value.
+    /// Creates the initial value.
     pub const fn new(value: T) -> Image<T> {
         Image(UnsafeCell::new(value))
     }
 
-    /// The address of a thread's copy of the image that `image` names, with the image's type.
-    /// `image` is never called, for the image itself must not be reached.
+    /// Casts the address of a thread's copy to the type of the image that `_image` names. `_image`
+    /// is never called, because the image itself must not be accessed.
     #[inline(always)]
     pub fn copy_at(_image: impl FnOnce() -> &'static Image<T>, address: *const ()) -> *const T {
         address.cast()
@@ -77,7 +77,7 @@ impl<T> fmt::Debug for Image<T> {
     }
 }
 
-/// Declares statics of which each thread has its own, which its signal handlers may use too.
+/// Declares statics with one value per thread, which the thread's signal handlers may access.
 ///
 /// ```
 /// use atomseq::local::{Counter, Map};
@@ -89,41 +89,44 @@ impl<T> fmt::Debug for Image<T> {
 /// }
 ///
 /// # const SIGUSR1: u32 = 10;
-/// // In a handler or outside, whatever was interrupted:
+/// // In a handler or outside, whatever code was interrupted:
 /// INTERRUPTIONS.with(|interruptions| interruptions.increment());
 /// BY_SIGNAL.with(|map| map.add(SIGUSR1, 1)).unwrap();
 /// # assert_eq!(BY_SIGNAL.with(|map| map.get(SIGUSR1)), Some(1));
 ///
-/// // Another thread has its own.
+/// // Another thread has a value of its own.
 /// let elsewhere = std::thread::spawn(|| INTERRUPTIONS.with(|interruptions| interruptions.sum()));
 /// assert_eq!(elsewhere.join().unwrap(), 0);
 /// ```
 ///
-/// Each name is a [`PerThread`]; [`PerThread::with`] reaches this thread's value.
+/// Each name is a [`PerThread`]. [`PerThread::with`] accesses this thread's value.
 ///
-/// # What is different from `std::thread_local!`
+/// # Differences from `std::thread_local!`
 ///
-/// `std`'s may be set up on first use, may register a destructor then, and in a shared object calls
-/// the C library's `__tls_get_addr`, which may allocate: nothing that a signal handler should do
-/// that has interrupted `malloc`. This one is there from the first instruction of each thread to
-/// its last: the initial value is a constant that the C library copies when it makes the thread,
-/// and an access is two instructions that call nothing (the *initial-exec* model of thread-local
-/// storage), in executables, static ones and shared objects alike. (On systems other than Linux and
-/// with `--cfg atomseq_portable` it is a `std::thread_local!` without a destructor.)
+/// `std::thread_local!` may initialize a value on first use, and may then register a destructor. In
+/// a shared object it calls the C library's `__tls_get_addr`, which may allocate. A signal handler
+/// that has interrupted `malloc` must do none of these.
 ///
-/// So
+/// A `per_thread!` static exists from a thread's first instruction to its last. Its initial value
+/// is a constant that the C library copies when it creates the thread. An access is two
+/// instructions that call nothing (the *initial-exec* model of thread-local storage), in
+/// executables, static executables and shared objects. On systems other than Linux and with
+/// `--cfg atomseq_portable` it is a `std::thread_local!` without a destructor.
 ///
-/// * the initial value must be constant: it is written to the executable, and copied whole for each
-///   thread;
-/// * the type must be [`Interruptible`](crate::local::Interruptible): all that a handler may do to
-///   it while the thread is anywhere in doing the same must be sound;
-/// * nothing is dropped when a thread ends, so a value that would have to be (with elements that
-///   own memory) does not compile. What is not taken out before the thread's end, is lost with it;
-/// * a shared object that is loaded by `dlopen` shares with others the little room that the C
-///   library keeps for this. With glibc that is about 1.5 KiB, and more if the environment variable
-///   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` says so; with musl there is none. `dlopen`
-///   fails if there is too little. Executables and the objects they are linked with have no such
-///   limit.
+/// This has four consequences:
+///
+/// * The initial value must be constant. It is stored in the executable, and copied whole for each
+///   thread.
+/// * The type must be [`Interruptible`](crate::local::Interruptible): a handler may do with it
+///   whatever the thread may, at any instruction of the thread's own access.
+/// * Nothing is dropped when a thread exits. A type that needs dropping, such as a structure of
+///   elements that own memory, therefore does not compile. Elements that a thread leaves in a value
+///   are lost when it exits.
+/// * A shared object that is loaded with `dlopen` shares the small space that the C library
+///   reserves for this with other objects, and `dlopen` fails if it does not suffice. With glibc it
+///   is about 1.5 KiB, or what the environment variable
+///   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` sets. With musl there is none. Executables
+///   and the objects they are linked with have no such limit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __per_thread {
@@ -135,8 +138,8 @@ macro_rules! __per_thread {
     };
 }
 
-/// What finds this thread's copy of a static: out of an attribute's reach, as a macro that is not
-/// expanded yet.
+/// Finds this thread's copy of a static. It is a separate macro, so that an attribute on the static
+/// receives it unexpanded.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __this_thread {
@@ -145,8 +148,8 @@ macro_rules! __this_thread {
         fn __atomseq_address() -> *const $type {
             $crate::__thread_storage!($type, $value)
         }
-        // SAFETY: what `__thread_storage!` expands to is the address of this thread's storage for
-        // this static.
+        // SAFETY: `__thread_storage!` returns the address of the calling thread's storage for this
+        // static, which is valid until the thread exits.
         unsafe { $crate::local::PerThread::new(__atomseq_address) }
     }};
 }

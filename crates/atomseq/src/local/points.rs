@@ -1,10 +1,11 @@
-//! The gaps between the sequences of one operation, where a handler may come between.
+//! Injection points: the gaps between the sequences of one operation, where a handler may interrupt
+//! it.
 //!
-//! A sequence is atomic, so these gaps are all that an operation of several has to be right about.
-//! Each is marked by [`point`], which is nothing, but in this crate's own tests runs what they ask
-//! for: another operation on the same structure, as a handler would.
+//! A sequence is atomic, so an operation of several sequences only has to be correct for
+//! interruptions in these gaps. Each gap calls [`point`], which does nothing except in this crate's
+//! own tests. There it runs another operation on the same structure, as a handler would.
 
-/// A handler may interrupt here.
+/// Marks a gap where a handler may interrupt.
 #[cfg(not(test))]
 #[inline(always)]
 pub(super) fn point() {}
@@ -19,7 +20,7 @@ pub(super) mod testing {
     type Handler = Box<dyn FnMut()>;
 
     thread_local! {
-        /// How many points are still to be passed, and what happens then.
+        /// For each pending handler, the number of points to pass before it runs.
         static PENDING: RefCell<Vec<(usize, Handler)>> = const { RefCell::new(Vec::new()) };
     }
 
@@ -37,16 +38,17 @@ pub(super) mod testing {
         }
     }
 
-    /// Runs `operation`, interrupted at its `at`-th point by `handler`. `None` if it has no more
-    /// points than that.
+    /// Runs `operation`, and calls `handler` at its `at`-th point. `None` if the operation has no
+    /// more points than that.
     pub(in super::super) fn interrupted<R>(
         at: usize,
         handler: impl FnMut(),
         operation: impl FnOnce() -> R,
     ) -> Option<R> {
         let handler: Box<dyn FnMut() + '_> = Box::new(handler);
-        // SAFETY: it is taken out again, called or not, before this function returns; no operation
-        // here panics without ending the test.
+        // SAFETY: the handler is removed from `PENDING` before this function returns, called or
+        // not. An operation that panics here ends the test, so the reference is not used
+        // afterwards.
         let handler: Handler = unsafe { std::mem::transmute(handler) };
         let depth = PENDING.with_borrow_mut(|pending| {
             pending.push((at, handler));

@@ -1,4 +1,4 @@
-//! A bounded queue of words: an array, and how much ever went in and out.
+//! A bounded queue of words: an array, and two counts of the bytes ever pushed and popped.
 //!
 //! ```text
 //!   +------+------+------+------+------+------+----
@@ -7,7 +7,7 @@
 //!              head & mask ^             ^ tail & mask
 //! ```
 //!
-//! Head and tail count bytes and wrap around; `& mask` makes an offset of them.
+//! Head and tail count bytes and wrap around; `& mask` converts them to an offset.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +18,6 @@ use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
 use crate::AsWord;
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const HEAD: usize = 0;
@@ -26,7 +25,7 @@ const TAIL: usize = 8;
 const ARRAY: usize = 16;
 
 crate::sequence! {
-    /// Puts a word behind the last; `false` when the array of `capacity` bytes is full.
+    /// Pushes a word. Returns `false` if the array of `capacity` bytes is full.
     unsafe fn push(queue: Word, capacity: Word, value: Word) -> bool {
         let tail = load(queue + TAIL);
         if tail - load(queue + HEAD) == capacity { return false }
@@ -35,7 +34,7 @@ crate::sequence! {
         true
     }
 
-    /// Takes the first word.
+    /// Pops the oldest word.
     unsafe fn pop(queue: Word, capacity: Word) -> Option<Word> {
         let head = load(queue + HEAD);
         if head == load(queue + TAIL) { return None }
@@ -44,7 +43,7 @@ crate::sequence! {
         Some(value)
     }
 
-    /// How many bytes are full.
+    /// Returns the number of bytes in use.
     unsafe fn length(queue: Word) -> Word {
         let tail = load(queue + TAIL);
         let head = load(queue + HEAD);
@@ -52,15 +51,18 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &length::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &length::MODEL];
 
-/// A first-in-first-out store of up to `N` one-word elements, `N` a power of two, that a thread and
-/// its signal handlers share.
+/// A first-in-first-out queue of up to `N` one-word elements that a thread and its signal handlers
+/// share. `N` is a power of two.
 ///
-/// Scope [`SameThread`]; no operation waits; [`push`](Queue::push) and [`pop`](Queue::pop) cost no
-/// atomic instruction. Takes sixteen bytes and eight an element; [the module](super) tells the
-/// rest. Unlike [`percpu::Queue`](crate::percpu::Queue) it does not grow.
+/// Scope [`SameThread`]. No operation waits. [`push`](Queue::push) and [`pop`](Queue::pop) cost no
+/// atomic instruction. A queue takes sixteen bytes and eight per element. Unlike
+/// [`percpu::Queue`](crate::percpu::Queue) it does not grow. See [the module](super) for what all
+/// of these structures share.
 ///
 /// ```
 /// use atomseq::local::Queue;
@@ -69,7 +71,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &length::
 ///     static SIGNALS: Queue<u32, 16> = Queue::new();
 /// }
 ///
-/// // A handler notes what came, and the thread works it off when it has time.
+/// // A handler records signals, and the thread processes them later.
 /// SIGNALS.with(|signals| {
 ///     [14, 17, 14].map(|signal| signals.push(signal).unwrap());
 ///     assert_eq!(signals.drain().collect::<Vec<_>>(), [14, 17, 14]);
@@ -84,21 +86,22 @@ pub struct Queue<T: AsWord, const N: usize> {
     scope: SameThread,
 }
 
-/// Where the sequences look for the fields.
+/// The field offsets that the sequences use.
 const _: () = {
     assert!(HEAD == std::mem::offset_of!(Queue<usize, 1>, head));
     assert!(TAIL == std::mem::offset_of!(Queue<usize, 1>, tail));
     assert!(ARRAY == std::mem::offset_of!(Queue<usize, 1>, array));
 };
 
-// SAFETY: every operation is one sequence, and elements pass through it as words. `Send`: a handler
-// may end up with what the thread put in, and the other way round.
+// SAFETY: every operation is one sequence, so no handler finds it half done, and elements pass
+// through it as words. `T: Send`: a handler may get elements that the thread pushed, and vice
+// versa.
 unsafe impl<T: AsWord + Send, const N: usize> Interruptible for Queue<T, N> {
     const NEEDS_DROP: bool = needs_drop::<T>();
 }
 
 impl<T: AsWord, const N: usize> Queue<T, N> {
-    /// An empty queue. `N` that is not a power of two does not compile.
+    /// Creates an empty queue. Does not compile if `N` is not a power of two.
     pub const fn new() -> Queue<T, N> {
         const { check_power_of_two(N) };
         Queue {
@@ -110,49 +113,51 @@ impl<T: AsWord, const N: usize> Queue<T, N> {
         }
     }
 
-    /// How many elements there is room for: `N`.
+    /// Returns the maximum number of elements, `N`.
     pub const fn capacity(&self) -> usize {
         N
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
-        // SAFETY: reads this queue.
+        // SAFETY: the sequence only reads this queue's fields.
         unsafe { length::rolling(address(self)) / 8 }
     }
 
-    /// Is there no element?
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts an element at the end.
+    /// Pushes an element to the end.
     ///
     /// # Errors
     ///
-    /// The element, if the queue is full.
+    /// Returns the element if the queue is full.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: masked offsets lie in the array of this queue, which only this thread and its
-        // handlers have; a handler looks at no word that is not between head and tail.
+        // SAFETY: masked offsets lie in this queue's array. Only this thread and its handlers
+        // access the queue, and a handler accesses no place outside head and tail.
         match unsafe { push::restarting(address(self), 8 * N, word) } {
             true => Ok(()),
-            // SAFETY: the word was made above, and the queue did not take it.
+            // SAFETY: `into_word` returned the word above, and the queue did not take it.
             false => Err(unsafe { T::from_word(word) }),
         }
     }
 
-    /// Takes the oldest element.
+    /// Pops the oldest element.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        // SAFETY: as in `push`.
+        // SAFETY: masked offsets lie in this queue's array, which only this thread and its handlers
+        // access.
         let word = unsafe { pop::restarting(address(self), 8 * N) }?;
-        // SAFETY: `push` made the word, and it left the queue just now.
+        // SAFETY: `push` got the word from `into_word`, and the sequence has just removed it from
+        // the queue.
         Some(unsafe { T::from_word(word) })
     }
 
-    /// Takes the elements out, one by one, the oldest first.
+    /// Returns an iterator that removes the elements one by one, the oldest first.
     pub fn drain(&self) -> Drain<'_, T> {
         Drain::new(self)
     }
@@ -196,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_in_first_out_around_the_end_of_the_array() {
+    fn elements_stay_in_order_across_the_end_of_the_array() {
         let queue: Queue<usize, 4> = Queue::new();
         let mut next = 0;
         for round in 0..20 {
@@ -210,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_its_capacity_and_no_more() {
+    fn a_push_to_a_full_queue_returns_the_element() {
         let queue: Queue<i8, 2> = Queue::new();
         assert_eq!(
             [-1, -2, -3].map(|value| queue.push(value)),
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_what_it_holds_once() {
+    fn a_dropped_queue_drops_its_elements_once() {
         let shared = Arc::new(());
         let queue: Queue<Arc<()>, 4> = Queue::new();
         for _ in 0..6 {

@@ -1,30 +1,32 @@
-//! A bounded queue of values of any size, kept in place.
+//! A bounded queue of values of any size, stored in place.
 //!
 //! ```text
 //!   +------+------+---------+---------+---------+----
-//!   | head | tail |         | element | element |  …     N elements in whole words, N a power of two
+//!   | head | tail |         | element | element |  …   N elements in whole words, N a power of two
 //!   +------+------+---------+---------+---------+----
 //!                head & mask ^                 ^ tail & mask
 //! ```
 //!
-//! Head and tail count elements and wrap around. An element of one word goes in or out in one
-//! sequence. Anything longer takes several, and a handler may come between them:
+//! Head and tail count elements and wrap around. An element of one word is pushed or popped by one
+//! sequence. A longer one takes several, and a handler may interrupt between them:
 //!
-//! **In.** Words are copied to the place at the tail by sequences ([`fill`]) of which each stores
-//! only if the tail is still where the push found it. A handler that pushes in between takes that
-//! very place and moves the tail, so from then on the interrupted push stores nothing more, and
-//! starts again behind the handler's element. Storing without looking would spoil what the handler
-//! has pushed. With the tail unmoved, the place is free: handlers have only popped. The element is
-//! there when the tail moves over it ([`advance`]), which again happens only from where it was.
+//! **Push.** The sequences of [`fill`] copy the words to the place at the tail. Each of them stores
+//! only if the tail has not moved since the push read it. A handler that pushes in between takes
+//! that same place and moves the tail. From then on the interrupted push stores nothing, and
+//! retries behind the handler's element; an unconditional store would overwrite that element. While
+//! the tail has not moved, the place is free, because handlers have only popped. The element
+//! becomes part of the ring when [`advance`] moves the tail past it, again only if the tail has not
+//! moved.
 //!
-//! **Out.** Words are copied from the place at the head, then the head moves over it if it is still
-//! there. A handler that popped the same element has moved it, and what was copied is forgotten. A
-//! handler that pushes leaves that place alone, for it is full until the head moves. What is
-//! forgotten may be torn, and the retry may find fewer elements, or none: so elements are copied
-//! out to memory that counts as uninitialised, and reach a caller's slice after the head has moved.
+//! **Pop.** The words are copied from the place at the head. Then `advance` moves the head past it
+//! if the head has not moved. A handler that popped the same element has moved it, and the copy is
+//! discarded. A handler that pushes does not write to that place, because it is in use until the
+//! head moves. A discarded copy may be torn, and the retry may find fewer elements, or none.
+//! Elements are therefore copied to memory that counts as uninitialized, and reach a caller's slice
+//! after the head has moved.
 //!
-//! Head and tail never move back, and come back to where they were only after 2^64 operations (2^32
-//! on 32-bit targets), so "unmoved" means that no push, or no pop, was in between.
+//! Head and tail never move back, and return to an old value only after 2^64 operations (2^32 on
+//! 32-bit targets). An unchanged value therefore means that no push, or no pop, came in between.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -35,13 +37,12 @@ use super::points::point;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 
 const HEAD: usize = 0;
 const TAIL: usize = 8;
 
 crate::sequence! {
-    /// Copies one word in from an address; `false` when the ring is full.
+    /// Copies one word in from an address. Returns `false` if the ring is full.
     unsafe fn push_word(ring: Word, buffer: Word, mask: Word, from: Word) -> bool {
         let tail = load(ring + TAIL);
         if tail - load(ring + HEAD) > mask { return false }
@@ -50,7 +51,7 @@ crate::sequence! {
         true
     }
 
-    /// Copies one word out to an address; `false` when the ring is empty.
+    /// Copies one word out to an address. Returns `false` if the ring is empty.
     unsafe fn pop_word(ring: Word, buffer: Word, mask: Word, to: Word) -> bool {
         let head = load(ring + HEAD);
         if head == load(ring + TAIL) { return false }
@@ -59,21 +60,22 @@ crate::sequence! {
         true
     }
 
-    /// Head and tail at one time.
+    /// Reads head and tail at one time.
     unsafe fn state(ring: Word) -> (Word, Word) {
         let head = load(ring + HEAD);
         let tail = load(ring + TAIL);
         (head, tail)
     }
 
-    /// Copies a word to a place behind the tail, if that is still `tail`.
+    /// Copies a word to a place behind the tail. Returns `false`, and stores nothing, if the tail
+    /// has moved.
     unsafe fn fill(ring: Word, tail: Word, to: Word, from: Word) -> bool {
         if load(ring + TAIL) != tail { return false }
         store(to, load(from));
         true
     }
 
-    /// The same with four words.
+    /// Does the same with four words.
     unsafe fn fill_four(ring: Word, tail: Word, to: Word, from: Word) -> bool {
         if load(ring + TAIL) != tail { return false }
         store(to, load(from));
@@ -83,7 +85,7 @@ crate::sequence! {
         true
     }
 
-    /// Moves head or tail on, if it is still there.
+    /// Advances head or tail. Returns `false` if it has moved already.
     unsafe fn advance(position: Word, from: Word, to: Word) -> bool {
         if load(position) != from { return false }
         commit(position, to);
@@ -91,8 +93,9 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push_word::MODEL,
     &pop_word::MODEL,
     &state::MODEL,
@@ -101,26 +104,28 @@ pub(super) const SEQUENCES: &[&Program] = &[
     &advance::MODEL,
 ];
 
-/// How many machine words a push or a pop copies at most before it moves the tail or head: what a
-/// handler's push or pop in the meantime makes it repeat. 4 KiB, or 2 KiB on 32-bit targets.
+/// The maximum number of machine words that a push or pop copies before it moves tail or head. A
+/// handler's push or pop in the meantime makes it repeat that copy. 4 KiB, or 2 KiB on 32-bit
+/// targets.
 const MAX_WORDS: usize = 512;
 
-/// A first-in-first-out store of up to `N` values of any size, in place, `N` a power of two, that a
-/// thread and its signal handlers share.
+/// A first-in-first-out queue of up to `N` values of any size that a thread and its signal handlers
+/// share. The values are stored in place, and `N` is a power of two.
 ///
-/// Scope [`SameThread`]; no operation waits, but one on elements of more than a word repeats its
-/// copying if a handler did the same operation meanwhile; no operation costs an atomic instruction.
-/// An element of one word is one sequence; a longer one or a batch is a sequence for every four
-/// words that go in, and one more. Takes two machine words and the elements, each in whole words of
-/// eight bytes; [the module](super) tells the rest.
+/// Scope [`SameThread`]. No operation waits, and none costs an atomic instruction. An operation on
+/// elements larger than a word repeats its copying if a handler did the same operation meanwhile.
+/// An element of one word takes one sequence. A push of a longer element or of a batch takes one
+/// sequence per four words and two more; a pop takes two. A ring takes two machine words, and its
+/// elements in whole words of eight bytes. See [the module](super) for what all of these structures
+/// share.
 ///
-/// A handler sees a batch in whole or not at all, unless it crosses the end of the buffer or is
-/// longer than 4 KiB. If elements' size is no multiple of eight bytes, or they are aligned to less
-/// than a machine word, it sees one after the other.
+/// A handler sees a batch either whole or not at all, unless the batch crosses the end of the
+/// buffer or is longer than 4 KiB. If the size of the elements is not a multiple of eight bytes, or
+/// their alignment is less than a machine word, it sees the elements one by one.
 ///
-/// On 32-bit targets an element that has a size takes two machine words at least. So none is one
-/// sequence there, every word that goes in is a sequence of its own, and a batch is seen in whole
-/// up to 2 KiB.
+/// On 32-bit targets an element with a size takes at least two machine words. No element is pushed
+/// or popped by one sequence there, every pushed word takes a sequence of its own, and a batch is
+/// seen whole up to 2 KiB.
 ///
 /// ```
 /// use atomseq::local::Ring;
@@ -144,16 +149,16 @@ pub struct Ring<T, const N: usize> {
     scope: SameThread,
 }
 
-/// Where the sequences look for the fields.
+/// The field offsets that the sequences use.
 const _: () = {
     assert!(HEAD == std::mem::offset_of!(Ring<usize, 1>, head));
     assert!(TAIL == std::mem::offset_of!(Ring<usize, 1>, tail));
 };
 
-/// An element's place.
+/// The place of an element.
 type Cell<T> = UnsafeCell<Padded<T>>;
 
-/// An element in whole words of eight bytes.
+/// An element, padded to whole words of eight bytes.
 #[repr(C, align(8))]
 union Padded<T> {
     element: ManuallyDrop<MaybeUninit<T>>,
@@ -167,17 +172,19 @@ impl<T> Padded<T> {
         }
     }
 
+    /// Returns the element.
+    ///
     /// # Safety
     ///
-    /// There is an element, and the caller may have it.
+    /// It is initialized, and the caller owns it.
     unsafe fn into_element(self) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees an initialized element that it owns.
         unsafe { ManuallyDrop::into_inner(self.element).assume_init() }
     }
 }
 
-// SAFETY: elements are copied in and out as the file's head says. `Send`: a handler may end up with
-// what the thread put in, and the other way round.
+// SAFETY: the head of this file shows why an interrupted operation is never observed half done.
+// `T: Send`: a handler may get elements that the thread pushed, and vice versa.
 unsafe impl<T: Send, const N: usize> Interruptible for Ring<T, N> {
     const NEEDS_DROP: bool = needs_drop::<T>();
 }
@@ -185,21 +192,21 @@ unsafe impl<T: Send, const N: usize> Interruptible for Ring<T, N> {
 impl<T, const N: usize> Ring<T, N> {
     const MASK: usize = N.wrapping_sub(1);
 
-    /// How many machine words an element takes in the buffer.
+    /// The number of machine words that an element takes in the buffer.
     const WORDS: usize = size_of::<Padded<T>>() / size_of::<usize>();
 
-    /// Does an array of elements have the layout of the buffer, on words?
+    /// Whether an array of elements has the layout of the buffer, aligned to machine words.
     const WHOLE: bool = size_of::<T>() == size_of::<Padded<T>>()
         && (align_of::<T>() >= align_of::<usize>() || size_of::<T>() == 0);
 
-    /// How many elements are copied at most before head or tail moves.
+    /// The maximum number of elements copied before head or tail moves.
     const MAX: usize = match Self::WORDS {
         0 => usize::MAX,
         1..=MAX_WORDS => MAX_WORDS / Self::WORDS,
         _ => 1,
     };
 
-    /// An empty ring. `N` that is not a power of two does not compile.
+    /// Creates an empty ring. Does not compile if `N` is not a power of two.
     pub const fn new() -> Ring<T, N> {
         const { check_power_of_two(N) };
         Ring {
@@ -210,52 +217,53 @@ impl<T, const N: usize> Ring<T, N> {
         }
     }
 
-    /// How many elements there is room for: `N`.
+    /// Returns the maximum number of elements, `N`.
     pub const fn capacity(&self) -> usize {
         N
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         let (head, tail) = self.state();
         tail.wrapping_sub(head)
     }
 
-    /// Is there no element?
+    /// Returns whether the ring is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts an element at the end.
+    /// Pushes an element to the end.
     ///
     /// # Errors
     ///
-    /// The element, if the ring is full.
+    /// Returns the element if the ring is full.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let padded = Padded::new(MaybeUninit::new(element));
-        // SAFETY: one element in whole words; the ring owns it if it took it.
+        // SAFETY: `padded` holds one element in whole words. If the ring takes it, this copy is
+        // neither used nor dropped.
         if unsafe { self.push_part((&raw const padded).expose_provenance(), 1) } == 1 {
             return Ok(());
         }
-        // SAFETY: the element was put there above, and the ring did not take it.
+        // SAFETY: `padded` was initialized with the element, and the ring did not take it.
         Err(unsafe { padded.into_element() })
     }
 
-    /// Takes the oldest element.
+    /// Pops the oldest element.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let mut padded = Padded::new(MaybeUninit::uninit());
-        // SAFETY: room for one element in whole words.
+        // SAFETY: `padded` has room for one element in whole words, and counts as uninitialized.
         if unsafe { self.pop_part((&raw mut padded).cast(), 1) } == 0 {
             return None;
         }
-        // SAFETY: just copied out of the ring, which has given it up.
+        // SAFETY: `pop_part` has copied an element here and removed it from the ring.
         Some(unsafe { padded.into_element() })
     }
 
-    /// Copies elements to the end, as many as there is room for, from the first on; returns how
-    /// many.
+    /// Copies elements to the end, from the first on, as many as there is room for. Returns their
+    /// number.
     pub fn push_batch(&self, elements: &[T]) -> usize
     where
         T: Copy,
@@ -263,11 +271,11 @@ impl<T, const N: usize> Ring<T, N> {
         self.push_all(elements.as_ptr(), elements.len())
     }
 
-    /// Moves the oldest elements into a slice, as many as there are and fit; returns how many. The
-    /// rest of the slice stays as it is.
+    /// Pops the oldest elements into a slice, as many as there are and fit. Returns their number,
+    /// and leaves the rest of the slice unchanged.
     ///
-    /// Copies each element twice, by way of 4 KiB of stack, or of one element if that is larger;
-    /// [`pop_into`](Ring::pop_into) copies once.
+    /// Each element is copied twice, through 4 KiB of stack, or through the size of one element if
+    /// that is larger. [`pop_into`](Ring::pop_into) copies once.
     pub fn pop_batch(&self, into: &mut [T]) -> usize
     where
         T: Copy,
@@ -291,8 +299,8 @@ impl<T, const N: usize> Ring<T, N> {
         popped
     }
 
-    /// Moves out what moves at one time, for elements in whole words, at most [`MAX_WORDS`] each.
-    // Out of line: its memory is not to be part of callers' stack frames.
+    /// Pops one part of a batch, for elements of whole words, at most [`MAX_WORDS`] each.
+    // Out of line: the buffer must not become part of callers' stack frames.
     #[inline(never)]
     fn pop_some(&self, into: &mut [T]) -> usize
     where
@@ -300,24 +308,24 @@ impl<T, const N: usize> Ring<T, N> {
     {
         let mut words = MaybeUninit::<[u64; MAX_WORDS]>::uninit();
         let copied = words.as_mut_ptr().cast::<MaybeUninit<usize>>();
-        // SAFETY: there is room for `MAX` elements, more than which are not copied, and nothing but
-        // the elements popped is read.
+        // SAFETY: `copied` has room for `MAX` elements, and `pop_part` copies no more. Only the
+        // elements popped are read.
         let popped = unsafe { self.pop_part(copied, into.len()) };
         let from = words.as_ptr().cast::<MaybeUninit<u8>>();
         let to = into.as_mut_ptr().cast::<MaybeUninit<u8>>();
-        // SAFETY: the ring has given up so many elements, now in `words`, and the slice has room
-        // for them.
+        // SAFETY: the ring has given up `popped` elements, which are now in `words`, and the slice
+        // has room for them.
         unsafe { std::ptr::copy_nonoverlapping(from, to, popped * size_of::<T>()) };
         popped
     }
 
     /// Moves elements from the front of a vector to the end of the ring, as many as there is room
-    /// for; returns how many.
+    /// for. Returns their number.
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
         let pushed = self.push_all(elements.as_ptr(), elements.len());
         let rest = elements.len() - pushed;
-        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says
-        // so.
+        // SAFETY: the ring owns the first `pushed` elements now. The rest is moved to the front,
+        // and the new length is that of the rest.
         unsafe {
             let start = elements.as_mut_ptr();
             std::ptr::copy(start.add(pushed), start, rest);
@@ -327,15 +335,15 @@ impl<T, const N: usize> Ring<T, N> {
     }
 
     /// Moves the oldest elements to the end of a vector, as many as there are and fit its spare
-    /// capacity; returns how many.
+    /// capacity. Returns their number.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let popped = self.pop_all(elements.spare_capacity_mut());
-        // SAFETY: the ring has given up so many elements, copied behind the vector's last.
+        // SAFETY: `pop_all` initialized `popped` elements behind the vector's last one.
         unsafe { elements.set_len(elements.len() + popped) };
         popped
     }
 
-    /// Takes the elements out, one by one, the oldest first.
+    /// Returns an iterator that removes the elements one by one, the oldest first.
     pub fn drain(&self) -> Drain<'_, T> {
         Drain::new(self)
     }
@@ -344,13 +352,14 @@ impl<T, const N: usize> Ring<T, N> {
         let mut pushed = 0;
         while pushed < count {
             let now = if Self::WHOLE {
-                // SAFETY: so many elements lie at `from`, laid out as in the buffer.
+                // SAFETY: `count - pushed` elements lie at `from`, and `WHOLE`: in the layout of
+                // the buffer.
                 unsafe { self.push_part(from.expose_provenance(), count - pushed) }
             } else {
-                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it
-                // takes it.
+                // SAFETY: `from` points to one of the caller's elements. The copy is used only if
+                // the ring takes it, which then owns the element.
                 let padded = Padded::new(unsafe { from.cast::<MaybeUninit<T>>().read() });
-                // SAFETY: one element in whole words.
+                // SAFETY: `padded` holds one element in whole words.
                 unsafe { self.push_part((&raw const padded).expose_provenance(), 1) }
             };
             if now == 0 {
@@ -362,13 +371,15 @@ impl<T, const N: usize> Ring<T, N> {
         pushed
     }
 
-    /// Pops into memory that counts as uninitialised, from its start on; returns how many elements.
+    /// Pops into memory that counts as uninitialized, from its start on. Returns the number of
+    /// elements.
     fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
         let mut popped = 0;
         while popped < into.len() {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
-                // SAFETY: there is room for so many elements, laid out as in the buffer.
+                // SAFETY: `rest` has room for `rest.len()` elements, and `WHOLE`: in the layout of
+                // the buffer.
                 unsafe { self.pop_part(rest.as_mut_ptr().cast(), rest.len()) }
             } else if let Some(element) = self.pop() {
                 rest[0].write(element);
@@ -386,7 +397,7 @@ impl<T, const N: usize> Ring<T, N> {
 
     #[inline]
     fn state(&self) -> (usize, usize) {
-        // SAFETY: reads this ring.
+        // SAFETY: the sequence only reads this ring's fields.
         unsafe { state::rolling(address(self)) }
     }
 
@@ -396,20 +407,20 @@ impl<T, const N: usize> Ring<T, N> {
             .wrapping_add(position & Self::MASK)
     }
 
-    /// Puts in as many elements as there is room for up to the end of the buffer, at most `count`
-    /// and at most [`MAX`](Self::MAX), all at one time; returns how many.
+    /// Pushes elements, as many as there is room for up to the end of the buffer, at most `count`
+    /// and at most [`MAX`](Self::MAX). All of them become visible at once. Returns their number.
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words lie at `from`, the address of an exposed pointer; those
-    /// taken, from the first on, are the ring's.
+    /// `count` elements in whole words lie at `from`, the address of an exposed pointer. The ring
+    /// owns those that it takes, from the first on.
     #[inline]
     unsafe fn push_part(&self, from: usize, count: usize) -> usize {
         let ring = address(self);
         if Self::WORDS == 1 && count == 1 {
             let buffer = self.cell(0) as usize;
-            // SAFETY: the place at the tail lies in the buffer, and handlers look at no place that
-            // is not between head and tail. `from`: the caller's promise.
+            // SAFETY: the place at the tail lies in the buffer, and handlers access no place
+            // outside head and tail. The caller guarantees an element at `from`.
             return unsafe { push_word::restarting(ring, buffer, Self::MASK, from) }.into();
         }
         loop {
@@ -421,22 +432,24 @@ impl<T, const N: usize> Ring<T, N> {
                 return 0;
             }
             point();
-            // SAFETY: so many places from the tail on are free until it moves. `from`: the caller's
-            // promise.
+            // SAFETY: `taken` places from the tail on are free while the tail does not move. The
+            // caller guarantees `count` elements at `from`.
             let filled = unsafe { self.fill(tail, from, taken * Self::WORDS) };
             let to = tail.wrapping_add(taken);
-            // SAFETY: this ring's tail.
+            // SAFETY: the address of this ring's tail. The `taken` places before `to` are filled.
             if filled && unsafe { advance::restarting(ring + TAIL, tail, to) } {
                 return taken;
             }
         }
     }
 
-    /// Copies words to the place at the tail, as long as that is `tail`; returns whether it is.
+    /// Copies words to the place at the tail, while the tail is at `tail`. Returns whether it still
+    /// was for the last word.
     ///
     /// # Safety
     ///
-    /// So many words lie at `from`, the address of an exposed pointer, and there is room for them.
+    /// `words` words lie at `from`, the address of an exposed pointer, and the buffer has room for
+    /// them at the tail.
     #[inline]
     unsafe fn fill(&self, tail: usize, from: usize, words: usize) -> bool {
         const WORD: usize = size_of::<usize>();
@@ -445,16 +458,19 @@ impl<T, const N: usize> Ring<T, N> {
         let mut next = 0;
         while next < words {
             let is_unmoved = if by_fours {
-                // The last four may lie over the ones before: they are the same words.
+                // The last four may overlap the ones before: the words are the same.
                 let offset = WORD * next.min(words - 4);
                 next += 4;
-                // SAFETY: the caller's promise; nothing is stored unless the tail is unmoved, and
-                // then handlers look at no place behind it.
+                // SAFETY: the caller guarantees the words at `from` and the room at the tail. The
+                // sequence stores only if the tail has not moved, and then handlers access no place
+                // behind it.
                 unsafe { fill_four::rolling(ring, tail, to + offset, from + offset) }
             } else {
                 let offset = WORD * next;
                 next += 1;
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees the words at `from` and the room at the tail. The
+                // sequence stores only if the tail has not moved, and then handlers access no place
+                // behind it.
                 unsafe { fill::rolling(ring, tail, to + offset, from + offset) }
             };
             if !is_unmoved {
@@ -465,20 +481,21 @@ impl<T, const N: usize> Ring<T, N> {
         true
     }
 
-    /// Takes out as many elements as there are up to the end of the buffer, at most `count` and at
-    /// most [`MAX`](Self::MAX), all at one time; returns how many.
+    /// Pops elements, as many as there are up to the end of the buffer, at most `count` and at most
+    /// [`MAX`](Self::MAX). All of them are removed at once. Returns their number.
     ///
     /// # Safety
     ///
-    /// There is room for `count` elements in whole words at `into`. All of it counts as
-    /// uninitialised afterwards, but for the elements popped: an attempt that came to nothing may
-    /// have written there.
+    /// `into` has room for `count` elements in whole words. After the call all of it counts as
+    /// uninitialized except for the elements popped, because an attempt that failed may have
+    /// written there.
     #[inline]
     unsafe fn pop_part(&self, into: *mut MaybeUninit<usize>, count: usize) -> usize {
         let ring = address(self);
         if Self::WORDS == 1 && count == 1 {
             let (buffer, to) = (self.cell(0) as usize, into.expose_provenance());
-            // SAFETY: the place at the head lies in the buffer. `into`: the caller's promise.
+            // SAFETY: the place at the head lies in the buffer. The caller guarantees room for an
+            // element at `into`.
             return unsafe { pop_word::restarting(ring, buffer, Self::MASK, to) }.into();
         }
         loop {
@@ -492,14 +509,15 @@ impl<T, const N: usize> Ring<T, N> {
             point();
             let from = self.cell(head).cast::<MaybeUninit<usize>>();
             for word in 0..taken * Self::WORDS {
-                // SAFETY: within the buffer and within the caller's room. Volatile: a handler may
-                // pop the element, and push another one there, before or after this word is read;
-                // then `advance` says so, and what was copied is never looked at.
+                // SAFETY: the source lies in the buffer, and the caller guarantees room at `into`.
+                // The read is volatile because a handler may pop the element, and push another one
+                // there, before or after it. Then `advance` fails, and the copy is not used.
                 unsafe { into.add(word).write(from.add(word).read_volatile()) };
                 point();
             }
             let to = head.wrapping_add(taken);
-            // SAFETY: this ring's head.
+            // SAFETY: the address of this ring's head. The `taken` elements before `to` have been
+            // copied out.
             if unsafe { advance::restarting(ring + HEAD, head, to) } {
                 return taken;
             }

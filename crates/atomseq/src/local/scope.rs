@@ -1,12 +1,12 @@
-//! What a thread may share with its handlers, as a trait: [`Interruptible`].
+//! The trait of types that a thread may share with its signal handlers: [`Interruptible`].
 
 use std::sync::atomic;
 
-/// What a thread may share with its own signal handlers by reference: to them what [`Sync`] is to
-/// threads.
+/// A type that a thread may share with its own signal handlers by reference, as [`Sync`] types are
+/// shared between threads.
 ///
-/// All structures of this module are, and so are atomics, arrays of such types, and structs of
-/// them, for which it is implemented like this:
+/// All structures of this module, atomics, and arrays of such types implement it. A struct of them
+/// can implement it like this:
 ///
 /// ```
 /// use atomseq::local::{Counter, Interruptible, Stack, per_thread};
@@ -16,7 +16,7 @@ use std::sync::atomic;
 ///     recent: Stack<usize, 16>,
 /// }
 ///
-/// // SAFETY: both fields are, and there is nothing else to reach.
+/// // SAFETY: both fields are interruptible, and there is no other field.
 /// unsafe impl Interruptible for Statistics {
 ///     const NEEDS_DROP: bool = <Stack<usize, 16>>::NEEDS_DROP;
 /// }
@@ -30,11 +30,12 @@ use std::sync::atomic;
 ///
 /// # Safety
 ///
-/// Whatever safe code can do with a `&Self`, a signal handler may do with the same value between
-/// any two instructions of it, on the same thread. Neither may then see the other half done.
+/// A signal handler may do whatever safe code can do with `&Self`, to the same value, between any
+/// two instructions of such code on the same thread. Neither of them may then observe the other
+/// half done.
 ///
-/// [`Cell`](std::cell::Cell) and [`RefCell`](std::cell::RefCell) are not interruptible: a handler
-/// can find their value half written.
+/// [`Cell`](std::cell::Cell) and [`RefCell`](std::cell::RefCell) are not interruptible, because a
+/// handler can find their value half written.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be shared with the signal handlers of its thread",
     label = "a handler could find it half changed",
@@ -42,7 +43,8 @@ use std::sync::atomic;
             `Interruptible` can be shared"
 )]
 pub unsafe trait Interruptible {
-    /// Could values be lost if this were never dropped? Then it cannot be a [`per_thread!`] static.
+    /// Whether values could be lost if this were never dropped. If so, the type cannot be a
+    /// [`per_thread!`] static.
     ///
     /// [`per_thread!`]: super::per_thread!
     const NEEDS_DROP: bool = std::mem::needs_drop::<Self>();
@@ -50,7 +52,7 @@ pub unsafe trait Interruptible {
 
 macro_rules! atomics {
     ($($width:literal $atomic:ident $(<$parameter:ident>)?;)*) => {$(
-        // SAFETY: the operations of an atomic are indivisible.
+        // SAFETY: an atomic's operations are indivisible, so no handler finds one half done.
         #[cfg(target_has_atomic = $width)]
         unsafe impl $(<$parameter>)? Interruptible for atomic::$atomic $(<$parameter>)? {}
     )*};
@@ -62,7 +64,7 @@ atomics! {
     "ptr" AtomicPtr<T>;
 }
 
-// SAFETY: an array is its elements.
+// SAFETY: an array gives access to its elements only, which are interruptible.
 unsafe impl<T: Interruptible, const N: usize> Interruptible for [T; N] {
     const NEEDS_DROP: bool = N > 0 && T::NEEDS_DROP;
 }

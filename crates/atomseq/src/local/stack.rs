@@ -1,4 +1,4 @@
-//! A bounded stack: an array, and how much was ever pushed and popped.
+//! A bounded stack: an array, and two counts of the bytes ever pushed and popped.
 //!
 //! ```text
 //!   +--------+--------+------+------+------+------+----
@@ -7,9 +7,9 @@
 //!      pushed - popped = 16, in bytes ────^
 //! ```
 //!
-//! Two counts instead of one height, as in `percpu`: in a run of pushes and pops, no operation has
-//! to wait until the one before has stored what it loads, adds to and stores again. Both wrap
-//! around.
+//! There are two counts instead of one height so that a push changes one word and a pop the other,
+//! as in `percpu`. With a single height, each operation in a run of pushes and pops would have to
+//! wait for the store of the one before. Both counts wrap around.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,7 +20,6 @@ use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_capacity};
 use crate::AsWord;
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const PUSHED: usize = 0;
@@ -28,7 +27,7 @@ const POPPED: usize = 8;
 const ARRAY: usize = 16;
 
 crate::sequence! {
-    /// Puts a word on top; `false` when the array of `capacity` bytes is full.
+    /// Pushes a word. Returns `false` if the array of `capacity` bytes is full.
     unsafe fn push(stack: Word, capacity: Word, value: Word) -> bool {
         let pushed = load(stack + PUSHED);
         let height = pushed - load(stack + POPPED);
@@ -38,7 +37,7 @@ crate::sequence! {
         true
     }
 
-    /// Takes the word on top.
+    /// Pops the word on top.
     unsafe fn pop(stack: Word) -> Option<Word> {
         let popped = load(stack + POPPED);
         let height = load(stack + PUSHED) - popped;
@@ -48,7 +47,7 @@ crate::sequence! {
         Some(value)
     }
 
-    /// How many bytes are full.
+    /// Returns the number of bytes in use.
     unsafe fn height(stack: Word) -> Word {
         let pushed = load(stack + PUSHED);
         let popped = load(stack + POPPED);
@@ -56,14 +55,16 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &height::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &height::MODEL];
 
-/// A last-in-first-out store of up to `N` elements that a thread and its signal handlers share.
+/// A last-in-first-out stack of up to `N` elements that a thread and its signal handlers share.
 ///
-/// Scope [`SameThread`]; no operation waits; [`push`](Stack::push) and [`pop`](Stack::pop) cost no
-/// atomic instruction. Takes sixteen bytes and eight an element; [the module](super) tells the
-/// rest.
+/// Scope [`SameThread`]. No operation waits. [`push`](Stack::push) and [`pop`](Stack::pop) cost no
+/// atomic instruction. A stack takes sixteen bytes and eight per element. See [the module](super)
+/// for what all of these structures share.
 ///
 /// ```
 /// use atomseq::local::Stack;
@@ -87,21 +88,22 @@ pub struct Stack<T: AsWord, const N: usize> {
     scope: SameThread,
 }
 
-/// Where the sequences look for the fields.
+/// The field offsets that the sequences use.
 const _: () = {
     assert!(PUSHED == std::mem::offset_of!(Stack<usize, 1>, pushed));
     assert!(POPPED == std::mem::offset_of!(Stack<usize, 1>, popped));
     assert!(ARRAY == std::mem::offset_of!(Stack<usize, 1>, array));
 };
 
-// SAFETY: every operation is one sequence, and elements pass through it as words. `Send`: a handler
-// may end up with what the thread put in, and the other way round.
+// SAFETY: every operation is one sequence, so no handler finds it half done, and elements pass
+// through it as words. `T: Send`: a handler may get elements that the thread pushed, and vice
+// versa.
 unsafe impl<T: AsWord + Send, const N: usize> Interruptible for Stack<T, N> {
     const NEEDS_DROP: bool = needs_drop::<T>();
 }
 
 impl<T: AsWord, const N: usize> Stack<T, N> {
-    /// An empty stack. `N` of zero does not compile.
+    /// Creates an empty stack. Does not compile if `N` is zero.
     pub const fn new() -> Stack<T, N> {
         const { check_capacity(N) };
         Stack {
@@ -113,49 +115,51 @@ impl<T: AsWord, const N: usize> Stack<T, N> {
         }
     }
 
-    /// How many elements there is room for: `N`.
+    /// Returns the maximum number of elements, `N`.
     pub const fn capacity(&self) -> usize {
         N
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
-        // SAFETY: reads this stack.
+        // SAFETY: the sequence only reads this stack's fields.
         unsafe { height::rolling(address(self)) / 8 }
     }
 
-    /// Is there no element?
+    /// Returns whether the stack is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts an element on top.
+    /// Pushes an element.
     ///
     /// # Errors
     ///
-    /// The element, if the stack is full.
+    /// Returns the element if the stack is full.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: the height stays within the capacity, so every address lies in this stack, which
-        // only this thread and its handlers have; a handler looks at no word above the height.
+        // SAFETY: the height stays within the capacity, so every address lies in this stack. Only
+        // this thread and its handlers access it, and a handler accesses no place above the height.
         match unsafe { push::restarting(address(self), 8 * N, word) } {
             true => Ok(()),
-            // SAFETY: the word was made above, and the stack did not take it.
+            // SAFETY: `into_word` returned the word above, and the stack did not take it.
             false => Err(unsafe { T::from_word(word) }),
         }
     }
 
-    /// Takes the element on top.
+    /// Pops the element pushed last.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        // SAFETY: as in `push`.
+        // SAFETY: the height stays within the capacity, so every address lies in this stack, which
+        // only this thread and its handlers access.
         let word = unsafe { pop::restarting(address(self)) }?;
-        // SAFETY: `push` made the word, and it left the stack just now.
+        // SAFETY: `push` got the word from `into_word`, and the sequence has just removed it from
+        // the stack.
         Some(unsafe { T::from_word(word) })
     }
 
-    /// Takes the elements out, one by one, the last pushed first.
+    /// Returns an iterator that removes the elements one by one, the one pushed last first.
     pub fn drain(&self) -> Drain<'_, T> {
         Drain::new(self)
     }
@@ -199,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_in_first_out_up_to_its_capacity() {
+    fn a_push_to_a_full_stack_returns_the_element() {
         let stack: Stack<usize, 3> = Stack::new();
         assert_eq!(
             [1, 2, 3, 4].map(|value| stack.push(value)),
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_drained_stays() {
+    fn a_dropped_drain_leaves_the_remaining_elements() {
         let stack: Stack<usize, 4> = Stack::new();
         (0..4).for_each(|value| stack.push(value).unwrap());
         assert_eq!(stack.drain().take(2).collect::<Vec<_>>(), [3, 2]);
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn may_be_moved() {
+    fn a_moved_stack_keeps_its_elements() {
         let stack: Stack<usize, 4> = Stack::new();
         stack.push(1).unwrap();
         let stack = Box::new(stack);
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_what_it_holds_once() {
+    fn a_dropped_stack_drops_its_elements_once() {
         let shared = Arc::new(());
         let stack: Stack<Arc<()>, 5> = Stack::new();
         for _ in 0..5 {
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn says_whether_it_needs_to_be_dropped() {
+    fn a_stack_needs_dropping_if_its_elements_do() {
         const { assert!(!<Stack<usize, 1>>::NEEDS_DROP && <Stack<Box<u8>, 1>>::NEEDS_DROP) };
     }
 }

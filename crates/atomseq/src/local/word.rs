@@ -2,34 +2,34 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A word in eight bytes, also where a word has four. Sequences change it by its address; Rust code
-/// reads it here, which is one plain load.
+/// A word in eight bytes, even where `usize` has four. Sequences change it by its address; Rust
+/// code reads it with one plain load.
 #[repr(C, align(8))]
 pub(super) struct SequenceWord(AtomicUsize);
 
 impl SequenceWord {
-    /// A place that holds zero.
+    /// Creates a word that holds zero.
     pub(super) const fn zero() -> SequenceWord {
         SequenceWord(AtomicUsize::new(0))
     }
 
-    /// The word, as it is now.
+    /// Returns the current value.
     #[inline]
     pub(super) fn word(&self) -> usize {
-        // Relaxed: whoever else changes it does so on this thread, in an interruption.
+        // Relaxed: only handlers on this thread change the word concurrently, so there is nothing
+        // to order.
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The address of a structure, for its sequences: they may change whatever of it is in
-/// [`SequenceWord`]s or [`UnsafeCell`](std::cell::UnsafeCell)s, for as long as the structure is
-/// borrowed.
+/// Returns the address of a structure for its sequences. While the structure is borrowed, they may
+/// change its [`SequenceWord`]s and what is in its [`UnsafeCell`](std::cell::UnsafeCell)s.
 #[inline]
 pub(super) fn address<S>(structure: &S) -> usize {
     (&raw const *structure).expose_provenance()
 }
 
-/// Refuses a capacity that no array can have, when the structure is compiled.
+/// Rejects a capacity of zero at compile time.
 pub(super) const fn check_capacity(capacity: usize) {
     assert!(
         capacity > 0,
@@ -37,7 +37,7 @@ pub(super) const fn check_capacity(capacity: usize) {
     );
 }
 
-/// As [`check_capacity`], where positions wrap around by masking.
+/// Rejects a capacity that is not a power of two at compile time. Positions wrap around by masking.
 pub(super) const fn check_power_of_two(capacity: usize) {
     check_capacity(capacity);
     assert!(

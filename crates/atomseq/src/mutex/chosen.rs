@@ -1,4 +1,4 @@
-//! What each mechanism is in this process.
+//! The report of what each mechanism is in this process.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ use super::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling, TestAnd
 use crate::scope::Scope;
 use crate::status::{Reason, status};
 
-/// What a mechanism is in this process, from [`chosen`].
+/// What a mechanism is in this process, as reported by [`chosen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Choice {
     /// The mechanism's [name](TestAndSet::NAME).
     pub mechanism: &'static str,
-    /// The locks that are made of it unless another one is asked for.
+    /// The locks that use it by default.
     pub locks: &'static [&'static str],
     /// The name of its scope.
     pub scope: &'static str,
-    /// What runs when a flag is set.
+    /// What sets a flag.
     pub runs: Runs,
-    /// Why nothing cheaper does; `None` if it is what the mechanism is named after.
+    /// Why no cheaper way is used; `None` if the mechanism runs what it is named after.
     pub reason: Option<Reason>,
 }
 
-/// What runs when a flag is set.
+/// What sets a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Runs {
     /// An interlocked instruction.
     Instruction,
-    /// A sequence that the kernel restarts; other CPUs come in by fences.
+    /// A sequence that the kernel restarts. Other CPUs gain access with fences.
     KernelRestart,
     /// A sequence that signal handlers restart.
     HandlerRestart,
     /// A sequence that signal handlers run to its end.
     HandlerRollforward,
-    /// A load and a store in a mask of the program's own, which costs no system call.
+    /// A load and a store under a user-level signal mask, without a system call.
     UserMask,
-    /// A load and a store with all signals blocked by the kernel, which costs two system calls.
+    /// A load and a store with all signals blocked by the kernel, at two system calls.
     KernelMask,
 }
 
@@ -67,12 +67,14 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What each mechanism is in this process, and why. It was decided at start-up, once (B91 3.1.1):
-/// the same program does what is right on another kernel, without a test in any lock for it. (The
-/// section of [`OnCpu`] and [`BiasedFlag`] compares the CPU's number with the flag's home in any
-/// case; where sections do not run, no flag has a home.)
+/// Returns what each mechanism is in this process, and why.
 ///
-/// Starts atomseq up if nobody has; see [`status`].
+/// Start-up decides this once (B91, section 3.1.1). The same program thus uses the right mechanism
+/// on every kernel, without a test in any lock. (The sequence of [`OnCpu`] and [`BiasedFlag`]
+/// compares the CPU's number with the flag's home anyway. Where sections do not run, no flag has a
+/// home.)
+///
+/// Starts atomseq if it has not been started; see [`status`].
 ///
 /// ```
 /// for choice in atomseq::mutex::chosen() {
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_is_what_start_up_found() {
+    fn the_report_agrees_with_the_status() {
         let (status, chosen) = (status(), chosen());
         for choice in chosen {
             let named = choice.runs != Runs::Instruction && choice.runs != Runs::KernelMask;

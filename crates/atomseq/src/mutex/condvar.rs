@@ -1,5 +1,5 @@
-//! Waiting for something that a lock guards. How threads sleep and are notified is in
-//! `notification.rs`.
+//! Condition variables. `notification.rs` has the algorithm by which threads sleep and are
+//! notified.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::deadline::Deadline;
 use super::notification;
 use crate::sync::AtomicU32;
 
-/// A condition variable: threads wait for a change in what a lock guards.
+/// A condition variable: threads wait for a change of what a lock guards.
 ///
-/// It works with the guards of every `lock_api::Mutex`: all the locks here, `parking_lot`'s, your
-/// own. Scope [`Machine`](crate::scope::Machine); a notification is wait-free, and costs one load
-/// when nobody waits, else an atomic instruction and a system call. Waiting costs two atomic
-/// instructions and a system call, beside the lock's own.
+/// It works with the guards of every `lock_api::Mutex`: the locks of this module, those of
+/// `parking_lot`, or your own. Scope [`Machine`](crate::scope::Machine). A notification is
+/// wait-free; it costs one load if no thread waits, and otherwise an atomic instruction and a
+/// system call. Waiting costs two atomic instructions and a system call, in addition to the lock.
 ///
 /// ```
 /// use atomseq::mutex::{Condvar, Mutex};
@@ -32,52 +32,53 @@ use crate::sync::AtomicU32;
 /// assert_eq!(worker.join().unwrap(), Some(7));
 /// ```
 ///
-/// # What a notification reaches
+/// # Which threads a notification wakes
 ///
-/// [`notify_one`](Condvar::notify_one) wakes at least one of the threads that wait at that time,
-/// the one that has slept longest unless their real-time priorities differ. Others that were about
-/// to sleep return as well, as if they had been notified; so a waiter looks at what it waits for,
-/// again, as [`wait_while`](Condvar::wait_while) does. If the kernel wakes a thread of higher
-/// priority that began to wait only after the notification, this thread notifies all. The same
-/// happens if a notified thread has returned by itself before its wake-up came: the wake-up then
-/// reaches a later waiter, which returns as notified. A wait never returns for no reason but these.
-/// Locks that are used with one condition variable may differ; what is notified does not depend on
-/// them.
+/// [`notify_one`](Condvar::notify_one) wakes at least one of the threads waiting at that time: the
+/// one that has slept longest, unless their real-time priorities differ. Threads that are about to
+/// sleep also return as notified. A waiter must therefore check its condition again, as
+/// [`wait_while`](Condvar::wait_while) does.
 ///
-/// 2^32 notifications while one thread is between announcing itself and its system call would be
-/// taken for none.
+/// In two cases a notification reaches further. If the kernel wakes a thread of higher priority
+/// that started to wait after the notification, that thread notifies all. If a notified thread has
+/// returned by itself before its wake-up arrives, the wake-up reaches a later waiter, which returns
+/// as notified. A wait returns for no other reason.
+///
+/// Several locks may be used with one condition variable; notifications do not depend on the lock.
+///
+/// If exactly 2^32 notifications arrive while a thread is between its announcement and its system
+/// call, that thread misses them.
 ///
 /// # With a lock of scope `SameThread`
 ///
-/// The thread that waits has let go of the lock, so a signal handler of its own may take it with
-/// `try_lock`, change what is waited for, and notify: that is async-signal-safe. A handler itself
-/// must not wait, and must not keep the lock: the wait takes it again, and ends the process if it
-/// is held.
+/// A waiting thread has released the lock. Its own signal handler may acquire it with `try_lock`,
+/// change the condition, and notify, which is async-signal-safe. A handler must not wait, and must
+/// not keep the lock: the wait reacquires it, and ends the process if it is held.
 ///
-/// # A waiter that ends
+/// # A waiter that exits
 ///
-/// A thread ended inside a wait, by a handler that makes the system call `exit`, takes no
-/// notification with it that was made later; from then on notifications cost their system call even
-/// if nobody waits.
+/// A thread that exits during a wait, because a handler makes the system call `exit`, consumes no
+/// later notification. From then on, a notification costs its system call even if no thread waits.
 #[derive(Debug, Default)]
 pub struct Condvar {
     notifications: AtomicU32,
     waiters: AtomicU32,
 }
 
-/// How a wait with a limit ended.
+/// The result of a wait with a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Was there no notification, or, of those that wait for a condition, was it still not met?
+    /// Returns whether the time limit ended the wait. For a wait with a condition, also requires
+    /// that the condition was still not met.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// One that nobody waits on.
+    /// Creates a condition variable.
     pub const fn new() -> Condvar {
         Condvar {
             notifications: AtomicU32::new(0),
@@ -85,15 +86,16 @@ impl Condvar {
         }
     }
 
-    /// Lets go of the lock, waits for a notification, and takes the lock again.
+    /// Releases the lock, waits for a notification, and reacquires the lock.
     ///
-    /// Nothing that happens under the lock after it was let go is missed.
+    /// A notification is not missed if its change was made under the lock after this call has
+    /// released it.
     #[inline]
     pub fn wait<R: RawMutex, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
         self.wait_until_deadline(guard, Deadline::Never);
     }
 
-    /// Waits as long as `condition` holds of what the lock guards.
+    /// Waits while `condition` is true of what the lock guards.
     #[inline]
     pub fn wait_while<R: RawMutex, T: ?Sized>(
         &self,
@@ -105,8 +107,8 @@ impl Condvar {
         }
     }
 
-    /// The same as [`wait`](Condvar::wait), for so long at most, and however long it then takes to
-    /// get the lock.
+    /// Waits as [`wait`](Condvar::wait) does, but for at most `timeout`. Reacquiring the lock may
+    /// take longer.
     #[inline]
     pub fn wait_for<R: RawMutex, T: ?Sized>(
         &self,
@@ -116,8 +118,8 @@ impl Condvar {
         self.wait_until_deadline(guard, Deadline::after(timeout))
     }
 
-    /// The same as [`wait`](Condvar::wait), until then at most, and however long it then takes to
-    /// get the lock.
+    /// Waits as [`wait`](Condvar::wait) does, but at most until `deadline`. Reacquiring the lock
+    /// may take longer.
     #[inline]
     pub fn wait_until<R: RawMutex, T: ?Sized>(
         &self,
@@ -127,7 +129,7 @@ impl Condvar {
         self.wait_until_deadline(guard, Deadline::at(deadline))
     }
 
-    /// Waits as long as `condition` holds, and for so long at most.
+    /// Waits while `condition` is true, for at most `timeout`.
     #[inline]
     pub fn wait_while_for<R: RawMutex, T: ?Sized>(
         &self,
@@ -138,7 +140,7 @@ impl Condvar {
         self.wait_while_until_deadline(guard, condition, Deadline::after(timeout))
     }
 
-    /// Waits as long as `condition` holds, and until then at most.
+    /// Waits while `condition` is true, at most until `deadline`.
     #[inline]
     pub fn wait_while_until<R: RawMutex, T: ?Sized>(
         &self,
@@ -149,13 +151,13 @@ impl Condvar {
         self.wait_while_until_deadline(guard, condition, Deadline::at(deadline))
     }
 
-    /// Wakes one thread that waits. Async-signal-safe.
+    /// Wakes one waiting thread. Async-signal-safe.
     #[inline]
     pub fn notify_one(&self) {
         notification::notify_one(&self.notifications, &self.waiters);
     }
 
-    /// Wakes all threads that wait. Async-signal-safe.
+    /// Wakes all waiting threads. Async-signal-safe.
     #[inline]
     pub fn notify_all(&self) {
         notification::notify_all(&self.notifications, &self.waiters);
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_take_turns() {
+    fn two_threads_alternate() {
         let (turn, changed) = (Mutex::<u32>::new(0), Condvar::new());
         thread::scope(|scope| {
             for parity in 0..2 {
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_is_held_again_when_time_is_up() {
+    fn a_wait_that_times_out_reacquires_the_lock() {
         let (lock, changed) = (SpinLock::<u32>::new(0), Condvar::new());
         let mut guard = lock.lock();
         let short = Duration::from_millis(2);

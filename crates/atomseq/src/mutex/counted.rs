@@ -1,4 +1,4 @@
-//! Test-and-set that counts.
+//! A mechanism that counts its uses.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicU64;
 use super::{Interlocked, Interventions, RawMutex, RawSpin, TestAndSet};
 use crate::sync::Ordering;
 
-/// A mechanism that counts what B91 table 3 and section 4.3 count; without it, nothing is counted
-/// and nothing paid.
+/// A mechanism that counts what table 3 and section 4.3 of B91 count. A lock without it counts
+/// nothing, and pays nothing.
 ///
-/// An acquisition costs two plain instructions more; finding the lock held, or blocking, an atomic
-/// one.
+/// An acquisition takes two more plain instructions. Finding the lock held, and blocking, take one
+/// atomic instruction each.
 ///
 /// ```
 /// use atomseq::mutex::{Counted, Interlocked, Mutex, counts};
@@ -32,19 +32,19 @@ pub struct Counted<M = Interlocked> {
     blocks: AtomicU64,
 }
 
-/// What happened to a lock so far.
+/// The events of a lock so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// How often it was taken.
+    /// The number of acquisitions.
     pub acquisitions: u64,
-    /// How often somebody wanted it and found it held (B91 4.3). A wait counts once.
+    /// How often a thread found the lock held (B91, section 4.3). A wait counts once.
     pub found_held: u64,
-    /// How often a thread gave up its processor because of that (B91 table 3): once for each time
-    /// that it is about to sleep, even if it then finds that its time is up or that the lock was
-    /// unlocked meanwhile; in a [`SpinLock`](super::SpinLock), for each time that it lets others
-    /// run. The first rounds of a wait, in which the thread spins and then lets others run a few
-    /// times, are not counted.
+    /// How often a thread gave up its processor because the lock was held (B91, table 3). Counts
+    /// each time that a thread is about to sleep, even if its deadline has passed or the lock was
+    /// unlocked meanwhile. For a [`SpinLock`](super::SpinLock), counts each yield after the first
+    /// rounds of a wait. The first rounds, in which a thread spins and then yields a few times, do
+    /// not count.
     pub blocks: u64,
 }
 
@@ -71,10 +71,10 @@ impl fmt::Display for Counts {
 }
 
 impl<M> Counted<M> {
-    /// What it counted. Each number is exact; what happens while they are read may be in some of
-    /// them only.
+    /// Returns the counts. Each number is exact. An event during the call may be in some of them
+    /// only.
     pub fn counts(&self) -> Counts {
-        // Relaxed: numbers that nothing else hangs on.
+        // Relaxed: independent numbers.
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
             acquisitions: read(&self.acquisitions),
@@ -83,16 +83,17 @@ impl<M> Counted<M> {
         }
     }
 
-    /// Whoever calls holds what the mechanism guards, so nobody else adds meanwhile.
+    /// Counts an acquisition. The caller holds the lock, so no other thread adds at the same time.
     #[inline(always)]
     fn acquired(&self) {
-        // Relaxed: the holder's alone, and what a holder has written is seen by the next.
+        // Relaxed: only the holder accesses the count, and the lock orders one holder after
+        // another.
         let before = self.acquisitions.load(Ordering::Relaxed);
         self.acquisitions.store(before + 1, Ordering::Relaxed);
     }
 }
 
-// SAFETY: sets, clears and looks as the mechanism does.
+// SAFETY: all operations on the flag are forwarded to the mechanism.
 unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
     type Scope = M::Scope;
     type GuardMarker = M::GuardMarker;
@@ -115,7 +116,7 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
 
     #[inline(always)]
     unsafe fn clear(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that it holds the flag.
         unsafe { self.mechanism.clear() }
     }
 
@@ -126,7 +127,7 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
 
     #[inline(always)]
     unsafe fn clear_then_look(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that it holds the flag.
         unsafe { self.mechanism.clear_then_look() }
     }
 
@@ -141,7 +142,7 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
 
     #[cold]
     fn found_held(&self) {
-        // Relaxed, here and below: numbers that nothing else hangs on.
+        // Relaxed, here and below: independent numbers.
         self.found_held.fetch_add(1, Ordering::Relaxed);
         self.mechanism.found_held();
     }
@@ -169,7 +170,7 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
     note = "wrap the lock's mechanism in `Counted`, as in `Mutex<T, Counted<Interlocked>>`"
 )]
 pub trait HasCounts {
-    /// What it counted.
+    /// Returns the counts.
     fn counts(&self) -> Counts;
 }
 
@@ -185,10 +186,10 @@ impl<M: TestAndSet> HasCounts for RawSpin<Counted<M>> {
     }
 }
 
-/// What a lock counted whose mechanism is [`Counted`].
+/// Returns the counts of a lock whose mechanism is [`Counted`].
 pub fn counts<R: lock_api::RawMutex + HasCounts, T: ?Sized>(
     lock: &lock_api::Mutex<R, T>,
 ) -> Counts {
-    // SAFETY: the raw lock is read, and not unlocked.
+    // SAFETY: the raw lock is only read, and not unlocked.
     unsafe { lock.raw() }.counts()
 }

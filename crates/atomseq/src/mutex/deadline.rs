@@ -1,4 +1,4 @@
-//! How long to wait.
+//! Time limits of waits.
 
 use std::time::{Duration, Instant};
 
@@ -6,29 +6,29 @@ use crate::clock;
 use crate::end;
 use crate::sync::{AtomicU32, wait, wait_at_most, wait_briefly};
 
-/// When waiting ends. As large as a duration, so that it is handed over in registers.
+/// The time at which a wait ends. It has the size of a duration, so it is passed in registers.
 #[derive(Clone, Copy)]
 pub(super) enum Deadline {
-    /// Whoever waits has set no deadline.
+    /// No deadline.
     Never,
-    /// Later than the clock's last time.
+    /// A deadline later than the clock can represent.
     BeyondClock,
-    /// When the [`clock`] says so.
+    /// A time of the [`clock`].
     At(Duration),
 }
 
 const _: () = assert!(size_of::<Deadline>() == size_of::<Duration>());
 
-/// Takes a lock by `lock`, and ends the process if that unwinds.
+/// Calls `lock`, and ends the process if it unwinds.
 ///
-/// `lock_api::MutexGuard::unlocked` takes the lock again in a destructor. Its guard survives a
-/// panic there, and would stand for a lock that another guard may hold.
+/// `lock_api::MutexGuard::unlocked` reacquires the lock in a destructor. Its guard survives a panic
+/// there, and would then guard a lock that another guard may hold.
 #[inline(always)]
 pub(super) fn without_unwinding(lock: impl FnOnce()) {
     struct Unwinding;
 
     impl Drop for Unwinding {
-        // Inlined, so that no stack is taken for a value that has no bytes.
+        // Inlined, so that the zero-sized value takes no stack.
         #[inline(always)]
         fn drop(&mut self) {
             end::abort(
@@ -43,10 +43,10 @@ pub(super) fn without_unwinding(lock: impl FnOnce()) {
 }
 
 impl Deadline {
-    /// The time is over: also for those to whom the system refuses to tell it.
+    /// A deadline that has passed, even where the system refuses to report the time.
     const PASSED: Deadline = Deadline::At(Duration::ZERO);
 
-    /// So long from now.
+    /// Returns the deadline that lies `duration` from now.
     pub fn after(duration: Duration) -> Deadline {
         let Some(now) = clock::now() else {
             return Deadline::PASSED;
@@ -55,10 +55,10 @@ impl Deadline {
         time.map_or(Deadline::BeyondClock, Deadline::At)
     }
 
-    /// At an instant of `std`'s clock.
+    /// Returns the deadline at an instant of `std`'s clock.
     pub fn at(instant: Instant) -> Deadline {
-        // That clock panics if it is refused; it asks the system as the other one does, which has
-        // just been answered.
+        // `Instant::now` panics if the system refuses the time. Both clocks make the same request,
+        // which has just succeeded here.
         match clock::now() {
             Some(_) => Deadline::after(instant.saturating_duration_since(Instant::now())),
             None => Deadline::PASSED,
@@ -66,29 +66,31 @@ impl Deadline {
     }
 
     /// Returns false at once, for a lock whose holder cannot run until this call returns: this
-    /// thread, or what this handler has interrupted. Without a deadline the call may not return at
-    /// all, and ends the process.
-    pub fn in_vain(self) -> bool {
+    /// thread itself, or code that this handler has interrupted. Without a deadline the wait would
+    /// never end, and this ends the process.
+    pub fn fail_at_once(self) -> bool {
         if matches!(self, Deadline::Never) {
             end::abort(
-                "atomseq: `lock` would wait indefinitely, for the lock is held by this thread or by what this signal handler has \
-                 interrupted; use try_lock, and have something else to do when it returns None; aborting\n",
+                "atomseq: `lock` would wait indefinitely, because this thread, or the code that this signal handler has \
+                 interrupted, holds the lock; use try_lock, and handle the None that it returns; aborting\n",
             );
         }
         false
     }
 
+    /// Returns whether the deadline has passed.
     pub fn has_passed(self) -> bool {
         matches!(self, Deadline::At(time) if left(time).is_zero())
     }
 
-    /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has
-    /// passed.
+    /// Sleeps at most while the word holds `expected`. Returns false, without sleeping, if the
+    /// deadline has passed.
     pub fn sleep(self, word: &AtomicU32, expected: u32) -> bool {
         self.sleep_until_woken(word, expected).is_some()
     }
 
-    /// The same; `None` if it has passed, else whether a wake-up ended the sleep.
+    /// Sleeps at most while the word holds `expected`. Returns whether a wake-up ended the sleep,
+    /// or `None`, without sleeping, if the deadline has passed.
     pub fn sleep_until_woken(self, word: &AtomicU32, expected: u32) -> Option<bool> {
         let Deadline::At(time) = self else {
             return Some(wait(word, expected));
@@ -97,7 +99,7 @@ impl Deadline {
         (!left.is_zero()).then(|| wait_at_most(word, expected, left))
     }
 
-    /// The same, for a millisecond at most.
+    /// Sleeps as [`sleep`](Deadline::sleep) does, for at most a millisecond.
     pub fn sleep_briefly(self, word: &AtomicU32, expected: u32) -> bool {
         let sleeps = !self.has_passed();
         if sleeps {
@@ -107,7 +109,7 @@ impl Deadline {
     }
 }
 
-/// How long it is until then. Nothing if the system refuses to tell the time.
+/// Returns the time left. Zero if the system refuses to report the time.
 fn left(time: Duration) -> Duration {
     clock::now().map_or(Duration::ZERO, |now| time.saturating_sub(now))
 }
@@ -120,8 +122,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(10_000);
 
-    /// Nothing panics while a lock, a permit or a notification is waited for, and nothing waits for
-    /// long.
+    /// Without a clock, no wait for a lock, a permit or a notification panics or takes long.
     #[test]
     fn a_wait_with_a_deadline_ends_at_once_without_a_clock() {
         let soon = Instant::now() + LONG;
@@ -143,7 +144,8 @@ mod tests {
         });
     }
 
-    /// The clock is refused while a thread waits: from another thread, a filter may be set for all.
+    /// The system refuses the time after the wait has started. Another thread can set such a filter
+    /// for all.
     #[test]
     fn a_deadline_of_the_clock_has_passed_without_one() {
         let word = AtomicU32::new(0);

@@ -1,20 +1,19 @@
-//! What happens on the fast path, and what the slow path asks of the machine. Models in `verify/`
-//! replace this file with one in which each step of a sequence, the fence and the barrier are steps
-//! of the model.
+//! The sequence on a flag's home CPU, and what the slow path needs of the machine. The models in
+//! `verify/` replace this file by one in which each step of the sequence, the fence and the barrier
+//! are steps of the model.
 
 use std::sync::atomic::compiler_fence;
 
 use super::bias::{APART, Bias, FREE, UNSET};
 use crate::platform;
-use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-pub(super) use super::barrier::waiter_barrier;
+pub(super) use super::mechanism::waiter_barrier;
 pub(super) use crate::platform::{
     SignalsBlocked, current_cpu, generation, membarrier_rseq, register_this_thread,
 };
 
-/// Where the second word lies; the first is where [`Bias`] begins.
+/// The offset of the second word. The first is at the start of [`Bias`].
 const HELD: usize = std::mem::offset_of!(Bias, held);
 
 crate::sequence! {
@@ -24,7 +23,7 @@ crate::sequence! {
         // Acquire: pairs with the Release that published the home.
         let home = load_acquire(flag);
         if here != home { return false }
-        // Acquire: pairs with the Release that cleared it.
+        // Acquire: pairs with the Release that cleared the flag.
         let held = load_acquire(flag + HELD);
         if held != 0 { return false }
         commit(flag + HELD, 1);
@@ -32,8 +31,9 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&take::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&take::MODEL];
 
 impl Bias {
     #[allow(
@@ -48,32 +48,35 @@ impl Bias {
     };
 }
 
-/// Sets the flag if this CPU is its home and it is clear; otherwise, or if this thread can run no
-/// section, false.
+/// Sets the flag if this CPU is its home and it is clear. Returns false otherwise, or if this
+/// thread cannot run sections.
 #[inline(always)]
 pub(super) fn take_at_home(flag: &Bias) -> bool {
-    // SAFETY: the two words are the flag's. A home that is this CPU's number was published by
-    // whoever found at start-up that sections can be fenced; every other value, which includes what
-    // `cpu` reads as on a thread that is not registered, leads out.
+    // SAFETY: the sequence accesses the two words of the flag. A home that is a CPU number was
+    // published by a thread that had found at start-up that the fence works. No other value of the
+    // home equals what `cpu` returns, not even on a thread that is not registered, so the sequence
+    // then returns false.
     unsafe { take::on_cpu(std::ptr::from_ref(flag) as usize) == Ok(true) }
 }
 
-/// Clears a flag: makes it `free` in one of its two ways. [`waiter_barrier`], called by whoever
-/// wants to be seen by what the caller does next, stands for a barrier here.
+/// Clears a flag, by storing `free`, one of its two clear values. The caller's next load may be
+/// reordered before the store; [`waiter_barrier`], executed by the waiter that it looks for, makes
+/// up for that.
 #[inline(always)]
 pub(super) fn clear(flag: &Bias, free: usize) {
     if platform::ORDERS_ALL {
-        // Release: pairs with the Acquire of whoever sets it next.
+        // Release: pairs with the Acquire of the thread that sets the flag next.
         flag.held.store(free, Ordering::Release);
-        // The processor may make the next load earlier, the compiler may not.
+        // The processor may execute the next load earlier, but the compiler must not move it.
         compiler_fence(Ordering::SeqCst);
     } else {
-        // SeqCst: pairs with the fence in `barrier`.
+        // SeqCst: pairs with the fence in `waiter_barrier`.
         flag.held.swap(free, Ordering::SeqCst);
     }
 }
 
-/// Can sections be fenced? Decided at start-up, which this call makes if nobody has.
+/// Returns whether sections can be fenced. Start-up decides this; this call starts atomseq if
+/// necessary.
 pub(super) fn can_be_fenced() -> bool {
     platform::start().gates_active()
 }

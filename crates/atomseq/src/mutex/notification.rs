@@ -1,35 +1,35 @@
-//! Threads that sleep until they are notified: a word that counts notifications, which is what they
-//! sleep on, and a word that counts who waits.
+//! The sleeping and waking of condition variables, over two words: a count of notifications, on
+//! which threads sleep, and a count of waiters.
 //!
-//! A thread that is to wait announces itself under the lock that guards what it waits for, and
-//! sleeps only while no notification has come since. Whoever changed what it waits for did so under
-//! the lock, later, and so knows of the announcement.
+//! A waiter announces itself under the lock that guards its condition, and sleeps only while no
+//! notification has arrived since. A thread that changes the condition does so later, under the
+//! same lock, and so sees the announcement.
 //!
-//! Between the addition to the word and the wake-up others may begin to wait, which have not been
-//! notified; the kernel may wake one of them first, if its real-time priority is higher. A thread
-//! that is woken and finds no notification since its announcement has taken another's wake-up, so
-//! it notifies all. (If it woke one in its place, that one might not have been notified either, and
-//! where nobody has been, such threads would wake one another indefinitely.)
+//! Between the increment of the count and the wake-up, other threads may start to wait, which this
+//! notification does not concern. The kernel may wake one of them first if its real-time priority
+//! is higher. A thread that is woken and finds no notification since its announcement has received
+//! a wake-up meant for another, and notifies all. (If it woke only one other thread, that thread
+//! might not be concerned either, and such threads could wake one another indefinitely.)
 //!
-//! Models in `verify/` compile this file a second time.
+//! The models in `verify/` compile this file a second time.
 
 use crate::sync::{AtomicU32, Ordering, wake_all, wake_one};
 
-/// Announces a waiter, which holds the lock; returns what `sleep` wants.
+/// Announces a waiter, which holds the lock. Returns the count of notifications, to be passed to
+/// [`wait`].
 pub(super) fn announce(notifications: &AtomicU32, waiters: &AtomicU32) -> u32 {
-    // SeqCst: pairs with the load in `is_awaited`, for those who do without the lock and order the
-    // two themselves.
+    // SeqCst: pairs with the load in `is_awaited`, for users that notify without the lock and order
+    // the two themselves.
     waiters.fetch_add(1, Ordering::SeqCst);
-    // Acquire: pairs with the Release in `add`. An older value than the lock allows would only be a
-    // short sleep.
+    // Acquire: pairs with the Release in `add`. A stale value would only shorten the first sleep.
     notifications.load(Ordering::Acquire)
 }
 
-/// Sleeps until there is a notification since the announcement; false if `sleep` said first that
-/// time is up.
+/// Sleeps until there is a notification since the announcement. Returns false if `sleep` has
+/// reported a timeout first.
 ///
-/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was
-/// woken, or for no reason, and returns whether it was woken; or returns `None` without having
+/// `sleep` gets a word and a value. It sleeps while the word holds the value, until it is woken, or
+/// for no reason, and returns whether it was woken. It returns `None` on a timeout, without having
 /// slept.
 pub(super) fn wait(
     notifications: &AtomicU32,
@@ -37,15 +37,15 @@ pub(super) fn wait(
     announced: u32,
     mut sleep: impl FnMut(&AtomicU32, u32) -> Option<bool>,
 ) -> bool {
-    // Whatever woke this thread, it looks here before it gives up: a notification that woke it is
-    // never taken for time that was up.
+    // The count is read after every sleep and before a timeout, so a notification that woke this
+    // thread is never reported as a timeout.
     let notified = loop {
         // Acquire: pairs with the Release in `add`.
         if notifications.load(Ordering::Acquire) != announced {
             break true;
         }
         match sleep(notifications, announced) {
-            // Acquire: pairs with the Release in `add`.
+            // Acquire: pairs with the Release in `add`. This wake-up was meant for another thread.
             Some(true) if notifications.load(Ordering::Acquire) == announced => {
                 add(notifications);
                 wake_all(notifications);
@@ -54,12 +54,12 @@ pub(super) fn wait(
             None => break false,
         }
     };
-    // Relaxed: until it is seen, a notification makes a system call too many.
+    // Relaxed: a notifier that reads the old value only makes an unnecessary system call.
     waiters.fetch_sub(1, Ordering::Relaxed);
     notified
 }
 
-/// Notifies one of those who wait, or more.
+/// Notifies at least one waiting thread.
 #[inline(always)]
 pub(super) fn notify_one(notifications: &AtomicU32, waiters: &AtomicU32) {
     if is_awaited(waiters) {
@@ -68,7 +68,7 @@ pub(super) fn notify_one(notifications: &AtomicU32, waiters: &AtomicU32) {
     }
 }
 
-/// Notifies all of them.
+/// Notifies all waiting threads.
 #[inline(always)]
 pub(super) fn notify_all(notifications: &AtomicU32, waiters: &AtomicU32) {
     if is_awaited(waiters) {
@@ -85,6 +85,6 @@ fn is_awaited(waiters: &AtomicU32) -> bool {
 
 #[cold]
 fn add(notifications: &AtomicU32) {
-    // Release: pairs with the Acquire in `wait`.
+    // Release: pairs with the Acquires in `announce` and `wait`.
     notifications.fetch_add(1, Ordering::Release);
 }

@@ -1,62 +1,63 @@
-//! Threads that sleep until a flag is clear: a flag, and a word beside it that says whether
-//! somebody sleeps. The word is also what they sleep on.
+//! The sleeping and waking of locks, over a flag and a word beside it. The word says whether a
+//! thread sleeps, and threads sleep on it.
 //!
 //! ```text
-//! release   if the word is HANDED: make it WAITING; clear the flag, then look at the word; if it is WAITING: make it
-//!           NOBODY, wake one
-//! acquire   announce: make the word WAITING; waiter_barrier; test-and-set; or sleep while the word is WAITING, and announce again
-//! hand over make the word HANDED instead of clearing the flag, wake one: who has slept and then replaces HANDED by its
-//!           announcement, holds it
+//! release     if the word is HANDED: replace it by WAITING
+//!             clear the flag; read the word; if it is WAITING: store NOBODY, wake one thread
+//! acquire     announce: store WAITING; waiter_barrier; test-and-set
+//!             if the flag was set: sleep while the word is WAITING, and announce again
+//! hand over   replace WAITING by HANDED without clearing the flag; wake one thread
+//!             a thread that has slept and whose announcement replaces HANDED holds the flag
 //! ```
 //!
-//! Either the test-and-set of whoever announced itself finds the flag clear, or whoever clears it
-//! afterwards finds the announcement. Only WAITING becomes NOBODY, only by one that then wakes a
-//! sleeper, and who has slept announces itself again whatever woke it, even if its time is up: so
-//! while somebody sleeps, either the word is WAITING or somebody is on the way to make it so. Until
-//! that one runs, releases wake nobody else.
+//! 1. No wake-up is lost: either the test-and-set of an announced waiter finds the flag clear, or
+//!    the thread that clears it later finds the announcement.
+//! 2. Only a thread that then wakes a sleeper replaces WAITING by NOBODY. A thread that has slept
+//!    announces itself again, whatever woke it, even if its deadline has passed. While any thread
+//!    sleeps, either the word is therefore WAITING, or a woken thread is about to make it so. Until
+//!    that thread has run, releases wake no other.
+//! 3. HANDED stays until a waiter replaces it. If none does, because the woken thread has exited,
+//!    or does not exist in the child of a fork, the lock stays held until a forced release.
+//! 4. A releaser that holds the flag finds no HANDED before it clears the flag. It acquired the
+//!    flag when the word was not HANDED, or by replacing HANDED, and only the holder can hand over.
+//!    A releaser that does find HANDED is thus a forced release. It first takes the flag out of the
+//!    word, as a waiter would.
 //!
-//! HANDED stays until a waiter replaces it. If no waiter does, since the one that was woken has
-//! exited, or a fork left it behind, the lock stays held until it is released by force. A releaser
-//! that holds the flag never finds HANDED before it clears the flag: it took the flag when the word
-//! was not HANDED, or by replacing HANDED, and only it could hand over. So a releaser that does is
-//! one that releases by force, and first takes the flag out of the word, as a waiter would.
-//!
-//! Models in `verify/` compile this file a second time.
+//! The models in `verify/` compile this file a second time.
 
 use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_one};
 
-/// Nobody sleeps, or whoever does is being woken.
+/// No thread sleeps, or a sleeper is being woken.
 pub(super) const NOBODY: u32 = 0;
-/// Somebody sleeps, or is about to, or did.
+/// A thread sleeps, or is about to sleep, or has slept.
 const WAITING: u32 = 1;
-/// The flag is set, and belongs to whoever replaces this.
+/// The flag is set, and the thread that replaces this value holds it.
 const HANDED: u32 = 2;
 
-/// What is waited for: the part of a test-and-set that waiting needs.
+/// The flag of a lock: the part of a test-and-set that sleeping needs.
 pub(super) trait Flag {
-    /// Sets it; true if it was clear.
+    /// Sets the flag. Returns whether it was clear.
     fn test_and_set(&self) -> bool;
-    /// Is it set?
+    /// Returns whether the flag is set.
     fn is_set(&self) -> bool;
-    /// Between an announcement and the test-and-set after it.
+    /// The barrier between an announcement and the test-and-set after it.
     fn waiter_barrier(&self);
-    /// Clears it, before a look at the announcement.
+    /// Clears the flag, before the caller reads the word.
     ///
     /// # Safety
     ///
-    /// Whoever calls holds it.
+    /// The caller holds the flag.
     unsafe fn clear_then_look(&self);
-    /// The caller is about to sleep.
+    /// Called by a thread that is about to sleep.
     fn blocks(&self);
-    /// The caller was handed the flag.
+    /// Called by a thread to which the flag was handed over.
     fn handed_over(&self);
 }
 
-/// Sets the flag, and sleeps until that succeeds; false if `sleep` said so.
+/// Sets the flag, sleeping until it can. Returns false if `sleep` has reported a timeout.
 ///
-/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was
-/// woken, or for no reason, and returns true; or returns false without having slept, and then the
-/// waiting ends.
+/// `sleep` gets a word and a value. It sleeps while the word holds the value, until it is woken, or
+/// for no reason, and returns true. It returns false on a timeout, without having slept.
 pub(super) fn acquire(
     flag: &impl Flag,
     word: &AtomicU32,
@@ -77,21 +78,22 @@ pub(super) fn acquire(
         }
         if expected != HANDED {
             flag.waiter_barrier();
-            // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the
-            // only one.
+            // WAITING stays after this, because this thread cannot know whether it was the only
+            // waiter.
             if flag.test_and_set() {
                 return true;
             }
         }
         flag.blocks();
-        // Of one who sleeps on HANDED, whoever takes the flag over leaves WAITING behind, too.
+        // A thread that sleeps on HANDED is not lost either: the thread that takes the flag over
+        // leaves WAITING behind.
         let expected = if expected == HANDED { HANDED } else { WAITING };
         if !sleep(word, expected) {
             return false;
         }
         slept = true;
         for round in 0..pauses() {
-            // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a
+            // Relaxed: hints. Until this thread has announced itself again, no release makes a
             // system call for it.
             if !flag.is_set() || word.load(Ordering::Relaxed) == HANDED {
                 break;
@@ -101,15 +103,15 @@ pub(super) fn acquire(
     }
 }
 
-/// Makes the word WAITING; returns what it was. Of one who has not slept, HANDED stays: it is for
-/// those who have.
+/// Makes the word WAITING, and returns its previous value. If this thread has not slept, HANDED
+/// stays, because it is meant for a thread that has.
 fn announce(word: &AtomicU32, slept: bool) -> u32 {
-    // SeqCst: before the test-and-set, with the fence in `waiter_barrier`. Acquire: pairs with the
-    // Release in `hand_over`.
+    // SeqCst: before the test-and-set, together with the fence in `waiter_barrier`. Its Acquire
+    // pairs with the Release in `hand_over`.
     if slept {
         return word.swap(WAITING, Ordering::SeqCst);
     }
-    // Relaxed: the exchange looks again.
+    // Relaxed: the exchange reads the word again.
     let mut current = word.load(Ordering::Relaxed);
     while current != HANDED {
         match word.compare_exchange(current, WAITING, Ordering::SeqCst, Ordering::Relaxed) {
@@ -120,67 +122,70 @@ fn announce(word: &AtomicU32, slept: bool) -> u32 {
     current
 }
 
-/// Clears the flag, and wakes somebody if there is somebody.
+/// Clears the flag, and wakes a thread if one sleeps.
 ///
 /// # Safety
 ///
-/// The caller holds the flag, or knows that its holder, or the thread it was handed to, does not
-/// exist any more.
+/// The caller holds the flag, or knows that the thread that holds it, or to which it was handed
+/// over, no longer exists.
 #[inline(always)]
 pub(super) unsafe fn release(flag: &impl Flag, word: &AtomicU32) {
-    // Relaxed: a holder finds no older HANDED here, for it synchronized with the waiter that
-    // replaced it, or is that waiter.
+    // Relaxed: a holder cannot read a stale HANDED, because it has synchronized with the waiter
+    // that replaced it, or is that waiter.
     if word.load(Ordering::Relaxed) == HANDED && !take_back(word) {
         return;
     }
-    // SAFETY: the caller holds the flag; or it released by force, and the flag came to it from the
-    // word.
+    // SAFETY: the caller holds the flag, or knows that its holder no longer exists, or `take_back`
+    // has just taken the flag from the word.
     unsafe { flag.clear_then_look() }
-    // SeqCst: not before the flag was cleared, as `clear_then_look` says.
+    // SeqCst: not before the flag is cleared; see `clear_then_look`.
     if word.load(Ordering::SeqCst) != NOBODY {
         wake(word);
     }
 }
 
-/// Takes the flag that was handed over, for a thread that holds it from then on; false if another
-/// thread has replaced HANDED meanwhile, and holds it.
+/// Takes a flag that was handed over; the caller then holds it. Returns false if another thread has
+/// replaced HANDED first, and holds it.
 #[cold]
 fn take_back(word: &AtomicU32) -> bool {
-    // Acquire: pairs with the Release in `hand_over`. Relaxed: the flag is another thread's.
+    // Acquire: pairs with the Release in `hand_over`. Relaxed on failure: the flag is another
+    // thread's.
     word.compare_exchange(HANDED, WAITING, Ordering::Acquire, Ordering::Relaxed)
         .is_ok()
 }
 
 #[cold]
 fn wake(word: &AtomicU32) {
-    // What another holder has handed over since stays as it is. Relaxed: nothing is read that hangs
-    // on it; who is woken learns from the flag what it may see.
+    // Fails, and changes nothing, if another holder has handed over since. Relaxed: nothing that
+    // depends on the value is read, and the woken thread synchronizes through the flag.
     let woken = word.compare_exchange(WAITING, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
     if woken.is_ok() {
         wake_one(word);
     }
 }
 
-/// Leaves the flag set for somebody who waits; if nobody does, clears it.
+/// Hands the flag over, still set, to a waiting thread. Clears it if no thread waits.
 ///
 /// # Safety
 ///
-/// As [`release`].
+/// The requirements of [`release`].
 #[cold]
 pub(super) unsafe fn hand_over(flag: &impl Flag, word: &AtomicU32) {
-    // Release: pairs with the swap in `announce`, and with `take_back`. Relaxed: nothing is read.
+    // Release: pairs with the swap in `announce`, and with `take_back`. Relaxed on failure: nothing
+    // is read.
     let handed = word.compare_exchange(WAITING, HANDED, Ordering::Release, Ordering::Relaxed);
     if handed.is_ok() {
         if wake_one(word) {
             return;
         }
-        // Nobody slept. Whoever was about to finds HANDED; if there is no such thread, this one
-        // takes the flag back, or whatever flag others handed over meanwhile: it holds it as any
-        // other would.
+        // No thread slept. A thread that was about to sleep finds HANDED and takes the flag. If
+        // there is none, this thread takes back the flag, or one that others have handed over
+        // meanwhile, which it then holds like any waiter.
         if !take_back(word) {
             return;
         }
     }
-    // SAFETY: the caller held it, and it was not handed over; or this thread took it from the word.
+    // SAFETY: the caller holds the flag and has not handed it over, or `take_back` has just taken
+    // the flag from the word.
     unsafe { release(flag, word) }
 }

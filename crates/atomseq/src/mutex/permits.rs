@@ -1,43 +1,45 @@
-//! A number of permits, and threads that sleep until there is one: one word, whose top bit says
-//! that somebody sleeps, and whose other bits count permits.
+//! The permits of a semaphore, and the threads that sleep until there is one. In one word, the top
+//! bit says that a thread sleeps, and the other bits count permits.
 //!
-//! A sleeper sleeps while the word is WAITING, with no permits. A release takes the mark off and
-//! wakes as many as it adds permits. Who has slept puts the mark back when it takes a permit, or
-//! finds none, or gives up: for it cannot know whether it was the last. If it leaves permits
-//! behind, it wakes the next: releases that found no mark meanwhile have woken nobody. So they rely
-//! on a woken thread to run; one that exits instead leaves the mark off until another puts it back.
+//! A thread sleeps while the word is WAITING without permits. A release clears the mark, and wakes
+//! as many threads as it adds permits. A thread that has slept sets the mark again when it takes a
+//! permit, finds none, or times out, because it cannot know whether it was the last sleeper. If it
+//! leaves permits, it wakes the next thread, because releases that found no mark meanwhile have
+//! woken none. These releases rely on the woken thread to run. If it exits instead, the mark stays
+//! cleared until another thread sets it.
 //!
-//! Models in `verify/` compile this file a second time.
+//! The models in `verify/` compile this file a second time.
 
 use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_many, wake_one};
 
-/// Somebody sleeps, or is about to, or did.
+/// A thread sleeps, or is about to sleep, or has slept.
 const WAITING: u32 = 1 << 31;
 
-/// The most permits there can be.
+/// The maximum number of permits.
 pub(super) const MAX: u32 = WAITING - 1;
 
-/// How many there are.
+/// Returns the number of permits.
 pub(super) fn count(word: &AtomicU32) -> u32 {
-    // Relaxed: out of date at once.
+    // Relaxed: the number may be out of date anyway.
     word.load(Ordering::Relaxed) & MAX
 }
 
-/// Takes one if there is one.
+/// Takes a permit if there is one.
 #[inline(always)]
 pub(super) fn try_acquire(word: &AtomicU32) -> bool {
     take(word, 0).is_ok()
 }
 
-/// Takes one, and puts `mark` on the word; returns the word as it is then, or as it was, without
-/// permits.
+/// Takes a permit, and sets the bits of `mark` in the word. Returns the new word. If there is no
+/// permit, changes nothing and returns the word as `Err`.
 #[inline(always)]
 fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
-    // Relaxed: the exchange looks again.
+    // Relaxed: the exchange reads the word again.
     let mut current = word.load(Ordering::Relaxed);
     while current & MAX != 0 {
         let taken = (current - 1) | mark;
-        // Acquire: pairs with the Release in `release`. Relaxed: tried again.
+        // Acquire: pairs with the Release in `release`. Relaxed on failure: the exchange is
+        // retried.
         match word.compare_exchange_weak(current, taken, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => return Ok(taken),
             Err(other) => current = other,
@@ -46,11 +48,10 @@ fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
     Err(current)
 }
 
-/// Takes one, and sleeps until it can; false if `sleep` said so.
+/// Takes a permit, sleeping until there is one. Returns false if `sleep` has reported a timeout.
 ///
-/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was
-/// woken, or for no reason, and returns true; or returns false without having slept, and then the
-/// waiting ends.
+/// `sleep` gets a word and a value. It sleeps while the word holds the value, until it is woken, or
+/// for no reason, and returns true. It returns false on a timeout, without having slept.
 #[cold]
 pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -> bool) -> bool {
     for round in 0..pauses() {
@@ -70,7 +71,7 @@ pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -
             }
             Err(WAITING) => {}
             Err(none) => {
-                // Relaxed: the mark brings nothing with it.
+                // Relaxed: the mark publishes nothing.
                 let marked =
                     word.compare_exchange(none, WAITING, Ordering::Relaxed, Ordering::Relaxed);
                 if marked.is_err() {
@@ -85,15 +86,15 @@ pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -
     }
 }
 
-/// Adds permits, and wakes as many threads that wait; false, without having done anything, if there
-/// would be too many.
+/// Adds permits, and wakes as many sleeping threads. Returns false, and changes nothing, if there
+/// would be too many permits.
 #[inline]
 pub(super) fn release(word: &AtomicU32, permits: u32) -> bool {
-    // The mark stays on where there is nobody to wake.
+    // Otherwise the mark would be cleared without a wake-up.
     if permits == 0 {
         return true;
     }
-    // Relaxed: the exchange looks again.
+    // Relaxed: the exchange reads the word again.
     let mut current = word.load(Ordering::Relaxed);
     loop {
         let Some(sum) = (current & MAX)
@@ -102,7 +103,7 @@ pub(super) fn release(word: &AtomicU32, permits: u32) -> bool {
         else {
             return false;
         };
-        // Release: pairs with the Acquire in `take`. Relaxed: tried again.
+        // Release: pairs with the Acquire in `take`. Relaxed on failure: the exchange is retried.
         match word.compare_exchange_weak(current, sum, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => break,
             Err(other) => current = other,

@@ -1,4 +1,4 @@
-//! A lock whose waiters relinquish the processor. How they wait is in `parking.rs`.
+//! A lock whose waiters sleep. `parking.rs` has the algorithm.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
 use crate::sync::{AtomicU32, Ordering};
 
-/// What is behind [`Mutex`](super::Mutex): a [`TestAndSet`], and threads that sleep until it is
-/// clear.
+/// The raw lock of [`Mutex`](super::Mutex): a [`TestAndSet`], and a word on which threads sleep
+/// until it is clear.
 #[derive(Debug)]
 pub struct RawMutex<M = Interlocked> {
     flag: M,
-    /// Does somebody sleep? What sleepers sleep on.
+    /// Whether a thread sleeps. Threads sleep on this word.
     waiting: AtomicU32,
 }
 
-// SAFETY: `lock` and the others return true once a test-and-set found the flag clear, or the last
-// holder left it set for this one only: whoever replaces HANDED. That is exclusion by the
-// mechanism, which forbids two that return true without a clear in between, and clears are made by
-// `unlock` only, once for each. One that is forced while the flag was left set for a thread that is
-// gone replaces HANDED itself before it clears.
+// SAFETY: `lock` and the others return true only after a test-and-set found the flag clear, or
+// after the last holder left it set for this thread alone, which replaced HANDED. The mechanism
+// guarantees that no two test-and-sets return true without a clear in between. Only `unlock`
+// clears, once for each. A forced `unlock` of a flag that was handed to a thread that no longer
+// exists replaces HANDED itself before it clears.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -31,7 +31,8 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
         flag: M::CLEAR,
         waiting: AtomicU32::new(parking::NOBODY),
     };
-    /// The word for waiters may be changed by any thread; whether the flag may, the mechanism says.
+    /// Any thread may change the word of waiters. The mechanism says whether another thread may
+    /// clear the flag.
     type GuardMarker = M::GuardMarker;
 
     #[inline]
@@ -70,7 +71,8 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     }
 }
 
-// SAFETY: as above; false is returned only where neither has happened.
+// SAFETY: `try_lock_for` and `try_lock_until` return true only after a test-and-set found the flag
+// clear, or after the last holder left it set for this thread alone. Otherwise they return false.
 unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawMutex<M> {
     type Duration = Duration;
     type Instant = Instant;
@@ -86,9 +88,10 @@ unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawMutex<M> {
     }
 }
 
-/// A waiter is handed the lock itself: no other can come first. Only by mechanisms that another
-/// thread may clear.
-// SAFETY: as above.
+/// Hands the lock itself to a waiter, so no other thread can acquire it first. Only for mechanisms
+/// that another thread may clear.
+// SAFETY: `unlock_fair` and `bump` hand the flag, still set, to at most one thread, or clear it.
+// The mechanism allows another thread to clear it.
 unsafe impl<M> lock_api::RawMutexFair for RawMutex<M>
 where
     M: TestAndSet<GuardMarker = lock_api::GuardSend>,
@@ -101,7 +104,7 @@ where
 
     #[inline]
     unsafe fn bump(&self) {
-        // Relaxed: whoever has not announced itself by now has waited for no time at all.
+        // Relaxed: a thread that has not announced itself yet has not waited.
         if self.waiting.load(Ordering::Relaxed) != parking::NOBODY {
             // SAFETY: the caller holds the lock.
             unsafe { self.unlock_fair() };
@@ -111,7 +114,7 @@ where
 }
 
 impl<M: TestAndSet> RawMutex<M> {
-    /// What the lock is made of.
+    /// Returns the lock's mechanism.
     pub fn mechanism(&self) -> &M {
         &self.flag
     }
@@ -120,13 +123,13 @@ impl<M: TestAndSet> RawMutex<M> {
     fn lock_slowly(&self, deadline: Deadline) -> bool {
         self.flag.found_held();
         if !M::Scope::WAITING_HELPS {
-            return deadline.in_vain();
+            return deadline.fail_at_once();
         }
-        let settled = self.flag.has_waiter_barrier();
+        let has_barrier = self.flag.has_waiter_barrier();
         parking::acquire(
             &Parked(&self.flag),
             &self.waiting,
-            |word, expected| match settled {
+            |word, expected| match has_barrier {
                 true => deadline.sleep(word, expected),
                 false => deadline.sleep_briefly(word, expected),
             },
@@ -134,7 +137,7 @@ impl<M: TestAndSet> RawMutex<M> {
     }
 }
 
-/// A flag, as `parking` wants it.
+/// Adapts a mechanism to `parking`.
 struct Parked<'a, M>(&'a M);
 
 impl<M: TestAndSet> Flag for Parked<'_, M> {
@@ -155,7 +158,7 @@ impl<M: TestAndSet> Flag for Parked<'_, M> {
 
     #[inline(always)]
     unsafe fn clear_then_look(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that it holds the flag.
         unsafe { self.0.clear_then_look() }
     }
 
@@ -175,7 +178,7 @@ mod tests {
     use super::super::{BiasedFlag, Mutex, OnCpu, Restarting, SpinLock};
     use super::*;
 
-    fn nothing_is_lost<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
+    fn check_exclusion<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
         let lock = Mutex::<u64, M>::new(0);
         thread::scope(|scope| {
             for thread in 0..4 {
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_up_while_another_holds_it() {
+    fn try_lock_times_out_while_another_guard_exists() {
         let (lock, spin) = (Mutex::<()>::new(()), SpinLock::<()>::new(()));
         let (_held, _spinning) = (lock.lock(), spin.lock());
         let start = Instant::now();
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_free_in_time_is_taken() {
+    fn a_lock_that_is_released_in_time_is_acquired() {
         let lock = Mutex::<u32>::new(0);
         thread::scope(|scope| {
             let held = lock.lock();
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_cannot_run_is_not_waited_for() {
+    fn try_lock_fails_at_once_if_its_holder_cannot_run() {
         let lock = Mutex::<(), Restarting>::new(());
         let _held = lock.lock();
         assert!(lock.try_lock_for(Duration::from_secs(1000)).is_none());
@@ -232,9 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_between_threads() {
-        nothing_is_lost::<Interlocked>();
-        nothing_is_lost::<OnCpu>();
-        nothing_is_lost::<BiasedFlag>();
+    fn concurrent_increments_are_not_lost() {
+        check_exclusion::<Interlocked>();
+        check_exclusion::<OnCpu>();
+        check_exclusion::<BiasedFlag>();
     }
 }

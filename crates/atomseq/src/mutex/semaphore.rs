@@ -1,4 +1,4 @@
-//! A number of permits. How threads wait for one is in `permits.rs`.
+//! A counting semaphore. `permits.rs` has the algorithm by which threads wait for a permit.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use super::deadline::Deadline;
 use super::permits;
 use crate::sync::AtomicU32;
 
-/// A counting semaphore: so many may hold a permit at once, and others wait.
+/// A counting semaphore: a limited number of permits can be held at once, and other threads wait.
 ///
-/// Scope [`Machine`](crate::scope::Machine). Taking a permit and giving one back cost one atomic
-/// instruction each, and a system call where threads sleep. Nobody owns a permit: it may be given
-/// back by another thread, and by a signal handler, which waits for nothing
-/// ([`release`](Semaphore::release) is lock-free).
+/// Scope [`Machine`](crate::scope::Machine). Taking a permit and releasing one cost one atomic
+/// instruction each, and a system call if threads sleep. A permit is not tied to a thread: another
+/// thread may release it, and so may a signal handler, because [`release`](Semaphore::release) is
+/// lock-free.
 ///
 /// ```
 /// use atomseq::mutex::Semaphore;
@@ -27,35 +27,35 @@ use crate::sync::AtomicU32;
 /// # drop(second);
 /// ```
 ///
-/// Not fair: one that comes when a permit is there takes it, even if others have slept longer. The
-/// one woken first is the one that has slept longest. A thread that ends while it holds a
-/// [`Permit`] does not give it back; a guard that is dropped when a panic unwinds does.
+/// A semaphore is not fair: a thread that finds a permit takes it, even if others have slept
+/// longer. Of the sleeping threads, the one that has slept longest is woken first. A thread that
+/// exits while it holds a [`Permit`] does not release it; a guard that is dropped during unwinding
+/// does.
 ///
 /// # Wake-ups
 ///
-/// A release wakes as many sleeping threads as it adds permits. Until one of those has run, later
-/// releases wake no thread, which keeps them cheap: the one that runs wakes the next where there
-/// are permits left. So with single releases, a woken thread that cannot run, since threads of
-/// higher priority keep its CPU busy, keeps others asleep beside free permits;
-/// [`release_many`](Semaphore::release_many) wakes all that it has permits for.
+/// A release wakes as many sleeping threads as it adds permits. Until one of these has run, later
+/// releases wake no thread, which keeps them cheap; the thread that runs wakes the next one if
+/// there are permits left. A woken thread that cannot run, because threads of higher priority keep
+/// its CPU busy, therefore keeps others asleep although there are permits.
+/// [`release_many`](Semaphore::release_many) wakes a thread for each of its permits.
 ///
-/// A thread that exits asleep, by the system call in a handler, takes no wake-up along that was
-/// made later. One that exits after it was woken and before it has run leaves later releases
-/// silent, until one more thread falls asleep here and a permit is released, or a sleeper's time is
-/// up.
+/// A thread that exits asleep, because a handler makes the system call, consumes no later wake-up.
+/// A thread that exits after it was woken and before it has run suppresses later wake-ups, until
+/// another thread falls asleep here and a permit is released, or a sleeper's deadline passes.
 pub struct Semaphore {
     word: AtomicU32,
 }
 
 impl Semaphore {
-    /// The most permits there can be: 2^31 - 1.
+    /// The maximum number of permits: 2^31 - 1.
     pub const MAX: u32 = permits::MAX;
 
-    /// One with so many permits.
+    /// Creates a semaphore with `permits` permits.
     ///
     /// # Panics
     ///
-    /// If that is more than [`MAX`](Semaphore::MAX); in a constant, the program does not compile.
+    /// If `permits` exceeds [`MAX`](Semaphore::MAX). In a constant, the program does not compile.
     pub const fn new(permits: u32) -> Semaphore {
         assert!(
             permits <= Semaphore::MAX,
@@ -66,7 +66,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit; sleeps until there is one.
+    /// Takes a permit, sleeping until there is one.
     #[inline]
     pub fn acquire(&self) -> Permit<'_> {
         if !permits::try_acquire(&self.word) {
@@ -77,42 +77,44 @@ impl Semaphore {
         Permit { semaphore: self }
     }
 
-    /// Takes a permit if there is one. Lock-free; async-signal-safe.
+    /// Takes a permit if there is one. Lock-free and async-signal-safe.
     #[inline]
     pub fn try_acquire(&self) -> Option<Permit<'_>> {
         permits::try_acquire(&self.word).then(|| Permit { semaphore: self })
     }
 
-    /// Takes a permit; sleeps until there is one, for so long at most.
+    /// Takes a permit, sleeping until there is one, for at most `timeout`.
     #[inline]
     pub fn try_acquire_for(&self, timeout: Duration) -> Option<Permit<'_>> {
         self.try_acquire()
             .or_else(|| self.acquire_slowly(Deadline::after(timeout)))
     }
 
-    /// Takes a permit; sleeps until there is one, until then at most.
+    /// Takes a permit, sleeping until there is one, at most until `deadline`.
     #[inline]
     pub fn try_acquire_until(&self, deadline: Instant) -> Option<Permit<'_>> {
         self.try_acquire()
             .or_else(|| self.acquire_slowly(Deadline::at(deadline)))
     }
 
-    /// Adds a permit: one that was [forgotten](Permit::forget), or a new one. Lock-free;
+    /// Adds a permit: one that was [forgotten](Permit::forget), or a new one. Lock-free and
     /// async-signal-safe.
     ///
     /// # Errors
     ///
-    /// [`TooManyPermits`], and then nothing was added.
+    /// [`TooManyPermits`] if there would be more than [`MAX`](Semaphore::MAX). Then nothing
+    /// changed.
     #[inline]
     pub fn release(&self) -> Result<(), TooManyPermits> {
         self.release_many(1)
     }
 
-    /// Adds permits, and wakes as many of the threads that sleep. Lock-free; async-signal-safe.
+    /// Adds permits, and wakes as many sleeping threads. Lock-free and async-signal-safe.
     ///
     /// # Errors
     ///
-    /// As [`release`](Semaphore::release).
+    /// [`TooManyPermits`] if there would be more than [`MAX`](Semaphore::MAX). Then nothing
+    /// changed.
     #[inline]
     pub fn release_many(&self, permits: u32) -> Result<(), TooManyPermits> {
         match permits::release(&self.word, permits) {
@@ -121,7 +123,7 @@ impl Semaphore {
         }
     }
 
-    /// How many there are to take; already out of date when it returns.
+    /// Returns the number of free permits. The result may be out of date when the call returns.
     pub fn permits(&self) -> u32 {
         permits::count(&self.word)
     }
@@ -141,15 +143,15 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// A permit of a [`Semaphore`], given back when this is dropped.
+/// A permit of a [`Semaphore`], released when it is dropped.
 #[derive(Debug)]
-#[must_use = "it is given back at once unless it is kept"]
+#[must_use = "the permit is released at once unless it is kept"]
 pub struct Permit<'a> {
     semaphore: &'a Semaphore,
 }
 
 impl Permit<'_> {
-    /// Keeps it taken, until somebody calls [`Semaphore::release`].
+    /// Keeps the permit taken. [`Semaphore::release`] can add it again.
     pub fn forget(self) {
         std::mem::forget(self);
     }
@@ -158,20 +160,21 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Only where permits were added beyond those that there were is there no room for it, and
-        // then it is one of them.
+        // Fails only if more permits were added than were forgotten. Then this permit is one of the
+        // surplus.
         let _ = self.semaphore.release();
     }
 }
 
-/// A [`Semaphore`] would have had more than [`Semaphore::MAX`] permits.
+/// The error of a release after which a [`Semaphore`] would have had more than [`Semaphore::MAX`]
+/// permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyPermits;
 
 impl fmt::Display for TooManyPermits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the semaphore would have more than 2^31 - 1 permits; release each permit once only",
+            "the semaphore would have more than 2^31 - 1 permits: release each permit only once",
         )
     }
 }
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permit_too_many_is_refused() {
+    fn a_release_beyond_the_maximum_is_refused() {
         let semaphore = Semaphore::new(Semaphore::MAX - 1);
         assert_eq!(semaphore.release_many(2), Err(TooManyPermits));
         assert_eq!(semaphore.release(), Ok(()));
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_release_of_many_wakes_all() {
+    fn release_many_wakes_a_thread_for_each_permit() {
         let semaphore = Semaphore::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! A lock that is tried again and again.
+//! A lock whose waiters spin and yield.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,25 +8,25 @@ use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
 use crate::sync::{pause, pauses};
 
-/// What is behind [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is tried again until it was
+/// The raw lock of [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is retried until it was
 /// clear.
 ///
-/// It has no fair way to be unlocked: nobody knows who waits.
+/// It cannot be unlocked fairly, because it does not know its waiters.
 #[derive(Debug)]
 pub struct RawSpin<M = Interlocked> {
     flag: M,
 }
 
-// SAFETY: `lock` and the others return true once a test-and-set found the flag clear. That is
-// exclusion by the mechanism, which forbids two that return true without a clear in between, and
-// clears are made by `unlock` only, once for each.
+// SAFETY: `lock` and the others return true only after a test-and-set found the flag clear. The
+// mechanism guarantees that no two test-and-sets return true without a clear in between. Only
+// `unlock` clears, once for each.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "lock_api's way to make new ones"
     )]
     const INIT: RawSpin<M> = RawSpin { flag: M::CLEAR };
-    /// There is the flag and nothing else; whether another thread may clear it, the mechanism says.
+    /// The lock is only the flag. The mechanism says whether another thread may clear it.
     type GuardMarker = M::GuardMarker;
 
     #[inline]
@@ -59,7 +59,8 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
     }
 }
 
-// SAFETY: as above; false is returned only where that has not happened.
+// SAFETY: `try_lock_for` and `try_lock_until` return true only after a test-and-set found the flag
+// clear. Otherwise they return false.
 unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawSpin<M> {
     type Duration = Duration;
     type Instant = Instant;
@@ -76,7 +77,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawSpin<M> {
 }
 
 impl<M: TestAndSet> RawSpin<M> {
-    /// What the lock is made of.
+    /// Returns the lock's mechanism.
     pub fn mechanism(&self) -> &M {
         &self.flag
     }
@@ -85,7 +86,7 @@ impl<M: TestAndSet> RawSpin<M> {
     fn lock_slowly(&self, deadline: Deadline) -> bool {
         self.flag.found_held();
         if !M::Scope::WAITING_HELPS {
-            return deadline.in_vain();
+            return deadline.fail_at_once();
         }
         let mut round = 0;
         while self.flag.is_set() || !self.flag.test_and_set() {
@@ -95,7 +96,7 @@ impl<M: TestAndSet> RawSpin<M> {
             } else if deadline.has_passed() {
                 return false;
             } else {
-                // Whoever holds it may wait for this processor.
+                // The holder may need this processor.
                 self.flag.blocks();
                 thread::yield_now();
             }
@@ -109,7 +110,7 @@ mod tests {
     use super::super::{BiasedFlag, Masked, OnCpu, Restarting, Rolling, SpinLock};
     use super::*;
 
-    fn excludes_itself<M: TestAndSet>() {
+    fn check_exclusion<M: TestAndSet>() {
         let lock = SpinLock::<u64, M>::new(0);
         {
             let mut guard = lock.lock();
@@ -120,17 +121,17 @@ mod tests {
     }
 
     #[test]
-    fn every_mechanism_excludes() {
-        excludes_itself::<Interlocked>();
-        excludes_itself::<Restarting>();
-        excludes_itself::<Rolling>();
-        excludes_itself::<Masked>();
-        excludes_itself::<OnCpu>();
-        excludes_itself::<BiasedFlag>();
+    fn every_mechanism_excludes_a_second_guard() {
+        check_exclusion::<Interlocked>();
+        check_exclusion::<Restarting>();
+        check_exclusion::<Rolling>();
+        check_exclusion::<Masked>();
+        check_exclusion::<OnCpu>();
+        check_exclusion::<BiasedFlag>();
     }
 
     #[test]
-    fn nothing_is_lost_between_threads() {
+    fn concurrent_increments_are_not_lost() {
         let lock = SpinLock::<u64>::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {

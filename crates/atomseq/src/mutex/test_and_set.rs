@@ -1,20 +1,20 @@
-//! The operation that every lock here is made of.
+//! The operation that all locks of this module are built on.
 
 use crate::scope::Scope;
 
-/// A variable that is set or clear, and the mechanism that makes setting it indivisible (B91 2).
+/// A flag that is set or clear, and the mechanism that makes setting it atomic (B91, section 2).
 ///
-/// The type is the mechanism and the value is the variable, so whether threads may share one
-/// follows from its type: one whose mechanism is atomic against this thread's handlers only is not
+/// The type is the mechanism, and a value is a flag. Its type determines whether threads may share
+/// it: a flag whose mechanism is atomic only with respect to this thread's handlers is not
 /// [`Sync`].
 ///
-/// The lock that is made of it waits; this does not.
+/// A test-and-set does not wait for the flag to be cleared; the locks do.
 ///
 /// ```
 /// use atomseq::mutex::{Interlocked, TestAndSet};
 ///
 /// let flag = Interlocked::CLEAR;
-/// assert!(flag.test_and_set(), "it was clear, and whoever set it holds it");
+/// assert!(flag.test_and_set(), "the flag was clear, so this thread holds it now");
 /// assert!(!flag.test_and_set());
 /// // SAFETY: this thread set it.
 /// unsafe { flag.clear() };
@@ -23,13 +23,13 @@ use crate::scope::Scope;
 /// # Safety
 ///
 /// Between a [`test_and_set`](TestAndSet::test_and_set) that returned true and the next
-/// [`clear`](TestAndSet::clear), no other may return true: for whoever the type lets reach the
-/// variable, and in any case for the signal handlers of a thread that reaches it. What was written
-/// before a `clear` is seen after the `test_and_set` that follows it.
+/// [`clear`](TestAndSet::clear), no other may return true. This holds for all threads that the type
+/// lets reach the flag, and for their signal handlers. What was written before a `clear` is visible
+/// after the `test_and_set` that follows it.
 ///
-/// [`clear`](TestAndSet::clear) and [`clear_then_look`](TestAndSet::clear_then_look) do not unwind:
-/// the guard of a lock that was unlocked would unlock it again. The others may, although `lock`
-/// then ends the process.
+/// [`clear`](TestAndSet::clear) and [`clear_then_look`](TestAndSet::clear_then_look) do not unwind,
+/// because the guard would otherwise unlock the lock a second time. The other methods may unwind,
+/// although `lock` then ends the process.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no mechanism that a lock can be made of",
     label = "no test-and-set",
@@ -37,92 +37,92 @@ use crate::scope::Scope;
             `Restarting` for one thread and its signal handlers"
 )]
 pub unsafe trait TestAndSet {
-    /// Whom setting it is atomic against.
+    /// What setting the flag is atomic with respect to.
     type Scope: Scope;
 
-    /// May the guard of a lock made of it be sent to another thread, which then clears it?
-    /// [`lock_api::GuardSend`] if so, else [`lock_api::GuardNoSend`].
+    /// Whether the guard of a lock may be sent to another thread, which then clears the flag:
+    /// [`lock_api::GuardSend`] if so, or else [`lock_api::GuardNoSend`].
     ///
-    /// (Where the variable itself is not `Sync`, guards stay where they are in any case.)
+    /// If the flag itself is not `Sync`, its guards cannot be sent in any case.
     type GuardMarker;
 
-    /// What to call the mechanism, in tables and options.
+    /// The name of the mechanism in tables and options.
     const NAME: &'static str;
 
-    /// One that is clear.
+    /// A clear flag.
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "the value that new ones begin with, and nothing else"
     )]
     const CLEAR: Self;
 
-    /// Sets it; true if it was clear, so that whoever called holds it now.
+    /// Sets the flag. Returns true if it was clear; the caller then holds it.
     fn test_and_set(&self) -> bool;
 
-    /// Clears it.
+    /// Clears the flag.
     ///
     /// # Safety
     ///
-    /// Whoever calls holds it: it was set by a `test_and_set` that returned true, for this caller
-    /// or one that handed it over.
+    /// The caller holds the flag: a `test_and_set` returned true to it, or to a holder that handed
+    /// the flag over to it.
     unsafe fn clear(&self);
 
-    /// Is it set? Already out of date when it returns.
+    /// Returns whether the flag is set. The result may be out of date when the call returns.
     fn is_set(&self) -> bool;
 
-    /// Clears it, and lets no load after that be made before: whoever announces itself, then calls
-    /// [`waiter_barrier`](TestAndSet::waiter_barrier) and still finds it set is seen by the load
-    /// that follows.
+    /// Clears the flag, and orders this before the caller's next load. That load sees the
+    /// announcement of every waiter that announces itself, then calls
+    /// [`waiter_barrier`](TestAndSet::waiter_barrier), and still finds the flag set.
     ///
     /// # Safety
     ///
-    /// As [`clear`](TestAndSet::clear).
+    /// The caller holds the flag, as for [`clear`](TestAndSet::clear).
     unsafe fn clear_then_look(&self);
 
-    /// For a waiter that has just announced itself, before it looks once more: pairs with
-    /// [`clear_then_look`](TestAndSet::clear_then_look). A mechanism may make this the dear side of
-    /// the pair.
+    /// The barrier between a waiter's announcement and its next test of the flag; pairs with
+    /// [`clear_then_look`](TestAndSet::clear_then_look). A mechanism may make this the expensive
+    /// side of the pair.
     fn waiter_barrier(&self);
 
-    /// Can [`waiter_barrier`](TestAndSet::waiter_barrier) do what it should in this process? Where
-    /// it cannot, waiters look again every millisecond.
+    /// Returns whether [`waiter_barrier`](TestAndSet::waiter_barrier) is effective in this process.
+    /// If not, waiters poll every millisecond.
     fn has_waiter_barrier(&self) -> bool {
         true
     }
 
-    /// Called by a lock that found it held. Counts, in mechanisms that count.
+    /// Called by a lock that found the flag set. Mechanisms that count override it.
     #[inline(always)]
     fn found_held(&self) {}
 
-    /// Called by a lock whose new holder got it from the last one as it was, set. Counts, in
-    /// mechanisms that count.
+    /// Called by a lock whose last holder handed the flag, still set, over to this thread.
+    /// Mechanisms that count override it.
     #[inline(always)]
     fn handed_over(&self) {}
 
-    /// Called by a lock whose thread is about to block, after the first rounds of its wait. Counts,
-    /// in mechanisms that count.
+    /// Called by a lock whose thread is about to block, after the first rounds of its wait.
+    /// Mechanisms that count override it.
     #[inline(always)]
     fn blocks(&self) {}
 
-    /// What somebody had to do for this mechanism, in the whole process so far: B91 table 3's
-    /// columns.
+    /// Returns what the kernel or signal handlers have done for this mechanism in this process so
+    /// far: the columns of table 3 of B91.
     fn interventions() -> Interventions {
         Interventions::default()
     }
 }
 
-/// What the kernel or a signal handler had to do for a mechanism, in the whole process so far (B91
-/// table 3).
+/// What the kernel or signal handlers have done for a mechanism in this process so far (B91, table
+/// 3).
 ///
-/// `None` where the mechanism has no such thing, or nobody counts it.
+/// A field is `None` if the mechanism has no such intervention, or if it is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Interventions {
-    /// Instructions that were trapped and emulated, or calls that stood for them.
+    /// Instructions that were trapped and emulated, or system calls in their place.
     pub emulations: Option<u64>,
-    /// Sequences that were interrupted and began again.
+    /// Sequences that were interrupted and restarted.
     pub restarts: Option<u64>,
-    /// Sequences that were interrupted and run to their end first.
+    /// Sequences that were interrupted and rolled forward.
     pub rollforwards: Option<u64>,
-    /// Signals that were put off.
+    /// Signals that were deferred.
     pub deferrals: Option<u64>,
 }

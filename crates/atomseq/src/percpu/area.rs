@@ -1,4 +1,4 @@
-//! The memory of a per-CPU structure.
+//! The memory of a per-CPU structure: one slot per CPU, with a gate and a bulk region each.
 //!
 //! ```text
 //!      -2           -1            0            1               n-1
@@ -8,9 +8,10 @@
 //!                         ^ base       a slot: 128 bytes, gate u32 first, then 15 words
 //! ```
 //!
-//! A sequence indexes by the `cpu_id` the kernel maintains. A thread without a registration reads
-//! -1 or -2 there and lands on a guard, whose gate is closed for good: the test of the gate is the
-//! test for "sections are off" as well.
+//! A sequence computes its slot from the `cpu_id` that the kernel keeps in the thread's
+//! `struct rseq`. A thread that is not registered reads -1 or -2 there and so reaches a guard slot,
+//! whose gate is permanently closed. One test of the gate therefore also covers the case that
+//! sections are unavailable.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -22,19 +23,20 @@ use super::memory;
 use crate::platform;
 use crate::status::{Reason, Status};
 
-/// The size of a slot: two cache lines, for processors fetch them in pairs.
+/// The size of a slot in bytes: two cache lines, because processors prefetch lines in pairs.
 pub(super) const SLOT_BYTES: usize = 128;
 
-/// Where a slot's words begin.
+/// The byte offset of a slot's first word.
 pub(super) const WORDS: usize = 8;
 
-/// How many words a slot has.
+/// The number of words in a slot.
 pub(super) const WORDS_PER_SLOT: usize = (SLOT_BYTES - WORDS) / 8;
 
 const GUARDS: usize = 2;
 
-/// What this process can use. An error as long as that is not decided: the number of CPUs and the
-/// place of a thread's CPU number, which a structure keeps for good, are provisional until then.
+/// Returns what this process can use, or [`Error::StartingUp`] until start-up has decided it. Until
+/// then the number of CPUs and the offset of a thread's CPU number are provisional, and a structure
+/// stores both permanently.
 pub(crate) fn started() -> Result<&'static Status, Error> {
     let status = platform::start();
     match status.reason() {
@@ -43,11 +45,12 @@ pub(crate) fn started() -> Result<&'static Status, Error> {
     }
 }
 
-/// One slot a CPU, zeroed: the memory of one per-CPU structure.
+/// One zeroed slot per CPU: the memory of one per-CPU structure.
 ///
-/// Sized by the largest CPU number the kernel may ever use, so that no CPU that comes online later
-/// is without a slot. Comes from the operating system, never from the global allocator. For
-/// structures of your own; [`docs::patterns`](crate::docs::patterns) shows how.
+/// The area has a slot for every CPU number that the kernel may ever use, so a CPU that comes
+/// online later has one too. The memory comes from the operating system, never from the global
+/// allocator. Use it for structures of your own; [`docs::patterns`](crate::docs::patterns) shows
+/// how.
 #[derive(Debug)]
 pub struct Area {
     base: NonNull<u8>,
@@ -57,13 +60,15 @@ pub struct Area {
     bytes: usize,
 }
 
-// SAFETY: an area is plain memory; what is done with it is up to the sequences, which are unsafe.
+// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences access the words
+// without atomics, and these are unsafe functions whose callers vouch for the contents.
 unsafe impl Send for Area {}
-// SAFETY: as above; the gates are atomic.
+// SAFETY: shared methods access the slots with atomic operations only. Sequences are unsafe
+// functions; their callers vouch for concurrent use.
 unsafe impl Sync for Area {}
 
-/// The slots of an area, to be passed to a sequence as its `Slot`.
-// A word: what an interrupted sequence goes on with is passed in a register, not spilled
+/// The slots of an area, for the `Slot` parameter of a sequence.
+// A single word, so that a restarted sequence finds it in a register and the caller spills nothing
 // beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a> {
@@ -71,36 +76,36 @@ pub struct Slots<'a> {
 }
 
 impl Slots<'_> {
-    /// Where the area keeps the address of CPU 0's slot.
+    /// The offset in [`Area`] of the address of CPU 0's slot.
     #[doc(hidden)]
     pub const BASE: usize = std::mem::offset_of!(Area, base);
 
-    /// Where the area keeps the bytes from one CPU's slot to the next one's.
+    /// The offset in [`Area`] of the distance in bytes between the slots of adjacent CPUs.
     #[doc(hidden)]
     pub const STRIDE: usize = std::mem::offset_of!(Area, stride);
 
-    /// The area's address.
+    /// Returns the area's address.
     #[doc(hidden)]
     #[inline(always)]
     pub fn area(self) -> *const Area {
         self.area
     }
 
-    /// The address of CPU 0's slot.
+    /// Returns the address of CPU 0's slot.
     #[doc(hidden)]
     #[inline(always)]
     pub fn base(self) -> *mut u8 {
         self.area.base.as_ptr()
     }
 
-    /// The bytes from one CPU's slot to the next one's.
+    /// Returns the distance in bytes between the slots of adjacent CPUs.
     #[doc(hidden)]
     #[inline(always)]
     pub fn stride(self) -> usize {
         self.area.stride
     }
 
-    /// Where the thread's `struct rseq` lies, from its thread pointer.
+    /// Returns the offset of the thread's `struct rseq` from its thread pointer.
     #[doc(hidden)]
     #[inline(always)]
     pub fn rseq_offset(self) -> isize {
@@ -109,34 +114,35 @@ impl Slots<'_> {
 }
 
 impl Area {
-    /// The byte offset of the first of a slot's fifteen words; the gate lies before it.
+    /// The byte offset of the first of a slot's fifteen words. The gate lies before it.
     pub const FIRST_WORD: usize = WORDS;
 
     /// The byte offset from a slot to its bulk memory.
     pub const BULK: usize = SLOT_BYTES;
 
-    /// A zeroed area, its gates open where [`gates_active`](crate::status::Status::gates_active)
-    /// says so, else closed for good. Starts atomseq up.
+    /// Creates a zeroed area, and starts atomseq if it has not been started.
     ///
-    /// Each slot is followed by `bulk_bytes` bytes, zeroed: sequences find them at the offset
-    /// [`BULK`](Area::BULK) from the slot, others with [`bulk`](Area::bulk).
+    /// The gates are open if [`gates_active`](crate::status::Status::gates_active) is true, and
+    /// permanently closed otherwise. `bulk_bytes` zeroed bytes follow each slot: sequences find
+    /// them at offset [`BULK`](Area::BULK) from the slot, other code with [`bulk`](Area::bulk).
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`], [`Error::OutOfMemory`], [`Error::StartingUp`].
+    /// [`Error::TooLarge`] if the size exceeds the address space, [`Error::OutOfMemory`] if the
+    /// operating system refuses the memory, [`Error::StartingUp`] during start-up.
     pub fn try_new(bulk_bytes: usize) -> Result<Area, Error> {
         let status = started()?;
         Area::with_gates(bulk_bytes, status, status.gates_active())
     }
 
-    /// An area whose gates are never closed while sections run: nothing but single words is kept
-    /// in it. It is fast even where the kernel's fence cannot be trusted.
+    /// Creates an area whose gates no thread ever closes while sections run. Each operation on it
+    /// must concern a single word. It stays fast where the kernel's rseq fence is unreliable.
     pub(super) fn ungated(bulk_bytes: usize) -> Result<Area, Error> {
         let status = started()?;
         Area::with_gates(bulk_bytes, status, status.is_active())
     }
 
-    /// An area whose gates are closed for good.
+    /// Creates an area whose gates are permanently closed.
     pub(super) fn closed(bulk_bytes: usize) -> Result<Area, Error> {
         Area::with_gates(bulk_bytes, started()?, false)
     }
@@ -157,7 +163,7 @@ impl Area {
             .filter(|bytes| *bytes <= isize::MAX as usize)
             .ok_or(Error::TooLarge)?;
         let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
-        // SAFETY: the mapping holds the guards and at least one slot.
+        // SAFETY: the mapping has `bytes` bytes: the guards and at least one slot.
         let base = unsafe { start.add(GUARDS * stride) };
         let area = Area {
             base,
@@ -172,29 +178,30 @@ impl Area {
             -(GUARDS as isize)..cpus as isize
         };
         for index in closed {
-            // Relaxed: nobody else has the area yet.
+            // Relaxed: the area is not shared yet; sharing it orders this store.
             area.gate_at(index).store(FOR_GOOD, Ordering::Relaxed);
         }
         Ok(area)
     }
 
-    /// How many CPUs have a slot: the largest CPU number the kernel may ever use, plus one.
+    /// Returns the number of CPUs that have a slot: the largest CPU number that the kernel may ever
+    /// use, plus one.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// How many bytes of address space the area takes, the guards' included.
+    /// Returns the address space that the area takes, in bytes, including the guards.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The slots, for the `Slot` parameter of a sequence's `on_cpu` form.
+    /// Returns the slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
         Slots { area: self }
     }
 
-    /// The bulk memory of a CPU.
+    /// Returns the address of a CPU's bulk memory.
     ///
     /// # Panics
     ///
@@ -208,13 +215,14 @@ impl Area {
         self.bulk_at(cpu as isize)
     }
 
-    /// The same for the guards, whose memory is shared by all.
+    /// Returns the bulk memory of a CPU or a guard. All CPUs share that of the guards.
     pub(super) fn bulk_at(&self, index: isize) -> NonNull<u8> {
-        // SAFETY: behind each slot and guard lies its bulk, in the same mapping.
+        // SAFETY: `slot_at` returns a slot or a guard of the mapping; its bulk follows `SLOT_BYTES`
+        // further in the same mapping.
         unsafe { self.slot_at(index).add(SLOT_BYTES) }
     }
 
-    /// A word of a slot or a guard, as an atomic: for values that outsiders may read.
+    /// Returns a word of a slot or a guard as an atomic.
     ///
     /// # Panics
     ///
@@ -222,54 +230,62 @@ impl Area {
     pub(super) fn word(&self, index: isize, word: usize) -> &AtomicUsize {
         assert!(word < WORDS_PER_SLOT);
         let address = self.slot_at(index).as_ptr().wrapping_add(WORDS + 8 * word);
-        // SAFETY: inside a slot, aligned, zero-initialised, and valid as long as `self`.
+        // SAFETY: the address lies inside a slot of the mapping, is aligned to 8 bytes, was
+        // zero-initialized, and is valid as long as `self`.
         unsafe { AtomicUsize::from_ptr(address.cast()) }
     }
 
-    /// A word of a CPU's slot, counted from 0 for the first after the gate, as a value. It may
-    /// change at any time: look at it, but do not follow it as a pointer and do not pair it with
-    /// another word.
+    /// Reads a word of a CPU's slot. Word 0 is the first one after the gate.
+    ///
+    /// The word may change at any time. Do not dereference it as a pointer, and do not combine it
+    /// with another word: the two need not belong together.
     ///
     /// Wait-free: one acquire load.
     ///
     /// # Panics
     ///
-    /// If there is no such CPU, or `word` is not below 15.
+    /// If there is no such CPU, or if `word` is not below 15.
     pub fn peek(&self, cpu: usize, word: usize) -> usize {
         assert!(
             cpu < self.cpus,
             "CPU {cpu} has no slot: there are {}",
             self.cpus
         );
-        // Acquire: pairs with `commit_release`; to follow a word of a plain commit, hold the gate.
+        // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
+        // to may be read only under the gate.
         self.word(cpu as isize, word).load(Ordering::Acquire)
     }
 
-    /// Sets a word of a slot while nobody else has the area; `offset` counts from the gate.
+    /// Sets a word of a slot. The caller has exclusive access to the area. `offset` counts from the
+    /// gate.
     pub(super) fn set(&self, cpu: usize, offset: usize, value: usize) {
-        // Relaxed: whoever gets the area later synchronises with this thread to get it.
+        // Relaxed: passing the area on to another thread orders this store before that thread's
+        // accesses.
         self.word(cpu as isize, (offset - WORDS) / 8)
             .store(value, Ordering::Relaxed);
     }
 
     pub(super) fn gate_at(&self, index: isize) -> &AtomicU32 {
-        // SAFETY: the first word of a slot is its gate, aligned and valid as long as `self`.
+        // SAFETY: a slot starts with its gate, which is aligned, only accessed atomically, and
+        // valid as long as `self`.
         unsafe { AtomicU32::from_ptr(self.slot_at(index).as_ptr().cast()) }
     }
 
     pub(super) fn slot_at(&self, index: isize) -> NonNull<u8> {
         assert!(index >= -(GUARDS as isize) && index < self.cpus as isize);
-        // SAFETY: just checked to be a slot or a guard of the mapping.
+        // SAFETY: the assertion shows that this is a slot or a guard of the mapping.
         unsafe { self.base.offset(index * self.stride as isize) }
     }
 
-    /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
-    /// came here, then does the work under the gate.
+    /// Runs the slow path of an operation: registers the thread if it is not registered, closes the
+    /// gate of the current CPU's slot, and calls `work` with it.
     ///
-    /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
-    /// sequence's `gated` form. What holds for [`GateGuard`] holds for the work; blocks, costs and
-    /// may be called like [`close`](Area::close_gate). Addresses that a caller has passed in may
-    /// lead to memory that a handler of `SIGSEGV` opens: touch it before, or copy to it afterwards.
+    /// Call this after an `on_cpu` form returned [`Closed`](crate::sequence::Closed), with the
+    /// sequence's `gated` form as the work. The restrictions of [`GateGuard`] apply to the work.
+    /// Blocking, costs and use in signal handlers are those of [`close_gate`](Area::close_gate).
+    ///
+    /// If a handler of `SIGSEGV` may have to make a caller's memory accessible, touch that memory
+    /// before this call, or copy to it afterwards: a fault under the gate ends the process.
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&GateGuard<'_>) -> R) -> R {
         platform::register_this_thread();
@@ -279,8 +295,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the memory began with the guards and had this size; nobody borrows the area,
-        // so no thread is in a section on it.
+        // SAFETY: `memory::allocate` returned this start for `bytes` bytes, and the guards came
+        // first. No borrow of the area is left, so no sequence runs on it.
         unsafe { memory::free(self.base.sub(GUARDS * self.stride), self.bytes) }
     }
 }

@@ -1,26 +1,27 @@
-//! Draining sums without touching the words they are made of: what was drained is subtracted
-//! instead.
+//! Resettable sums over words that only sequences may write.
 //!
-//! The words belong to sequences, which an atomic instruction on them would race with.
+//! An atomic instruction on such a word would race with the sequences, so a reset does not touch
+//! the words. It records the total at the reset, the *baseline*, and readers subtract it.
 
 use crate::sync::{AtomicUsize, Ordering, fence};
 
-/// How often the total is read while others drain: so many, that reading stays wait-free.
+/// How often `since` reads the total while other threads drain. The bound keeps reading wait-free.
 const READINGS: usize = 8;
 
-/// What was added since it was last drained.
+/// Returns what was added since the last drain.
 ///
-/// If the base line is the same before and after the total was read, the total belongs to it. If
-/// others have drained during each of some readings: what was added since the last of them, as far
-/// as it was seen, or nothing.
+/// The result is exact if no thread drained while the total was read. If one did during every
+/// reading, the result is what this call saw of the additions since the last of these drains, or
+/// zero.
 pub(super) fn since(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
-    // Acquire: pairs with the exchange in `drain`: each word of the total is at least what it was
-    // then.
+    // Acquire: pairs with the exchange in `drain`. Each word of the total is then at least as large
+    // as the drain that set this baseline has seen it.
     let mut before = drained.load(Ordering::Acquire);
     let mut since = 0;
     for _ in 0..READINGS {
         since = total().wrapping_sub(before);
-        // The words are read before it, also by relaxed loads.
+        // Keeps the loads of the words, which may be relaxed, before the load of `after`. If that
+        // load sees a later baseline, it pairs with the release of the exchange in `drain`.
         fence(Ordering::Acquire);
         let after = drained.load(Ordering::Acquire);
         if after == before {
@@ -29,13 +30,16 @@ pub(super) fn since(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
         since = since.wrapping_sub(after.wrapping_sub(before));
         before = after;
     }
-    // The last to drain may have seen more.
+    // The last drain may have seen more additions than `total` did: then the difference is
+    // negative.
     usize::try_from(since as isize).unwrap_or(0)
 }
 
-/// The same, drained: everything added is in one result, and in one only.
+/// Returns what was added since the last drain, and starts again at zero. Each addition is in
+/// exactly one result.
 pub(super) fn drain(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
-    // Acquire, here and on failure: as in `since`.
+    // Acquire, here and on failure: pairs with the release of another thread's exchange. The total
+    // read next is at least as large as that baseline.
     let mut before = drained.load(Ordering::Acquire);
     loop {
         let now = total();

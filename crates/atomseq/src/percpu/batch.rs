@@ -1,4 +1,4 @@
-//! A handful of words on their way between a CPU's cache and what lies behind it.
+//! A fixed-capacity batch of elements, as they move between a CPU's cache and its source.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,36 +10,38 @@ use crate::word::Invariant;
 
 const CAPACITY: usize = 32;
 
-/// An element's word as arrays hold it: in eight bytes, also where a word has four.
+/// The word of an element, in eight bytes even where `usize` has four.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct ElementWord(MaybeUninit<usize>);
 
 impl ElementWord {
-    /// A place with nothing in it.
+    /// A place that holds no word.
     pub(super) const EMPTY: ElementWord = ElementWord(MaybeUninit::uninit());
 
-    /// A place with a word in it.
+    /// Creates a place that holds a word.
     pub(super) const fn new(word: usize) -> ElementWord {
         ElementWord(MaybeUninit::new(word))
     }
 
-    /// The word in the place.
+    /// Returns the word in the place.
     ///
     /// # Safety
     ///
-    /// There is one.
+    /// The place holds a word.
     pub(super) const unsafe fn word(self) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the place holds a word, so it is initialized.
         unsafe { self.0.assume_init() }
     }
 }
 
-/// Up to [`Batch::CAPACITY`] elements on their way between a [`Pool`](super::Pool) and its
-/// [`Source`](super::Source), without allocation. As an iterator, it gives the last added first;
-/// elements left in it are dropped with it.
+/// Up to [`Batch::CAPACITY`] elements that move between a [`Pool`](super::Pool) and its
+/// [`Source`](super::Source), without allocation.
 ///
-/// It is one of elements of this very type:
+/// As an iterator, it yields the last element added first. Dropping the batch drops the elements
+/// left in it.
+///
+/// A batch is invariant in its element type:
 ///
 /// ```compile_fail
 /// use atomseq::percpu::Batch;
@@ -51,15 +53,15 @@ impl ElementWord {
 pub struct Batch<T: AsWord> {
     words: [ElementWord; CAPACITY],
     len: usize,
-    /// Invariant: words go back to the type that they came from.
+    /// Invariant: a word must be converted back to exactly the type that it came from.
     elements: PhantomData<(T, Invariant<T>)>,
 }
 
 impl<T: AsWord> Batch<T> {
-    /// How many elements fit.
+    /// The maximum number of elements.
     pub const CAPACITY: usize = CAPACITY;
 
-    /// An empty batch.
+    /// Creates an empty batch.
     pub const fn new() -> Batch<T> {
         Batch {
             words: [ElementWord::EMPTY; CAPACITY],
@@ -68,17 +70,17 @@ impl<T: AsWord> Batch<T> {
         }
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Are there none?
+    /// Returns whether the batch holds no element.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Is there no room?
+    /// Returns whether the batch has no room for another element.
     pub fn is_full(&self) -> bool {
         self.len == Self::CAPACITY
     }
@@ -87,7 +89,7 @@ impl<T: AsWord> Batch<T> {
     ///
     /// # Errors
     ///
-    /// The element, if the batch is full.
+    /// Returns the element if the batch is full.
     pub fn push(&mut self, element: T) -> Result<(), T> {
         if self.is_full() {
             return Err(element);
@@ -97,10 +99,11 @@ impl<T: AsWord> Batch<T> {
         Ok(())
     }
 
-    /// Takes the element added last.
+    /// Removes and returns the element added last.
     pub fn pop(&mut self) -> Option<T> {
         self.len = self.len.checked_sub(1)?;
-        // SAFETY: below the old length, words that `push` or a stack made; now out of reach.
+        // SAFETY: places below the old length hold words that `into_word` of `T` returned. The new
+        // length excludes this one, so each is converted once.
         Some(unsafe { T::from_word(self.words[self.len].word()) })
     }
 
@@ -108,19 +111,20 @@ impl<T: AsWord> Batch<T> {
         &self.words[..self.len]
     }
 
-    /// Forgets the first elements, which have gone elsewhere as words.
+    /// Removes the first `count` elements without dropping them. Their words have a new owner.
     pub(super) fn forget_first(&mut self, count: usize) {
         self.words.copy_within(count..self.len, 0);
         self.len -= count;
     }
 
-    /// Fills the batch up to `most` elements by something that writes words and says how many.
+    /// Extends the batch to at most `max` elements. `fill` writes words to the start of the slice
+    /// that it gets, and returns how many.
     pub(super) fn extend_words(
         &mut self,
-        most: usize,
+        max: usize,
         fill: impl FnOnce(&mut [ElementWord]) -> usize,
     ) {
-        let room = most.min(Self::CAPACITY - self.len);
+        let room = max.min(Self::CAPACITY - self.len);
         self.len += fill(&mut self.words[self.len..self.len + room]);
     }
 }

@@ -1,8 +1,9 @@
-//! A counter with one word a CPU.
+//! A counter with one word per CPU.
 //!
-//! The slow path adds to a word of its own with an atomic instruction, never to a sequence's word:
-//! that would race with sequences. Draining moves a base line instead of the words, so a counter
-//! needs no gate and is fast even where the kernel's fence cannot be trusted.
+//! The slow path adds to a separate word with an atomic instruction, because an atomic instruction
+//! on a sequence's word would race with the sequence. [`Counter::take`] moves a
+//! baseline instead of resetting the words. A counter therefore needs no gate, and is fast even
+//! where the kernel's rseq fence is unreliable.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,29 +11,30 @@ use super::area::{Area, WORDS};
 use super::baseline;
 use super::error::Error;
 use crate::platform;
-use crate::sequence::model::Program;
 
 const VALUE: usize = WORDS;
 
 crate::sequence! {
-    /// Adds to this CPU's word; wraps around.
+    /// Adds to this CPU's word, wrapping around.
     unsafe fn add(slot: Slot, amount: Word) {
         let value = load(slot + VALUE);
         commit(slot + VALUE, value + amount);
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL];
 
-/// A counter that many threads add to and few read: an `add` is one plain add to memory.
+/// A counter for many adding threads and few readers: an addition is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free; an addition costs no atomic instruction, on the slow path one. May
-/// be used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
-/// closes a gate. Takes one slot a CPU; [the module](super) tells the rest.
+/// Scope `SameCpu`. Wait-free. An addition costs no atomic instruction on the fast path and one on
+/// the slow path. Every operation may be called in a signal handler. A counter never closes a gate,
+/// so it is also fast where the kernel's rseq fence is unreliable. It takes one slot (128 bytes)
+/// per CPU. See [the module](super) for what all per-CPU structures share.
 ///
-/// A thread-local counter is cheaper to add to, and costs memory and reading time for every
-/// thread; [`docs::performance`](crate::docs::performance) compares.
+/// A thread-local counter is cheaper to add to, but takes memory and reading time for every thread;
+/// [`docs::performance`](crate::docs::performance) compares the two.
 ///
 /// ```
 /// use atomseq::percpu::Counter;
@@ -50,20 +52,21 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A counter at zero.
+    /// Creates a counter at zero.
     ///
     /// # Panics
     ///
-    /// If the operating system gives no memory; see [`try_new`](Counter::try_new).
+    /// If [`try_new`](Counter::try_new) fails.
     pub fn new() -> Counter {
         Counter::try_new().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A counter at zero, or why there is none.
+    /// Creates a counter at zero.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
+    /// during start-up.
     pub fn try_new() -> Result<Counter, Error> {
         Ok(Counter {
             area: Area::ungated(0)?,
@@ -76,10 +79,11 @@ impl Counter {
         self.add(1);
     }
 
-    /// Adds; wraps around at 2^64 (at 2^32 on 32-bit targets).
+    /// Adds `amount`, wrapping around at 2^64 (at 2^32 on 32-bit targets).
     #[inline]
     pub fn add(&self, amount: u64) {
-        // SAFETY: the only word it touches lies in the slot, and only this sequence changes it.
+        // SAFETY: the sequence accesses only word 0 of a CPU's slot. The area outlives the call,
+        // and only this sequence writes that word.
         if unsafe { add::on_cpu(self.area.slots(), amount as usize) }.is_err() {
             self.add_slowly(amount);
         }
@@ -88,31 +92,35 @@ impl Counter {
     #[cold]
     fn add_slowly(&self, amount: u64) {
         platform::register_this_thread();
-        // Relaxed: a sum on its own.
+        // Relaxed: the word is an independent sum that orders nothing.
         self.overflow()
             .fetch_add(amount as usize, Ordering::Relaxed);
     }
 
-    /// What was added since the start, or since it was last taken.
+    /// Returns the sum of all additions since the start, or since the last [`take`](Counter::take).
     ///
-    /// Includes every `add` that happened before; of those that happen meanwhile, some. Nothing
-    /// that was taken is in it. Wait-free: one load for each possible CPU, no atomic
-    /// read-modify-write; while others take, up to eight times that, and if each time one has
-    /// taken, zero or what was added since, as far as it was seen.
+    /// The sum includes every addition that happened before the call. It may include additions that
+    /// happen during the call, but never one that a `take` has returned.
+    ///
+    /// Wait-free: one load per possible CPU and no atomic read-modify-write. While other threads
+    /// call `take`, the words are read up to eight times. If a `take` interferes with each reading,
+    /// the result is what this call saw of the additions since the last one, or zero.
     pub fn sum(&self) -> u64 {
         baseline::since(self.drained(), || self.total()) as u64
     }
 
-    /// What each CPU added since the start, by CPU number. Additions on the slow path belong to no
-    /// CPU and are left out.
+    /// Returns an iterator over the CPU numbers and what each CPU added since the start. Additions
+    /// on the slow path belong to no CPU and are left out, and [`take`](Counter::take) has no
+    /// effect.
     pub fn per_cpu(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         (0..self.area.cpus()).map(|cpu| (cpu, self.area.peek(cpu, 0) as u64))
     }
 
-    /// Takes the sum and starts again at zero: every `add` is in exactly one sum taken.
+    /// Returns the sum and starts again at zero. Every addition is in exactly one of the sums
+    /// taken.
     ///
-    /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the
-    /// words.
+    /// Lock-free. Costs one atomic instruction per attempt and no fence, because it moves the
+    /// baseline and leaves the words alone.
     pub fn take(&self) -> u64 {
         baseline::drain(self.drained(), || self.total()) as u64
     }
@@ -124,12 +132,12 @@ impl Counter {
             .fold(overflow, usize::wrapping_add)
     }
 
-    /// Additions made on the slow path.
+    /// The sum of the additions made on the slow path.
     fn overflow(&self) -> &AtomicUsize {
         self.area.word(-1, 0)
     }
 
-    /// The total when it was last taken.
+    /// The baseline: the total at the last `take`.
     fn drained(&self) -> &AtomicUsize {
         self.area.word(-2, 0)
     }
@@ -152,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_addition_is_in_the_sum_once() {
+    fn the_sum_includes_every_addition_once() {
         let counter = Counter::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -168,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_addition_is_drained_once() {
+    fn concurrent_takes_return_every_addition_once() {
         let counter = Counter::new();
         let drained = std::thread::scope(|scope| {
             let drainers: Vec<_> = (0..2)
@@ -186,7 +194,7 @@ mod tests {
         assert_eq!(counter.sum(), 0);
     }
 
-    /// While its total is being read, others add and drain, `drains` times.
+    /// Reads a sum while other code adds one and drains, `drains` times.
     fn read_while_others_drain(
         drains: usize,
         since: impl Fn(&AtomicUsize, &dyn Fn() -> usize) -> usize,
@@ -208,11 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drained_is_in_no_sum() {
+    fn a_sum_excludes_what_concurrent_takes_returned() {
         for drains in 0..20 {
             let sum =
                 read_while_others_drain(drains, |drained, total| baseline::since(drained, total));
-            assert_eq!(sum, 1, "{drains} drains: there never was more than one");
+            assert_eq!(sum, 1, "{drains} drains: the true sum never exceeds one");
         }
         let torn = read_while_others_drain(1, |drained, total| {
             let before = drained.load(Ordering::Acquire);
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn wraps_around() {
+    fn an_addition_wraps_around() {
         let counter = Counter::new();
         counter.add(u64::MAX);
         counter.add(2);

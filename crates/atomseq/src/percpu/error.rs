@@ -1,21 +1,22 @@
-//! What can be wrong with a request for a structure.
+//! The errors of constructors.
 
 use std::fmt;
 
-/// Why a per-CPU structure could not be made.
+/// Why a per-CPU structure could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A capacity of zero was asked for.
+    /// The requested capacity is zero.
     ZeroCapacity,
-    /// A capacity was asked for whose size does not fit the address space.
+    /// The requested capacity, with its element size, exceeds the address space or the limits of
+    /// the structure.
     TooLarge,
-    /// The operating system gave no memory.
+    /// The operating system refused the memory.
     OutOfMemory,
-    /// Asked from inside atomseq's start-up, which has not found out yet how many CPUs there can
-    /// be.
+    /// The constructor was called from within atomseq's start-up, before the number of possible
+    /// CPUs is known.
     StartingUp,
-    /// The bounds of a histogram do not rise strictly, or are none or more than 255.
+    /// The bounds of a histogram do not increase strictly, or there are none, or more than 255.
     Bounds,
 }
 
@@ -25,12 +26,12 @@ impl fmt::Display for Error {
             Error::ZeroCapacity => "a capacity of zero holds nothing: ask for at least one",
             Error::TooLarge => "the capacity is larger than the address space: ask for less",
             Error::OutOfMemory => {
-                "the operating system gave no memory for a slot a CPU: ask for less, or raise its limits"
+                "the operating system refused the memory for one slot per CPU: ask for less, or raise the process's limits"
             }
             Error::StartingUp => {
-                "atomseq was asked from inside its own start-up: ask again once the first call has returned"
+                "called from within atomseq's own start-up: retry after the first call has returned"
             }
-            Error::Bounds => "histogram bounds must rise strictly, and there must be from 1 to 255 of them",
+            Error::Bounds => "histogram bounds must increase strictly, and there must be from 1 to 255 of them",
         })
     }
 }

@@ -1,13 +1,14 @@
-//! The gate of a slot: closed, it keeps sequences out.
+//! The gate of a slot. While it is closed, no sequence accesses the slot.
 //!
 //! ```text
 //! close   block all signals; take the gate's lock; fence the slot's CPU; work
 //! open    release the gate, wake a waiter; restore the signal mask
 //! ```
 //!
-//! The fence aborts every section that began on that CPU before it saw the gate closed. Signals are
-//! blocked first, or a handler on this thread could wait for the thread it interrupted. A gate
-//! that is closed for good needs no fence: no section ever passed it; it is just a lock.
+//! The fence aborts every section on that CPU that started before the gate was closed. Signals are
+//! blocked first: otherwise a handler on this thread could wait for the gate that its own thread
+//! holds. A permanently closed gate needs no fence, because no sequence ever passed it; it is an
+//! ordinary lock.
 
 use std::fmt;
 
@@ -15,35 +16,37 @@ use super::area::Area;
 use super::lock::{FOR_GOOD, lock, unlock};
 use crate::platform;
 
-/// A slot whose gate this thread has closed; dropped, it opens.
+/// Exclusive access to a slot, whose gate this thread has closed. Dropping the guard opens the
+/// gate.
 ///
-/// All signals are blocked on this thread meanwhile, and forks in other threads wait. So hold one
-/// at a time, briefly, and neither fork nor run code you do not know: two threads that each hold a
-/// gate and want the other's wait forever
-/// ([why](crate::docs::limitations#hold-one-gate-at-a-time)). A fault, which a handler of `SIGSEGV`
-/// or `SIGBUS` may mend elsewhere, ends the process.
+/// While the guard lives, all signals are blocked on this thread, and forks in other threads wait.
+/// Hold one guard at a time, briefly, and neither fork nor call unknown code. Two threads that each
+/// hold a gate and want the other's [deadlock](crate::docs::limitations#hold-one-gate-at-a-time). A
+/// fault ends the process, even if a handler of `SIGSEGV` or `SIGBUS` could repair it elsewhere.
 ///
-/// M94 2.3.2 has gates for page faults; opening other CPUs' data with one is atomseq's.
+/// M94, section 2.3.2, uses gates for page faults. Closing them to access another CPU's data is an
+/// addition of atomseq.
 pub struct GateGuard<'a> {
     area: &'a Area,
     cpu: usize,
-    // Dropped after the gate is open: see `Drop`.
-    _quiet: platform::SignalsBlocked,
+    // Dropped after `Drop::drop` has opened the gate: fields are dropped last.
+    _signals: platform::SignalsBlocked,
 }
 
 impl GateGuard<'_> {
-    /// The CPU whose slot it is.
+    /// Returns the number of the CPU whose slot this is.
     pub fn cpu(&self) -> usize {
         self.cpu
     }
 
-    /// The address of the slot, its gate first; its words begin at [`Area::FIRST_WORD`].
+    /// Returns the address of the slot. The gate comes first; the words start at
+    /// [`Area::FIRST_WORD`].
     #[inline]
     pub fn address(&self) -> usize {
         self.area.slot_at(self.cpu as isize).as_ptr() as usize
     }
 
-    /// The area the slot is in.
+    /// Returns the area that the slot belongs to.
     pub fn area(&self) -> &Area {
         self.area
     }
@@ -51,17 +54,17 @@ impl GateGuard<'_> {
 
 #[cfg(test)]
 thread_local! {
-    /// How many gates this thread has closed.
+    /// How many times this thread has closed a gate.
     pub(crate) static CLOSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 impl Area {
-    /// Closes the gate of a CPU's slot: until the guard is dropped, no sequence touches the slot.
+    /// Closes the gate of a CPU's slot. Until the guard is dropped, no sequence accesses the slot.
     ///
-    /// Blocks while another thread holds it. Costs, opening included, two system calls for the
-    /// signal mask, four atomic instructions and, unless the gate is closed for good, the fence,
-    /// which is a third system call. Allocates nothing, and may be called in a signal handler. The
-    /// thread must hold no other gate: see [`GateGuard`].
+    /// Blocks while another thread holds the gate. Closing and opening together cost two system
+    /// calls for the signal mask and four atomic instructions, and a third system call for the
+    /// fence unless the gate is permanently closed. Allocates nothing, and may be called in a
+    /// signal handler. The thread must hold no other gate; see [`GateGuard`].
     ///
     /// # Panics
     ///
@@ -72,30 +75,32 @@ impl Area {
             "CPU {cpu} has no slot: there are {}",
             self.cpus()
         );
-        let quiet = platform::SignalsBlocked::enter();
-        self.hold(cpu, quiet)
+        let signals = platform::SignalsBlocked::enter();
+        self.hold(cpu, signals)
     }
 
-    /// Closes the gate of the CPU this thread runs on as it asks.
+    /// Closes the gate of the CPU that this thread runs on when it asks for the number. The thread
+    /// may migrate afterwards.
     pub(super) fn close_here(&self) -> GateGuard<'_> {
-        // A system call on some machines, which a sandbox may answer by a signal.
+        // This is a system call on some machines, and a sandbox may answer it with a signal:
+        // signals must not be blocked yet.
         let cpu = platform::current_cpu();
-        let quiet = platform::SignalsBlocked::enter();
-        self.hold(cpu, quiet)
+        let signals = platform::SignalsBlocked::enter();
+        self.hold(cpu, signals)
     }
 
-    fn hold(&self, cpu: usize, quiet: platform::SignalsBlocked) -> GateGuard<'_> {
+    fn hold(&self, cpu: usize, signals: platform::SignalsBlocked) -> GateGuard<'_> {
         #[cfg(test)]
         CLOSED.with(|closed| closed.set(closed.get() + 1));
         let before = lock(self.gate_at(cpu as isize));
         if before & FOR_GOOD == 0 {
-            // After the gate's store: the system call orders them.
+            // The system call orders the gate's store before the abort of running sections.
             platform::membarrier_rseq(cpu);
         }
         GateGuard {
             area: self,
             cpu,
-            _quiet: quiet,
+            _signals: signals,
         }
     }
 }
@@ -118,11 +123,12 @@ mod tests {
 
     use super::*;
 
-    /// Does this thread block a signal that the tests never do?
+    /// Returns whether this thread blocks a signal that no test blocks.
     #[cfg(unix)]
     fn is_blocked() -> bool {
         let mut mask = std::mem::MaybeUninit::uninit();
-        // SAFETY: a question: the first argument is ignored, and the answer initialises the mask.
+        // SAFETY: a null set only queries the mask, and the call initializes `mask` before it is
+        // read.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
             libc::sigismember(mask.as_ptr(), libc::SIGUSR2) == 1
@@ -131,7 +137,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn signals_stay_blocked_until_the_last_gate_is_open_whichever_it_is() {
+    fn signals_stay_blocked_until_every_gate_is_open() {
         let areas = [Area::try_new(0).unwrap(), Area::try_new(0).unwrap()];
         for first in [0, 1] {
             let mut held = [0, 1].map(|area| Some(areas[area].close_gate(0)));
@@ -142,9 +148,9 @@ mod tests {
         }
     }
 
-    /// What a child of a fork finds where another thread of its parent had closed a gate.
+    /// The state that the child of a fork finds if another thread of the parent had closed a gate.
     #[test]
-    fn a_gate_closed_by_an_earlier_generation_is_taken_over() {
+    fn a_gate_held_in_the_parent_of_a_fork_is_acquired() {
         let area = Area::try_new(0).unwrap();
         let gate = area.gate_at(0);
         let open = gate.load(Ordering::Relaxed);

@@ -1,7 +1,8 @@
-//! A histogram with its buckets once a CPU.
+//! A histogram with one set of buckets per CPU.
 //!
-//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and
-//! taking moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
+//! As in a counter, the slow path adds to separate buckets with an atomic instruction, and
+//! [`Histogram::take`] moves a baseline per bucket. No gate is ever closed. The slow path's buckets
+//! and the baselines are in the bulk memory of the two guards.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,12 +15,11 @@ use super::baseline;
 use super::error::Error;
 use super::memory;
 use crate::platform;
-use crate::sequence::model::Program;
 
 const BUCKETS: usize = Area::BULK;
 
 crate::sequence! {
-    /// Adds one to the bucket at a byte offset.
+    /// Adds one to the bucket at byte offset `offset`.
     unsafe fn record(slot: Slot, offset: Word) {
         let bucket = slot + offset + BUCKETS;
         let count = load(bucket);
@@ -27,25 +27,27 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&record::MODEL];
 
-/// The most buckets a histogram has.
+/// The maximum number of buckets.
 const MAX_BUCKETS: usize = 256;
 
-/// How many there are of powers of two.
+/// The number of buckets of a power-of-two scale.
 const POWERS: usize = 65;
 
-/// The slow path's buckets, and what was taken.
+/// The guards whose bulk holds the slow path's buckets, and the baselines.
 const OVERFLOW: isize = -1;
 const DRAINED: isize = -2;
 
-/// A histogram that many threads record in and few read: recording is one plain add to memory.
+/// A histogram for many recording threads and few readers: recording is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be
-/// used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
-/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU,
-/// and eight bytes a bound; [the module](super) tells the rest.
+/// Scope `SameCpu`. Wait-free. Recording costs no atomic instruction on the fast path and one on
+/// the slow path. Every operation may be called in a signal handler. A histogram never closes a
+/// gate, so it is also fast where the kernel's rseq fence is unreliable. Reading does not allocate.
+/// It takes one slot (128 bytes) and eight bytes per bucket for each CPU, and eight bytes per
+/// bound. See [the module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::Histogram;
@@ -69,22 +71,24 @@ enum Scale {
     Bounds(Bounds),
 }
 
-/// The bounds of a histogram, in memory as an area's: an allocator may be built on a histogram.
+/// The bounds of a histogram. They are not in a `Box`: a global allocator may be built on a
+/// histogram.
 #[derive(Debug)]
 struct Bounds {
     start: NonNull<u64>,
     count: usize,
 }
 
-// SAFETY: it owns the numbers, which do not change.
+// SAFETY: it owns the numbers, which are not tied to a thread.
 unsafe impl Send for Bounds {}
-// SAFETY: as above.
+// SAFETY: the numbers do not change after `copy`.
 unsafe impl Sync for Bounds {}
 
 impl Bounds {
     fn copy(bounds: &[u64]) -> Option<Bounds> {
         let start = memory::allocate(size_of_val(bounds))?.cast();
-        // SAFETY: room for as many, aligned for a slot and so for them, and in nobody else's hands.
+        // SAFETY: the new memory has room for the numbers and is aligned to a slot, and so to
+        // `u64`. It is not shared yet.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(bounds).cast(), bounds.len()) };
         Some(Bounds {
             start,
@@ -98,20 +102,21 @@ impl Deref for Bounds {
 
     #[inline]
     fn deref(&self) -> &[u64] {
-        // SAFETY: `copy` has put so many there, and they stay as long as `self`.
+        // SAFETY: `copy` initialized `count` numbers at `start`, and they stay until `self` is
+        // dropped.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
 
 impl Drop for Bounds {
     fn drop(&mut self) {
-        // SAFETY: allocated by `copy`, for as many numbers, and nobody borrows them any more.
+        // SAFETY: `copy` allocated `start` for `count` numbers, and no borrow of them is left.
         unsafe { memory::free(self.start.cast(), self.count * size_of::<u64>()) }
     }
 }
 
 impl Histogram {
-    /// Buckets 0, 1, 2 to 3, 4 to 7, … up to all 64 bits: 65 in all.
+    /// Creates a histogram with 65 buckets: 0, 1, 2 to 3, 4 to 7, and so on for all 64 bits.
     ///
     /// # Panics
     ///
@@ -120,18 +125,20 @@ impl Histogram {
         Histogram::try_powers_of_two().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, or why there is none.
+    /// Creates a histogram with the buckets of [`powers_of_two`](Histogram::powers_of_two).
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
+    /// during start-up.
     pub fn try_powers_of_two() -> Result<Histogram, Error> {
         let area = Histogram::area(POWERS)?;
         let scale = Scale::PowersOfTwo;
         Ok(Histogram { area, scale })
     }
 
-    /// Buckets up to and including each bound, and one for everything above the last.
+    /// Creates a histogram with one bucket per bound, which includes the bound, and one bucket for
+    /// all larger values.
     ///
     /// # Panics
     ///
@@ -140,12 +147,13 @@ impl Histogram {
         Histogram::try_with_bounds(bounds).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, or why there is none.
+    /// Creates a histogram with the buckets of [`with_bounds`](Histogram::with_bounds).
     ///
     /// # Errors
     ///
-    /// [`Error::Bounds`] if the bounds do not rise strictly, or are none or more than 255;
-    /// [`Error::OutOfMemory`].
+    /// [`Error::Bounds`] if the bounds do not increase strictly, or there are none, or more than
+    /// 255; [`Error::OutOfMemory`] if the operating system refuses the memory;
+    /// [`Error::StartingUp`] during start-up.
     pub fn try_with_bounds(bounds: &[u64]) -> Result<Histogram, Error> {
         let rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
         if !rising || bounds.is_empty() || bounds.len() >= MAX_BUCKETS {
@@ -161,11 +169,12 @@ impl Histogram {
         Area::ungated(buckets * 8)
     }
 
-    /// Counts a value; with bounds, after a binary search among them.
+    /// Adds one to the bucket of a value. With bounds, finds the bucket by binary search.
     #[inline]
     pub fn record(&self, value: u64) {
         let bucket = self.scale.bucket(value);
-        // SAFETY: the offset of one of the buckets, which live as long as the area.
+        // SAFETY: `bucket` is below the number of buckets, so the offset lies in the bulk of a CPU
+        // or a guard. The area outlives the call, and only this sequence writes a CPU's buckets.
         if unsafe { record::on_cpu(self.area.slots(), bucket * 8) }.is_err() {
             self.record_slowly(bucket);
         }
@@ -174,28 +183,30 @@ impl Histogram {
     #[cold]
     fn record_slowly(&self, bucket: usize) {
         platform::register_this_thread();
-        // Relaxed: a sum on its own.
+        // Relaxed: a bucket is an independent sum that orders nothing.
         self.bucket(OVERFLOW, bucket)
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was recorded since the start, or since it was last taken, on all CPUs together.
+    /// Returns the counts of all CPUs since the start, or since the last [`take`](Histogram::take).
     ///
-    /// Includes every `record` that happened before; of those that happen meanwhile, some.
-    /// Wait-free: one load for each bucket and possible CPU, and while others take, up to eight
-    /// times that, as in [`Counter::sum`](super::Counter::sum). Each bucket is read for itself:
-    /// while others take, some may be of before and some of after, and their total none that there
-    /// was.
+    /// Includes every `record` that happened before the call, and some that happen during it.
+    ///
+    /// Wait-free: one load per bucket and possible CPU. While other threads call `take`, each word
+    /// is read up to eight times, as in [`Counter::sum`](super::Counter::sum). Buckets are read one
+    /// after the other: during a concurrent `take`, some may be from before it and some from after.
+    /// Their total may then be one that the histogram never had.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }
 
-    /// How many CPUs have buckets.
+    /// Returns the number of CPUs that have buckets.
     pub fn cpus(&self) -> usize {
         self.area.cpus()
     }
 
-    /// What one CPU has recorded since the start; what the slow path recorded belongs to no CPU.
+    /// Returns the counts of one CPU since the start. Values recorded on the slow path belong to no
+    /// CPU and are left out, and [`take`](Histogram::take) has no effect.
     ///
     /// # Panics
     ///
@@ -205,7 +216,7 @@ impl Histogram {
         assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
         let mut counts = [0; MAX_BUCKETS];
         for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
-            // Relaxed: a value on its own.
+            // Relaxed: a count is an independent value that orders nothing.
             *into = self.bucket(cpu as isize, bucket).load(Ordering::Relaxed) as u64;
         }
         Snapshot {
@@ -214,9 +225,10 @@ impl Histogram {
         }
     }
 
-    /// Takes the snapshot and starts again at zero: every value is in exactly one snapshot taken.
+    /// Returns the snapshot and starts again at zero. Every recorded value is in exactly one of the
+    /// snapshots taken.
     ///
-    /// Lock-free; one atomic instruction a bucket and try, and no fence.
+    /// Lock-free. Costs one atomic instruction per bucket and attempt, and no fence.
     pub fn take(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::drain(drained, total))
     }
@@ -232,10 +244,11 @@ impl Histogram {
         }
     }
 
-    /// One bucket on all CPUs and the slow path, since the start.
+    /// Returns the sum of one bucket since the start, over all CPUs and the slow path.
     fn total(&self, bucket: usize) -> usize {
         (OVERFLOW..self.area.cpus() as isize)
-            // Relaxed: values on their own.
+            // Relaxed: each count is an independent value; `baseline` adds the ordering that it
+            // needs.
             .map(|index| self.bucket(index, bucket).load(Ordering::Relaxed))
             .fold(0, usize::wrapping_add)
     }
@@ -243,7 +256,8 @@ impl Histogram {
     fn bucket(&self, index: isize, bucket: usize) -> &AtomicUsize {
         assert!(bucket < self.scale.buckets());
         let buckets = self.area.bulk_at(index).as_ptr();
-        // SAFETY: one of the buckets in the bulk of a CPU or a guard, zero-initialised and aligned.
+        // SAFETY: the assertion keeps the address within the buckets in the bulk of a CPU or a
+        // guard, which are aligned, zero-initialized and valid as long as `self`.
         unsafe { AtomicUsize::from_ptr(buckets.add(bucket * 8).cast()) }
     }
 }
@@ -264,7 +278,7 @@ impl Scale {
         }
     }
 
-    /// The largest value of a bucket.
+    /// Returns the largest value of a bucket.
     fn upper(&self, bucket: usize) -> u64 {
         match self {
             Scale::PowersOfTwo => u64::MAX.checked_shr(64 - bucket as u32).unwrap_or(0),
@@ -281,7 +295,8 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// What a [`Histogram`] held, merged over all CPUs: plain numbers that no longer change.
+/// The counts that a [`Histogram`] had when they were read, of one CPU or of all CPUs together.
+/// Later recordings do not change them.
 #[derive(Clone)]
 pub struct Snapshot<'a> {
     counts: [u64; MAX_BUCKETS],
@@ -289,13 +304,13 @@ pub struct Snapshot<'a> {
 }
 
 impl Snapshot<'_> {
-    /// How many values fell into each bucket.
+    /// Returns the count of each bucket, from the smallest values up.
     pub fn counts(&self) -> &[u64] {
         &self.counts[..self.scale.buckets()]
     }
 
-    /// Each bucket's largest value, in the unit that was recorded, and its count, from the smallest
-    /// values up.
+    /// Returns an iterator over each bucket's largest value, in the unit that was recorded, and its
+    /// count, from the smallest values up.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts()
             .iter()
@@ -303,18 +318,18 @@ impl Snapshot<'_> {
             .map(|(bucket, count)| (self.scale.upper(bucket), *count))
     }
 
-    /// How many values there are.
+    /// Returns the number of values recorded.
     pub fn total(&self) -> u64 {
         self.counts().iter().sum()
     }
 
-    /// The largest value of the bucket in which the given part of all values, from 0 to 1, is
-    /// reached; `None` if there are no values.
+    /// Returns the largest value of the bucket that contains the quantile `part`, from 0 to 1.
+    /// `None` if no value was recorded.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let total = self.total();
         let part = part.clamp(0.0, 1.0);
         let mut wanted = ((part * total as f64).ceil() as u64).clamp(1, total.max(1));
-        // The product may have been rounded up to just above a whole number.
+        // The product may have been rounded up to just above an integer.
         if wanted > 1 && (wanted - 1) as f64 / total as f64 >= part {
             wanted -= 1;
         }
@@ -339,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_fall_into_their_buckets() {
+    fn a_value_is_counted_in_its_bucket() {
         let histogram = Histogram::powers_of_two();
         for value in [0, 1, 2, 3, 4, 7, 8, u64::MAX] {
             histogram.record(value);
@@ -363,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_inclusive() {
+    fn a_bucket_includes_its_bound() {
         let histogram = Histogram::with_bounds(&[10, 20]);
         for value in [0, 10, 11, 20, 21] {
             histogram.record(value);
@@ -373,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_a_whole_number_of_values_ends_with_the_last_of_them() {
+    fn a_quantile_at_an_exact_rank_is_the_value_of_that_rank() {
         let bounds: Vec<u64> = (1..=100).collect();
         let histogram = Histogram::with_bounds(&bounds);
         for total in 1..=100 {
@@ -387,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_drained_once() {
+    fn concurrent_takes_return_every_value_once() {
         let histogram = Histogram::with_bounds(&[0]);
         let drained = std::thread::scope(|scope| {
             let drainer = scope.spawn(|| (0..1000).map(|_| histogram.take().total()).sum::<u64>());
@@ -401,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be() {
+    fn invalid_bounds_are_refused() {
         assert_eq!(Histogram::try_with_bounds(&[]).unwrap_err(), Error::Bounds);
         assert_eq!(
             Histogram::try_with_bounds(&[2, 2]).unwrap_err(),

@@ -1,4 +1,4 @@
-//! An intrusive stack a CPU: the nodes are the user's, and carry the link themselves.
+//! An intrusive stack per CPU. The nodes belong to the user and contain the link.
 //!
 //! ```text
 //! slot:   gate | first ──> link ──> link ──> 0        a list holds addresses of links;
@@ -15,20 +15,20 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const FIRST: usize = WORDS;
 
 crate::sequence! {
-    /// Puts a link first; nobody sees what it points to before.
+    /// Pushes a link. Until the commit, no other thread or handler reads what it stores in the
+    /// link.
     unsafe fn push(slot: Slot, link: Word) {
         let first = load(slot + FIRST);
         prepare(link, first);
         commit(slot + FIRST, link);
     }
 
-    /// Takes the first link.
+    /// Pops the first link.
     unsafe fn pop(slot: Slot) -> Option<Word> {
         let first = load(slot + FIRST);
         if first == 0 { return None }
@@ -38,10 +38,11 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&push::MODEL, &pop::MODEL];
 
-/// The word in a node through which a [`List`] strings it; a node needs one for each list it may be
+/// The word in a node that links it into a [`List`]. A node needs one for each list that it may be
 /// in at the same time.
 #[derive(Default)]
 pub struct Link(
@@ -49,7 +50,7 @@ pub struct Link(
 );
 
 impl Link {
-    /// A link of a node that is in no list.
+    /// Creates the link of a node that is in no list.
     pub const fn new() -> Link {
         Link(AtomicUsize::new(0))
     }
@@ -65,35 +66,36 @@ impl fmt::Debug for Link {
 ///
 /// # Safety
 ///
-/// [`LINK`](Node::LINK) is the byte offset of a field of type [`Link`], made with
+/// [`LINK`](Node::LINK) is the byte offset of a field of type [`Link`], computed with
 /// [`offset_of!`](std::mem::offset_of).
 pub unsafe trait Node: Sized {
-    /// Where the link lies in the node.
+    /// The byte offset of the link in the node.
     const LINK: usize;
 }
 
-/// A pointer that owns its node alone, so that the node can be in a list without an owner.
+/// A pointer with exclusive ownership of its node, which a [`List`] can hold as a bare address.
 ///
 /// # Safety
 ///
-/// While the pointer is given up, nobody else reaches the node; `from_node(into_node(p))` gives the
-/// pointer back.
+/// Between `into_node` and `from_node`, no other code accesses the node. `from_node(into_node(p))`
+/// returns `p`.
 pub unsafe trait Owner: Sized {
-    /// What it owns.
+    /// The type of the node.
     type Node: Node;
 
-    /// Gives the node up.
+    /// Converts the pointer to the address of its node, without dropping it.
     fn into_node(self) -> NonNull<Self::Node>;
 
-    /// Takes the node back.
+    /// Converts the address of a node back to the pointer.
     ///
     /// # Safety
     ///
-    /// The node was given up by `into_node` of this type, and is taken back once.
+    /// `into_node` of this type returned the address, and each returned address is converted back
+    /// once.
     unsafe fn from_node(node: NonNull<Self::Node>) -> Self;
 }
 
-// SAFETY: a box owns its node alone.
+// SAFETY: a box owns its node exclusively, and a leaked box is reached by no other code.
 unsafe impl<N: Node> Owner for Box<N> {
     type Node = N;
 
@@ -102,12 +104,13 @@ unsafe impl<N: Node> Owner for Box<N> {
     }
 
     unsafe fn from_node(node: NonNull<N>) -> Box<N> {
-        // SAFETY: the caller's promise: the node was a box.
+        // SAFETY: the caller guarantees that `into_node` leaked this box and that it is converted
+        // back once.
         unsafe { Box::from_raw(node.as_ptr()) }
     }
 }
 
-// SAFETY: an exclusive reference that lives for ever is the only way to its node.
+// SAFETY: an exclusive reference with lifetime `'static` is the only way to its node.
 unsafe impl<N: Node> Owner for &'static mut N {
     type Node = N;
 
@@ -116,35 +119,38 @@ unsafe impl<N: Node> Owner for &'static mut N {
     }
 
     unsafe fn from_node(mut node: NonNull<N>) -> &'static mut N {
-        // SAFETY: the caller's promise: the node was an exclusive reference.
+        // SAFETY: the caller guarantees that `into_node` returned this address, of an exclusive
+        // reference, and that it is converted back once.
         unsafe { node.as_mut() }
     }
 }
 
-/// A node by address, for those who keep track of ownership themselves: in an allocator, say.
+/// A node by its address, for callers that track ownership themselves, such as an allocator.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RawNode<N>(NonNull<N>);
 
 impl<N: Node> RawNode<N> {
-    /// A node that may go into a list.
+    /// Wraps the address of a node.
     ///
     /// # Safety
     ///
-    /// Nobody else uses the node until it is out of the list again, and its memory lives as long.
+    /// No other code accesses the node from now until a list has returned it, and its memory stays
+    /// valid until then.
     pub unsafe fn new(node: NonNull<N>) -> RawNode<N> {
         RawNode(node)
     }
 
-    /// The node's address.
+    /// Returns the node's address.
     pub fn into_inner(self) -> NonNull<N> {
         self.0
     }
 }
 
-// SAFETY: whoever made the raw node vouched for it.
+// SAFETY: `new` requires that no other code accesses the node, so it may change threads if `N` may.
 unsafe impl<N: Send> Send for RawNode<N> {}
 
-// SAFETY: whoever made the raw node vouched for it.
+// SAFETY: `new` requires that no other code accesses the node, and the address converts back to
+// itself.
 unsafe impl<N: Node> Owner for RawNode<N> {
     type Node = N;
 
@@ -157,12 +163,13 @@ unsafe impl<N: Node> Owner for RawNode<N> {
     }
 }
 
-/// An unbounded last-in-first-out list with a part a CPU, of nodes the user owns.
+/// An unbounded last-in-first-out list of the user's own nodes, with one part per CPU.
 ///
-/// Scope `SameCpu`; [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction and wait
-/// only while another thread holds this CPU's gate. No operation ever allocates; every one may be
-/// used in signal handlers. Order holds on each CPU alone. Takes a slot a CPU, and one word in each
-/// node; [the module](super) tells the rest.
+/// Scope `SameCpu`. [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction on the
+/// fast path, and block only while another thread holds this CPU's gate. No operation allocates.
+/// Every operation may be called in a signal handler. Elements are ordered per CPU only. A list
+/// takes one slot (128 bytes) per CPU and one word in each node. See [the module](super) for what
+/// all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::{Link, List, Node};
@@ -187,13 +194,15 @@ pub struct List<P: Owner> {
     nodes: Invariant<P>,
 }
 
-// SAFETY: nodes move between threads with their owners, never by reference.
+// SAFETY: a list owns its nodes and returns each to one caller, by value. `P: Send` lets them
+// change threads.
 unsafe impl<P: Owner + Send> Send for List<P> {}
-// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+// SAFETY: shared access moves nodes by value only, which `P: Send` permits. Sequences and gates
+// make concurrent operations on a slot atomic.
 unsafe impl<P: Owner + Send> Sync for List<P> {}
 
 impl<P: Owner> List<P> {
-    /// An empty list.
+    /// Creates an empty list.
     ///
     /// # Panics
     ///
@@ -202,11 +211,12 @@ impl<P: Owner> List<P> {
         List::try_new().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// An empty list, or why there is none.
+    /// Creates an empty list.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
+    /// during start-up.
     pub fn try_new() -> Result<List<P>, Error> {
         Ok(List {
             area: Area::try_new(0)?,
@@ -214,18 +224,18 @@ impl<P: Owner> List<P> {
         })
     }
 
-    /// How many CPUs have a part.
+    /// Returns the number of CPUs that have a part.
     pub fn cpus(&self) -> usize {
         self.area.cpus()
     }
 
-    /// Is there no node on any CPU? Looks at one after the other, so it may miss a node that goes
-    /// from CPU to CPU meanwhile. Already history when it returns.
+    /// Returns whether every CPU's part is empty. Reads one part after the other, so it may miss a
+    /// node that changes CPU during the call. The result may be out of date when the call returns.
     pub fn is_empty(&self) -> bool {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
 
-    /// Is there no node on a CPU? Already history when it returns.
+    /// Returns whether a CPU's part is empty. The result may be out of date when the call returns.
     ///
     /// # Panics
     ///
@@ -234,11 +244,12 @@ impl<P: Owner> List<P> {
         self.area.peek(cpu, 0) == 0
     }
 
-    /// Puts a node on this CPU's list.
+    /// Pushes a node onto this CPU's list.
     #[inline]
     pub fn push(&self, node: P) {
         let link = link_of(node.into_node());
-        // SAFETY: the node was given up, so nobody else sees its link.
+        // SAFETY: `into_node` gave up the node, so no other code accesses its link before the
+        // commit.
         if unsafe { push::on_cpu(self.area.slots(), link) }.is_err() {
             self.push_slowly(link);
         }
@@ -246,37 +257,41 @@ impl<P: Owner> List<P> {
 
     #[cold]
     fn push_slowly(&self, link: usize) {
-        // Under the gate every signal is blocked, and a fault in the node's memory would end the
-        // process. Here its handler runs. SAFETY: the node was given up, so nobody else uses its
-        // link.
-        unsafe { crate::sequence::gated::store(link, 0) };
-        // SAFETY: as in `push`.
+        // Touches the node before the gate is closed. Under the gate all signals are blocked, and a
+        // fault in the node's memory would end the process; here its handler runs.
+        // SAFETY: `into_node` gave up the node, so no other code accesses its link.
+        unsafe { crate::generated::gated::store(link, 0) };
+        // SAFETY: `into_node` gave up the node, so no other code accesses its link before the
+        // commit. `held` closes this slot.
         self.area
             .on_slow_path(|held| unsafe { push::gated(held, link) });
     }
 
-    /// Takes the last node pushed on this CPU.
+    /// Pops the node pushed last on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<P> {
-        // SAFETY: the links in the list are of nodes given up to it.
+        // SAFETY: the links in the list belong to nodes that `push` was given and that no caller
+        // has got back.
         let link = match unsafe { pop::on_cpu(self.area.slots()) } {
             Ok(link) => link,
             Err(_) => self.pop_slowly(),
         }?;
-        // SAFETY: `push` gave the node up, and it left the list just now.
+        // SAFETY: `push` got the node from `into_node`, and the sequence has just removed it from
+        // the list.
         Some(unsafe { P::from_node(node_of(link)) })
     }
 
     #[cold]
     fn pop_slowly(&self) -> Option<usize> {
-        // SAFETY: as in `pop`.
+        // SAFETY: the links in the list belong to nodes that `push` was given and that no caller
+        // has got back. `held` closes this slot.
         self.area.on_slow_path(|held| unsafe { pop::gated(held) })
     }
 
-    /// Takes the last node pushed on a CPU, through its gate.
+    /// Pops the node pushed last on a CPU, under its gate.
     ///
-    /// Costs one load if there seems to be none, else as much as [`Area::close_gate`]; waits while
-    /// another thread holds that gate.
+    /// Costs one load if the part seems empty, and otherwise as much as [`Area::close_gate`].
+    /// Blocks while another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -288,9 +303,9 @@ impl<P: Owner> List<P> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes a node from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](List::steal_from). Like [`is_empty`](List::is_empty), it may miss a node that
-    /// goes from CPU to CPU meanwhile.
+    /// Pops a node from any CPU with [`steal_from`](List::steal_from). Tries the following CPU
+    /// numbers first and the current CPU last. Like [`is_empty`](List::is_empty), it may miss a
+    /// node that changes CPU during the call.
     pub fn steal(&self) -> Option<P>
     where
         P: Send,
@@ -298,11 +313,11 @@ impl<P: Owner> List<P> {
         remote::steal(self)
     }
 
-    /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the
-    /// cost of [`Area::close_gate`].
+    /// Returns an iterator that removes every node, CPU by CPU, the one pushed last first. It
+    /// closes a gate for up to sixteen nodes at a time, at the cost of [`Area::close_gate`].
     ///
-    /// A list does not know how long it is: the iterator leaves a CPU when it has found nothing
-    /// there. While another thread pushes as fast as this one takes, it does not end.
+    /// A list does not know its length: the iterator leaves a CPU when it finds no node there. It
+    /// does not end while another thread pushes as fast as it removes.
     pub fn drain(&self) -> Drain<'_, P>
     where
         P: Send,
@@ -326,14 +341,15 @@ impl<P: Owner + Send> Take<P> for List<P> {
     }
 
     fn take(&self, held: &GateGuard<'_>) -> Option<Raw<P>> {
-        // SAFETY: as in `pop`, and the gate is held.
+        // SAFETY: the links in the list belong to nodes that `push` was given and that no caller
+        // has got back. `held` closes this slot.
         let word = unsafe { pop::gated(held) }?;
         Some(Raw { word })
     }
 
     unsafe fn element(&self, raw: Raw<P>) -> P {
-        // SAFETY: the caller's promise: `take` wrote the link, of a node that was given up and has
-        // left the list.
+        // SAFETY: the caller guarantees that `take` returned `raw`, once. Its word is the link of a
+        // node that `push` got from `into_node` and that has left the list.
         unsafe { P::from_node(node_of(raw.word)) }
     }
 
@@ -342,7 +358,7 @@ impl<P: Owner + Send> Take<P> for List<P> {
     }
 
     fn count(&self, _held: &GateGuard<'_>) -> usize {
-        // To count them would take a walk along all links, while signals are blocked.
+        // Counting would walk all links while signals are blocked.
         usize::MAX
     }
 }
@@ -350,10 +366,10 @@ impl<P: Owner + Send> Take<P> for List<P> {
 impl<P: Owner> Drop for List<P> {
     fn drop(&mut self) {
         let next = |link: &usize| {
-            // SAFETY: the links in the list are of nodes given up to it; nobody else has the list
-            // now. `successors` reads the next link before it returns this one, whose node then
-            // goes.
-            let next = unsafe { crate::sequence::gated::load(*link) };
+            // SAFETY: the links in the list belong to nodes that `push` was given, and `&mut self`
+            // excludes other threads. `successors` reads the next link before it returns this one,
+            // so the node is still there.
+            let next = unsafe { crate::generated::gated::load(*link) };
             (next != 0).then_some(next)
         };
         let mut links = (0..self.area.cpus()).flat_map(|cpu| {
@@ -361,7 +377,8 @@ impl<P: Owner> Drop for List<P> {
             std::iter::successors((first != 0).then_some(first), next)
         });
         drops::each(|| {
-            // SAFETY: as above, and each node is reached once.
+            // SAFETY: `push` got the node from `into_node`, `&mut self` excludes other threads, and
+            // the walk reaches each node once.
             let owner = links
                 .next()
                 .map(|link| unsafe { P::from_node(node_of(link)) });

@@ -1,39 +1,43 @@
-//! The lock in a gate's word. Losers park.
+//! The lock in the word of a gate. Waiting threads park.
 //!
-//! The word says whether the lock is held, in which process, and whether somebody waits for it; an
+//! The word holds whether the lock is held, in which process, and whether a thread waits. An
 //! uncontended lock costs no system call.
 //!
 //! ```text
-//!   31 … 8 the holder's generation | … | 2 for good | 1 waiters | 0 locked
+//!   31 … 8 the holder's generation | … | 2 permanent | 1 waiters | 0 locked
 //! ```
 //!
-//! A child of a fork is a generation of its own. What it finds locked by an earlier one is free:
-//! the holder is not there.
+//! The child of a fork has a generation of its own. A lock that an earlier generation holds counts
+//! as free: its holder does not exist in this process.
 
 use crate::sync::{AtomicU32, Ordering, SPINS, generation, spin_loop, wait, wake_one};
 
-/// Somebody holds the gate.
+/// A thread holds the lock.
 const LOCKED: u32 = 1;
-/// Somebody waits for it.
+/// A thread may be waiting for the lock.
 const WAITERS: u32 = 2;
-/// Sequences never pass: guards, and every slot where sections are off.
+/// Permanently closed: sequences never pass. Set for guards, and for every slot where sections are
+/// unavailable.
 pub(super) const FOR_GOOD: u32 = 4;
 
-/// Where the generation begins; the highest bits of a very late one are left out.
+/// The shift of the generation. The highest bits of a large generation are cut off.
 const GENERATION: u32 = 8;
 
-/// Takes the lock and returns the word as it was.
+/// Acquires the lock, and returns the word from before. Spins, then parks while another thread
+/// holds it.
 pub(crate) fn lock(gate: &AtomicU32) -> u32 {
     let generation = generation() << GENERATION;
-    // Once parked, a closer cannot know whether others still wait: it says they do.
+    // After it has parked, a thread cannot know whether others still wait, so it keeps `WAITERS`
+    // set.
     let mut mark = LOCKED;
     let mut spins = 0;
     loop {
-        // Relaxed: only the exchange counts.
+        // Relaxed: only a hint; the exchange below decides.
         let word = gate.load(Ordering::Relaxed);
         if !is_locked(word) {
             let locked = word & FOR_GOOD | generation | mark;
-            // Acquire: pairs with the release that opened the gate.
+            // Acquire: pairs with the release in `unlock`. On failure Relaxed: the loop reads the
+            // word again.
             let taken =
                 gate.compare_exchange_weak(word, locked, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
@@ -43,7 +47,7 @@ pub(crate) fn lock(gate: &AtomicU32) -> u32 {
             spins += 1;
             spin_loop();
         } else {
-            // Relaxed: the wait re-reads the word.
+            // Relaxed: the bit orders nothing, and `wait` compares the word again.
             let waiting = word | WAITERS;
             let marked = word == waiting
                 || gate
@@ -57,19 +61,20 @@ pub(crate) fn lock(gate: &AtomicU32) -> u32 {
     }
 }
 
-/// Does a thread of this process hold the lock?
+/// Returns whether a thread of this process holds the lock.
 pub(crate) fn is_locked(word: u32) -> bool {
     word & LOCKED != 0 && !is_abandoned(word)
 }
 
-/// Did whoever held the lock stay behind in the parent of this process?
+/// Returns whether the lock was held in the parent when this process was forked.
 pub(crate) fn is_abandoned(word: u32) -> bool {
     word & LOCKED != 0 && word >> GENERATION != generation() << GENERATION >> GENERATION
 }
 
-/// Gives the lock back, and wakes one of those who wait.
+/// Releases the lock, and wakes one waiting thread.
 pub(crate) fn unlock(gate: &AtomicU32) {
-    // Release: pairs with the acquire load of the gate in every section, and in `lock`.
+    // Release: pairs with the acquire load of the gate in every sequence, and with the acquire in
+    // `lock`.
     let before = gate.fetch_and(FOR_GOOD, Ordering::Release);
     if before & WAITERS != 0 {
         wake_one(gate);

@@ -1,16 +1,15 @@
-//! Where areas, and chunks of queues and pools, get their memory: the operating system, and for
-//! small ones a page they share.
+//! Memory for areas, and for chunks of queues and pools. Large requests are
+//! [mappings](crate::mappings) of their own; small ones share pages.
 //!
-//! A counter on a machine with few CPUs takes a few hundred bytes. A page of its own would cost a
-//! program with a thousand counters megabytes, and an entry of the address cache each. So small
-//! areas are cut from blocks; freed, they wait by size for the next one. Blocks are kept for good.
-//! Nothing here touches the global allocator, for an allocator may be built on an area.
+//! A counter on a machine with few CPUs needs a few hundred bytes. With a page for each, a thousand
+//! counters would cost a program megabytes, and one TLB entry each. Small areas are therefore cut
+//! from blocks. A freed piece is kept in a list by size and is reused. Blocks are never returned to
+//! the system. Nothing here calls the global allocator, because an allocator may be built on an
+//! area.
 //!
-//! Large ones are [mappings](crate::mappings) of their own.
-//!
-//! The blocks are behind a lock, with signals blocked. Memory is asked of the system outside of it:
-//! a sandbox may answer the system call by a signal. One thread at a time [asks](crate::growth) for
-//! a block. Large memory is had and given back without a lock.
+//! A lock protects the blocks, with signals blocked. Memory is requested from the system outside
+//! the lock, because a sandbox may answer the system call with a signal. One thread at a time
+//! [maps](crate::growth) a new block. Large memory is mapped and unmapped without a lock.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -21,16 +20,17 @@ use super::lock::{is_abandoned, lock, unlock};
 use crate::growth::Growth;
 use crate::{mappings, platform};
 
-/// Areas up to this size are cut from blocks.
+/// The largest size in bytes that is cut from a block.
 const SMALL: usize = 2048;
 
-/// The size of a block.
+/// The size of a block in bytes.
 const BLOCK: usize = 1 << 16;
 
-/// Small sizes, each a multiple of a slot's.
+/// The number of small sizes. Each is a multiple of a slot's size.
 const SIZES: usize = SMALL / SLOT_BYTES;
 
-/// Zeroed memory, aligned to a slot's size; a whole mapping if it is large.
+/// Allocates zeroed memory, aligned to a slot's size. Large memory is a mapping of its own. `None`
+/// if the system refuses it.
 pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
     let Some(index) = size_index(bytes) else {
         return mappings::map(bytes);
@@ -43,7 +43,7 @@ pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
 fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
     let block = mappings::map(BLOCK)?;
     let (piece, unused) = with_blocks(|blocks| match blocks.allocate(index) {
-        // A handler, or a thread that has taken the turn over, was faster.
+        // A handler, or a thread that has taken over the turn to map, added a block first.
         Some(piece) => (Some(piece), Some(block)),
         None => {
             blocks.add(block);
@@ -51,53 +51,56 @@ fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
         }
     });
     if let Some(block) = unused {
-        // SAFETY: mapped above, and in nobody's hands.
+        // SAFETY: mapped above and not shared: `blocks` did not take it.
         unsafe { mappings::unmap(block, BLOCK) };
     }
     piece
 }
 
-/// Gives memory back. Large memory without waiting for other threads.
+/// Frees memory. Large memory is freed without waiting for other threads.
 ///
 /// # Safety
 ///
-/// `allocate` gave it for this size, and nobody uses it any more.
+/// `allocate` returned `start` for this size, and no reference to the memory is left.
 pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
     let Some(index) = size_index(bytes) else {
-        // SAFETY: the caller's promise: a mapping for this size.
+        // SAFETY: the caller guarantees that `allocate` returned this start for this size: a
+        // mapping, since it is large.
         return unsafe { mappings::unmap(start, bytes) };
     };
-    // SAFETY: the caller's promise: a piece of this size.
+    // SAFETY: the caller guarantees that `allocate` returned this start for this size, and that it
+    // is unused.
     with_blocks(|blocks| unsafe { blocks.free(start, index) })
 }
 
-/// Which of the small sizes this is, if it is small.
+/// Returns the index of the smallest piece size that fits; `None` for large memory.
 fn size_index(bytes: usize) -> Option<usize> {
     (1..=SMALL)
         .contains(&bytes)
         .then(|| bytes.div_ceil(SLOT_BYTES) - 1)
 }
 
-/// A free piece; its first word leads to the next one of its size.
+/// A free piece. Its first word links the next free piece of the same size.
 struct Free {
     next: Option<NonNull<Free>>,
 }
 
 struct Blocks {
     free: [Option<NonNull<Free>>; SIZES],
-    /// What is left of the newest block.
+    /// The unused end of the newest block.
     rest: Option<NonNull<u8>>,
     rest_bytes: usize,
 }
 
 impl Blocks {
-    /// A piece of this size, zeroed; `None` if that takes another block.
+    /// Allocates a zeroed piece; `None` if that needs a new block.
     fn allocate(&mut self, index: usize) -> Option<NonNull<u8>> {
         let bytes = (index + 1) * SLOT_BYTES;
         if let Some(piece) = self.free[index] {
-            // SAFETY: free pieces hold their link.
+            // SAFETY: `free` wrote a `Free` to every piece in this list.
             self.free[index] = unsafe { piece.read() }.next;
-            // SAFETY: a piece of this size that nobody uses.
+            // SAFETY: the piece has this size and has just left the list of free pieces, so no
+            // other code uses it.
             unsafe { piece.cast::<u8>().write_bytes(0, bytes) };
             return Some(piece.cast());
         }
@@ -106,26 +109,32 @@ impl Blocks {
         }
         let piece = self.rest?;
         self.rest_bytes -= bytes;
-        // SAFETY: there were `bytes` bytes left; past the last of them is still the block's end.
+        // SAFETY: at least `bytes` bytes were left in the block, so the sum is at most the block's
+        // end.
         self.rest = Some(unsafe { piece.add(bytes) });
         Some(piece)
     }
 
-    /// Goes on with a new block. Less than a piece was left of the last one.
+    /// Starts a new block. What is left of the old block is less than the requested piece, and
+    /// becomes a free piece.
     fn add(&mut self, block: NonNull<u8>) {
         if let Some(rest) = self.rest.filter(|_| self.rest_bytes > 0) {
-            // SAFETY: the end of the old block, which nobody uses.
+            // SAFETY: the rest of the old block is unused, and its size is a multiple of a slot's
+            // and at most `SMALL`.
             unsafe { self.free(rest, self.rest_bytes / SLOT_BYTES - 1) };
         }
         (self.rest, self.rest_bytes) = (Some(block), BLOCK);
     }
 
+    /// Adds a piece to the list of free pieces of its size.
+    ///
     /// # Safety
     ///
-    /// A piece of this size that nobody uses.
+    /// The piece has this size and no other code uses it.
     unsafe fn free(&mut self, start: NonNull<u8>, index: usize) {
         let piece = start.cast::<Free>();
-        // SAFETY: the caller's promise; a piece is aligned to 128 bytes and holds a link.
+        // SAFETY: the caller guarantees an unused piece. Pieces are aligned to 128 bytes and larger
+        // than a `Free`.
         unsafe {
             piece.write(Free {
                 next: self.free[index],
@@ -136,7 +145,7 @@ impl Blocks {
 }
 
 static LOCK: AtomicU32 = AtomicU32::new(0);
-/// For another block.
+/// Selects the thread that maps the next block.
 static GROWTH: Growth = Growth::new();
 static BLOCKS: Shared = Shared(UnsafeCell::new(NO_BLOCKS));
 
@@ -147,18 +156,20 @@ const NO_BLOCKS: Blocks = Blocks {
 };
 
 struct Shared(UnsafeCell<Blocks>);
-// SAFETY: only touched under LOCK.
+// SAFETY: `with_blocks` is the only access, under `LOCK`.
 unsafe impl Sync for Shared {}
 
-/// Works on the blocks alone: no signal handler on this thread and no fork meanwhile. `work` makes
-/// no system call.
+/// Calls `work` with exclusive access to the blocks. No signal handler runs on this thread
+/// meanwhile, and no thread forks. `work` makes no system call.
 fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
-    let _quiet = platform::SignalsBlocked::enter();
+    let _signals = platform::SignalsBlocked::enter();
     let before = lock(&LOCK);
-    // SAFETY: this thread holds the lock, and `work` neither comes back here nor panics.
+    // SAFETY: this thread holds `LOCK` with signals blocked, and `work` neither calls this function
+    // nor panics. The reference is therefore unique.
     let blocks = unsafe { &mut *BLOCKS.0.get() };
     if is_abandoned(before) {
-        // In a child, what another thread of the parent has left half done.
+        // This is the child of a fork, and another thread of the parent was changing the blocks:
+        // they may be inconsistent.
         *blocks = NO_BLOCKS;
     }
     let result = work(blocks);
@@ -171,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_zeroed_aligned_and_apart() {
+    fn pieces_are_zeroed_aligned_and_disjoint() {
         let sizes = [128, 640, 512, 2048, 2049, 128, 4096, 100_000];
         let mut pieces = Vec::new();
         for round in 0..200 {
@@ -179,30 +190,30 @@ mod tests {
             let piece = allocate(bytes).unwrap();
             assert!(piece.addr().get().is_multiple_of(SLOT_BYTES));
             for index in 0..bytes {
-                // SAFETY: within the piece.
+                // SAFETY: the piece has `bytes` bytes, all initialized.
                 assert_eq!(unsafe { piece.add(index).read() }, 0);
             }
-            // SAFETY: the whole piece.
+            // SAFETY: the piece has `bytes` bytes, and only this test uses them.
             unsafe { piece.write_bytes(round as u8 | 1, bytes) };
             pieces.push((piece, bytes, round as u8 | 1));
             if round % 3 == 2 {
                 let (piece, bytes, _) = pieces.swap_remove(round / 2 % pieces.len());
-                // SAFETY: allocated above, and taken off the list.
+                // SAFETY: `allocate` returned the piece for this size, and it has left the vector.
                 unsafe { free(piece, bytes) };
             }
         }
         for (piece, bytes, mark) in pieces {
             for index in 0..bytes {
-                // SAFETY: within the piece.
+                // SAFETY: the piece has `bytes` bytes, all initialized.
                 assert_eq!(unsafe { piece.add(index).read() }, mark, "pieces overlap");
             }
-            // SAFETY: allocated above.
+            // SAFETY: `allocate` returned the piece for this size, and this is its last use.
             unsafe { free(piece, bytes) };
         }
     }
 
     #[test]
-    fn small_areas_share_pages() {
+    fn small_pieces_share_pages() {
         let pieces: Vec<_> = (0..64).map(|_| allocate(512).unwrap()).collect();
         let mut pages: Vec<usize> = pieces
             .iter()
@@ -216,7 +227,7 @@ mod tests {
             pages.len()
         );
         for piece in pieces {
-            // SAFETY: allocated above.
+            // SAFETY: `allocate` returned the piece for 512 bytes, and this is its last use.
             unsafe { free(piece, 512) };
         }
     }

@@ -1,60 +1,75 @@
-//! Structures with one part a CPU: no atomic instruction on the fast path.
+//! Per-CPU structures: one part per CPU, and no atomic instruction on the fast path.
 //!
-//! [`Area`] is the memory, [`GateGuard`] a slot whose gate is closed; every structure is a handful
-//! of [`sequence!`](crate::sequence!)s over an area. What follows holds for all of them; each
-//! structure's own page says what is different there.
+//! [`Area`] is the memory of a structure: one slot per CPU. [`GateGuard`] is a slot that a thread
+//! has closed for exclusive access. Each structure is a few [`sequence!`](crate::sequence!)
+//! functions over an area. This page states what all of them share; each structure's page states
+//! what differs.
 //!
 //! # Scope
 //!
-//! `SameCpu`: an operation is atomic against every thread and signal handler on the CPU it runs on.
-//! Operations on other CPUs' parts (`steal`, `drain`) close those parts' gates first. A thread may
-//! be moved to another CPU between two operations, never within one.
+//! `SameCpu`: an operation is atomic with respect to every thread and signal handler on the CPU it
+//! runs on. An operation on another CPU's part (`steal`, `drain`) closes that part's gate first.
+//! The kernel may migrate a thread between two operations; a migration during an operation restarts
+//! it on the new CPU.
 //!
 //! # Progress
 //!
-//! The fast path makes at most one attempt and as many restarts as [the
-//! limit](crate::set_restart_limit) says. The slow path of [`Counter`] and [`Histogram`] is one
-//! atomic addition, so both are wait-free. That of the others closes the gate of this CPU, so it
-//! waits while another thread holds that gate: a thief, a drain, or another slow path. None of
-//! their operations runs code of yours while it holds a gate: `steal` and `drain` convert what they
-//! took ([`AsWord::from_word`](crate::AsWord::from_word), [`Owner::from_node`]) when the gate is
-//! open again.
+//! The fast path makes one attempt, and retries it after an abort at most as often as [the restart
+//! limit](crate::set_restart_limit) allows. The slow path of [`Counter`] and [`Histogram`] is one
+//! atomic addition, so both are wait-free. The slow path of every other structure closes the gate
+//! of this CPU. It blocks while another thread holds that gate for a steal, a drain or a slow path
+//! of its own.
+//!
+//! No operation calls user code while it holds a gate: `steal` and `drain` open the gate before
+//! they convert elements with [`AsWord::from_word`](crate::AsWord::from_word) or
+//! [`Owner::from_node`].
 //!
 //! # Cost
 //!
-//! | path | atomic instructions | system calls | taken |
+//! | path | atomic instructions | system calls | when |
 //! |---|---|---|---|
 //! | fast | 0 | 0 | [almost always](crate::status()) |
-//! | an empty or full part of a `Pool` | 2 | 0 | once in half the capacity, at most 31, where objects change CPU |
-//! | slow, `Counter` and `Histogram` | 1 | 0 | sections are off; too many restarts |
-//! | slow, the others | 4 | 2, or 3 with a fence | the same; gates are off; a gate is held |
-//! | `steal` of one element, `drain` of up to sixteen | 4 | 2, or 3 with a fence | a part looks occupied |
+//! | empty or full part of a `Pool` | 2 | 0 | once per batch of objects that change CPU |
+//! | slow, `Counter` and `Histogram` | 1 | 0 | sections unavailable; restart limit reached |
+//! | slow, the others | 4 | 2, or 3 with a fence | the same; gates unavailable; gate held |
+//! | `steal` of one element | 4 | 2, or 3 with a fence | the part seems to hold elements |
+//! | `drain` of up to sixteen | 4 | 2, or 3 with a fence | the part seems to hold elements |
 //!
-//! The first operation of a thread that atomseq itself registers takes the slow path.
-//! [`docs::performance`](crate::docs::performance) has more.
+//! A batch of a `Pool` is half its capacity plus one, at most 31 objects. *Sections* are the
+//! kernel's restartable sequences (rseq), in which the fast paths run. The *fence* is the system
+//! call `membarrier`, which aborts the sections that run on a CPU. [`status`](crate::status())
+//! reports whether sections, and gates, are available in this process.
 //!
-//! `steal` and `drain` are for rare use: for what is left over, not as a channel between CPUs. Each
-//! costs system calls and closes a gate, and whoever finds that gate closed meanwhile goes to the
-//! slow path and closes it in turn. So under heavy load a stream of elements from one CPU to
-//! another comes to tens of microseconds an element, as many as 90 measured with a [`Ring`] of
-//! sixteen places. Use a [`nonblocking::Queue`](crate::nonblocking::Queue) for that.
+//! The first operation of a thread that atomseq itself registers with the kernel takes the slow
+//! path. [`docs::performance`](crate::docs::performance) has measurements.
+//!
+//! Use `steal` and `drain` to collect leftover elements, not as a channel between CPUs. Each call
+//! makes system calls and closes a gate. A thread that finds this gate closed takes the slow path
+//! and closes it in turn. Under heavy load, a stream of elements from one CPU to another therefore
+//! costs tens of microseconds per element: up to 90 were measured with a [`Ring`] of capacity
+//! sixteen. Use a [`nonblocking::Queue`](crate::nonblocking::Queue) for such a stream.
 //!
 //! # Memory, allocation, signals
 //!
-//! A structure's memory comes from the operating system when it is made, for each CPU that the
-//! kernel may ever use. After that no operation calls the global allocator, takes a lock of the
-//! standard library or touches a thread-local that is set up on first use, and every operation may
-//! be called from a signal handler that interrupted another one on the same structure. (A [`Vec`]
-//! that is passed in, a [`Source`] and the elements' own destructors do what they do.)
+//! A constructor takes memory from the operating system, for every CPU that the kernel may ever
+//! bring online. After that no operation calls the global allocator, takes a lock of the standard
+//! library, or touches a thread-local that is initialized on first use. Every operation may be
+//! called from a signal handler, including one that interrupted an operation on the same structure.
+//! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
+//! elements' destructors.
 //!
 //! # Errors and panics
 //!
-//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Both fail inside
-//! atomseq's own start-up, in a handler of `SIGSYS` or an allocator that start-up calls: how many
-//! CPUs there can be is not known yet. Methods that take a CPU's number panic if there is no such
-//! CPU; numbers below [`Area::cpus`] are valid, those of absent CPUs included. Dropped, a structure
-//! drops what it holds, once; if a destructor panics, the others run while that unwinds, and a
-//! second panic aborts the process.
+//! A constructor without `try_` panics with the message of the [`Error`] that its `try_` form
+//! returns. Both fail when they are called from within atomseq's own start-up: in a handler of
+//! `SIGSYS`, or in an allocator that start-up calls. The number of possible CPUs is not known there
+//! yet.
+//!
+//! A method that takes a CPU number panics if there is no such CPU. Every number below
+//! [`Area::cpus`] is valid, including those of CPUs that are absent.
+//!
+//! Dropping a structure drops each of its elements once. If a destructor panics, the others still
+//! run during the unwinding; a second panic aborts the process.
 
 mod area;
 mod baseline;
@@ -89,9 +104,9 @@ pub use remote::Drain;
 pub use ring::Ring;
 pub use stack::Stack;
 
-/// Every sequence here by its file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+/// Every sequence in this module, grouped by file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("counter", counter::SEQUENCES),
     ("histogram", histogram::SEQUENCES),
     ("list", list::SEQUENCES),

@@ -1,13 +1,13 @@
-//! A bounded cache of reusable objects a CPU, over a source that all CPUs share.
+//! A bounded per-CPU cache of reusable objects, over a source that all CPUs share.
 //!
 //! ```text
-//!   get ──> this CPU's stack ──empty──> a batch of the depot ──empty──> Source::refill, a batch at a time
+//!   get ──> this CPU's stack ──empty──> a batch of the depot ──empty──> Source::refill, in batches
 //!   put ──> this CPU's stack ──full───> half of it to the depot ──full──> Source::spill
 //! ```
 //!
-//! The depot is for objects that are got on one CPU and put back on another: there each get finds
-//! an empty stack and each put a full one, sooner or later, and a batch at a time goes back the way
-//! that the objects came.
+//! The depot serves objects that one CPU gets and another puts back. There every `get` would sooner
+//! or later find an empty stack, and every `put` a full one. The depot moves these objects back in
+//! batches.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -22,48 +22,55 @@ use crate::AsWord;
 use crate::drops;
 use crate::sequence::Closed;
 
-/// Where a [`Pool`]'s objects come from and go to.
+/// Where the objects of a [`Pool`] come from and go to.
 ///
-/// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back.
-/// Behind a pool in an allocator, a source must not allocate through it.
+/// Any `Fn() -> T` is a source that creates one object at a time, and drops those it gets back. The
+/// source of a pool inside an allocator must not allocate through that allocator.
 pub trait Source<T: AsWord> {
-    /// Adds objects to an empty batch: at least one, or none if there are no more.
+    /// Adds objects to an empty batch: at least one, unless there are no more.
     ///
-    /// Of these one is returned, as many as fit stay on this CPU, and the others go to the depot.
-    /// There a batch is half the capacity and one, at most 31: a source that adds more makes
-    /// several, at two atomic instructions each.
+    /// The pool returns one of them to its caller, keeps as many as fit on this CPU, and puts the
+    /// others into the depot. A batch of the depot holds half the capacity plus one, at most 31.
+    /// Objects beyond that take several batches, at two atomic instructions each.
     fn refill(&self, batch: &mut Batch<T>);
 
-    /// Takes objects that the pool has no room for; what it leaves in the batch is dropped.
+    /// Takes objects that the pool has no room for. Objects that it leaves in the batch are
+    /// dropped.
     fn spill(&self, batch: &mut Batch<T>);
 }
 
 impl<T: AsWord, F: Fn() -> T> Source<T> for F {
     fn refill(&self, batch: &mut Batch<T>) {
-        // An empty batch has room; if not, the object is dropped and the batch is as good.
+        // `push` fails only if the batch is full. Then the object is dropped, and the batch has
+        // others.
         let _ = batch.push(self());
     }
 
     fn spill(&self, _batch: &mut Batch<T>) {}
 }
 
-/// A cache of objects with a bounded part a CPU: [`get`](Pool::get) and [`put`](Pool::put) are one
-/// sequence each. A part that is empty or full exchanges a batch with the depot, which all CPUs
-/// share; only when that is empty or full as well is the [`Source`] asked, for a batch.
+/// A cache of objects with a bounded part per CPU.
 ///
-/// Scope `SameCpu`; [`get`](Pool::get) and [`put`](Pool::put) cost no atomic instruction and wait
-/// only while another thread holds this CPU's gate. A batch from or to the depot costs two atomic
-/// instructions and never waits: a thread that is stopped meanwhile keeps its batch, and the others
-/// go on. When the source is asked, it is the source that decides. So objects that are got on one
-/// CPU and put back on another cost two atomic instructions a batch on either side, and the source
-/// nothing, as long as the depot has room.
+/// [`get`](Pool::get) and [`put`](Pool::put) run one sequence each. A part that is empty or full
+/// exchanges a batch with the depot, which all CPUs share. Only if the depot is empty or full too,
+/// the pool calls the [`Source`].
 ///
-/// Usable in signal handlers if the source is. Once warm, nothing allocates. Dropped, it spills
-/// everything. Takes a slot and eight bytes an object for each CPU. The depot takes about as much
-/// again for capacities from 60 to 500, and less for larger ones: 4 KiB a CPU at most. For smaller
-/// ones it takes more, since each of its batches, of half the capacity and one, fills whole cache
-/// lines, and there are at least eight: 64 bytes an object for a capacity of 1. [The module](super)
-/// tells the rest.
+/// Scope `SameCpu`. `get` and `put` cost no atomic instruction on the fast path, and block only
+/// while another thread holds this CPU's gate. Moving a batch from or to the depot costs two atomic
+/// instructions and is lock-free: a thread that stops during it withholds its batch, and the others
+/// proceed. A call of the source has the source's progress and cost. Objects that one CPU gets and
+/// another puts back thus cost two atomic instructions per batch on either side, and no call of the
+/// source while the depot has room.
+///
+/// Every operation may be called in a signal handler if the source may. In a steady state nothing
+/// allocates. A dropped pool gives every object to [`Source::spill`].
+///
+/// A pool takes one slot (128 bytes) and eight bytes per object for each CPU, and the memory of the
+/// depot. A depot takes about as much as the CPUs' parts for capacities from 60 to 500, and less
+/// for larger ones: at most 4 KiB per CPU. For smaller ones it takes more, because each batch fills
+/// whole cache lines and there are at least eight: 64 bytes per object for a capacity of 1.
+///
+/// See [the module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::Pool;
@@ -81,8 +88,8 @@ pub struct Pool<T: AsWord, S: Source<T>> {
 }
 
 impl<T: AsWord, S: Source<T>> Pool<T, S> {
-    /// A pool that caches up to `capacity` objects a CPU; and as many again of all CPUs, at most,
-    /// in the depot, or eight batches where that is more.
+    /// Creates a pool that caches up to `capacity` objects per CPU. The depot holds at most as many
+    /// again as all CPUs together, or eight batches if that is more.
     ///
     /// # Panics
     ///
@@ -91,17 +98,18 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         Pool::try_with_capacity_per_cpu(capacity, source).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The pool of [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu), or why there is none.
+    /// Creates a pool as [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu) does.
     ///
     /// # Errors
     ///
-    /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`] if the operating system
+    /// refuses the memory, [`Error::StartingUp`] during start-up.
     pub fn try_with_capacity_per_cpu(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
         Pool::of(Stack::try_with_capacity_per_cpu(capacity)?, source)
     }
 
-    /// A pool that caches nothing, for who can do without: `get_at_once` and `put_at_once` find
-    /// every gate closed.
+    /// Creates a pool that caches nothing: `get_at_once` and `put_at_once` find every gate closed.
+    /// For callers that have another way.
     pub(crate) fn without_caches(source: S) -> Result<Pool<T, S>, Error> {
         Pool::of(Stack::closed()?, source)
     }
@@ -115,29 +123,30 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         })
     }
 
-    /// How many objects each CPU caches at most.
+    /// Returns the maximum number of objects that each CPU caches.
     pub fn capacity(&self) -> usize {
         self.cache.capacity()
     }
 
-    /// How many CPUs have a part.
+    /// Returns the number of CPUs that have a part.
     pub fn cpus(&self) -> usize {
         self.cache.cpus()
     }
 
-    /// How many objects are cached: [`Stack::len`] and what lies between CPUs, one after the other.
-    /// An object that moves meanwhile counts once, twice or not at all.
+    /// Returns the number of cached objects: [`Stack::len`] plus those in the depot. They are
+    /// counted one after the other, so an object that moves during the call counts once, twice or
+    /// not at all.
     pub fn cached(&self) -> usize {
         self.cache.len() + self.depot.len()
     }
 
-    /// The source behind the pool.
+    /// Returns the source.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// Takes an object: this CPU's, or one of a batch from the depot or the source; `None` if the
-    /// source has no more.
+    /// Gets an object: from this CPU's part, or from a batch of the depot or the source. `None` if
+    /// the source has no more.
     #[inline]
     pub fn get(&self) -> Option<T> {
         match self.cache.pop() {
@@ -146,7 +155,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// The same for who waits for nobody: if this CPU's gate is closed, nothing was done.
+    /// Gets an object without blocking. `Closed` means that this CPU's gate was closed and nothing
+    /// changed.
     #[inline]
     pub(crate) fn get_at_once(&self) -> Result<Option<T>, Closed> {
         match self.cache.pop_at_once()? {
@@ -155,8 +165,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// Gives an object back, to this CPU or, together with half of its full part (at most 30), to
-    /// the depot or the source.
+    /// Puts an object into this CPU's part. If that is full, moves the object and half of the part,
+    /// at most 30, to the depot or the source.
     #[inline]
     pub fn put(&self, object: T) {
         if let Err(object) = self.cache.push(object) {
@@ -164,11 +174,13 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// The same for who waits for nobody: if this CPU's gate is closed, the object comes back.
+    /// Puts an object without blocking. Returns the object if this CPU's gate was closed; then
+    /// nothing changed.
     #[inline]
     pub(crate) fn put_at_once(&self, object: T) -> Result<(), T> {
         let word = object.into_word();
-        // SAFETY: made above, and the stack did not take it.
+        // SAFETY: the word is that of `object`, and it is converted back only where the stack did
+        // not take it.
         let object = || unsafe { T::from_word(word) };
         match self.cache.push_at_once(word) {
             Ok(true) => {}
@@ -190,7 +202,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.cache.area().close_gate(cpu)
     }
 
-    /// Takes an object that goes back by itself, or `None` as [`get`](Pool::get).
+    /// Gets an object that returns to the pool when it is dropped; `None` as in [`get`](Pool::get).
     pub fn lease(&self) -> Option<Lease<'_, T, S>> {
         self.get().map(|object| Lease {
             pool: self,
@@ -198,8 +210,9 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         })
     }
 
-    /// Takes every cached object out: CPU by CPU through the gates, see [`Stack::drain`], then
-    /// those between CPUs. While other threads use the pool [some may stay](PoolDrain).
+    /// Returns an iterator that removes every cached object: first CPU by CPU under the gates, as
+    /// in [`Stack::drain`], then those in the depot. If other threads use the pool meanwhile, [some
+    /// may remain](PoolDrain).
     pub fn drain(&self) -> PoolDrain<'_, T>
     where
         T: Send,
@@ -212,15 +225,14 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// Takes an object that is cached anywhere: between CPUs, else on one, the next ones first and
-    /// this one last, through its gate; see [`Stack::steal`]; else between CPUs, where it may have
-    /// gone meanwhile.
+    /// Removes an object that is cached anywhere. Tries the depot first, then the CPUs under their
+    /// gates as [`Stack::steal`] does, and then the depot again.
     ///
-    /// It looks at one place after the other, so `None` does not say that none was cached at any
-    /// moment: an object that other threads move meanwhile may be missed, alone or in a batch.
+    /// It examines one place after the other. `None` therefore does not mean that there was a
+    /// moment without cached objects: it may miss objects that other threads move meanwhile.
     ///
-    /// An object between CPUs is one of a batch. The others go back into the depot, or, if that was
-    /// filled meanwhile, to [`Source::spill`].
+    /// An object from the depot comes out of a batch. The rest of the batch returns to the depot,
+    /// or goes to [`Source::spill`] if the depot has filled up meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -228,7 +240,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.steal_with(|| ())
     }
 
-    /// `gap` is for tests, which move objects between the looks at the depot and at the CPUs.
+    /// Tests use `gap` to move objects between the search of the depot and that of the CPUs.
     fn steal_with(&self, gap: impl FnOnce()) -> Option<T>
     where
         T: Send,
@@ -243,12 +255,12 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
             gap();
             self.cache.steal()
         };
-        // What was put into the depot after the first look counts as well.
+        // The second search of the depot finds what was moved there after the first.
         from_depot().or_else(from_cpus).or_else(from_depot)
     }
 
-    /// The same for who will want more of them: half of what that CPU has comes along to this one,
-    /// at most a batch. Closes no gate but that CPU's.
+    /// Removes an object as `steal` does, for callers that will need more: moves half of the
+    /// objects of a CPU to this one, at most a batch. Closes no gate but that CPU's.
     pub(crate) fn steal_half_at_once(&self) -> Option<T>
     where
         T: Send,
@@ -260,7 +272,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.keep_all_but_one(batch, push_at_once)
     }
 
-    /// Takes an object that a CPU has cached, through its gate; see [`Stack::steal_from`].
+    /// Removes an object that a CPU has cached, under its gate, as [`Stack::steal_from`] does.
     ///
     /// # Panics
     ///
@@ -282,8 +294,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.keep_all_but_one(batch, keep)
     }
 
-    /// Takes an object out of a batch; the others go to this CPU, or else to the depot or the
-    /// source.
+    /// Returns one object of a batch. The others go to this CPU, and what does not fit to the depot
+    /// or the source.
     fn keep_all_but_one(
         &self,
         mut batch: Batch<T>,
@@ -302,15 +314,15 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     #[inline(never)]
     fn spill(&self, object: T, take: impl FnOnce(&Stack<T>, &mut [ElementWord]) -> usize) {
         let mut batch = Batch::new();
-        // One place is left for the object itself.
+        // One place of the batch is reserved for `object`.
         batch.extend_words(self.depot.room() - 1, |words| take(&self.cache, words));
-        // There is room: a batch of the depot fits.
+        // Cannot fail: a batch of the depot's size has room.
         let _ = batch.push(object);
         self.put_away(batch);
     }
 
-    /// Puts a batch into the depot, in as many cells as it takes; what these have no room for goes
-    /// to the source.
+    /// Moves a batch to the depot, in as many cells as needed. What does not fit goes to the
+    /// source.
     fn put_away(&self, mut batch: Batch<T>) {
         let pieces = batch.words().chunks(self.depot.room());
         let put = pieces.take_while(|piece| self.depot.put(piece));
@@ -321,13 +333,13 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     }
 }
 
-/// Moves as many words onto this CPU's stack as there is room for, none if its gate is closed;
-/// returns how many.
+/// Moves as many words to this CPU's stack as fit, none if its gate is closed; returns their
+/// number.
 fn push_at_once<T: AsWord>(cache: &Stack<T>, words: &[ElementWord]) -> usize {
     cache.push_words_at_once(words).unwrap_or(0)
 }
 
-/// A batch from the depot; it is empty if there is none.
+/// Takes a batch from the depot. It is empty if the depot is.
 fn from<T: AsWord>(depot: &Depot) -> Batch<T> {
     let mut batch = Batch::new();
     batch.extend_words(usize::MAX, |words| depot.take(words));
@@ -369,21 +381,25 @@ impl<T: AsWord, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
     }
 }
 
-/// The objects of a [`Pool`], taken out CPU by CPU, then those between CPUs; made by
-/// [`Pool::drain`].
+/// An iterator that removes the objects of a [`Pool`], CPU by CPU and then from the depot; created
+/// by [`Pool::drain`].
 ///
-/// What is put meanwhile may stay where it is. So may objects that were cached before: a
-/// [`get`](Pool::get) that finds its CPU's part empty moves a batch there from the depot, and the
-/// iterator may already have passed that CPU. Of a CPU that it is taking from, it returns the
-/// newest, and [as many older ones stay](super::Stack::drain). It returns every object only if the
-/// pool is not used meanwhile. Objects that were taken out but not asked for are dropped with the
-/// iterator.
+/// It returns every object only if no other thread uses the pool meanwhile. Otherwise these may
+/// remain:
+///
+/// - Objects that are put during the iteration.
+/// - Objects that a [`get`](Pool::get) with an empty part moves from the depot to a CPU that the
+///   iterator has already passed.
+/// - Older objects of a CPU on which newer ones are put meanwhile: see
+///   [`Stack::drain`](super::Stack::drain).
+///
+/// Objects that were removed but not yet returned are dropped with the iterator.
 pub struct PoolDrain<'a, T: AsWord> {
     cpus: Drain<'a, T>,
     depot: &'a Depot,
-    /// How many more batches it takes from the depot.
+    /// The number of batches that it may still take from the depot.
     batches: usize,
-    /// The last one.
+    /// The batch that it is returning.
     batch: Batch<T>,
 }
 
@@ -416,18 +432,18 @@ impl<T: AsWord> fmt::Debug for PoolDrain<'_, T> {
     }
 }
 
-/// An object on loan from a [`Pool`]; dropped, it goes back.
+/// An object of a [`Pool`], which returns to the pool when the lease is dropped.
 pub struct Lease<'a, T: AsWord, S: Source<T>> {
     pool: &'a Pool<T, S>,
     object: Option<T>,
 }
 
 impl<T: AsWord, S: Source<T>> Lease<'_, T, S> {
-    /// Keeps the object: it does not go back.
+    /// Returns the object and keeps it out of the pool.
     pub fn into_inner(mut self) -> T {
         self.object
             .take()
-            .expect("a lease has its object until it is dropped")
+            .expect("a lease holds its object until it is dropped")
     }
 }
 
@@ -437,7 +453,7 @@ impl<T: AsWord, S: Source<T>> Deref for Lease<'_, T, S> {
     fn deref(&self) -> &T {
         self.object
             .as_ref()
-            .expect("a lease has its object until it is dropped")
+            .expect("a lease holds its object until it is dropped")
     }
 }
 
@@ -445,7 +461,7 @@ impl<T: AsWord, S: Source<T>> DerefMut for Lease<'_, T, S> {
     fn deref_mut(&mut self) -> &mut T {
         self.object
             .as_mut()
-            .expect("a lease has its object until it is dropped")
+            .expect("a lease holds its object until it is dropped")
     }
 }
 
@@ -470,7 +486,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes batches of four, counts what comes back.
+    /// Creates batches of four, and counts the objects that come back.
     #[derive(Debug, Default)]
     struct Counting {
         made: AtomicUsize,
@@ -493,12 +509,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_made_is_given_back() {
+    fn every_created_object_returns_to_the_source() {
         let source = Arc::new(Counting::default());
         let pool = Pool::with_capacity_per_cpu(8, source.clone());
         let out: Vec<_> = (0..50).map(|_| pool.get().unwrap()).collect();
         out.into_iter().for_each(|object| pool.put(object));
-        // Each CPU's eight, and as many again or eight batches of five in the depot.
+        // Eight per CPU; in the depot as many again, or eight batches of five.
         assert!(pool.cached() <= 8 * pool.cpus() + 40.max(8 * pool.cpus()));
         drop(pool);
         let made = source.made.load(Ordering::Relaxed);
@@ -506,12 +522,12 @@ mod tests {
         assert_eq!(source.returned.load(Ordering::Relaxed), made);
     }
 
-    /// The source makes what is out at a time and what one stack can keep, and nothing more after
-    /// that.
+    /// The source creates the objects that are in use at a time plus what one stack can keep, and
+    /// nothing more after that.
     #[cfg(atomseq_sections)]
     #[test]
-    fn objects_flow_from_cpu_to_cpu_without_the_source() {
-        // Bursts of three batches, for which every depot has room.
+    fn objects_return_between_cpus_without_the_source() {
+        // A burst is three batches; every depot has room for them.
         const CAPACITY: usize = 64;
         const BURST: usize = 96;
         const ROUNDS: usize = 500;
@@ -530,10 +546,10 @@ mod tests {
         });
     }
 
-    /// Objects that another CPU has come over by halves, and not one by one.
+    /// The objects of another CPU are moved by halves, not one by one.
     #[cfg(atomseq_sections)]
     #[test]
-    fn who_steals_closes_a_gate_for_half_of_the_objects() {
+    fn a_steal_closes_a_gate_for_half_of_the_objects() {
         use crate::percpu::gate::CLOSED;
 
         struct Nothing;
@@ -550,15 +566,15 @@ mod tests {
             let before = CLOSED.get();
             let taken = std::iter::from_fn(|| pool.get().or_else(|| pool.steal_half_at_once()));
             assert_eq!(taken.count(), OBJECTS);
-            // 16, 8, 4, 2, 1 and 1; and perhaps a few where the kernel has restarted a section too
-            // often.
+            // 16, 8, 4, 2, 1 and 1, and possibly a few more where the kernel restarted a sequence
+            // too often.
             let closed = CLOSED.get() - before;
             assert!(closed <= OBJECTS / 2, "{closed} gates");
         });
     }
 
     #[test]
-    fn everything_cached_can_be_taken_out_wherever_it_is() {
+    fn every_cached_object_can_be_removed() {
         let pool = Pool::with_capacity_per_cpu(8, Arc::new(Counting::default()));
         let fill = || {
             let out: Vec<_> = (0..40).map(|_| pool.get().unwrap()).collect();
@@ -572,7 +588,7 @@ mod tests {
         let cached = fill();
         assert_eq!(pool.drain().count(), cached);
         assert_eq!(pool.cached(), 0);
-        // What was taken out of the depot but not asked for is dropped, not lost.
+        // Objects removed from the depot but not returned are dropped, not lost.
         fill();
         let in_depot = pool.depot.len();
         let mut drained = pool.drain();
@@ -582,7 +598,7 @@ mod tests {
         assert!(pool.depot.len() < in_depot);
     }
 
-    /// Fills each batch, counts what comes back.
+    /// Fills each batch, and counts the objects that come back.
     #[derive(Default)]
     struct Filling {
         made: AtomicUsize,
@@ -603,9 +619,9 @@ mod tests {
         }
     }
 
-    /// Ten capacities, with batches larger than a cell of the depot, and smaller.
+    /// Ten capacities: a batch is larger than a cell of the depot for some, smaller for others.
     #[test]
-    fn of_a_full_batch_only_what_has_no_room_goes_back_to_the_source() {
+    fn only_objects_without_room_return_to_the_source() {
         for capacity in [1, 2, 3, 4, 8, 16, 29, 30, 31, 60] {
             let source = Arc::new(Filling::default());
             let pool = Pool::with_capacity_per_cpu(capacity, source.clone());
@@ -627,9 +643,9 @@ mod tests {
         }
     }
 
-    /// An object that another thread moves there while `steal` is between the depot and the CPUs.
+    /// Another thread moves the object to the depot while `steal` is between depot and CPUs.
     #[test]
-    fn what_has_gone_from_a_cpu_to_the_depot_meanwhile_is_stolen() {
+    fn a_steal_finds_an_object_that_moves_to_the_depot_meanwhile() {
         let pool = Pool::with_capacity_per_cpu(4, Arc::new(Filling::default()));
         pool.put(7);
         let stolen = pool.steal_with(|| {
@@ -643,9 +659,9 @@ mod tests {
         assert_eq!(pool.cached(), 0);
     }
 
-    /// 1,000 objects, as many as one CPU keeps.
+    /// 1,000 objects, the capacity of one CPU.
     #[test]
-    fn a_dropped_pool_gives_everything_back_and_closes_no_gate() {
+    fn a_dropped_pool_spills_every_object_and_closes_no_gate() {
         use crate::percpu::gate::CLOSED;
 
         const OBJECTS: usize = 1000;
@@ -659,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_goes_back() {
+    fn a_dropped_lease_returns_its_object() {
         let pool = Pool::with_capacity_per_cpu(4, || Box::new(7));
         **pool.lease().unwrap() = 8;
         assert_eq!(pool.cached(), 1);
@@ -668,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_of_one_still_circulates() {
+    fn a_pool_of_capacity_one_reuses_objects() {
         let pool = Pool::with_capacity_per_cpu(1, || Box::new(0));
         for _ in 0..10 {
             let (a, b) = (pool.get().unwrap(), pool.get().unwrap());
@@ -679,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exhausted_source_is_not_an_error() {
+    fn a_get_from_an_exhausted_source_returns_none() {
         struct Nothing;
         impl Source<usize> for Nothing {
             fn refill(&self, _batch: &mut Batch<usize>) {}

@@ -1,4 +1,4 @@
-//! An unbounded queue a CPU: a ring of linked cells that grows where it is full.
+//! An unbounded queue per CPU: a ring of linked cells that grows when it is full.
 //!
 //! ```text
 //!            head                tail                 free cells stay in the ring,
@@ -7,19 +7,20 @@
 //!   └─────────────────────────────────────────┘       full is next->link == head
 //! ```
 //!
-//! One cell is always free: the one at the tail. A full ring grows by a chain of new cells spliced
-//! in behind it, again with one visible store.
+//! One cell is always free: the one at the tail. A full ring grows by a chain of new cells that is
+//! spliced in behind the tail, which also takes a single visible store.
 //!
-//! # Is it empty?
+//! # How another CPU finds the queue empty
 //!
-//! It is if head and tail are the same cell at the same time. An outsider reads one after the
-//! other, while the ring may go round, and come to the same cells again. So each cell has a
-//! *number*: which push made it the tail. The push before writes it, while the cell is free, and so
-//! not before the head has left it. As long as a cell is the head, its number does not change.
+//! The queue is empty if head and tail are the same cell at the same time. Another thread has to
+//! read one after the other. Meanwhile the ring may advance all the way round to the same cells.
+//! Each cell therefore has a *number*, which counts the pushes that have moved the tail. The push
+//! that makes a cell the tail first writes the cell's number. The cell is free then, so the head
+//! has left it: the number of a cell does not change while the cell is the head.
 //!
-//! An outsider reads the head's number, the head, the tail, the head and the number once more. If
-//! both are unchanged, the head was there all the while, and where the tail was then tells. If not,
-//! it has moved: there was an element.
+//! `was_empty` reads the head, its number, the head, the tail, and again the head and the number.
+//! If head and number are unchanged, the cell was the head throughout, and comparing it with the
+//! tail decides. If either has changed, the head has moved, so there was an element.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,7 +33,6 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::memory;
 use super::remote::{self, Drain, Raw, Take};
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 
@@ -44,7 +44,7 @@ const VALUE: usize = 8;
 const NUMBER: usize = 16;
 
 crate::sequence! {
-    /// Fills the cell at the tail; `false` when the ring is full.
+    /// Fills the cell at the tail. Returns `false` if the ring is full.
     unsafe fn push(slot: Slot, value: Word) -> bool {
         let cell = load(slot + TAIL);
         let next = load(cell + LINK);
@@ -55,7 +55,7 @@ crate::sequence! {
         true
     }
 
-    /// Empties the cell at the head.
+    /// Empties the cell at the head. Returns `None` if the ring is empty.
     unsafe fn pop(slot: Slot) -> Option<Word> {
         let cell = load(slot + HEAD);
         if cell == load(slot + TAIL) { return None }
@@ -74,11 +74,13 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
-/// The address of the next cell, a word and the cell's number, as [`LINK`], [`VALUE`] and
-/// [`NUMBER`] say.
+/// A cell: the address of the next cell, an element's word, and the cell's number. [`LINK`],
+/// [`VALUE`] and [`NUMBER`] are the offsets of these fields.
 #[repr(C)]
 struct Cell {
     link: ElementWord,
@@ -86,21 +88,21 @@ struct Cell {
     number: ElementWord,
 }
 
-/// Cells each CPU starts with.
+/// The number of cells that each CPU starts with.
 const FIRST_CELLS: usize = 32;
 
-/// A mapping that a full ring took its new cells from; freed with the queue.
+/// The header of a mapping from which a full ring took new cells. Freed with the queue.
 #[repr(C)]
 struct Chunk {
     next: *mut Chunk,
     bytes: usize,
 }
 
-/// The mappings of a queue. They outlive its elements, also where a destructor panics: a field is
-/// dropped after the whole.
+/// The mappings of a queue. As a field they are dropped after `Queue::drop` has dropped the
+/// elements, even if a destructor panics.
 struct Chunks {
     newest: AtomicPtr<Chunk>,
-    /// How many bytes to ask for next.
+    /// The size of the next chunk, in bytes.
     next_bytes: AtomicUsize,
 }
 
@@ -112,10 +114,10 @@ impl Chunks {
         }
     }
 
-    /// Free cells in a chunk of their own: the address of the first and of the last. Where there is
-    /// no memory for a chunk, there may be some for half of it.
+    /// Maps a chunk and links its cells to a chain. Returns the addresses of the first and last
+    /// cell. If the system refuses the memory, tries half of it, down to `SMALLEST_CHUNK`.
     fn new_chain(&self, map: impl Fn(usize) -> Option<NonNull<u8>>) -> Option<(usize, usize)> {
-        // Relaxed: sizes need not be exact.
+        // Relaxed: the size is only a hint.
         let mut bytes = self.next_bytes.load(Ordering::Relaxed);
         let mapping = loop {
             match map(bytes) {
@@ -129,10 +131,11 @@ impl Chunks {
         let chunk = mapping.cast::<Chunk>();
         let mut next = self.newest.load(Ordering::Relaxed);
         loop {
-            // SAFETY: a fresh mapping, aligned to a page, that nobody else knows before the
-            // exchange.
+            // SAFETY: a new mapping, aligned to a page, with room for the header. No other thread
+            // can reach it before the exchange.
             unsafe { chunk.write(Chunk { next, bytes }) };
-            // Release: pairs with the exclusive access in `drop`; chunks are only added until then.
+            // Release: pairs with the synchronization that gives `drop` exclusive access. No other
+            // code reads the list, which only grows until then.
             match self.newest.compare_exchange_weak(
                 next,
                 chunk.as_ptr(),
@@ -144,7 +147,8 @@ impl Chunks {
             }
         }
         let count = bytes / size_of::<Cell>() - 1;
-        // SAFETY: behind its header the chunk has room for so many cells, aligned to words like it.
+        // SAFETY: behind its header the chunk has room for `count` cells and is aligned for them.
+        // No other thread uses them yet.
         Some(unsafe { chain(chunk.cast::<Cell>().add(1), count) })
     }
 }
@@ -153,10 +157,10 @@ impl Drop for Chunks {
     fn drop(&mut self) {
         let mut chunk = *self.newest.get_mut();
         while let Some(mapping) = NonNull::new(chunk) {
-            // SAFETY: a chunk that `new_chain` mapped.
+            // SAFETY: `new_chain` wrote this header, and `&mut self` excludes other threads.
             let Chunk { next, bytes } = unsafe { mapping.read() };
-            // SAFETY: its start and size; the queue is being dropped, and no cell is reached any
-            // more.
+            // SAFETY: the chunk's start and size. The queue is being dropped and its elements are
+            // gone, so no code reaches a cell any more.
             unsafe { memory::free(mapping.cast(), bytes) };
             chunk = next;
         }
@@ -166,20 +170,22 @@ impl Drop for Chunks {
 /// A chunk's header takes the place of one cell.
 const _: () = assert!(size_of::<Chunk>() <= size_of::<Cell>());
 
-/// What the first chunk takes; each next one takes twice as much as the one before, up to the
-/// largest.
+/// The sizes of chunks in bytes. The first chunk has the smallest size; each chunk doubles it, up
+/// to the largest.
 const SMALLEST_CHUNK: usize = 4096;
 const LARGEST_CHUNK: usize = 1 << 20;
 
-/// An unbounded first-in-first-out store with a part a CPU: a thread pops the oldest of what was
+/// An unbounded first-in-first-out queue with one part per CPU: a thread pops the oldest element
 /// pushed on its CPU.
 ///
-/// Scope `SameCpu`; [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction and
-/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
-/// handlers. A part that is full takes a chunk of memory from the operating system and keeps it
-/// until the queue is dropped, so nothing allocates once a queue has been as long as it gets. Order
-/// holds on each CPU alone. Takes a slot and 24 bytes an element for each CPU, and for 32 of them
-/// from the start; [the module](super) tells the rest.
+/// Scope `SameCpu`. [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction on the
+/// fast path, and block only while another thread holds this CPU's gate. Every operation may be
+/// called in a signal handler. Elements are ordered per CPU only.
+///
+/// A full part takes a chunk of memory from the operating system, and keeps it until the queue is
+/// dropped. Nothing allocates any more once each part has reached its maximum length. A queue takes
+/// one slot (128 bytes) per CPU and 24 bytes per element, with room for 32 elements per CPU from
+/// the start. See [the module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::Queue;
@@ -196,13 +202,15 @@ pub struct Queue<T: AsWord> {
     elements: Invariant<T>,
 }
 
-// SAFETY: elements move between threads as values, never by reference.
+// SAFETY: a queue owns its elements and returns each to one caller, by value. `T: Send` lets them
+// change threads.
 unsafe impl<T: AsWord + Send> Send for Queue<T> {}
-// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+// SAFETY: shared access moves elements by value only, which `T: Send` permits. Sequences and gates
+// make concurrent operations on a slot atomic.
 unsafe impl<T: AsWord + Send> Sync for Queue<T> {}
 
 impl<T: AsWord> Queue<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Panics
     ///
@@ -211,18 +219,20 @@ impl<T: AsWord> Queue<T> {
         Queue::try_new().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// An empty queue, or why there is none.
+    /// Creates an empty queue.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
+    /// during start-up.
     pub fn try_new() -> Result<Queue<T>, Error> {
         let area = Area::try_new(FIRST_CELLS * size_of::<Cell>())?;
         for cpu in 0..area.cpus() {
             let cells = area.bulk(cpu).cast::<Cell>();
-            // SAFETY: the bulk has room for these cells, and nobody else has the area yet.
+            // SAFETY: the bulk has room for `FIRST_CELLS` cells, and the area is not shared yet.
             let (first, last) = unsafe { chain(cells, FIRST_CELLS) };
-            // SAFETY: the last of the chain; its link closes the ring.
+            // SAFETY: `last` is a cell that `chain` initialized, and the area is not shared yet.
+            // Its link closes the ring.
             unsafe { (*(last as *mut Cell)).link = ElementWord::new(first) };
             area.set(cpu, HEAD, first);
             area.set(cpu, TAIL, first);
@@ -234,25 +244,26 @@ impl<T: AsWord> Queue<T> {
         })
     }
 
-    /// The address of the newest chunk.
+    /// Returns the address of the newest chunk.
     #[cfg(all(test, atomseq_sections))]
     pub(super) fn newest_chunk(&self) -> Option<usize> {
         let chunk = self.chunks.newest.load(Ordering::Relaxed);
         (!chunk.is_null()).then(|| chunk.addr())
     }
 
-    /// How many CPUs have a part.
+    /// Returns the number of CPUs that have a part.
     pub fn cpus(&self) -> usize {
         self.area.cpus()
     }
 
-    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that
-    /// goes from CPU to CPU meanwhile. Already history when it returns.
+    /// Returns whether every CPU's part is empty. Reads one part after the other, so it may miss an
+    /// element that changes CPU during the call. The result may be out of date when the call
+    /// returns.
     pub fn is_empty(&self) -> bool {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
 
-    /// Is there no element on a CPU? Already history when it returns.
+    /// Returns whether a CPU's part is empty. The result may be out of date when the call returns.
     ///
     /// # Panics
     ///
@@ -261,8 +272,9 @@ impl<T: AsWord> Queue<T> {
         self.was_empty(cpu, || ())
     }
 
-    /// Was there no element on a CPU at some time between the first load and the last? As the
-    /// file's head says; `gap` is for tests, which let others in between the loads.
+    /// Returns whether a CPU's part was empty at some time between the first load and the last. The
+    /// head of this file explains the algorithm. Tests use `gap` to change the queue between the
+    /// loads.
     #[inline(always)]
     fn was_empty(&self, cpu: usize, mut gap: impl FnMut()) -> bool {
         let head = self.area.peek(cpu, 0);
@@ -272,11 +284,12 @@ impl<T: AsWord> Queue<T> {
         }
         let number = || {
             let number = std::ptr::with_exposed_provenance_mut(head + NUMBER);
-            // SAFETY: a head is a cell, and cells live as long as the queue; sequences store their
-            // numbers, each as a whole. Acquire: the loads after it stay there. Those before it are
-            // acquires as well, which pair with the release of `pop`: numbers written before the
-            // head came here are seen. (On AArch64 one may be seen before the head has left, but
-            // not a whole round of the ring before.)
+            // SAFETY: every head is the address of a cell, and cells live as long as the queue.
+            // Sequences store a number with one instruction. Acquire: keeps the later loads after
+            // this one. The `peek`s before it acquire too, and pair with the release of `pop`, so
+            // this load sees numbers that were written before the head reached this cell. On
+            // AArch64 it may see a number written before the head left the cell, but not one from a
+            // whole round of the ring earlier.
             unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Acquire)
         };
         gap();
@@ -291,17 +304,19 @@ impl<T: AsWord> Queue<T> {
         was_there && had_reached_it && is_there && number() == before
     }
 
-    /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory,
-    /// each time for twice as much up to a mebibyte; where that is refused, more calls, for half of
-    /// it down to four kibibytes.
+    /// Pushes an element to the end of this CPU's part.
+    ///
+    /// A push to a full part makes a system call for memory. Each one doubles the size, up to 1
+    /// MiB. If the system refuses the memory, further calls ask for half of it each, down to 4 KiB.
     ///
     /// # Errors
     ///
-    /// The element, if the queue is full and the operating system gives no memory.
+    /// Returns the element if the part is full and the operating system refuses memory.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: cells live as long as the queue, and the one at the tail is free.
+        // SAFETY: head and tail are cells, which live as long as the queue. The cell at the tail is
+        // free.
         match unsafe { push::on_cpu(self.area.slots(), word) } {
             Ok(true) => Ok(()),
             _ => self.push_slowly(word),
@@ -311,10 +326,12 @@ impl<T: AsWord> Queue<T> {
     #[cold]
     fn push_slowly(&self, word: usize) -> Result<(), T> {
         loop {
-            // SAFETY: as in `push`.
+            // SAFETY: head and tail are cells, which live as long as the queue. The cell at the
+            // tail is free.
             let pushed = match unsafe { push::on_cpu(self.area.slots(), word) } {
                 Ok(pushed) => pushed,
-                // SAFETY: the same.
+                // SAFETY: head and tail are cells, which live as long as the queue, and `held`
+                // closes this slot.
                 Err(_) => self
                     .area
                     .on_slow_path(|held| unsafe { push::gated(held, word) }),
@@ -323,40 +340,45 @@ impl<T: AsWord> Queue<T> {
                 return Ok(());
             }
             let Some((first, last)) = self.chunks.new_chain(memory::allocate) else {
-                // SAFETY: `push` made the word, and the queue did not take it.
+                // SAFETY: `push` converted an element to this word, and no cell took it.
                 return Err(unsafe { T::from_word(word) });
             };
-            // SAFETY: a chain of cells that nobody else knows, living as long as the queue.
+            // SAFETY: the cells of the chain are new and live as long as the queue. No other thread
+            // can reach them.
             if unsafe { grow::on_cpu(self.area.slots(), first, last) }.is_err() {
-                // SAFETY: the same.
+                // SAFETY: the aborted attempt did not publish the chain, so the cells are still
+                // unreachable; `held` closes this slot.
                 self.area
                     .on_slow_path(|held| unsafe { grow::gated(held, first, last) });
             }
         }
     }
 
-    /// Takes the oldest element pushed on this CPU.
+    /// Pops the oldest element pushed on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        // SAFETY: as in `push`.
+        // SAFETY: head and tail are cells, which live as long as the queue. Cells from head to tail
+        // hold words.
         let word = match unsafe { pop::on_cpu(self.area.slots()) } {
             Ok(word) => word,
             Err(_) => self.pop_slowly(),
         }?;
-        // SAFETY: `push` made the word, and it left the queue just now.
+        // SAFETY: `push` converted an element to this word, and the sequence has just removed it
+        // from the queue.
         Some(unsafe { T::from_word(word) })
     }
 
     #[cold]
     fn pop_slowly(&self) -> Option<usize> {
-        // SAFETY: as in `push`.
+        // SAFETY: head and tail are cells, which live as long as the queue, and `held` closes this
+        // slot.
         self.area.on_slow_path(|held| unsafe { pop::gated(held) })
     }
 
-    /// Takes the oldest element pushed on a CPU, through its gate.
+    /// Pops the oldest element pushed on a CPU, under its gate.
     ///
-    /// Costs seven loads if there is none, else as much as [`Area::close_gate`]; waits while
-    /// another thread holds that gate.
+    /// Costs at most seven loads if the part is empty, and otherwise as much as
+    /// [`Area::close_gate`]. Blocks while another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -368,9 +390,9 @@ impl<T: AsWord> Queue<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Queue::steal_from). Like [`is_empty`](Queue::is_empty), it may miss an
-    /// element that goes from CPU to CPU meanwhile.
+    /// Pops an element from any CPU with [`steal_from`](Queue::steal_from). Tries the following CPU
+    /// numbers first and the current CPU last. Like [`is_empty`](Queue::is_empty), it may miss an
+    /// element that changes CPU during the call.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -378,8 +400,8 @@ impl<T: AsWord> Queue<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
-    /// cost of [`Area::close_gate`].
+    /// Returns an iterator that removes every element, CPU by CPU, the oldest first. It closes a
+    /// gate for up to sixteen elements at a time, at the cost of [`Area::close_gate`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -388,15 +410,16 @@ impl<T: AsWord> Queue<T> {
     }
 }
 
-/// Links `count` cells, one after the other; returns the addresses of the first and the last.
+/// Initializes `count` cells, each linked to the next one. Returns the addresses of the first and
+/// the last.
 ///
 /// # Safety
 ///
-/// There is room for so many cells, at least one, and nobody else uses it.
+/// `cells` has room for `count` cells, at least one, and no other code uses it.
 unsafe fn chain(cells: NonNull<Cell>, count: usize) -> (usize, usize) {
     let at = |index: usize| cells.as_ptr().wrapping_add(index).expose_provenance();
     for index in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees room for `count` cells that no other code uses.
         unsafe {
             cells.add(index).write(Cell {
                 link: ElementWord::new(at(index + 1)),
@@ -414,14 +437,15 @@ impl<T: AsWord + Send> Take<T> for Queue<T> {
     }
 
     fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>> {
-        // SAFETY: as in `push`, and the gate is held.
+        // SAFETY: head and tail are cells, which live as long as the queue, and `held` closes this
+        // slot.
         let word = unsafe { pop::gated(held) }?;
         Some(Raw { word })
     }
 
     unsafe fn element(&self, raw: Raw<T>) -> T {
-        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has
-        // left the structure.
+        // SAFETY: the caller guarantees that `take` returned `raw`, once. Its word comes from
+        // `push`, and has left the queue.
         unsafe { T::from_word(raw.word) }
     }
 
@@ -433,9 +457,9 @@ impl<T: AsWord + Send> Take<T> for Queue<T> {
         let [head, tail] = [0, 1].map(|word| {
             let cell = self.area.peek(held.cpu(), word);
             let number = std::ptr::with_exposed_provenance_mut(cell + NUMBER);
-            // SAFETY: head and tail are cells, and cells live as long as the queue; sequences store
-            // their numbers, each as a whole. Relaxed: the gate is held, so neither changes, and
-            // closing it has ordered what was stored before.
+            // SAFETY: head and tail are cells, which live as long as the queue. Sequences store a
+            // number with one instruction. Relaxed: closing the gate has ordered all earlier
+            // stores, and while it is held neither number changes.
             unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Relaxed)
         });
         tail.wrapping_sub(head)
@@ -451,17 +475,18 @@ impl<T: AsWord> Drop for Queue<T> {
                     return None;
                 }
                 let at = std::ptr::with_exposed_provenance::<Cell>(cell);
-                // SAFETY: a cell of the ring; nobody else has the queue now, and its chunks go
-                // after this.
+                // SAFETY: a cell of the ring. `&mut self` excludes other threads, and the chunks
+                // are dropped later.
                 let Cell { link, value, .. } = unsafe { at.read() };
-                // SAFETY: every cell has a link.
+                // SAFETY: `chain` initialized the link of every cell.
                 cell = unsafe { link.word() };
-                // SAFETY: from head to tail, cells hold words.
+                // SAFETY: the cells from head to tail hold words that `push` stored.
                 Some(unsafe { value.word() })
             })
         });
         drops::each(|| {
-            // SAFETY: `push` made the word, and each is reached once.
+            // SAFETY: `push` converted an element to this word, and the walk reaches each word
+            // once.
             let element = words.next().map(|word| unsafe { T::from_word(word) });
             element.is_some()
         });

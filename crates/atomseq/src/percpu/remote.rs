@@ -1,7 +1,7 @@
-//! Taking elements out of other CPUs' slots, the same for every structure: steal and drain.
+//! Removing elements from other CPUs' slots: `steal` and `drain`, shared by all structures.
 //!
-//! What leaves a slot under its gate is not yet an element of the user's type: making it one runs
-//! the user's code, which may use the same structure, or wait. So it becomes an element when the
+//! An element that leaves a slot under its gate is still raw. Converting it to the user's type
+//! calls user code, which may use the same structure or block. It is therefore converted after the
 //! gate is open again.
 
 use std::fmt;
@@ -11,36 +11,38 @@ use super::area::Area;
 use super::gate::GateGuard;
 use crate::drops;
 
-/// An element as its slot keeps it. Dropped, it is only leaked.
+/// An element in the form that its slot stores. Dropping it leaks the element.
 pub(super) union Raw<T> {
-    /// By a word that leads to it.
+    /// A word that converts to the element.
     pub(super) word: usize,
-    /// In place.
+    /// The element itself.
     pub(super) element: ManuallyDrop<T>,
 }
 
-/// A structure whose elements can be taken out of a slot whose gate is held.
+/// A structure whose elements can be removed from a slot whose gate is held.
 pub(super) trait Take<T>: Sync {
+    /// Returns the area that has the slots.
     fn area(&self) -> &Area;
 
-    /// Takes one element out of the held slot. Runs no code of the user's.
+    /// Removes one element from the held slot. Calls no user code.
     fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>>;
 
-    /// The element itself. Runs the user's code: never while a gate is held.
+    /// Converts a raw element. This calls user code, so no gate may be held.
     ///
     /// # Safety
     ///
-    /// This structure's `take` returned it, and this is done once.
+    /// `take` of this structure returned `raw`, and each raw element is converted once.
     unsafe fn element(&self, raw: Raw<T>) -> T;
 
-    /// Does the slot seem to hold something? Read without the gate, so only a hint.
+    /// Returns whether the slot seems to hold an element. Read without the gate, so only a hint.
     fn seems_occupied(&self, cpu: usize) -> bool;
 
-    /// How many elements the held slot has; more, if the structure does not know.
+    /// Returns the number of elements in the held slot, or more if the structure does not know its
+    /// length.
     fn count(&self, held: &GateGuard<'_>) -> usize;
 }
 
-/// Takes one element from a CPU's slot.
+/// Removes one element from a CPU's slot.
 pub(super) fn steal_from<T>(structure: &dyn Take<T>, cpu: usize) -> Option<T> {
     let area = structure.area();
     assert!(
@@ -54,38 +56,41 @@ pub(super) fn steal_from<T>(structure: &dyn Take<T>, cpu: usize) -> Option<T> {
     let held = area.close_gate(cpu);
     let raw = structure.take(&held);
     drop(held);
-    // SAFETY: just taken.
+    // SAFETY: `take` of this structure has just returned it, and it is converted once.
     raw.map(|raw| unsafe { structure.element(raw) })
 }
 
-/// Takes one element from any other CPU's slot, the next ones first.
+/// Removes one element from any CPU's slot. Tries the following CPU numbers first and the current
+/// CPU last.
 pub(super) fn steal<T>(structure: &dyn Take<T>) -> Option<T> {
     let cpus = structure.area().cpus();
     let here = crate::platform::current_cpu();
     (1..=cpus).find_map(|distance| steal_from(structure, (here + distance) % cpus))
 }
 
-/// How many elements one closing of a gate takes out.
+/// The maximum number of elements removed while a gate is closed once.
 const BATCH: usize = 16;
 
-/// The elements of a structure, taken out CPU by CPU; made by the structures' `drain`.
+/// An iterator that removes the elements of a structure, CPU by CPU; created by the structures'
+/// `drain`.
 ///
-/// A gate is closed for sixteen elements at a time, at the cost of [`Area::close_gate`], and is
-/// open while the caller has them. No more elements are taken from a CPU than were there when the
-/// iterator came to it, so it ends, whatever other threads push meanwhile; but not that of a
-/// [`List`](super::List::drain). A stack's newest come first: where elements are pushed meanwhile,
-/// as many [older ones stay](super::Stack::drain). What is put on a CPU that was passed already
-/// stays there. Elements that were taken out but not asked for are dropped with the iterator.
+/// It closes a gate for up to sixteen elements at a time, at the cost of [`Area::close_gate`]. The
+/// gate is open while the caller has the elements. From each CPU it removes at most as many
+/// elements as were there when it reached that CPU. It therefore ends, whatever other threads push
+/// meanwhile, except for a [`List`](super::List::drain). From a stack it removes the newest
+/// elements first: if elements are pushed meanwhile, as many [older ones
+/// remain](super::Stack::drain). Elements pushed on a CPU that it has passed remain there. Elements
+/// that were removed but not yet returned are dropped with the iterator.
 ///
-/// It holds those sixteen itself, takes room for as many again while it fetches them, and moves
-/// them one by one: with a [`Ring`](super::Ring)'s largest elements, of 4 KiB, 150 KiB of stack in
-/// an optimized build, and 320 KiB in one that is not (measured on x86-64, 148 and 314). In a
-/// signal handler on a small stack, take such elements one by one, by `steal`, which takes 24 KiB,
-/// or 97.
+/// The iterator holds sixteen elements by value, and needs room for as many again while it fetches
+/// them. For the largest elements of a [`Ring`](super::Ring), of 4 KiB, this takes 150 KiB of stack
+/// in an optimized build and 320 KiB in an unoptimized one (measured on x86-64: 148 and 314). In a
+/// signal handler with a small stack, remove such elements one at a time with `steal`, which takes
+/// 24 KiB or 97 KiB.
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,
-    /// How many more it takes from that CPU; unknown before the first.
+    /// The number of elements that it may still remove from this CPU; `None` before the first gate.
     left: Option<usize>,
     batch: [Option<T>; BATCH],
     next: usize,
@@ -104,7 +109,7 @@ impl<'a, T> Drain<'a, T> {
         }
     }
 
-    /// Takes the next elements out; `false` when no CPU has any.
+    /// Removes the next batch of elements. Returns `false` if no CPU has any.
     fn refill(&mut self) -> bool {
         (self.next, self.taken) = (0, 0);
         let area = self.structure.area();
@@ -119,15 +124,16 @@ impl<'a, T> Drain<'a, T> {
                 });
                 self.left = Some(left - taken.count());
             }
-            // The gate is open here. If the user's code panics, the elements after that are left to
-            // the next `next`. They are taken from where they are: an iterator that owned them
-            // would have them on the stack once more.
+            // The gate is open here. If user code panics, the rest of the batch is converted while
+            // that unwinds. Each element is taken from its place, because an iterator by value
+            // would copy the array once more on the stack.
             let mut places = raw.iter_mut();
             drops::each(|| {
                 let Some(raw) = places.next().and_then(Option::take) else {
                     return false;
                 };
-                // SAFETY: just taken.
+                // SAFETY: `take` of this structure returned it, and `Option::take` has removed it
+                // from the array.
                 self.batch[self.taken] = Some(unsafe { self.structure.element(raw) });
                 self.taken += 1;
                 true

@@ -1,19 +1,21 @@
-//! A bounded queue a CPU, of values of any size kept in place.
+//! A bounded queue per CPU for values of any size, stored in place.
 //!
 //! ```text
 //! slot:   gate | head | tail | mask | capacity | … | buffer
 //! ```
 //!
-//! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
-//! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied
-//! in and out by the sequence itself. An interrupted attempt leaves nothing behind in the ring:
-//! what it wrote lies outside head and tail. It does leave words where it copied elements out to,
-//! and its retry may find fewer elements, or none. So a sequence copies out only to memory that
-//! counts as uninitialised, and elements reach a caller's slice after the commit.
+//! Head and tail count elements and do not overflow in practice; `& mask` converts them to an
+//! index. The buffer has a power of two of places, of which at most `capacity` are in use.
 //!
-//! Under a gate every signal is blocked, and a fault ends the process. So on the slow path a
-//! caller's slice or vector is touched before the gate closes or after it has opened: elements go
-//! by way of the stack.
+//! The sequence itself copies elements in and out. An aborted attempt changes nothing in the ring,
+//! because it has only written outside head and tail. It may, however, have written words to the
+//! destination of a pop, and the retry may find fewer elements, or none. A sequence therefore
+//! copies out only to memory that counts as uninitialized, and elements reach a caller's slice
+//! after the commit.
+//!
+//! Under a gate all signals are blocked, and a fault ends the process. On the slow path a caller's
+//! slice or vector is therefore accessed before the gate is closed or after it has been opened. The
+//! elements pass through a buffer on the stack.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,7 +27,6 @@ use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const HEAD: usize = WORDS;
@@ -35,7 +36,7 @@ const CAPACITY: usize = WORDS + 24;
 const BUFFER: usize = Area::BULK;
 
 crate::sequence! {
-    /// Copies one word in from an address; `false` when the ring is full.
+    /// Copies one word in from an address. Returns `false` if the ring is full.
     unsafe fn push_word(slot: Slot, from: Word) -> bool {
         let tail = load(slot + TAIL);
         if tail - load(slot + HEAD) == load(slot + CAPACITY) { return false }
@@ -45,7 +46,7 @@ crate::sequence! {
         true
     }
 
-    /// Copies one word out to an address; `false` when the ring is empty.
+    /// Copies one word out to an address. Returns `false` if the ring is empty.
     unsafe fn pop_word(slot: Slot, to: Word) -> bool {
         let head = load(slot + HEAD);
         if head == load(slot + TAIL) { return false }
@@ -55,8 +56,8 @@ crate::sequence! {
         true
     }
 
-    /// Copies in as many elements of so many words each as there is room for up to the end of the
-    /// buffer, at most `count`; returns how many.
+    /// Copies in elements of `words` words each, as many as there is room for up to the end of the
+    /// buffer, at most `count`. Returns their number.
     unsafe fn push_batch(slot: Slot, from: Word, count: Word, words: Word) -> Word {
         let tail = load(slot + TAIL);
         let room = load(slot + CAPACITY) - (tail - load(slot + HEAD));
@@ -69,8 +70,8 @@ crate::sequence! {
         taken
     }
 
-    /// Copies out as many elements as there are up to the end of the buffer, at most `count`;
-    /// returns how many.
+    /// Copies out elements of `words` words each, as many as there are up to the end of the buffer,
+    /// at most `count`. Returns their number.
     unsafe fn pop_batch(slot: Slot, to: Word, count: Word, words: Word) -> Word {
         let head = load(slot + HEAD);
         let there = load(slot + TAIL) - head;
@@ -84,33 +85,35 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push_word::MODEL,
     &pop_word::MODEL,
     &push_batch::MODEL,
     &pop_batch::MODEL,
 ];
 
-/// Where elements lie that go in, or come out: in a variable of the operation's own, or in memory
-/// of the caller's, where a fault may have a handler.
+/// Where the elements to copy are: in a local variable of the operation, or in the caller's memory,
+/// where a fault may have a handler.
 const ON_THE_STACK: bool = false;
 const OUTSIDE: bool = true;
 
-/// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
+/// The maximum number of words that one sequence copies. This takes a few hundred nanoseconds, far
+/// less than a time slice.
 const MAX_WORDS: usize = 512;
 
-/// A bounded first-in-first-out store with a part a CPU, of values of any size, in place; a batch
-/// goes in or out in one sequence.
+/// A bounded first-in-first-out queue with one part per CPU, for values of any size, stored in
+/// place. One sequence can push or pop a batch.
 ///
-/// Scope `SameCpu`; putting in and taking out cost no atomic instruction and wait only while
-/// another thread holds this CPU's gate. Every operation may be used in signal handlers; nothing
-/// allocates after construction. Order holds on each CPU alone. Takes a slot and room for
-/// `capacity` elements, rounded up to a power of two, for each CPU; [the module](super) tells the
-/// rest.
+/// Scope `SameCpu`. Pushing and popping cost no atomic instruction on the fast path, and block only
+/// while another thread holds this CPU's gate. Every operation may be called in a signal handler.
+/// Nothing allocates after construction. Elements are ordered per CPU only. For each CPU a ring
+/// takes one slot (128 bytes) and room for `capacity` elements, rounded up to a power of two. See
+/// [the module](super) for what all per-CPU structures share.
 ///
-/// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one
-/// sequence; elements whose size or alignment is no multiple of a word take one each.
+/// A batch takes several sequences if it crosses the end of the buffer or is longer than 4 KiB.
+/// Elements whose size or alignment is not a multiple of eight bytes take one sequence each.
 ///
 /// ```
 /// use atomseq::percpu::Ring;
@@ -129,12 +132,14 @@ pub struct Ring<T> {
     elements: Invariant<T>,
 }
 
-// SAFETY: elements move between threads as values, never by reference.
+// SAFETY: a ring owns its elements and returns each to one caller, by value. `T: Send` lets them
+// change threads.
 unsafe impl<T: Send> Send for Ring<T> {}
-// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+// SAFETY: shared access moves elements by value only, which `T: Send` permits. Sequences and gates
+// make concurrent operations on a slot atomic.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-/// An element in whole words of eight bytes.
+/// An element, padded to whole words of eight bytes.
 #[repr(C, align(8))]
 union Padded<T> {
     element: ManuallyDrop<MaybeUninit<T>>,
@@ -142,17 +147,17 @@ union Padded<T> {
 }
 
 impl<T> Ring<T> {
-    /// How many words of eight bytes an element takes in the buffer.
+    /// The number of eight-byte words that an element takes in the buffer.
     const WORDS: usize = size_of::<T>().div_ceil(8);
 
-    /// Does a machine word hold an element?
+    /// Whether an element takes exactly one machine word.
     const ONE_WORD: bool = Self::WORDS == 1 && size_of::<usize>() == 8;
 
-    /// Does an array of elements have the layout of the buffer?
+    /// Whether an array of elements has the layout of the buffer.
     const WHOLE: bool =
         size_of::<T>() == Self::WORDS * 8 && align_of::<T>() >= 8 || size_of::<T>() == 0;
 
-    /// How many elements one sequence copies at most.
+    /// The maximum number of elements that one sequence copies.
     const MAX: usize = if Self::WORDS == 0 {
         MAX_WORDS
     } else if Self::WORDS > MAX_WORDS {
@@ -161,7 +166,7 @@ impl<T> Ring<T> {
         MAX_WORDS / Self::WORDS
     };
 
-    /// A ring of up to `capacity` elements a CPU.
+    /// Creates a ring of up to `capacity` elements per CPU.
     ///
     /// # Panics
     ///
@@ -170,12 +175,13 @@ impl<T> Ring<T> {
         Ring::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A ring of up to `capacity` elements a CPU, or why there is none.
+    /// Creates a ring of up to `capacity` elements per CPU.
     ///
     /// # Errors
     ///
-    /// [`Error::ZeroCapacity`], [`Error::TooLarge`] (also for elements of more than 4 KiB, or
-    /// aligned to more than 128 bytes: box them), [`Error::OutOfMemory`].
+    /// [`Error::ZeroCapacity`]; [`Error::TooLarge`], also for elements larger than 4 KiB or aligned
+    /// to more than 128 bytes, which you can box; [`Error::OutOfMemory`] if the operating system
+    /// refuses the memory; [`Error::StartingUp`] during start-up.
     pub fn try_with_capacity_per_cpu(capacity: usize) -> Result<Ring<T>, Error> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
@@ -202,22 +208,23 @@ impl<T> Ring<T> {
         })
     }
 
-    /// How many elements each CPU has room for.
+    /// Returns the maximum number of elements per CPU.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many CPUs have a part.
+    /// Returns the number of CPUs that have a part.
     pub fn cpus(&self) -> usize {
         self.area.cpus()
     }
 
-    /// How many elements a CPU's part holds at one moment of the call; already history when it
-    /// returns.
+    /// Returns the number of elements that a CPU's part held at one moment of the call. It may be
+    /// out of date when the call returns.
     ///
-    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the
-    /// part changed: at least one, and otherwise no more than there are at one moment. On AArch64,
-    /// which may show elements coming and going in another order: between none and the capacity.
+    /// Wait-free: at most eight readings. If other threads remove elements during every reading,
+    /// the result is at least one, and at most the number of elements at one moment of the call. On
+    /// AArch64 it may also be any number from zero to the capacity, because the two counts may be
+    /// seen in another order than they changed.
     ///
     /// # Panics
     ///
@@ -227,56 +234,58 @@ impl<T> Ring<T> {
         distance(head, tail, 1, self.capacity)
     }
 
-    /// The sum of what [`len_on`](Ring::len_on) says of each CPU, one after the other: an element
-    /// that goes from CPU to CPU meanwhile counts once, twice or not at all.
+    /// Returns the sum of [`len_on`](Ring::len_on) over all CPUs. The CPUs are read one after the
+    /// other, so an element that changes CPU during the call counts once, twice or not at all.
     pub fn len(&self) -> usize {
         (0..self.cpus()).map(|cpu| self.len_on(cpu)).sum()
     }
 
-    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that
-    /// goes from CPU to CPU meanwhile. Already history when it returns.
+    /// Returns whether every CPU's part is empty. Reads one part after the other, so it may miss an
+    /// element that changes CPU during the call. The result may be out of date when the call
+    /// returns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts an element at the end of this CPU's ring.
+    /// Pushes an element to the end of this CPU's part.
     ///
     /// # Errors
     ///
-    /// The element, if this CPU's ring is full.
+    /// Returns the element if the part is full.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let padded = Padded {
             element: ManuallyDrop::new(MaybeUninit::new(element)),
         };
-        // SAFETY: one element in whole words; the ring owns it if it took it.
+        // SAFETY: `padded` holds one element in whole words. If the ring takes it, this copy is
+        // neither used nor dropped.
         if unsafe { self.push_from::<ON_THE_STACK>((&raw const padded).expose_provenance(), 1) }
             == 1
         {
             return Ok(());
         }
-        // SAFETY: the element was put there above, and the ring did not take it.
+        // SAFETY: `padded` was initialized with the element, and the ring did not take it.
         Err(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
     }
 
-    /// Takes the oldest element pushed on this CPU.
+    /// Pops the oldest element pushed on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let mut padded = Padded {
             element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
-        // SAFETY: room for one element in whole words.
+        // SAFETY: `padded` has room for one element in whole words, and counts as uninitialized.
         if unsafe { self.pop_to::<ON_THE_STACK>((&raw mut padded).expose_provenance(), 1) } == 0 {
             return None;
         }
-        // SAFETY: just copied out of the ring, which has given it up.
+        // SAFETY: the sequence has just copied an element here and removed it from the ring.
         Some(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
     }
 
-    /// Copies elements to the end of this CPU's ring, as many as there is room for, from the first
-    /// on; returns how many.
+    /// Copies elements to the end of this CPU's part, from the first on, as many as there is room
+    /// for. Returns their number.
     ///
-    /// On the slow path it copies each element twice, by way of up to 4 KiB of stack.
+    /// On the slow path each element is copied twice, through up to 4 KiB of stack.
     pub fn push_batch(&self, elements: &[T]) -> usize
     where
         T: Copy,
@@ -284,11 +293,11 @@ impl<T> Ring<T> {
         self.push_all(elements.as_ptr(), elements.len())
     }
 
-    /// Moves the oldest elements pushed on this CPU into a slice, as many as there are and fit;
-    /// returns how many. The rest of the slice stays as it is.
+    /// Pops the oldest elements pushed on this CPU into a slice, as many as there are and fit.
+    /// Returns their number, and leaves the rest of the slice unchanged.
     ///
-    /// Copies each element twice, by way of up to 4 KiB of stack;
-    /// [`pop_into`](Ring::pop_into) copies once on the fast path.
+    /// Each element is copied twice, through up to 4 KiB of stack. [`pop_into`](Ring::pop_into)
+    /// copies once on the fast path.
     pub fn pop_batch(&self, into: &mut [T]) -> usize
     where
         T: Copy,
@@ -297,10 +306,11 @@ impl<T> Ring<T> {
         while popped < into.len() {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
-                // SAFETY: it gets room for so many elements.
+                // SAFETY: `through_the_stack` passes an address with room for `count` elements.
                 let pop = |to, count| unsafe { self.pop_to::<ON_THE_STACK>(to, count) };
-                // SAFETY: elements in whole words, and these are the slice's to overwrite.
-                unsafe { Self::by_way_of_the_stack(rest.as_mut_ptr(), rest.len(), pop) }
+                // SAFETY: `WHOLE`: an element is whole words, and the slice may be overwritten: its
+                // elements are `Copy`.
+                unsafe { Self::through_the_stack(rest.as_mut_ptr(), rest.len(), pop) }
             } else if let Some(element) = self.pop() {
                 rest[0] = element;
                 1
@@ -315,17 +325,16 @@ impl<T> Ring<T> {
         popped
     }
 
-    /// One sequence's share of a batch: pops to the stack, and copies what was popped on to `into`;
-    /// returns how many elements.
+    /// Pops one sequence's share of a batch to a buffer on the stack, and copies it to `into`.
+    /// Returns the number of elements.
     ///
     /// # Safety
     ///
-    /// An element is whole words, and there is room for `count` of them at `into`. `pop` gets an
-    /// address with room for the number of elements that it gets as well, and returns how many of
-    /// them it has put there.
-    // Out of line: its memory is not to be part of callers' stack frames.
+    /// An element is whole words, and `into` has room for `count` of them. `pop` gets an address
+    /// and the number of elements that fit there, and returns how many it has written.
+    // Out of line: the buffer must not become part of callers' stack frames.
     #[inline(never)]
-    unsafe fn by_way_of_the_stack(
+    unsafe fn through_the_stack(
         into: *mut T,
         count: usize,
         pop: impl FnOnce(usize, usize) -> usize,
@@ -334,20 +343,21 @@ impl<T> Ring<T> {
         let to = words.as_mut_ptr().expose_provenance();
         let popped = pop(to, count.min(Self::MAX));
         let (from, into) = (words.as_ptr().cast::<MaybeUninit<u8>>(), into.cast());
-        // SAFETY: the caller's promise: so many elements were popped into `words`, and fit.
+        // SAFETY: `pop` wrote `popped` elements to `words`, at most `count`, and the caller
+        // guarantees that they fit at `into`.
         unsafe { std::ptr::copy_nonoverlapping(from, into, popped * size_of::<T>()) };
         popped
     }
 
-    /// Moves elements from the front of a vector to the end of this CPU's ring, as many as there is
-    /// room for; returns how many.
+    /// Moves elements from the front of a vector to the end of this CPU's part, as many as there is
+    /// room for. Returns their number.
     ///
     /// On the slow path it copies as [`push_batch`](Ring::push_batch) does.
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
         let pushed = self.push_all(elements.as_ptr(), elements.len());
         let rest = elements.len() - pushed;
-        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says
-        // so.
+        // SAFETY: the ring owns the first `pushed` elements now. The rest is moved to the front,
+        // and the new length is that of the rest.
         unsafe {
             let start = elements.as_mut_ptr();
             std::ptr::copy(start.add(pushed), start, rest);
@@ -357,12 +367,12 @@ impl<T> Ring<T> {
     }
 
     /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are
-    /// and fit its spare capacity; returns how many.
+    /// and fit its spare capacity. Returns their number.
     ///
     /// On the slow path it copies as [`pop_batch`](Ring::pop_batch) does.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let popped = self.pop_all(elements.spare_capacity_mut());
-        // SAFETY: the ring has given up so many elements, copied behind the vector's last.
+        // SAFETY: `pop_all` initialized `popped` elements behind the vector's last one.
         unsafe { elements.set_len(elements.len() + popped) };
         popped
     }
@@ -371,7 +381,8 @@ impl<T> Ring<T> {
         let mut pushed = 0;
         while pushed < count {
             let now = if Self::WHOLE {
-                // SAFETY: so many elements lie at `from`, laid out as in the buffer.
+                // SAFETY: at least `count - pushed` elements lie at `from`, and `WHOLE`: in the
+                // layout of the buffer.
                 unsafe {
                     self.push_from::<OUTSIDE>(
                         from.expose_provenance(),
@@ -379,13 +390,13 @@ impl<T> Ring<T> {
                     )
                 }
             } else {
-                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it
-                // takes it.
+                // SAFETY: `from` points to one of the caller's elements. The copy is used only if
+                // the ring takes it, which then owns the element.
                 let copy = unsafe { from.cast::<MaybeUninit<T>>().read() };
                 let padded = Padded {
                     element: ManuallyDrop::new(copy),
                 };
-                // SAFETY: one element in whole words.
+                // SAFETY: `padded` holds one element in whole words.
                 unsafe {
                     self.push_from::<ON_THE_STACK>((&raw const padded).expose_provenance(), 1)
                 }
@@ -399,14 +410,16 @@ impl<T> Ring<T> {
         pushed
     }
 
-    /// Pops into memory that counts as uninitialised, from its start on; returns how many elements.
+    /// Pops into memory that counts as uninitialized, from its start on. Returns the number of
+    /// elements.
     fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
         let mut popped = 0;
         while popped < into.len() {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
                 let count = rest.len().min(Self::MAX);
-                // SAFETY: there is room for so many elements, laid out as in the buffer.
+                // SAFETY: `rest` has room for `count` elements, and `WHOLE`: in the layout of the
+                // buffer.
                 unsafe { self.pop_to::<OUTSIDE>(rest.as_mut_ptr().expose_provenance(), count) }
             } else if let Some(element) = self.pop() {
                 rest[0].write(element);
@@ -422,27 +435,29 @@ impl<T> Ring<T> {
         popped
     }
 
-    /// One sequence in.
+    /// Pushes up to `count` elements with one sequence. Returns how many the ring took, from the
+    /// first on.
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words, at most `MAX`, lie at `from`; those taken, from the first
-    /// on, are the ring's.
+    /// `count` elements in whole words, at most `MAX`, are at `from`. The ring owns those that it
+    /// takes.
     #[inline]
     unsafe fn push_from<const WHERE: bool>(&self, from: usize, count: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `count` elements at `from` that the ring may take.
         match unsafe { self.push_here(from, count) } {
             Ok(pushed) => pushed,
-            // SAFETY: the same.
+            // SAFETY: the aborted attempt took no element, so the `count` elements at `from` are
+            // still the caller's to give.
             Err(_) => unsafe { self.push_slowly::<WHERE>(from, count) },
         }
     }
 
-    /// Without the slow path.
+    /// Pushes without the slow path. `Closed` means that nothing changed.
     ///
     /// # Safety
     ///
-    /// As of `push_from`.
+    /// The requirements of `push_from`.
     #[inline]
     unsafe fn push_here(
         &self,
@@ -450,7 +465,8 @@ impl<T> Ring<T> {
         count: usize,
     ) -> Result<usize, crate::sequence::Closed> {
         let slots = self.area.slots();
-        // SAFETY: the caller's promise, and the buffer lives as long as the area.
+        // SAFETY: the caller guarantees `count` elements at `from`. The buffer lives as long as the
+        // area.
         unsafe {
             if Self::ONE_WORD && count == 1 {
                 push_word::on_cpu(slots, from).map(usize::from)
@@ -460,24 +476,29 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Pushes under the gate.
+    ///
     /// # Safety
     ///
-    /// As of `push_from`.
+    /// The requirements of `push_from`.
     #[cold]
     unsafe fn push_slowly<const WHERE: bool>(&self, from: usize, count: usize) -> usize {
         if WHERE == OUTSIDE {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees `count` elements at `from` that the ring may take.
             return unsafe { self.push_copies_slowly(from, count) };
         }
-        // SAFETY: the caller's promise, and the gate is held.
+        // SAFETY: the caller guarantees `count` elements at `from`, and `held` closes this slot.
         self.area
             .on_slow_path(|held| unsafe { push_batch::gated(held, from, count, Self::WORDS) })
     }
 
+    /// Copies elements of the caller's memory to the stack, and pushes them from there under the
+    /// gate.
+    ///
     /// # Safety
     ///
-    /// As of `push_from`.
-    // Out of line: its memory is not to be part of callers' stack frames.
+    /// The requirements of `push_from`.
+    // Out of line: the buffer must not become part of callers' stack frames.
     #[inline(never)]
     unsafe fn push_copies_slowly(&self, from: usize, count: usize) -> usize {
         let mut words = MaybeUninit::<[u64; MAX_WORDS]>::uninit();
@@ -485,24 +506,27 @@ impl<T> Ring<T> {
             std::ptr::with_exposed_provenance::<MaybeUninit<u8>>(from),
             words.as_mut_ptr().cast(),
         );
-        // SAFETY: the caller's promise, and there is room for `MAX` elements.
+        // SAFETY: the caller guarantees `count` elements at `from`, at most `MAX`, for which
+        // `words` has room.
         unsafe { std::ptr::copy_nonoverlapping(from, to, count * size_of::<T>()) };
         let copies = words.as_ptr().expose_provenance();
-        // SAFETY: the caller's promise, for the copies; those that the ring does not take are
-        // forgotten.
+        // SAFETY: `words` holds `count` elements. Copies that the ring does not take are not used
+        // or dropped.
         unsafe { self.push_slowly::<ON_THE_STACK>(copies, count) }
     }
 
-    /// One sequence out.
+    /// Pops up to `count` elements with one sequence. Returns their number.
     ///
     /// # Safety
     ///
-    /// There is room for `count` elements in whole words at `to`. All of it counts as uninitialised
-    /// afterwards, but for the elements popped: an aborted attempt may have written there.
+    /// `to` has room for `count` elements in whole words. After the call all of it counts as
+    /// uninitialized except for the elements popped, because an aborted attempt may have written
+    /// there.
     #[inline]
     unsafe fn pop_to<const WHERE: bool>(&self, to: usize, count: usize) -> usize {
         let slots = self.area.slots();
-        // SAFETY: the caller's promise, and the buffer lives as long as the area.
+        // SAFETY: the caller guarantees room for `count` elements at `to`. The buffer lives as long
+        // as the area.
         let popped = unsafe {
             if Self::ONE_WORD && count == 1 {
                 pop_word::on_cpu(slots, to).map(usize::from)
@@ -512,32 +536,36 @@ impl<T> Ring<T> {
         };
         match popped {
             Ok(popped) => popped,
-            // SAFETY: the same.
+            // SAFETY: the caller guarantees room for `count` elements at `to`, and the aborted
+            // attempt removed none.
             Err(_) => unsafe { self.pop_slowly::<WHERE>(to, count) },
         }
     }
 
+    /// Pops under the gate.
+    ///
     /// # Safety
     ///
-    /// As of `pop_to`.
+    /// The requirements of `pop_to`.
     #[cold]
     unsafe fn pop_slowly<const WHERE: bool>(&self, to: usize, count: usize) -> usize {
         if WHERE == OUTSIDE {
-            // SAFETY: it gets room for so many elements.
+            // SAFETY: `through_the_stack` passes an address with room for `count` elements.
             let pop = |to, count| unsafe { self.pop_slowly::<ON_THE_STACK>(to, count) };
             let into = std::ptr::with_exposed_provenance_mut(to);
-            // SAFETY: the caller's promise.
-            return unsafe { Self::by_way_of_the_stack(into, count, pop) };
+            // SAFETY: the caller guarantees room for `count` elements in whole words at `to`.
+            return unsafe { Self::through_the_stack(into, count, pop) };
         }
-        // SAFETY: the caller's promise, and the gate is held.
+        // SAFETY: the caller guarantees room for `count` elements at `to`, and `held` closes this
+        // slot.
         self.area
             .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
     }
 
-    /// Takes the oldest element pushed on a CPU, through its gate.
+    /// Pops the oldest element pushed on a CPU, under its gate.
     ///
-    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits
-    /// while another thread holds that gate.
+    /// Costs up to three loads if the part seems empty, and otherwise as much as
+    /// [`Area::close_gate`]. Blocks while another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -549,9 +577,9 @@ impl<T> Ring<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Ring::steal_from). Like [`is_empty`](Ring::is_empty), it may miss an element
-    /// that goes from CPU to CPU meanwhile.
+    /// Pops an element from any CPU with [`steal_from`](Ring::steal_from). Tries the following CPU
+    /// numbers first and the current CPU last. Like [`is_empty`](Ring::is_empty), it may miss an
+    /// element that changes CPU during the call.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -559,8 +587,8 @@ impl<T> Ring<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
-    /// cost of [`Area::close_gate`].
+    /// Returns an iterator that removes every element, CPU by CPU, the oldest first. It closes a
+    /// gate for up to sixteen elements at a time, at the cost of [`Area::close_gate`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -579,11 +607,11 @@ impl<T: Send> Take<T> for Ring<T> {
             element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
         let to = (&raw mut padded).expose_provenance();
-        // SAFETY: room for one element in whole words, and the gate is held.
+        // SAFETY: `padded` has room for one element in whole words, and `held` closes this slot.
         if unsafe { pop_batch::gated(held, to, 1, Self::WORDS) } == 0 {
             return None;
         }
-        // SAFETY: just copied out of the ring, which has given it up.
+        // SAFETY: the sequence has just copied an element here and removed it from the ring.
         let element = unsafe { ManuallyDrop::into_inner(padded.element).assume_init() };
         Some(Raw {
             element: ManuallyDrop::new(element),
@@ -591,7 +619,7 @@ impl<T: Send> Take<T> for Ring<T> {
     }
 
     unsafe fn element(&self, raw: Raw<T>) -> T {
-        // SAFETY: the caller's promise: `take` put it there.
+        // SAFETY: the caller guarantees that `take` returned `raw`, which initialized this field.
         ManuallyDrop::into_inner(unsafe { raw.element })
     }
 
@@ -618,8 +646,8 @@ impl<T> Drop for Ring<T> {
             })
         });
         drops::each(|| {
-            // SAFETY: between head and tail lie elements of the ring, each read once; nobody else
-            // has the ring now.
+            // SAFETY: the places from head to tail hold elements, each is read once, and
+            // `&mut self` excludes other threads.
             let element = places.next().map(|place| unsafe { place.read() });
             element.is_some()
         });

@@ -1,4 +1,5 @@
-//! A bounded stack a CPU: an array behind the slot, and how much was ever pushed and popped.
+//! A bounded stack per CPU: an array behind the slot, and two counts of the bytes ever pushed and
+//! popped.
 //!
 //! ```text
 //!   +------+--------+--------+------+------+------+------+----
@@ -7,9 +8,9 @@
 //!              pushed - popped = 16, in bytes ────^
 //! ```
 //!
-//! Two counts instead of one height, because a push then changes one word and a pop the other: in a
-//! run of pushes and pops, no operation has to wait until the one before has stored what it loads,
-//! adds to and stores again. Both counts wrap around.
+//! There are two counts instead of one height so that a push changes one word and a pop the other.
+//! With a single height, each operation in a run of pushes and pops would have to wait for the
+//! store of the one before. Both counts wrap around.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,7 +24,7 @@ use super::remote::{self, Drain, Raw, Take};
 use crate::AsWord;
 use crate::distance::distance;
 use crate::drops;
-use crate::sequence::{Closed, model::Program};
+use crate::sequence::Closed;
 use crate::word::Invariant;
 
 const PUSHED: usize = WORDS;
@@ -31,7 +32,7 @@ const POPPED: usize = WORDS + 8;
 const ARRAY: usize = Area::BULK;
 
 crate::sequence! {
-    /// Puts a word on top; `false` when the array of `capacity` bytes is full.
+    /// Pushes a word. Returns `false` if the array of `capacity` bytes is full.
     unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
         let pushed = load(slot + PUSHED);
         let height = pushed - load(slot + POPPED);
@@ -41,7 +42,7 @@ crate::sequence! {
         true
     }
 
-    /// Takes the word on top.
+    /// Pops the word on top.
     unsafe fn pop(slot: Slot) -> Option<Word> {
         let popped = load(slot + POPPED);
         let height = load(slot + PUSHED) - popped;
@@ -51,7 +52,8 @@ crate::sequence! {
         Some(value)
     }
 
-    /// Puts as many words on top as there is room for, of `count` at `from`; returns how many.
+    /// Pushes words from the array of `count` words at `from`, from the first on, as many as there
+    /// is room for. Returns their number.
     unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
         let pushed = load(slot + PUSHED);
         let height = pushed - load(slot + POPPED);
@@ -61,7 +63,7 @@ crate::sequence! {
         taken
     }
 
-    /// Takes up to `count` words from the top into `to`, the topmost last; returns how many.
+    /// Pops up to `count` words into `to`, the topmost last. Returns their number.
     unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
         let popped = load(slot + POPPED);
         let height = load(slot + PUSHED) - popped;
@@ -72,29 +74,31 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push::MODEL,
     &pop::MODEL,
     &push_batch::MODEL,
     &pop_batch::MODEL,
 ];
 
-/// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
-/// CPU pops, most likely still in its cache.
+/// A bounded last-in-first-out stack with one part per CPU. A thread pops what was pushed on its
+/// CPU, which is most likely still in that CPU's cache.
 ///
-/// Scope `SameCpu`; [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction and
-/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
-/// handlers; nothing allocates after construction. Order holds on each CPU alone: a thread that
-/// moves finds the other CPU's elements. Takes a slot and eight bytes an element for each CPU; [the
-/// module](super) tells the rest.
+/// Scope `SameCpu`. [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction on the
+/// fast path, and block only while another thread holds this CPU's gate. Every operation may be
+/// called in a signal handler. Nothing allocates after construction. Elements are ordered per CPU
+/// only: a thread that migrates sees the other CPU's elements. A stack takes one slot (128 bytes)
+/// and eight bytes per element for each CPU. See [the module](super) for what all per-CPU
+/// structures share.
 ///
 /// ```
 /// use atomseq::percpu::Stack;
 ///
 /// let free: Stack<Box<[u8; 64]>> = Stack::with_capacity_per_cpu(128);
 /// free.push(Box::new([0; 64])).unwrap();
-/// // Back on the same CPU, or found on another one.
+/// // On this CPU, or on another one if this thread migrated.
 /// let block = free.pop().or_else(|| free.steal()).unwrap();
 /// assert_eq!(block.len(), 64);
 /// assert!(free.drain().next().is_none());
@@ -106,13 +110,15 @@ pub struct Stack<T: AsWord> {
     elements: Invariant<T>,
 }
 
-// SAFETY: elements move between threads as values, never by reference.
+// SAFETY: a stack owns its elements and returns each to one caller, by value. `T: Send` lets them
+// change threads.
 unsafe impl<T: AsWord + Send> Send for Stack<T> {}
-// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+// SAFETY: shared access moves elements by value only, which `T: Send` permits. Sequences and gates
+// make concurrent operations on a slot atomic.
 unsafe impl<T: AsWord + Send> Sync for Stack<T> {}
 
 impl<T: AsWord> Stack<T> {
-    /// A stack of up to `capacity` elements a CPU.
+    /// Creates a stack of up to `capacity` elements per CPU.
     ///
     /// # Panics
     ///
@@ -121,11 +127,12 @@ impl<T: AsWord> Stack<T> {
         Stack::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A stack of up to `capacity` elements a CPU, or why there is none.
+    /// Creates a stack of up to `capacity` elements per CPU.
     ///
     /// # Errors
     ///
-    /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`] if the operating system
+    /// refuses the memory, [`Error::StartingUp`] during start-up.
     pub fn try_with_capacity_per_cpu(capacity: usize) -> Result<Stack<T>, Error> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
@@ -134,7 +141,7 @@ impl<T: AsWord> Stack<T> {
         Ok(Stack::of(Area::try_new(capacity)?, capacity))
     }
 
-    /// A stack whose gates are closed for good: there is nothing on it.
+    /// Creates a stack of capacity zero whose gates are permanently closed.
     pub(super) fn closed() -> Result<Stack<T>, Error> {
         Ok(Stack::of(Area::closed(0)?, 0))
     }
@@ -147,22 +154,23 @@ impl<T: AsWord> Stack<T> {
         }
     }
 
-    /// How many elements each CPU has room for.
+    /// Returns the maximum number of elements per CPU.
     pub fn capacity(&self) -> usize {
         self.capacity / 8
     }
 
-    /// How many CPUs have a part.
+    /// Returns the number of CPUs that have a part.
     pub fn cpus(&self) -> usize {
         self.area.cpus()
     }
 
-    /// How many elements a CPU's part holds at one moment of the call; already history when it
-    /// returns.
+    /// Returns the number of elements that a CPU's part held at one moment of the call. It may be
+    /// out of date when the call returns.
     ///
-    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the
-    /// part changed: at least one, and otherwise no more than there are at one moment. On AArch64,
-    /// which may show elements coming and going in another order: between none and the capacity.
+    /// Wait-free: at most eight readings. If other threads remove elements during every reading,
+    /// the result is at least one, and at most the number of elements at one moment of the call. On
+    /// AArch64 it may also be any number from zero to the capacity, because the two counts may be
+    /// seen in another order than they changed.
     ///
     /// # Panics
     ///
@@ -172,126 +180,139 @@ impl<T: AsWord> Stack<T> {
         distance(popped, pushed, 8, self.capacity) / 8
     }
 
-    /// The sum of what [`len_on`](Stack::len_on) says of each CPU, one after the other: an element
-    /// that goes from CPU to CPU meanwhile counts once, twice or not at all.
+    /// Returns the sum of [`len_on`](Stack::len_on) over all CPUs. The CPUs are read one after the
+    /// other, so an element that changes CPU during the call counts once, twice or not at all.
     pub fn len(&self) -> usize {
         (0..self.cpus()).map(|cpu| self.len_on(cpu)).sum()
     }
 
-    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that
-    /// goes from CPU to CPU meanwhile. Already history when it returns.
+    /// Returns whether every CPU's part is empty. Reads one part after the other, so it may miss an
+    /// element that changes CPU during the call. The result may be out of date when the call
+    /// returns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts an element on this CPU's stack.
+    /// Pushes an element onto this CPU's part.
     ///
     /// # Errors
     ///
-    /// The element, if this CPU's stack is full.
+    /// Returns the element if the part is full.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: the height stays within the capacity, and the array lives as long as the area.
+        // SAFETY: `capacity` is that of the array, which lives as long as the area, and the
+        // sequence keeps the height within it.
         match unsafe { push::on_cpu(self.area.slots(), self.capacity, word) } {
             Ok(true) => Ok(()),
-            // SAFETY: the word was made above, and the stack did not take it.
+            // SAFETY: `into_word` returned the word above, and the stack did not take it.
             Ok(false) => Err(unsafe { T::from_word(word) }),
             Err(_) => self.push_slowly(word),
         }
     }
 
-    /// The same, of an element that was made a word, for who waits for nobody: if the gate is
-    /// closed, nothing was done.
+    /// Pushes the word of an element without blocking. Returns `false` if the part is full.
+    /// `Closed` means that the gate was closed and nothing changed.
     #[inline]
     pub(super) fn push_at_once(&self, word: usize) -> Result<bool, Closed> {
-        // SAFETY: as in `push`.
+        // SAFETY: `capacity` is that of the array, which lives as long as the area, and the
+        // sequence keeps the height within it.
         unsafe { push::on_cpu(self.area.slots(), self.capacity, word) }
     }
 
     #[cold]
     #[inline(never)]
     fn push_slowly(&self, word: usize) -> Result<(), T> {
-        // SAFETY: as in `push`.
+        // SAFETY: `capacity` is that of the array, which lives as long as the area, and `held`
+        // closes this slot.
         let pushed = |held: &GateGuard<'_>| unsafe { push::gated(held, self.capacity, word) };
         match self.area.on_slow_path(pushed) {
             true => Ok(()),
-            // SAFETY: `push` made the word, and the stack did not take it.
+            // SAFETY: the caller got the word from `into_word`, and the stack did not take it.
             false => Err(unsafe { T::from_word(word) }),
         }
     }
 
-    /// Takes the last element pushed on this CPU.
+    /// Pops the element pushed last on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        // SAFETY: as in `push`.
+        // SAFETY: words below the height come from `push`, and the array lives as long as the area.
         match unsafe { pop::on_cpu(self.area.slots()) } {
-            // SAFETY: `push` made the word, and it left the stack just now.
+            // SAFETY: `into_word` returned the word, and the sequence has just removed it from the
+            // stack.
             Ok(Some(word)) => Some(unsafe { T::from_word(word) }),
             Ok(None) => None,
             Err(_) => self.pop_slowly(),
         }
     }
 
-    /// The same for who waits for nobody: if the gate is closed, nothing was done.
+    /// Pops an element without blocking. `Closed` means that the gate was closed and nothing
+    /// changed.
     #[inline]
     pub(super) fn pop_at_once(&self) -> Result<Option<T>, Closed> {
-        // SAFETY: as in `push`.
+        // SAFETY: words below the height come from `push`, and the array lives as long as the area.
         let word = unsafe { pop::on_cpu(self.area.slots()) }?;
-        // SAFETY: `push` made the word, and it left the stack just now.
+        // SAFETY: `into_word` returned the word, and the sequence has just removed it from the
+        // stack.
         Ok(word.map(|word| unsafe { T::from_word(word) }))
     }
 
     #[cold]
     #[inline(never)]
     fn pop_slowly(&self) -> Option<T> {
-        // SAFETY: as in `push`.
+        // SAFETY: words below the height come from `push`, the array lives as long as the area, and
+        // `held` closes this slot.
         let word = self.area.on_slow_path(|held| unsafe { pop::gated(held) })?;
-        // SAFETY: `push` made the word, and it left the stack just now.
+        // SAFETY: `into_word` returned the word, and the sequence has just removed it from the
+        // stack.
         Some(unsafe { T::from_word(word) })
     }
 
-    /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
+    /// Moves as many of the words onto this CPU's part as there is room for. Returns their number.
     pub(super) fn push_words(&self, words: &[ElementWord]) -> usize {
         let (from, count) = (words.as_ptr() as usize, words.len());
         self.push_words_at_once(words).unwrap_or_else(|_| {
-            // SAFETY: as there.
+            // SAFETY: `from` is a slice of `count` words, and `held` closes this slot, whose array
+            // has this capacity.
             self.area
                 .on_slow_path(|held| unsafe { push_batch::gated(held, self.capacity, from, count) })
         })
     }
 
-    /// The same for who waits for nobody: if the gate is closed, nothing was done.
+    /// Does the same without blocking. `Closed` means that the gate was closed and nothing changed.
     pub(super) fn push_words_at_once(&self, words: &[ElementWord]) -> Result<usize, Closed> {
         let (from, count) = (words.as_ptr() as usize, words.len());
-        // SAFETY: reads `count` words from the slice; otherwise as in `push`.
+        // SAFETY: `from` is a slice of `count` words. `capacity` is that of the array, which lives
+        // as long as the area.
         unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) }
     }
 
-    /// Moves words off this CPU's stack, as many as there are and fit; returns how many.
+    /// Moves words off this CPU's part, as many as there are and fit. Returns their number.
     pub(super) fn pop_words(&self, words: &mut [ElementWord]) -> usize {
         self.pop_words_at_once(words).unwrap_or_else(|_| {
             let (to, count) = (words.as_mut_ptr() as usize, words.len());
-            // SAFETY: as there.
+            // SAFETY: `to` is a slice with room for `count` words that only this call accesses, and
+            // `held` closes this slot.
             self.area
                 .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count) })
         })
     }
 
-    /// The same for who waits for nobody: if the gate is closed, nothing was done.
+    /// Does the same without blocking. `Closed` means that the gate was closed and nothing changed.
     pub(super) fn pop_words_at_once(&self, words: &mut [ElementWord]) -> Result<usize, Closed> {
         let (to, count) = (words.as_mut_ptr() as usize, words.len());
-        // SAFETY: writes at most `count` words to the slice, which nobody else sees.
+        // SAFETY: `to` is a slice with room for `count` words that only this call accesses.
         unsafe { pop_batch::on_cpu(self.area.slots(), to, count) }
     }
 
-    /// The same from any CPU's stack, which nobody else uses now: so it closes no gate.
+    /// Moves words off a CPU's part, as many as there are and fit. Exclusive access makes closing
+    /// the gate unnecessary.
     pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [ElementWord]) -> usize {
         let height = self.len_on(cpu);
         let count = height.min(words.len());
         let bottom = self.area.bulk(cpu).cast::<ElementWord>();
-        // SAFETY: below the height lie words that `push` made, in whole places, and nobody else has
-        // the stack now.
+        // SAFETY: below the height lie words that `push` made, in whole places, and `&mut self`
+        // excludes other threads.
         let top = unsafe { slice::from_raw_parts(bottom.add(height - count).as_ptr(), count) };
         words[..count].copy_from_slice(top);
         let popped = self.area.peek(cpu, (POPPED - WORDS) / 8);
@@ -299,9 +320,9 @@ impl<T: AsWord> Stack<T> {
         count
     }
 
-    /// Moves half of the words off a CPU's stack, at least one and no more than fit, through its
-    /// gate: any CPU's, the next ones first and this one last. Returns how many; 0 if no CPU has
-    /// any.
+    /// Moves half of the words off one CPU's part, at least one and at most as many as fit, under
+    /// its gate. Tries the following CPU numbers first and the current CPU last. Returns the number
+    /// of words; 0 if no CPU has any.
     pub(super) fn steal_half(&self, words: &mut [ElementWord]) -> usize {
         let cpus = self.cpus();
         let here = crate::platform::current_cpu();
@@ -313,16 +334,17 @@ impl<T: AsWord> Stack<T> {
             let held = self.area.close_gate(cpu);
             let half = self.len_on(cpu).div_ceil(2);
             let (to, count) = (words.as_mut_ptr() as usize, half.min(words.len()));
-            // SAFETY: as in `pop_words`, and the gate is held.
+            // SAFETY: `to` is a slice with room for `count` words that only this call accesses, and
+            // `held` closes this slot.
             unsafe { pop_batch::gated(&held, to, count) }
         });
         { counts }.find(|count| *count > 0).unwrap_or(0)
     }
 
-    /// Takes the last element pushed on a CPU, through its gate.
+    /// Pops the element pushed last on a CPU, under its gate.
     ///
-    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits
-    /// while another thread holds that gate.
+    /// Costs up to three loads if the part seems empty, and otherwise as much as
+    /// [`Area::close_gate`]. Blocks while another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -334,9 +356,9 @@ impl<T: AsWord> Stack<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Stack::steal_from). Like [`is_empty`](Stack::is_empty), it may miss an
-    /// element that goes from CPU to CPU meanwhile.
+    /// Pops an element from any CPU with [`steal_from`](Stack::steal_from). Tries the following CPU
+    /// numbers first and the current CPU last. Like [`is_empty`](Stack::is_empty), it may miss an
+    /// element that changes CPU during the call.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -344,12 +366,13 @@ impl<T: AsWord> Stack<T> {
         remote::steal(self)
     }
 
-    /// Takes elements out, CPU by CPU, the last pushed first: sixteen at a time, each time at
-    /// the cost of [`Area::close_gate`].
+    /// Returns an iterator that removes elements, CPU by CPU, the one pushed last first. It closes
+    /// a gate for up to sixteen elements at a time, at the cost of [`Area::close_gate`].
     ///
-    /// From each CPU it takes at most as many as are there when it comes to that CPU: all of them,
-    /// if nothing is pushed there meanwhile. What is pushed between two of its turns comes first,
-    /// and as many older elements stay. Drain again to get these.
+    /// From each CPU it removes at most as many elements as were there when it reached that CPU:
+    /// all of them, if none is pushed there meanwhile. Elements that are pushed between two
+    /// closings of the gate come first, and as many older elements remain. Drain again to remove
+    /// these.
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -364,14 +387,15 @@ impl<T: AsWord + Send> Take<T> for Stack<T> {
     }
 
     fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>> {
-        // SAFETY: as in `push`, and the gate is held.
+        // SAFETY: words below the height come from `push`, the array lives as long as the area, and
+        // `held` closes this slot.
         let word = unsafe { pop::gated(held) }?;
         Some(Raw { word })
     }
 
     unsafe fn element(&self, raw: Raw<T>) -> T {
-        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has
-        // left the structure.
+        // SAFETY: the caller guarantees that `take` returned `raw`, once. Its word comes from
+        // `push`, and has left the stack.
         unsafe { T::from_word(raw.word) }
     }
 
@@ -391,8 +415,8 @@ impl<T: AsWord> Drop for Stack<T> {
             (0..self.len_on(cpu)).map(move |index| bottom.wrapping_add(index))
         });
         drops::each(|| {
-            // SAFETY: below the height lie words that `push` made, each read once; nobody else has
-            // the stack now.
+            // SAFETY: the places below the height hold words that `push` made, each is read once,
+            // and `&mut self` excludes other threads.
             let element = places
                 .next()
                 .map(|place| unsafe { T::from_word(place.read().word()) });

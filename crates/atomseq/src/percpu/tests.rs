@@ -1,8 +1,8 @@
-//! What holds for every structure alike: the user's code never runs while a gate is held.
+//! Properties of every structure: user code never runs while a gate is held, and a drain ends.
 //!
-//! A type's code is its conversions and its destructor; they look at every gate of the structure
-//! that is being used. They run as handlers of operations would on the fast path and, with the
-//! gates closed for good, on the slow one.
+//! The user code of a type is its conversions and its destructor. Here they examine every gate of
+//! the structure in use. The operations run on the fast path, and on the slow path with all gates
+//! permanently closed.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -16,18 +16,18 @@ use crate::AsWord;
 mod panics;
 
 thread_local! {
-    /// Looks at the gates of the structure in use.
-    static LOOK: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
-    /// How often the user's code has run.
+    /// Returns whether a gate of the structure in use is held.
+    static GATE_CHECK: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };
+    /// How many times user code has run.
     static RAN: Cell<usize> = const { Cell::new(0) };
-    /// How often it ran under a gate.
+    /// How many times user code ran under a gate.
     static UNDER_A_GATE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The user's code.
-fn users_code() {
+/// Stands for the user's code.
+fn user_code() {
     RAN.set(RAN.get() + 1);
-    let under = LOOK.with_borrow(|look| look.as_ref().is_some_and(|look| look()));
+    let under = GATE_CHECK.with_borrow(|check| check.as_ref().is_some_and(|check| check()));
     UNDER_A_GATE.set(UNDER_A_GATE.get() + usize::from(under));
 }
 
@@ -36,16 +36,17 @@ fn any_gate_is_held(area: &Area) -> bool {
     gates.any(|gate| gate & !FOR_GOOD != 0)
 }
 
-/// Runs operations on a structure, on both paths; returns how often the user's code ran, and how
-/// often it did so under a gate.
-fn watched<S: Take<T> + 'static, T>(
+/// Runs operations on a structure on both paths. Returns how many times user code ran, and how many
+/// of them were under a gate.
+fn watch<S: Take<T> + 'static, T>(
     fresh: impl Fn() -> S,
     operations: impl Fn(&S),
 ) -> (usize, usize) {
     RAN.set(0);
     UNDER_A_GATE.set(0);
     for slowly in [false, true] {
-        // Leaked, for what looks at it; its elements are taken out by the operations.
+        // Leaked, because `GATE_CHECK` needs a `'static` reference. The operations remove all
+        // elements.
         let structure: &'static S = Box::leak(Box::new(fresh()));
         let area = structure.area();
         if slowly {
@@ -53,33 +54,33 @@ fn watched<S: Take<T> + 'static, T>(
                 area.gate_at(cpu).store(FOR_GOOD, Ordering::Relaxed);
             }
         }
-        LOOK.set(Some(Box::new(|| any_gate_is_held(structure.area()))));
+        GATE_CHECK.set(Some(Box::new(|| any_gate_is_held(structure.area()))));
         operations(structure);
-        LOOK.set(None);
+        GATE_CHECK.set(None);
     }
     (RAN.get(), UNDER_A_GATE.get())
 }
 
-/// Its conversions and its destructor are the user's code.
+/// A type whose conversions and destructor call `user_code`.
 struct Witness(usize);
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        users_code();
+        user_code();
     }
 }
 
-// SAFETY: the word is the number.
+// SAFETY: the word is the number, from which `from_word` restores the value.
 unsafe impl AsWord for Witness {
     fn into_word(self) -> usize {
-        users_code();
+        user_code();
         let word = self.0;
         std::mem::forget(self);
         word
     }
 
     unsafe fn from_word(word: usize) -> Witness {
-        users_code();
+        user_code();
         Witness(word)
     }
 }
@@ -89,7 +90,7 @@ struct Linked {
     link: Link,
 }
 
-// SAFETY: the offset of the link.
+// SAFETY: the offset of the field `link`.
 unsafe impl Node for Linked {
     const LINK: usize = std::mem::offset_of!(Linked, link);
 }
@@ -98,29 +99,29 @@ struct WitnessOwner(Box<Linked>);
 
 impl Drop for WitnessOwner {
     fn drop(&mut self) {
-        users_code();
+        user_code();
     }
 }
 
-// SAFETY: as a box does it.
+// SAFETY: forwards to `Box`, which fulfils the requirements.
 unsafe impl Owner for WitnessOwner {
     type Node = Linked;
 
     fn into_node(mut self) -> NonNull<Linked> {
-        users_code();
+        user_code();
         let node = std::mem::take(&mut self.0);
         std::mem::forget(self);
         Owner::into_node(node)
     }
 
     unsafe fn from_node(node: NonNull<Linked>) -> WitnessOwner {
-        users_code();
-        // SAFETY: the caller's promise.
+        user_code();
+        // SAFETY: the caller guarantees an address that `into_node` of the box returned, once.
         WitnessOwner(unsafe { Owner::from_node(node) })
     }
 }
 
-/// Everything that elements of three structures have in common, on all CPUs.
+/// The operations that all structures share, on all CPUs.
 macro_rules! operations {
     ($structure:ident, $push:expr) => {{
         let cpus = $structure.area().cpus();
@@ -136,8 +137,8 @@ macro_rules! operations {
     }};
 }
 
-/// Each element that is drained is pushed again, on the CPU that is drained, or on one that comes
-/// later.
+/// Each removed element is pushed again: on the CPU that is being drained, or on one that is
+/// drained later.
 #[test]
 fn a_drain_ends_while_elements_are_pushed() {
     const ELEMENTS: usize = 40;
@@ -149,7 +150,10 @@ fn a_drain_ends_while_elements_are_pushed() {
             for value in structure.drain() {
                 structure.push(value).expect("room");
                 drained += 1;
-                assert!(drained <= ELEMENTS * structure.cpus(), "it goes on");
+                assert!(
+                    drained <= ELEMENTS * structure.cpus(),
+                    "the drain does not end"
+                );
             }
             assert!(drained >= ELEMENTS);
             assert_eq!(structure.drain().count(), ELEMENTS);
@@ -160,43 +164,43 @@ fn a_drain_ends_while_elements_are_pushed() {
     drain_and_push!(Queue::<usize>::new());
 }
 
-/// 640 pushes: 80 on either path for each of four structures, whose elements leave by all ways that
-/// there are.
+/// 640 pushes: 80 on either path for each of four structures. The elements leave in every possible
+/// way.
 #[test]
-fn the_users_code_runs_while_no_gate_is_held() {
+fn user_code_runs_only_while_no_gate_is_held() {
     let witness = || Witness(7);
     let owner = || WitnessOwner(Box::default());
     let results = [
-        watched(
+        watch(
             || Stack::with_capacity_per_cpu(20),
             |stack| operations!(stack, drop(stack.push(witness()))),
         ),
-        watched(Queue::new, |queue| {
+        watch(Queue::new, |queue| {
             operations!(queue, drop(queue.push(witness())))
         }),
-        watched(
+        watch(
             || Ring::with_capacity_per_cpu(20),
             |ring| operations!(ring, drop(ring.push(witness()))),
         ),
-        watched(List::new, |list| operations!(list, list.push(owner()))),
+        watch(List::new, |list| operations!(list, list.push(owner()))),
     ];
     for (ran, under_a_gate) in results {
-        assert!(ran >= 100, "the user's code ran only {ran} times");
+        assert!(ran >= 100, "user code ran only {ran} times");
         assert_eq!(under_a_gate, 0, "of {ran} times");
     }
 }
 
-/// The test would notice: an element that is made under the gate.
+/// The control: an element is converted under the gate.
 #[test]
-fn code_under_a_gate_is_found_out() {
-    let (_, under_a_gate) = watched(
+fn user_code_under_a_gate_is_detected() {
+    let (_, under_a_gate) = watch(
         || Stack::with_capacity_per_cpu(1),
         |stack| {
             stack.push(Witness(7)).ok().expect("there is room for one");
             for cpu in 0..stack.cpus() {
                 let held = stack.area().close_gate(cpu);
                 let raw = stack.take(&held);
-                // SAFETY: just taken.
+                // SAFETY: `take` has just returned it, and it is converted once.
                 drop(raw.map(|raw| unsafe { stack.element(raw) }));
             }
         },

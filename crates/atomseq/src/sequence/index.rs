@@ -1,4 +1,4 @@
-//! The rows of all loaded objects, sorted, in a mapping of their own.
+//! The index: the rows of all loaded objects, sorted, in a mapping of its own.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -8,17 +8,19 @@ use super::table::Row;
 use crate::mappings::{map, unmap};
 use crate::platform::objects::Identity;
 
-/// What a refresh comes across.
+/// What the enumeration of loaded objects yields.
 #[derive(Clone, Copy)]
 pub enum Entry {
-    /// An object, before its rows.
+    /// An object. Its rows follow.
     Object(Identity),
     /// A row.
     Row(Row),
-    /// A note that names no sequence.
+    /// A note that does not describe a sequence.
     Refused,
 }
 
+/// The index of one refresh. One mapping holds all of it:
+///
 /// ```text
 /// this header │ rows by start │ rows with clones, by the clone's start │ objects by start
 /// ```
@@ -33,7 +35,7 @@ pub struct Index {
     linked: Cell<*mut Index>,
 }
 
-/// So many, from here.
+/// A sorted array in the mapping.
 struct Part<T> {
     first: NonNull<T>,
     length: usize,
@@ -41,12 +43,13 @@ struct Part<T> {
 
 impl<T> Part<T> {
     fn slice(&self) -> &[T] {
-        // SAFETY: `build` wrote so many there, in the mapping that holds this part as well.
+        // SAFETY: `build` wrote `length` elements there. They are in the mapping that holds this
+        // part as well.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.length) }
     }
 }
 
-/// How many entries there are.
+/// The numbers of entries of each kind.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     rows: usize,
@@ -75,37 +78,37 @@ impl Counts {
 }
 
 impl Index {
-    /// The index of all that `each` calls with; `number` tells a later one from an earlier. `None`:
-    /// the kernel gives no memory.
+    /// Builds the index of all entries that `each` enumerates. `number` orders indices by age.
+    /// `None` if the kernel refuses the memory.
     pub fn build(number: usize, each: impl Fn(&mut dyn FnMut(Entry))) -> Option<NonNull<Index>> {
         loop {
             let mut counts = Counts::default();
             each(&mut |entry| counts.count(&entry));
             let bytes = counts.bytes();
             let start = map(bytes)?;
-            // SAFETY: just mapped, with so many bytes.
+            // SAFETY: `map` returned `bytes` bytes, which are not shared yet.
             if let Some(index) = unsafe { Index::fill(start, number, counts, &each) } {
                 return Some(index);
             }
-            // An object was loaded in between.
-            // SAFETY: the whole mapping, which nobody has seen.
+            // More entries than were counted: an object has been loaded in between.
+            // SAFETY: the whole mapping, to which no reference exists.
             unsafe { unmap(start, bytes) };
         }
     }
 
-    /// `None` if there are more entries than were counted.
+    /// Writes the index into a mapping. `None` if there are more entries than `room`.
     ///
     /// # Safety
     ///
-    /// `start` is that of a mapping for so many entries, which is the caller's alone.
+    /// `start` is a mapping of `room.bytes()` bytes that only the caller uses.
     unsafe fn fill(
         start: NonNull<u8>,
         number: usize,
         room: Counts,
         each: impl Fn(&mut dyn FnMut(Entry)),
     ) -> Option<NonNull<Index>> {
-        // SAFETY: `room.bytes()` holds them one after the other; each type's alignment is a word's,
-        // and so is a multiple of all their sizes.
+        // SAFETY: the mapping has `room.bytes()` bytes, which holds the parts one after the other.
+        // Each type has a word's alignment, and all sizes are multiples of it.
         let (rows, clones, objects) = unsafe {
             let rows = start.add(size_of::<Index>()).cast::<Row>();
             let clones = rows.add(room.rows);
@@ -121,7 +124,7 @@ impl Index {
             {
                 return;
             }
-            // SAFETY: below what there is room for, and nobody else's yet.
+            // SAFETY: the positions are below `room`, and only the caller uses the mapping.
             unsafe {
                 match entry {
                     Entry::Object(identity) => objects.add(before.objects).write(identity),
@@ -138,10 +141,11 @@ impl Index {
         if counts.rows > room.rows || counts.clones > room.clones || counts.objects > room.objects {
             return None;
         }
-        // SAFETY: so many were written, and nobody else has seen them.
+        // SAFETY: `counts` elements of each part were written, and only the caller uses the
+        // mapping.
         unsafe {
-            // A row that ends where it starts comes before the one that starts there and holds
-            // something: `around` finds the last.
+            // An empty row comes before a non-empty one with the same start, because `around`
+            // returns the last.
             from_raw_parts_mut(rows.as_ptr(), counts.rows)
                 .sort_unstable_by_key(|row| (row.start, row.end));
             from_raw_parts_mut(clones.as_ptr(), counts.clones)
@@ -150,7 +154,7 @@ impl Index {
                 .sort_unstable_by_key(|object| object.start);
         }
         let index = start.cast::<Index>();
-        // SAFETY: the mapping begins with room for it, and pages are aligned for anything.
+        // SAFETY: the mapping starts with room for the header, and a page is sufficiently aligned.
         unsafe {
             index.write(Index {
                 bytes: room.bytes(),
@@ -174,47 +178,48 @@ impl Index {
         Some(index)
     }
 
-    /// Gives the memory back.
+    /// Unmaps the index.
     ///
     /// # Safety
     ///
-    /// Made by [`Index::build`], and nobody uses it any more.
+    /// [`Index::build`] returned it, and no reference to it is left.
     pub unsafe fn release(index: NonNull<Index>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees an index of `build`, with `bytes` bytes, and no reference
+        // left.
         unsafe {
             let bytes = index.as_ref().bytes;
             unmap(index.cast(), bytes);
         }
     }
 
-    /// What `build` was told.
+    /// Returns the number passed to `build`.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// All rows, by start and end.
+    /// Returns all rows, sorted by start and end.
     pub fn rows(&self) -> &[Row] {
         self.rows.slice()
     }
 
-    /// How many notes name no sequence.
+    /// Returns the number of notes that do not describe a sequence.
     pub fn refused(&self) -> usize {
         self.refused
     }
 
-    /// The last row that begins before this address.
+    /// Returns the last row that starts before this address.
     pub fn around(&self, pc: usize) -> Option<Row> {
         before(self.rows(), |row| row.start < pc)
     }
 
-    /// The last row whose clone begins at or before this address.
+    /// Returns the last row whose clone starts at or before this address.
     pub fn cloned_around(&self, pc: usize) -> Option<Row> {
         before(self.clones.slice(), |row| {
             row.clone.is_some_and(|clone| clone.start <= pc)
         })
     }
 
-    /// Was this object there?
+    /// Returns whether the index contains this object.
     pub fn knows(&self, identity: &Identity) -> bool {
         before(self.objects.slice(), |object| {
             object.start <= identity.start
@@ -223,22 +228,22 @@ impl Index {
             == Some(identity)
     }
 
-    /// The next in a chain of replaced ones.
+    /// Returns the next index in a chain of replaced ones.
     pub fn linked(&self) -> *mut Index {
         self.linked.get()
     }
 
-    /// Puts one before a chain of replaced ones.
+    /// Links this index in front of a chain of replaced ones.
     ///
     /// # Safety
     ///
-    /// It was replaced, and belongs to the caller.
+    /// The index was replaced, and the caller owns it.
     pub unsafe fn link(&self, chain: *mut Index) {
         self.linked.set(chain);
     }
 }
 
-/// The last of those at the front that are so.
+/// Returns the last element of the prefix for which `is` holds.
 fn before<T: Copy>(sorted: &[T], is: impl Fn(&T) -> bool) -> Option<T> {
     let count = sorted.partition_point(is);
     sorted.get(count.checked_sub(1)?).copied()
@@ -248,10 +253,10 @@ fn before<T: Copy>(sorted: &[T], is: impl Fn(&T) -> bool) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// A row of no instruction, as objects that an earlier version compiled may have, hides none
-    /// that starts in the same place, wherever the notes have it. 200 look-ups.
+    /// Objects compiled by an earlier version may have rows without instructions. Such a row must
+    /// not hide a row with the same start, in whatever order the notes have them. 200 look-ups.
     #[test]
-    fn a_row_of_nothing_hides_no_other() {
+    fn an_empty_row_does_not_hide_another() {
         let row = |start, end| Row {
             start,
             end,
@@ -275,7 +280,7 @@ mod tests {
                 let found = unsafe { index.as_ref() }.around(start + 1);
                 assert_eq!(found, Some(row(start, start + 8)), "{nothing_first}");
             }
-            // SAFETY: nobody else has seen it.
+            // SAFETY: `build` returned it, and no reference is left.
             unsafe { Index::release(index) };
         }
     }

@@ -1,11 +1,11 @@
-//! Whether a row of the table is what the compiler emits, told from the machine code alone.
+//! Verifies from the machine code alone that a row of the table is what the compiler emits.
 //!
-//! M94 2.3.1 proposes to inspect a sequence before it is rolled forward: no backward jump, no call,
-//! so that it ends. The compiler refuses such sequences already; this looks at what the assembler
-//! and the linker made of them, and at what other programs have changed since. It knows the
-//! instructions that the emitters write, and refuses all else. Each row is inspected before it is
-//! taken into the table. A breakpoint hides an instruction; a sequence that has one is taken as it
-//! is.
+//! M94, section 2.3.1, proposes to inspect a sequence before it is rolled forward: without backward
+//! jumps and calls it is certain to end. The compiler already rejects such sequences. This module
+//! checks what the assembler and the linker made of them, and what other programs have changed
+//! since. It knows the instructions that the emitters write, and refuses all others. Each row is
+//! inspected before it enters the table. A breakpoint hides an instruction; a sequence that has one
+//! is accepted without further inspection.
 
 #[cfg(any(target_arch = "aarch64", test))]
 mod aarch64;
@@ -18,43 +18,44 @@ use core::fmt;
 
 use super::table::{Clone, Row};
 
-/// The most instructions in a sequence; as in the compiler.
+/// The maximum number of instructions in a sequence. The compiler has the same limit.
 const LONGEST: usize = 32;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Instruction {
-    /// How long it is.
+    /// Its length in bytes.
     bytes: usize,
-    /// Where it leads, if its condition holds.
+    /// The target of a branch, taken if its condition holds.
     branch: Option<Branch>,
 }
 
+/// A conditional branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Branch {
-    /// Relative to the instruction.
+    /// The target, relative to the instruction.
     offset: isize,
-    /// The instruction without that.
+    /// The instruction's bits without the target.
     rest: u32,
 }
 
-/// What an architecture's instructions look like.
+/// The instructions of an architecture.
 struct Machine {
-    /// The first instruction of this code, if the emitters write such a one.
+    /// Decodes the first instruction of some code. `None` if the emitters do not write it.
     decode: fn(&[u8]) -> Option<Instruction>,
-    /// The longest instruction.
+    /// The length of the longest instruction, in bytes.
     longest: usize,
-    /// What leads from a clone back to the handler that runs it.
+    /// The instructions that return from a clone to the handler that runs it.
     back: &'static [u8],
-    /// Does a breakpoint lie over the instruction that this place belongs to? The code starts with
-    /// an instruction.
+    /// Returns whether a breakpoint covers the instruction that contains this offset. The code
+    /// starts with an instruction.
     is_breakpoint: fn(&[u8], usize) -> bool,
 }
 
 impl Machine {
-    /// Is all that keeps this code from being what it should be a breakpoint over an instruction of
-    /// it?
-    fn is_broken_into(&self, code: &[u8], expected: &[u8]) -> bool {
+    /// Returns whether the first difference between this code and the expected code is a
+    /// breakpoint.
+    fn has_breakpoint(&self, code: &[u8], expected: &[u8]) -> bool {
         let mut pairs = code.iter().zip(expected);
         let differing = pairs.position(|(byte, expected)| byte != expected);
         differing.is_some_and(|at| (self.is_breakpoint)(code, at))
@@ -69,33 +70,34 @@ const NATIVE: &Machine = &aarch64::MACHINE;
 /// Why a row was refused, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The address.
+    /// The address of the fault.
     pub at: usize,
-    /// What is wrong there.
+    /// The fault.
     pub why: Why,
 }
 
-/// What can be wrong with a row.
+/// The faults of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It ends before it starts, or is longer than its instructions could be.
+    /// The row ends before it starts, or is longer than the maximum number of instructions.
     Extent,
-    /// No instruction that the compiler emits: a call, a jump, a system call, …
+    /// An instruction that the compiler does not emit: a call, a jump, a system call, …
     Instruction,
     /// More instructions than a sequence may have.
     TooLong,
-    /// A branch that does not leave the sequence.
+    /// A branch whose target is inside the sequence.
     BranchInside,
     /// The clone differs from the sequence.
     CloneDiffers,
-    /// The clone's limit is not where its ends end.
+    /// The clone's limit is not the end of its last end.
     CloneLimit,
-    /// No way back where the clone ends, or where one of its branches leads.
+    /// The clone, or one of its branches, does not lead to the instructions that return to the
+    /// handler.
     NoWayBack,
-    /// The end does not say where the sequence goes on.
+    /// A landing does not say where the sequence continues.
     Landing,
-    /// A debugger, or the kernel for a tracer, has put a breakpoint over an instruction: what lies
-    /// under it is not to be seen. Nothing is wrong with the row.
+    /// A debugger, or the kernel for a tracer, has placed a breakpoint over an instruction, which
+    /// is therefore unknown. Nothing is wrong with the row.
     Breakpoint,
 }
 
@@ -103,13 +105,13 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             Why::Extent => "ends before it starts, or is too long",
-            Why::Instruction => "holds an instruction that `sequence!` does not emit",
+            Why::Instruction => "has an instruction that `sequence!` does not emit",
             Why::TooLong => "has more than 32 instructions",
             Why::BranchInside => "has a branch that does not leave it",
-            Why::CloneDiffers => "has a clone that is different",
-            Why::CloneLimit => "has a clone with another limit",
-            Why::NoWayBack => "has a clone that does not come back",
-            Why::Landing => "has a clone that goes on at another place",
+            Why::CloneDiffers => "has a clone that differs from it",
+            Why::CloneLimit => "has a clone with a wrong limit",
+            Why::NoWayBack => "has a clone that does not return",
+            Why::Landing => "has a clone that continues at a wrong place",
             Why::Breakpoint => {
                 return write!(
                     f,
@@ -126,21 +128,21 @@ impl fmt::Display for Refused {
     }
 }
 
-/// How many instructions the sequence of this row has.
+/// Inspects a row, and returns the number of instructions of its sequence.
 ///
 /// # Errors
 ///
-/// What is wrong with the row.
+/// The first fault of the row.
 ///
 /// # Safety
 ///
-/// The row's addresses are those of loaded code that may be read.
+/// The row's addresses are those of loaded and readable code.
 pub unsafe fn inspect(row: &Row) -> Result<usize, Refused> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the row's addresses are those of loaded and readable code.
     unsafe { inspect_as(NATIVE, row) }
 }
 
-/// Could a sequence begin and end as this row says, and its clone? Looks at nothing that is there.
+/// Returns whether the addresses of a row and its clone are plausible. Does not access the code.
 pub(super) fn is_possible(row: &Row) -> bool {
     extents(NATIVE, row).is_ok()
 }
@@ -158,9 +160,9 @@ fn extents(machine: &Machine, row: &Row) -> Result<(), Refused> {
     let Some(clone) = row.clone else {
         return Ok(());
     };
-    // As many ends as there can be ways out.
-    let most = longest + (LONGEST + 1) * (machine.back.len() + 4);
-    match bytes(clone.start, clone.limit).is_some_and(|bytes| (length..=most).contains(&bytes)) {
+    // A sequence has at most as many ends as ways out.
+    let max = longest + (LONGEST + 1) * (machine.back.len() + 4);
+    match bytes(clone.start, clone.limit).is_some_and(|bytes| (length..=max).contains(&bytes)) {
         true => Ok(()),
         false => Err(Refused {
             at: clone.start,
@@ -169,16 +171,20 @@ fn extents(machine: &Machine, row: &Row) -> Result<(), Refused> {
     }
 }
 
+/// Inspects a row with the instructions of an architecture.
+///
 /// # Safety
 ///
-/// As for [`inspect`].
+/// The row's addresses are those of loaded and readable code.
 unsafe fn inspect_as(machine: &Machine, row: &Row) -> Result<usize, Refused> {
     let refuse = |at, why| Err(Refused { at, why });
     extents(machine, row)?;
     let length = row.end - row.start;
-    // SAFETY: the caller's promise, of a length that a sequence may have.
+    // SAFETY: the caller guarantees readable code, and `extents` has found a length that a sequence
+    // may have.
     let code = unsafe { core::slice::from_raw_parts(row.start as *const u8, length) };
-    // SAFETY: the same, of the clone.
+    // SAFETY: the caller guarantees readable code, and `extents` has found a length that a clone
+    // may have.
     let cloned = |clone| unsafe { Cloned::new(machine, row, clone) };
     let clone = row.clone.map(cloned);
     let (mut offset, mut count, mut branches) = (0, 0, 0);
@@ -212,29 +218,30 @@ unsafe fn inspect_as(machine: &Machine, row: &Row) -> Result<usize, Refused> {
     Ok(count)
 }
 
-/// A clone beside its sequence.
+/// A clone, and where its sequence lies.
 struct Cloned<'a> {
     machine: &'a Machine,
     start: usize,
-    /// Where the sequence starts and ends.
+    /// The addresses where the sequence starts and ends.
     original: (usize, usize),
-    /// Instructions and ends.
+    /// The bytes of its instructions and ends.
     code: &'a [u8],
 }
 
 impl Cloned<'_> {
-    /// Of a row whose [`extents`] can be.
+    /// Creates it for a row whose [`extents`] are valid.
     ///
     /// # Safety
     ///
-    /// As for [`inspect`].
+    /// The row's addresses are those of loaded and readable code.
     unsafe fn new<'a>(machine: &'a Machine, row: &Row, clone: Clone) -> Cloned<'a> {
         let bytes = clone.limit - clone.start;
         Cloned {
             machine,
             start: clone.start,
             original: (row.start, row.end),
-            // SAFETY: the caller's promise, of a length that a clone may have.
+            // SAFETY: the caller guarantees readable code, and `extents` has found a length that a
+            // clone may have.
             code: unsafe { core::slice::from_raw_parts(clone.start as *const u8, bytes) },
         }
     }
@@ -246,8 +253,9 @@ impl Cloned<'_> {
         })
     }
 
-    /// The same instruction, or a branch that leads to the end for where the original's leads;
-    /// `number` counts branches from 1.
+    /// Checks that the clone has the same instruction at `offset`. For a branch, checks that the
+    /// clone's one leads to an end whose landing is the target of the original's. `number` counts
+    /// branches from 1.
     fn compare(
         &self,
         offset: usize,
@@ -262,7 +270,7 @@ impl Cloned<'_> {
         let Some(branch) = instruction.branch else {
             return match own == &code[..bytes] {
                 true => Ok(()),
-                false if self.machine.is_broken_into(own, code) => {
+                false if self.machine.has_breakpoint(own, code) => {
                     self.refuse(offset, Why::Breakpoint)
                 }
                 false => self.refuse(offset, Why::CloneDiffers),
@@ -272,18 +280,18 @@ impl Cloned<'_> {
             Some(Instruction {
                 branch: Some(own), ..
             }) if own.rest == branch.rest => own,
-            _ if self.machine.is_broken_into(own, code) => {
+            _ if self.machine.has_breakpoint(own, code) => {
                 return self.refuse(offset, Why::Breakpoint);
             }
             _ => return self.refuse(offset, Why::CloneDiffers),
         };
         let length = self.original.1 - self.original.0;
-        let its_end = length + number * self.end_bytes();
-        if offset.wrapping_add_signed(own.offset) != its_end {
+        let own_end = length + number * self.end_bytes();
+        if offset.wrapping_add_signed(own.offset) != own_end {
             return self.refuse(offset, Why::NoWayBack);
         }
         let exit = (self.original.0 + offset).wrapping_add_signed(branch.offset);
-        self.end_leads(its_end, exit)
+        self.end_leads(own_end, exit)
     }
 
     fn end_bytes(&self) -> usize {
@@ -294,7 +302,7 @@ impl Cloned<'_> {
         let place = offset + self.machine.back.len();
         match self.code.get(offset..place) {
             Some(back) if back == self.machine.back => {}
-            Some(back) if self.machine.is_broken_into(back, self.machine.back) => {
+            Some(back) if self.machine.has_breakpoint(back, self.machine.back) => {
                 return self.refuse(offset, Why::Breakpoint);
             }
             _ => return self.refuse(offset, Why::NoWayBack),
@@ -309,8 +317,8 @@ impl Cloned<'_> {
         }
     }
 
-    /// After the last instruction, an end that leads to the original's end; after it those of the
-    /// branches, and nothing else.
+    /// Checks the end after the last instruction, which lands at the sequence's end, and that only
+    /// the ends of the branches follow it.
     fn ends(&self, end: usize, branches: usize) -> Result<(), Refused> {
         let length = self.original.1 - self.original.0;
         self.end_leads(length, end)?;

@@ -1,26 +1,25 @@
 //! The run-time side of [`sequence!`](crate::sequence!): what the compiled forms share.
 //!
-//! [`model`] runs a sequence's steps one at a time, for a checker. `gated` holds the memory
-//! accesses of the `gated` form; `check` bounds the constants an instruction can hold.
+//! [`model`] runs a sequence's steps one at a time, for a checker. `table` finds the sequence
+//! around a program counter.
 
-#[doc(hidden)]
-pub mod check;
-#[doc(hidden)]
-pub mod gated;
 #[cfg(atomseq_sections)]
 mod index;
 #[cfg(atomseq_sections)]
-#[doc(hidden)]
-pub mod inspect;
+pub(crate) mod inspect;
 pub mod model;
 #[cfg(atomseq_sections)]
-#[doc(hidden)]
-pub mod table;
+pub(crate) mod table;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-/// The gate is closed, or this thread cannot run sections, or it was interrupted more often in a
-/// row than the [restart limit](set_restart_limit). Nothing has happened: take the slow path.
+use crate::generated::{RESTART_LIMIT, RESTARTED};
+
+/// The fast path of a sequence was not taken, and nothing changed: the caller should take the slow
+/// path.
+///
+/// The gate is closed, or this thread cannot run sections, or the attempt was aborted more often in
+/// a row than the [restart limit](set_restart_limit) allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -32,73 +31,29 @@ impl std::fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// How many interruptions in a row an operation takes before it goes to the slow path, unless
-/// [`set_restart_limit`] said otherwise.
+/// The maximum number of restarts in a row before an operation takes the slow path, unless
+/// [`set_restart_limit`] has changed it.
 pub const DEFAULT_RESTART_LIMIT: usize = 64;
 
-static RESTART_LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_RESTART_LIMIT);
-
-/// Sets for the whole process how many restarts in a row a sequence makes before its operation
-/// takes the slow path. At 0 the first interruption leads there.
+/// Sets the maximum number of restarts in a row before an operation takes the slow path, for the
+/// whole process. At 0, the first abort leads to the slow path.
 ///
-/// Restarts in a row are rare: a time slice holds millions of sequences. They happen under a
-/// debugger that steps through a section, which would never end without a limit.
+/// Restarts in a row are rare, because a time slice lasts for millions of sequences. A debugger
+/// that steps through a section causes them, and without a limit the section would never complete.
+///
+/// Wait-free: one atomic store. Async-signal-safe.
 pub fn set_restart_limit(restarts: usize) {
-    // Relaxed: a number on its own; a sequence that still sees the old one is as correct.
+    // Relaxed: an independent number. A sequence that still reads the old limit is correct.
     RESTART_LIMIT.store(restarts, Ordering::Relaxed);
 }
 
-static RESTARTED: AtomicU64 = AtomicU64::new(0);
-
-/// How many sequences of the form `on_cpu` began again because the kernel had aborted them, in the
-/// whole process so far: B91 table 3's "Restarts". Those that signal handlers restart are in
-/// [`signal::statistics`](crate::signal::statistics).
+/// Returns how many attempts of `on_cpu` forms the kernel has aborted in this process so far. This
+/// is "Restarts" in table 3 of B91. [`signal::statistics`](crate::signal::statistics) has the
+/// restarts by signal handlers.
 ///
-/// Async-signal-safe. Counted where a sequence begins again, so the others pay nothing.
+/// Wait-free: one atomic load. Async-signal-safe. Only a restart counts, so uninterrupted sequences
+/// pay nothing.
 pub fn restarts() -> u64 {
-    // Relaxed: a number on its own.
+    // Relaxed: an independent number.
     RESTARTED.load(Ordering::Relaxed)
-}
-
-/// The restarts of one operation.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Restarts(usize);
-
-impl Restarts {
-    #[inline(always)]
-    pub const fn none() -> Restarts {
-        Restarts(0)
-    }
-
-    /// Counts one more; `false` when the limit is reached.
-    #[cold]
-    #[inline(never)]
-    pub fn again(&mut self) -> bool {
-        self.0 += 1;
-        // Relaxed: a number on its own.
-        RESTARTED.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: pairs with nothing, see `set_restart_limit`.
-        self.0 <= RESTART_LIMIT.load(Ordering::Relaxed)
-    }
-}
-
-/// Tells the compiler that what leads here is rare.
-#[doc(hidden)]
-#[cold]
-#[inline(always)]
-pub const fn unlikely() {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn restarts_are_counted_and_bounded() {
-        let (before, mut operation) = (restarts(), Restarts::none());
-        let most = DEFAULT_RESTART_LIMIT;
-        assert!((0..most).all(|_| operation.again()));
-        assert!(!operation.again());
-        assert!(restarts() > before + most as u64);
-    }
 }

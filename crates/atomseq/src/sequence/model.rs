@@ -1,7 +1,7 @@
 //! The `model` form: a sequence as data, and an interpreter that runs it one step at a time.
 //!
-//! A checker owns the memory. It may look between any two steps, abort the attempt there and start
-//! another, as the kernel would. A copy is stepped word by word.
+//! A checker owns the memory. It may inspect it between any two steps, abort the attempt there, and
+//! start another, as the kernel would. A copy is stepped word by word.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 pub struct Program {
     /// The sequence's name.
     pub name: &'static str,
-    /// What it takes; parameter `i` starts out in register `i`.
+    /// The parameters. Parameter `i` is in register `i` at first.
     pub parameters: &'static [Parameter],
-    /// What it does, in order.
+    /// The steps, in order.
     pub steps: &'static [Step],
-    /// How it returns early.
+    /// The results of early exits.
     pub exits: &'static [Outcome],
-    /// How it returns after the commit.
+    /// The result after the commit.
     pub result: Outcome,
-    /// Which of the exits pass through the commit: what was claimed is given back there.
+    /// The exits that pass through the commit, which releases what the sequence has claimed.
     pub by_commit: &'static [usize],
-    /// How it returns after an interruption, if that does not start it again: anything up to the
+    /// The result of an aborted attempt, for a sequence that is not restarted. Everything up to the
     /// commit may have happened then.
     pub abort: Option<Outcome>,
-    /// How many registers it uses.
+    /// The number of registers.
     pub registers: usize,
 }
 
@@ -98,33 +98,33 @@ pub enum Step {
         /// The register it goes to.
         to: usize,
     },
-    /// Stores a word if another is there, at once; visible to all. An attempt that did so cannot
-    /// start again.
+    /// Stores a word if the memory holds the expected one. The store is visible at once, so an
+    /// attempt that made it cannot be restarted.
     CompareExchange {
-        /// The register that gets what was there.
+        /// The register that gets the previous word.
         to: usize,
-        /// Where.
+        /// The address.
         at: Address,
-        /// What must be there.
+        /// The word that must be there.
         expected: Operand,
-        /// What is stored.
+        /// The word to store.
         new: Operand,
     },
     /// Computes.
     Binary {
         /// The register the result goes to.
         to: usize,
-        /// What is computed.
+        /// The operation.
         operator: Operator,
         /// The left operand.
         a: Operand,
         /// The right operand.
         b: Operand,
     },
-    /// Leaves by `exit` if the comparison holds; if that is one of [`Program::by_commit`], the
-    /// commit comes first.
+    /// Leaves by `exit` if the comparison holds. For an exit in [`Program::by_commit`], the commit
+    /// comes first.
     Exit {
-        /// What is asked.
+        /// The comparison.
         comparison: Comparison,
         /// The left operand.
         a: Operand,
@@ -133,55 +133,55 @@ pub enum Step {
         /// An index into [`Program::exits`].
         exit: usize,
     },
-    /// A store that nobody may see before the commit.
+    /// A store that no other thread or handler reads before the commit.
     Prepare {
-        /// Where.
+        /// The address.
         to: Address,
-        /// What.
+        /// The value.
         value: Operand,
         /// 4 or 8.
         bytes: usize,
     },
     /// The one visible store.
     Commit {
-        /// Where.
+        /// The address.
         to: Address,
-        /// What.
+        /// The value.
         value: Operand,
         /// 4 or 8.
         bytes: usize,
     },
-    /// A store that is visible at once: of a sequence that is rolled forward, or after a
-    /// compare-and-swap.
+    /// A store that is visible at once: in a sequence that is rolled forward, or after a
+    /// compare-exchange.
     Store {
-        /// Where.
+        /// The address.
         to: Address,
-        /// What.
+        /// The value.
         value: Operand,
         /// 4 or 8.
         bytes: usize,
     },
-    /// A copy of words that nobody may see before the commit.
+    /// A copy of words that no other thread or handler reads before the commit.
     Copy {
-        /// Where to.
+        /// The destination.
         to: Operand,
-        /// Where from.
+        /// The source.
         from: Operand,
-        /// How many words.
+        /// The number of words.
         words: Operand,
     },
 }
 
-/// What a sequence returns.
+/// The result of a sequence, by operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// What the words stand in.
+    /// How the words are wrapped.
     pub shape: Shape,
     /// The words.
     pub words: &'static [Operand],
 }
 
-/// What the words of a result stand in.
+/// How the words of a result are wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum Shape {
@@ -192,23 +192,23 @@ pub enum Shape {
     False,
 }
 
-/// A result with its words known.
+/// A result with its values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value {
-    /// What the words stand in.
+    /// How the words are wrapped.
     pub shape: Shape,
     /// The words.
     pub words: Vec<usize>,
 }
 
-/// The memory of a model: words by address. A word that was never written reads as zero.
+/// The memory of a model: words by address. A word that was never written is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Memory {
     words: BTreeMap<usize, usize>,
 }
 
 impl Memory {
-    /// The word at an address.
+    /// Returns the word at an address.
     pub fn load(&self, address: usize) -> usize {
         assert!(
             address.is_multiple_of(8),
@@ -217,7 +217,7 @@ impl Memory {
         self.words.get(&address).copied().unwrap_or(0)
     }
 
-    /// Writes the word at an address.
+    /// Stores a word.
     pub fn store(&mut self, address: usize, value: usize) {
         assert!(
             address.is_multiple_of(8),
@@ -226,12 +226,12 @@ impl Memory {
         self.words.insert(address, value);
     }
 
-    /// Every word that was ever written, by address.
+    /// Returns an iterator over all words that were ever written, by address.
     pub fn words(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.words.iter().map(|(address, word)| (*address, *word))
     }
 
-    /// The 4 or 8 bytes at an address.
+    /// Returns the 4 or 8 bytes at an address.
     pub fn load_bytes(&self, address: usize, bytes: usize) -> usize {
         match bytes {
             8 => self.load(address),
@@ -239,7 +239,7 @@ impl Memory {
         }
     }
 
-    /// Writes the 4 or 8 bytes at an address.
+    /// Stores 4 or 8 bytes.
     pub fn store_bytes(&mut self, address: usize, value: usize, bytes: usize) {
         match bytes {
             8 => self.store(address, value),
@@ -274,8 +274,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// A fresh attempt with these arguments; a slot is given as its address on the CPU the attempt
-    /// runs on.
+    /// Creates an attempt with these arguments. A slot is passed as its address on the CPU that the
+    /// attempt runs on.
     pub fn new(program: &Program, arguments: &[usize]) -> Attempt {
         assert_eq!(
             arguments.len(),
@@ -297,28 +297,29 @@ impl Attempt {
         }
     }
 
-    /// The result, once there is one.
+    /// Returns the result, once there is one.
     pub fn outcome(&self) -> Option<&Value> {
         self.outcome.as_ref()
     }
 
-    /// Has the visible store happened?
+    /// Returns whether the visible store has happened.
     pub fn committed(&self) -> bool {
         self.committed
     }
 
-    /// Has a store been visible that is not the commit? Then this attempt cannot start again: it
-    /// must be run to its end, or what it did be undone by somebody.
+    /// Returns whether a store other than the commit has become visible. If so, this attempt cannot
+    /// be restarted: it must be run to its end, or be rolled back.
     pub fn stored(&self) -> bool {
         self.stored
     }
 
-    /// What this attempt has prepared so far: what an abort must leave as garbage.
+    /// Returns the spans that this attempt has prepared so far. After an abort, their contents must
+    /// not matter.
     pub fn prepared(&self) -> &[Span] {
         &self.prepared
     }
 
-    /// The step that comes next, unless this attempt is over.
+    /// Returns the next step, unless the attempt has ended.
     pub fn next(&self, program: &Program) -> Option<Step> {
         match &self.outcome {
             Some(_) => None,
@@ -326,8 +327,8 @@ impl Attempt {
         }
     }
 
-    /// What the next step will read and what it will write, so that a checker can refuse an address
-    /// before it is used.
+    /// Returns the spans that the next step will read and write, so that a checker can reject an
+    /// address before it is used.
     pub fn touches(&self, program: &Program) -> (Option<Span>, Option<Span>) {
         let span = |address, bytes| Some(Span { address, bytes });
         match self.next(program) {
@@ -349,7 +350,7 @@ impl Attempt {
         }
     }
 
-    /// What an interrupted attempt returns, if it does not start again.
+    /// Returns the result of an aborted attempt, if the sequence is not restarted.
     pub fn aborted(&self, program: &Program) -> Option<Value> {
         program.abort.as_ref().map(|abort| self.value(abort))
     }
@@ -362,7 +363,7 @@ impl Attempt {
         self.outcome.expect("the loop ends with an outcome")
     }
 
-    /// Runs one step; of a copy, one word. Does nothing once there is an outcome.
+    /// Runs one step, or one word of a copy. Does nothing if there is a result already.
     pub fn step(&mut self, program: &Program, memory: &mut Memory, cpu: usize) {
         if self.outcome.is_some() {
             return;
@@ -418,7 +419,7 @@ impl Attempt {
             Step::Commit { to, value, bytes } => {
                 memory.store_bytes(self.address(to), self.word(value), bytes);
                 self.committed = true;
-                // The section ends with this instruction: nothing can come between.
+                // The section ends with this instruction, so no abort is possible after it.
                 let way_out = self.leaving.map(|exit| &program.exits[exit]);
                 self.outcome = Some(self.value(way_out.unwrap_or(&program.result)));
             }
@@ -470,7 +471,7 @@ impl Attempt {
 }
 
 impl Operator {
-    /// The result of the operation.
+    /// Returns the result of the operation.
     pub fn apply(self, a: usize, b: usize) -> usize {
         match self {
             Operator::Add => a.wrapping_add(b),
@@ -487,7 +488,7 @@ impl Operator {
 }
 
 impl Comparison {
-    /// Does it hold?
+    /// Returns whether the comparison holds.
     pub fn holds(self, a: usize, b: usize) -> bool {
         match self {
             Comparison::Equal => a == b,

@@ -1,14 +1,14 @@
-//! The table of sequences that are protected against signal handlers: where each copy of each lies
-//! in this process, and where its clone.
+//! The table of sequences that are protected against signal handlers: the addresses of each copy in
+//! this process, and of its clone.
 //!
 //! ```text
-//! .note.atomseq of every loaded object ──refresh──> Index: sorted rows ──find──> the row around a program counter
-//!                      └───────an object loaded since: read in place───────────┘
+//! .note.atomseq of all loaded objects ──refresh──> Index: sorted rows ──find──> the row around
+//!                      └───── an object loaded since: read in place ─────────┘  a program counter
 //! ```
 //!
-//! M94 2.1.2 calls this static registration, and thought that it could not go with inlining, for
-//! want of a list. The linker makes the list: the assembler puts a note beside each copy, and the
-//! notes of an object are a segment that the dynamic linker knows.
+//! M94, section 2.1.2, calls this static registration, and rules it out for inlined code because
+//! there is no list of the copies. Here the linker makes the list: the assembler places a note
+//! beside each copy, and the notes of an object are a segment that the dynamic linker knows.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -17,33 +17,37 @@ use super::index::{Entry, Index};
 use super::inspect::{self, Refused, Why};
 use crate::platform::objects::{self, Holder, Identity, NoteKind, Object};
 
-/// A sequence's place in this process.
+/// The addresses of one copy of a sequence in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The first instruction.
+    /// The address of the first instruction.
     pub start: usize,
-    /// After the last one.
+    /// The address after the last instruction.
     pub end: usize,
-    /// Where it is rolled forward; without one it is restarted.
+    /// The clone in which the sequence is rolled forward. A sequence without one is restarted.
     pub clone: Option<Clone>,
 }
 
-/// A sequence's clone.
+/// The addresses of a sequence's clone: a copy of its instructions, followed by its *ends*, one for
+/// each way out of the sequence. An end returns to the signal handler that runs the clone. The last
+/// word of an end, its *landing*, says where the original continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clone {
-    /// The first instruction: the same as the sequence's.
+    /// The address of the first instruction, a copy of the sequence's first one.
     pub start: usize,
-    /// After its last end.
+    /// The address after the last of its ends.
     pub limit: usize,
 }
 
 impl Row {
-    /// Strictly inside: an instruction of this sequence was done, and one is left to do.
+    /// Returns whether `pc` is strictly inside: at least one instruction has been executed, and at
+    /// least one is left.
     fn holds(&self, pc: usize) -> bool {
         self.start < pc && pc < self.end
     }
 
-    /// Where in the original a place in the clone is; in one of the clone's ends, where that leads.
+    /// Returns the address in the original that corresponds to an address in the clone. For one of
+    /// the clone's ends, this is the address where the original continues.
     pub fn original(&self, pc: usize) -> Option<usize> {
         let clone = self.clone.filter(|_| self.clone_holds(pc))?;
         let offset = pc - clone.start;
@@ -51,7 +55,8 @@ impl Row {
             None => self.start + offset,
             Some(behind) => {
                 let place = pc - behind % END_BYTES + END_BYTES - size_of::<i32>();
-                // SAFETY: the ends follow the steps, one after the other.
+                // SAFETY: the ends follow the instructions of the clone, one after the other, so
+                // `place` is the landing of the end that holds `pc`.
                 unsafe { landing(place) }
             }
         })
@@ -63,15 +68,15 @@ impl Row {
     }
 }
 
-/// How long one of a clone's ends is: the way back to the handler, and the place that says where to
-/// go on.
+/// The size in bytes of one of a clone's ends: the instructions that return to the handler, and the
+/// landing, which says where the original continues.
 #[cfg(target_arch = "x86_64")]
 const END_BYTES: usize = 3 + 4;
 #[cfg(target_arch = "aarch64")]
 const END_BYTES: usize = 16 + 4;
 
-/// What the notes are called, and the type of those of this layout; must agree with the compiler's
-/// `emit/protect.rs`.
+/// The name of the notes, and the type of those with this layout. Must agree with `emit/protect.rs`
+/// of the compiler.
 static NOTES: NoteKind = NoteKind {
     head: [12, 20, 2],
     name: b"atomseq\0\0\0\0\0",
@@ -80,29 +85,30 @@ static NOTES: NoteKind = NoteKind {
 /// The index that handlers read.
 static CURRENT: AtomicPtr<Index> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Those that it has replaced, and that a handler may still be reading.
+/// A chain of replaced indices that a handler may still be reading.
 static REPLACED: AtomicPtr<Index> = AtomicPtr::new(core::ptr::null_mut());
 
-/// How many readers there are.
+/// The number of readers.
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many refreshes have begun.
+/// The number of refreshes started.
 static REFRESHES: AtomicUsize = AtomicUsize::new(0);
 
-/// While one lives, the index that was read through it stays.
+/// While a `Reader` exists, the index that it returned is not unmapped.
 struct Reader;
 
 impl Reader {
     fn enter() -> Reader {
-        // SeqCst, as the exchange in `publish` and the load in `release_replaced`: a reader that is
-        // not counted there finds the new index.
+        // SeqCst, together with the exchange in `publish` and the load in `release_replaced`: a
+        // reader that `release_replaced` does not count finds the new index.
         READERS.fetch_add(1, Ordering::SeqCst);
         Reader
     }
 
     fn index(&self) -> Option<&Index> {
         let index = NonNull::new(CURRENT.load(Ordering::SeqCst))?;
-        // SAFETY: an index is unmapped when it was replaced and nobody is counted.
+        // SAFETY: an index is unmapped only after it was replaced and `READERS` was zero, and this
+        // reader is counted.
         Some(unsafe { index.as_ref() })
     }
 }
@@ -113,13 +119,16 @@ impl Drop for Reader {
     }
 }
 
-/// Finds the rows of all loaded objects. To be called before the first look-up and, without glibc
-/// 2.35 or newer, after each object that is loaded later. Takes the dynamic linker's lock and
-/// memory from the kernel: not for signal handlers. `false`: the kernel gives no memory, and what
-/// was known before is known.
+/// Indexes the rows of all loaded objects. Returns `false` if the kernel refuses the memory; then
+/// the old index remains.
+///
+/// Must be called before the first look-up and, without glibc 2.35 or newer, after each object that
+/// is loaded later. Takes the dynamic linker's lock, and memory from the kernel, so it must not be
+/// called in a signal handler.
 pub fn refresh() -> bool {
     objects::look_finder_up();
-    // Counted before the objects are looked at: whoever began later saw at least as many.
+    // Counted before the objects are enumerated: a refresh with a higher number has seen at least
+    // as many.
     let number = REFRESHES.fetch_add(1, Ordering::SeqCst) + 1;
     let Some(index) = Index::build(number, each_row) else {
         return false;
@@ -129,14 +138,14 @@ pub fn refresh() -> bool {
     true
 }
 
-/// Do look-ups find the rows of objects that are loaded after this, and of all others?
+/// Returns whether look-ups find the rows of objects that are loaded later.
 pub fn finds_new_objects() -> bool {
     objects::is_finder_known() && !CURRENT.load(Ordering::SeqCst).is_null()
 }
 
-/// Calls with the identity, if it is known, of every object that has notes, and with every row.
-/// Other objects may be unloaded, and then another one of the same identity may be loaded in their
-/// place: each look-up reads their notes, if it can.
+/// Enumerates all rows, and the identity of every object that has notes, if it is known. Other
+/// objects are left out: they may be unloaded, and another object with the same identity may be
+/// loaded in their place. Each look-up reads the notes of such an object itself.
 fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
         let mut rows = noted(object).peekable();
@@ -154,8 +163,8 @@ fn each_row(with: &mut dyn FnMut(Entry)) {
     });
 }
 
-/// Is what a note of this object names a sequence, and its clone? Notes or code may have been moved
-/// after they were linked: then anything may lie there.
+/// Returns whether a note of this object describes a sequence and its clone. If notes or code were
+/// moved after they were linked, its addresses may be anything.
 fn is_sequence(object: Object, row: &Row) -> bool {
     let is_code = |start, end| object.has_code(start..end);
     if !inspect::is_possible(row)
@@ -166,9 +175,9 @@ fn is_sequence(object: Object, row: &Row) -> bool {
     {
         return false;
     }
-    // SAFETY: loaded code that may be read, as was just found.
+    // SAFETY: `has_code` has just found that both ranges are readable code of a loaded object.
     match unsafe { inspect::inspect(row) } {
-        // Somebody debugs or traces this program.
+        // A breakpoint of a debugger or tracer is no fault of the row.
         Ok(_)
         | Err(Refused {
             why: Why::Breakpoint,
@@ -178,7 +187,7 @@ fn is_sequence(object: Object, row: &Row) -> bool {
     }
 }
 
-/// What an object's notes say; `None` for one that says nothing.
+/// Returns the row of each of an object's notes; `None` for a note that describes none.
 fn noted(object: Object) -> impl Iterator<Item = Option<Row>> {
     let notes = object.notes(&NOTES);
     notes.map(move |description| described(object, description))
@@ -191,14 +200,15 @@ fn described(object: Object, description: &[u8]) -> Option<Row> {
     row(description, object.moved(beginning)?)
 }
 
-/// One of the words of a description: where it lies, and what it says.
+/// Returns a word of a note's description: its address and its value.
 fn word(description: &[u8], index: usize) -> Option<(usize, isize)> {
     let at = description.get(4 * index..4 * index + 4)?;
     let offset = i32::from_ne_bytes(at.try_into().ok()?);
     Some((at.as_ptr() as usize, offset as isize))
 }
 
-/// Four offsets, each from its own place as it was before it was moved so far.
+/// Reads a row: four offsets, each relative to the address that its own word had before the note
+/// was moved by `moved`.
 fn row(description: &[u8], moved: isize) -> Option<Row> {
     let word = |index: usize| -> Option<Option<usize>> {
         let (place, offset) = word(description, index)?;
@@ -207,7 +217,7 @@ fn row(description: &[u8], moved: isize) -> Option<Row> {
     };
     let clone = match (word(2)?, word(3)?) {
         (None, None) => None,
-        // Half a clone is none that can be.
+        // Half a clone is invalid: `inspect` rejects these addresses.
         (start, limit) => Some(Clone {
             start: start.unwrap_or(usize::MAX),
             limit: limit.unwrap_or(0),
@@ -220,12 +230,13 @@ fn row(description: &[u8], moved: isize) -> Option<Row> {
     })
 }
 
-/// Makes an index the current one, unless a later refresh was faster.
+/// Makes an index the current one, unless a later refresh has already replaced it.
 fn publish(index: NonNull<Index>) {
     let reader = Reader::enter();
     let mut current = CURRENT.load(Ordering::SeqCst);
     loop {
-        // SAFETY: not unmapped while this reader is counted; ours is nobody else's yet.
+        // SAFETY: `current` is not unmapped while this reader is counted, and `index` is not shared
+        // yet.
         let is_newer =
             unsafe { current.is_null() || (*current).number() < index.as_ref().number() };
         let replaced = match is_newer {
@@ -251,12 +262,12 @@ fn publish(index: NonNull<Index>) {
     }
 }
 
-/// Puts a chain of replaced indices aside.
+/// Adds a chain of replaced indices to `REPLACED`.
 fn retire(first: NonNull<Index>, last: NonNull<Index>) {
     let mut head = REPLACED.load(Ordering::SeqCst);
     loop {
-        // SAFETY: a replaced index belongs to whoever took it from the chain, and readers leave its
-        // link alone.
+        // SAFETY: the caller took the chain out of `REPLACED` or has just replaced this index, so
+        // it owns the link. Readers do not access links.
         unsafe { last.as_ref().link(head) };
         match REPLACED.compare_exchange(head, first.as_ptr(), Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => return,
@@ -265,38 +276,41 @@ fn retire(first: NonNull<Index>, last: NonNull<Index>) {
     }
 }
 
-/// Unmaps what was replaced if nobody reads; else a later refresh does.
+/// Unmaps the replaced indices if there is no reader. Otherwise a later refresh does.
 fn release_replaced() {
-    // Taken first: what is in the chain was replaced before the readers are counted.
+    // The chain is taken first: everything in it was replaced before the readers are counted.
     let Some(first) = NonNull::new(REPLACED.swap(core::ptr::null_mut(), Ordering::SeqCst)) else {
         return;
     };
-    let nobody_reads = READERS.load(Ordering::SeqCst) == 0;
+    let has_no_readers = READERS.load(Ordering::SeqCst) == 0;
     let mut last = first;
     let mut next = Some(first);
     while let Some(index) = next {
-        // SAFETY: in the chain that this thread took.
+        // SAFETY: this thread has taken the chain out of `REPLACED` and owns it.
         next = NonNull::new(unsafe { index.as_ref().linked() });
         last = index;
-        if nobody_reads {
-            // SAFETY: replaced, and every reader that found it has left.
+        if has_no_readers {
+            // SAFETY: the index was replaced before the readers were counted, and there was none.
             unsafe { Index::release(index) };
         }
     }
-    if !nobody_reads {
+    if !has_no_readers {
         retire(first, last);
     }
 }
 
-/// The row around a program counter: `start < pc < end`. At `start` nothing was done yet, at `end`
-/// everything is. Async-signal-safe; logarithmic in the number of rows, or
-/// linear in the notes of an object that has none.
+/// Returns the row around a program counter: `start < pc < end`. At `start` nothing has been
+/// executed, at `end` everything has.
+///
+/// Async-signal-safe. The cost is logarithmic in the number of rows, or linear in the number of
+/// notes of an object that is not in the index.
 pub fn find(pc: usize) -> Option<Row> {
     search(pc, |index| index.around(pc), |row| row.holds(pc))
 }
 
-/// The row whose clone, or one of the clone's ends, holds this program counter. Async-signal-safe;
-/// its cost is that of [`find`].
+/// Returns the row whose clone, ends included, contains a program counter.
+///
+/// Async-signal-safe, at the cost of [`find`].
 pub fn find_clone(pc: usize) -> Option<Row> {
     search(
         pc,
@@ -333,24 +347,24 @@ fn search_notes(identity: Identity, holds: impl Fn(&Row) -> bool) -> Option<Row>
     None
 }
 
-/// Where in the original to go on after one of a clone's ends.
+/// Returns where the original continues after one of a clone's ends.
 ///
 /// # Safety
 ///
-/// This is the place in one of the ends of a clone that [`find_clone`] has found: after its
-/// instructions.
+/// `place` follows the instructions of one of the ends of a clone that [`find_clone`] has returned.
 pub unsafe fn landing(place: usize) -> usize {
-    // SAFETY: four bytes that tell.
+    // SAFETY: the caller guarantees that four readable bytes follow: the landing of an end.
     let offset = unsafe { (place as *const i32).read_unaligned() };
     place.wrapping_add_signed(offset as isize)
 }
 
-/// How many notes the latest [`refresh`] found that name no sequence.
+/// Returns the number of notes in the latest [`refresh`] that do not describe a sequence.
 pub fn refused() -> usize {
     Reader::enter().index().map_or(0, Index::refused)
 }
 
-/// Every row of the latest [`refresh`], by start.
+/// Returns an iterator over the rows of the latest [`refresh`], sorted by start.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn rows() -> impl Iterator<Item = Row> {
     let reader = Reader::enter();
     let mut at = 0;
@@ -365,7 +379,7 @@ mod tests {
     use super::*;
 
     crate::sequence! {
-        /// Takes the first of a list.
+        /// Removes the first node of a list.
         unsafe fn take(list: Word) -> Word {
             let first = load(list);
             if first == 0 { return 0 }
@@ -374,20 +388,20 @@ mod tests {
             first
         }
 
-        /// Stores twice.
+        /// Stores two words.
         unsafe fn both(a: Word, b: Word, value: Word) {
             store(a, value);
             store(b, value);
         }
     }
 
-    /// Two words that the sequences work on.
+    /// Runs the sequences on local words.
     #[inline(never)]
     fn run() -> (usize, usize, [usize; 2]) {
         let last = 0usize;
         let mut list = &raw const last as usize;
         let mut words = [0usize; 2];
-        // SAFETY: words of this function's own.
+        // SAFETY: the addresses are those of local words.
         unsafe {
             let taken = take::restarting(&raw mut list as usize);
             let again = take::rolling(&raw mut list as usize);
@@ -396,10 +410,10 @@ mod tests {
         }
     }
 
-    /// Look-ups never miss, however often the index is replaced under them; and what was replaced
-    /// is given back.
+    /// Look-ups find their row while other threads replace the index, and replaced indices are
+    /// unmapped.
     #[test]
-    fn look_ups_and_refreshes_meet() {
+    fn look_ups_succeed_during_refreshes() {
         use std::sync::atomic::AtomicBool;
 
         run();
@@ -408,7 +422,7 @@ mod tests {
         let done = AtomicBool::new(false);
         let looked_up = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            let lookers = [(); 2].map(|()| {
+            let readers = [(); 2].map(|()| {
                 scope.spawn(|| {
                     while !done.load(Ordering::SeqCst) {
                         assert_eq!(find(row.start + 1), Some(row));
@@ -419,33 +433,33 @@ mod tests {
             let refreshers = [(); 2].map(|()| scope.spawn(|| (0..300).for_each(|_| _ = refresh())));
             let refreshed = refreshers.map(|refresher| refresher.join());
             while looked_up.load(Ordering::SeqCst) < 1000
-                && !lookers.iter().all(|looker| looker.is_finished())
+                && !readers.iter().all(|reader| reader.is_finished())
             {
                 std::thread::yield_now();
             }
-            // First of all: the lookers wait for it.
+            // Before any assertion may panic, because the other threads wait for it.
             done.store(true, Ordering::SeqCst);
             for refreshed in refreshed {
                 refreshed.expect("no panic");
             }
         });
-        // Other tests look up and refresh as well: now and then nobody does.
-        let given_back = (0..10_000).any(|_| {
+        // Other tests look up and refresh too, so there is not always a moment without readers.
+        let unmapped = (0..10_000).any(|_| {
             refresh();
             REPLACED.load(Ordering::SeqCst).is_null()
         });
-        assert!(given_back);
-        // A reader that stays keeps what was replaced.
+        assert!(unmapped);
+        // While a reader exists, a replaced index is kept.
         let reader = Reader::enter();
         refresh();
-        // A refresh of another test has it in its hands for a moment.
+        // The refresh of another test may have taken the chain for a moment.
         assert!((0..10_000).any(|_| !REPLACED.load(Ordering::SeqCst).is_null()));
         drop(reader);
     }
 
-    /// Only an object that stays is known by its identity.
+    /// Only an object that cannot be unloaded is known by its identity.
     #[test]
-    fn objects_without_rows_are_looked_at_each_time() {
+    fn the_index_knows_only_objects_that_stay_loaded() {
         run();
         refresh();
         let knows = |address| match objects::containing(address) {
@@ -456,7 +470,7 @@ mod tests {
             _ => None,
         };
         let of_this_program = knows(run as *const () as usize);
-        // A static program has no other object, and other C libraries do not tell.
+        // A static program has no other object, and other C libraries do not provide identities.
         let of_the_c_library = knows(libc::dl_iterate_phdr as *const () as usize);
         if of_this_program.is_some() && !cfg!(target_feature = "crt-static") {
             assert_eq!(
@@ -466,16 +480,16 @@ mod tests {
         }
     }
 
-    /// Offsets as a note has them, each from its own place.
+    /// Returns the row of a note with these offsets, each relative to its own word.
     fn described(offsets: [i32; 4]) -> Option<Row> {
         row(&*offsets.map(i32::to_ne_bytes).concat().leak(), 0)
     }
 
     #[test]
-    fn rows_that_cannot_be_are_not_taken() {
+    fn impossible_rows_are_rejected() {
         let is_possible =
             |offsets| described(offsets).is_some_and(|row| inspect::is_possible(&row));
-        // The end's place is 4 bytes after the start's, and so on.
+        // The word for the end lies 4 bytes after that for the start, and so on.
         assert!(is_possible([1000, 1020, 0, 0]) && is_possible([1000, 1020, 5000, 5060]));
         for offsets in [
             [1000, 992, 0, 0],
@@ -508,7 +522,7 @@ mod tests {
             "the rolling ones"
         );
         for row in all {
-            // SAFETY: a row of this program.
+            // SAFETY: a row of this program, whose code is loaded and readable.
             let instructions = unsafe { inspect::inspect(&row) };
             assert!(
                 instructions.is_ok_and(|count| count > 0),

@@ -100,9 +100,9 @@ macro_rules! __descriptor {
             // By `$crate` alone: any other name, `::core` included, may mean something else where
             // this is expanded. And without the types that were given: an attribute may have
             // changed them, and a macro in a type's place may expand to another type each time.
-            $crate::type_stable::check_fields::<$name>(|__atomseq_descriptor| {
+            $crate::generated::check_fields::<$name>(|__atomseq_descriptor| {
                 let $name { $($field: _,)* } = __atomseq_descriptor;
-                $($crate::type_stable::check_field(&__atomseq_descriptor.$field);)*
+                $($crate::generated::check_field(&__atomseq_descriptor.$field);)*
             });
         };
     };
@@ -112,9 +112,7 @@ macro_rules! __descriptor {
 pub use crate::__descriptor as descriptor;
 
 /// Of what a function of a whole descriptor says, the compiler has checked the types: that is all.
-#[doc(hidden)]
 pub const fn check_fields<D>(_: fn(&D)) {}
 
 /// Takes nothing but a descriptor, of whatever type the field has.
-#[doc(hidden)]
 pub const fn check_field<D: Descriptor>(_: &D) {}

@@ -1,5 +1,10 @@
-//! Sequences around one copy: what is loaded, prepared and committed lies among the words that it
-//! reads and prepares. Some of them break a rule, and numbers alone tell which.
+//! Sequences around one copy. What is loaded, prepared and committed lies among the words that the
+//! copy reads and prepares, so some of these sequences break a rule, and numbers alone decide
+//! which.
+//!
+//! This is the test of the compiler's `ranges`: the same question, whether two stretches of memory
+//! overlap or one covers the other, is answered here over plain numbers of words, and there over
+//! offsets and lengths that are literals, named constants, or bounded by either.
 
 use super::generate::Generator;
 use super::Expression::{self, Binary, Constant, Literal, Load, Name};
@@ -8,27 +13,30 @@ use super::{Kind, Outcome, Parameter, Program, Returns, Statement};
 /// How many words of the slot, or of its bulk memory, everything here lies in.
 const WORDS: u64 = 13;
 
-/// Words of one memory.
+/// A stretch of words of the slot, or of the bulk memory.
 #[derive(Clone, Copy)]
 struct Words {
     in_slot: bool,
     first: u64,
-    /// How many at least, and how many at most.
-    least: u64,
-    most: u64,
+    /// How many at least: of a copy whose length the sequence bounds, none.
+    min: u64,
+    /// How many at most.
+    max: u64,
 }
 
 impl Words {
+    /// Whether the two may have a word in common.
     fn meet(&self, other: &Words) -> bool {
         self.in_slot == other.in_slot
-            && self.first < other.first + other.most
-            && other.first < self.first + self.most
+            && self.first < other.first + other.max
+            && other.first < self.first + self.max
     }
 
+    /// Whether all words of the other are certainly among these.
     fn hold(&self, other: &Words) -> bool {
         self.in_slot == other.in_slot
             && self.first <= other.first
-            && other.first + other.most <= self.first + self.least
+            && other.first + other.max <= self.first + self.min
     }
 }
 
@@ -42,6 +50,7 @@ enum Use {
 }
 
 impl Use {
+    /// Returns what it reads.
     fn reads(&self) -> Option<&Words> {
         match self {
             Use::Load(words) | Use::Copy(words, _) => Some(words),
@@ -49,6 +58,7 @@ impl Use {
         }
     }
 
+    /// Returns what it prepares.
     fn prepares(&self) -> Option<&Words> {
         match self {
             Use::Prepare(words) | Use::Copy(_, words) => Some(words),
@@ -57,7 +67,8 @@ impl Use {
     }
 }
 
-/// Is nothing read before it is prepared, and nothing committed that is prepared?
+/// Whether nothing is read before it is prepared, and the committed word is not prepared. A copy
+/// counts among its own later preparations: a restart begins it anew.
 fn keep_the_rules(uses: &[Use]) -> bool {
     uses.iter().enumerate().all(|(index, this)| {
         let (before, from_here_on) = uses.split_at(index);
@@ -73,7 +84,8 @@ fn keep_the_rules(uses: &[Use]) -> bool {
     })
 }
 
-/// The sequence of a seed, which keeps the rules or breaks one.
+/// Returns the sequence of a seed that keeps the rules, or one that breaks one: draws until it is
+/// so.
 pub(super) fn generate(seed: u64, keeps: bool) -> Program {
     let mut random = fastrand::Rng::with_seed(seed);
     loop {
@@ -84,6 +96,7 @@ pub(super) fn generate(seed: u64, keeps: bool) -> Program {
     }
 }
 
+/// Draws a sequence, and what it does with memory.
 fn any(seed: u64, random: fastrand::Rng) -> (Program, Vec<Use>) {
     let parameters = vec![
         Parameter::Word,
@@ -113,7 +126,7 @@ fn any(seed: u64, random: fastrand::Rng) -> (Program, Vec<Use>) {
         let value = Name(generator.recent_number());
         statements.push(Statement::Prepare(to, value, 8));
     }
-    // Whatever was loaded makes a difference.
+    // Every word that was loaded goes into what is committed and returned, so a wrong load shows.
     let sum = loaded.into_iter().fold(Name(0), |sum, name| {
         Binary("+", Box::new(sum), Box::new(Name(name)))
     });
@@ -137,20 +150,20 @@ fn any(seed: u64, random: fastrand::Rng) -> (Program, Vec<Use>) {
 }
 
 impl Generator {
-    /// A word of either memory, and its address.
+    /// Draws a word of either memory, and its address.
     fn word_among(&mut self) -> (Words, Expression) {
         let in_slot = self.one_in(2);
         self.words_among(in_slot, (1, 1), 8)
     }
 
-    /// So many words of a memory, at least and at most, and their address.
+    /// Draws so many words of a memory, at least and at most, and their address.
     fn words_among(
         &mut self,
         in_slot: bool,
-        (least, most): (u64, u64),
+        (min, max): (u64, u64),
         room: u64,
     ) -> (Words, Expression) {
-        let first = self.random.u64(0..=WORDS - most);
+        let first = self.random.u64(0..=WORDS - max);
         let (base, begin) = match in_slot {
             true => (self.slot, 8),
             false => (self.pointers[0], 0),
@@ -158,12 +171,13 @@ impl Generator {
         let words = Words {
             in_slot,
             first,
-            least,
-            most,
+            min,
+            max,
         };
         (words, self.written(base, begin + 8 * first, room))
     }
 
+    /// Adds a load.
     fn load_among(&mut self, statements: &mut Vec<Statement>, uses: &mut Vec<Use>) -> usize {
         let (words, from) = self.word_among();
         uses.push(Use::Load(words));
@@ -172,12 +186,12 @@ impl Generator {
         name
     }
 
-    /// A copy, whose length is a literal or a named constant, or bounded by one.
+    /// Adds a copy, whose length is a literal or a named constant, or bounded by one.
     fn copy_among(&mut self, statements: &mut Vec<Statement>, uses: &mut Vec<Use>) {
-        let (most, bound) = self.bound_of_copy();
+        let (max, bound) = self.bound_of_copy();
         let number = Name(self.recent_number());
-        let (least, length) = match self.random.usize(0..5) {
-            0 | 1 => (most, bound),
+        let (min, length) = match self.random.usize(0..5) {
+            0 | 1 => (max, bound),
             2 => (0, Binary("min", Box::new(number), Box::new(bound))),
             3 => (0, Binary("&", Box::new(number), Box::new(bound))),
             _ => {
@@ -191,14 +205,14 @@ impl Generator {
             false => length,
         };
         let in_slot = self.one_in(2);
-        let (to_words, to) = self.words_among(in_slot, (least, most), 8 * most + 8);
+        let (to_words, to) = self.words_among(in_slot, (min, max), 8 * max + 8);
         let in_slot = self.one_in(3) != in_slot;
-        let (from_words, from) = self.words_among(in_slot, (least, most), 8 * most + 8);
+        let (from_words, from) = self.words_among(in_slot, (min, max), 8 * max + 8);
         uses.push(Use::Copy(from_words, to_words));
         statements.push(Statement::Copy(to, from, length));
     }
 
-    /// A number of words, and how it is written.
+    /// Draws a number of words, and a way to write it.
     fn bound_of_copy(&mut self) -> (u64, Expression) {
         let (two, eight) = (|| Box::new(Constant(2)), || Box::new(Constant(3)));
         let words = self.random.u64(1..5);

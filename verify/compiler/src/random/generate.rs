@@ -1,9 +1,11 @@
-//! A sequence of a seed: its statements, one after the other.
+//! Draws the sequence of a seed: its statements, one after the other. The words in them are drawn
+//! by `words`.
 
 use super::Expression::{self, Binary, CompareExchange, Constant, Cpu, Literal, Load, Name};
 use super::{copies, Kind, Outcome, Parameter, Program, Returns, Statement, BACK, BULK_ADDRESS};
 
 impl Kind {
+    /// Divides seeds among the kinds; those with a `cas` have the most rules, and get the most.
     pub(super) fn of(seed: u64) -> Kind {
         match seed % 14 {
             0..=3 => Kind::OnCpu,
@@ -16,7 +18,7 @@ impl Kind {
     }
 }
 
-/// A part of memory, by use.
+/// A part of memory, by use; see the front page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Read,
@@ -24,7 +26,7 @@ pub(super) enum Part {
     Committed,
 }
 
-/// The sequence of a seed.
+/// Returns the sequence of a seed.
 pub fn generate(seed: u64) -> Program {
     let kind = Kind::of(seed);
     if kind == Kind::Copying {
@@ -40,8 +42,8 @@ pub fn generate(seed: u64) -> Program {
     if random.bool() {
         parameters.push(Parameter::Bulk);
     }
-    // More of them than some machines pass in registers, and no more than the emitters' driver
-    // takes.
+    // Sometimes more than a calling convention passes in registers; never more than the driver of
+    // the emitters' tests takes.
     let words = if random.bool() { 1..4 } else { 4..7 };
     parameters.extend((0..random.usize(words)).map(|_| Parameter::Word));
     random.shuffle(&mut parameters);
@@ -63,16 +65,16 @@ pub fn generate(seed: u64) -> Program {
         generator.pointers.push(bulk);
     }
     if slot != Parameter::Slot && matches!(kind, Kind::OnCpu | Kind::Claiming) {
-        // What a thread reads that is not registered is more.
+        // An unregistered thread reads a larger number, and must leave.
         let outcome = generator.outcome(returns);
         statements.push(Statement::Exit(">", Cpu, Constant(0), outcome));
     }
-    let most = match kind {
+    let max = match kind {
         Kind::Claiming if generator.plain => 2,
         Kind::Claiming => 4,
         _ => 9,
     };
-    for _ in 0..generator.random.usize(1..most) {
+    for _ in 0..generator.random.usize(1..max) {
         generator.statement(returns, &mut statements);
     }
     let (commit, abort) = match kind {
@@ -82,13 +84,13 @@ pub fn generate(seed: u64) -> Program {
         }
         _ => (None, None),
     };
-    // Results are computed before the commit; after a visible store they may be as well.
+    // The result is computed before the commit; without one, possibly after the last store.
     let mut end = generator.outcome(returns);
     if kind != Kind::Storing || generator.random.bool() {
         end = generator.bound(end, &mut statements);
     }
     if kind == Kind::Reading && generator.one_in(4) {
-        // No instruction at all.
+        // Now and then a sequence of no instruction.
         statements.clear();
         end = generator.given(returns);
     }
@@ -110,26 +112,31 @@ pub fn generate(seed: u64) -> Program {
     program
 }
 
+/// The state of one drawing.
 pub(super) struct Generator {
     pub(super) random: fastrand::Rng,
     pub(super) kind: Kind,
+    /// The name of the slot's address.
     pub(super) slot: usize,
     /// Names that hold the bulk's address.
     pub(super) pointers: Vec<usize>,
-    /// Names that hold that address and so many bytes more, which the compiler does not know.
+    /// Names that hold that address and so many bytes more, in a way that the compiler cannot see
+    /// through: accesses by them have negative and large offsets.
     pub(super) far: Vec<(usize, i64)>,
     /// Names that hold any word.
     pub(super) numbers: Vec<usize>,
-    /// The parameters among them.
+    /// The parameters among them, which an abort block may return.
     words: Vec<usize>,
+    /// The number of the next name.
     pub(super) next: usize,
-    /// What was prepared, to be read again.
+    /// What was prepared, and its bytes: it may be read again.
     pub(super) prepared: Vec<(Expression, u64)>,
-    /// Are addresses and conditions the simplest?
+    /// Whether addresses and conditions are the simplest, so that more statements fit.
     pub(super) plain: bool,
 }
 
 impl Generator {
+    /// Begins a sequence with these parameters.
     pub(super) fn new(kind: Kind, parameters: &[Parameter], mut random: fastrand::Rng) -> Self {
         let at = |kind| {
             (0..parameters.len())
@@ -146,20 +153,23 @@ impl Generator {
             words: at(Parameter::Word),
             next: parameters.len(),
             prepared: Vec::new(),
-            // So many instructions are allowed: with shorter steps, more of them.
+            // At most 32 instructions: of shorter steps there are more.
             plain: kind == Kind::Claiming && random.bool(),
             random,
         }
     }
 
+    /// Draws one of these.
     pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.random.usize(0..of.len())]
     }
 
+    /// Draws `true` once in so many times.
     pub(super) fn one_in(&mut self, times: usize) -> bool {
         self.random.usize(0..times) == 0
     }
 
+    /// Adds a `let`; returns its name.
     pub(super) fn bind(&mut self, statements: &mut Vec<Statement>, value: Expression) -> usize {
         let name = self.next;
         self.next += 1;
@@ -167,9 +177,10 @@ impl Generator {
         name
     }
 
-    /// Names a number, for later statements to use.
+    /// Adds a `let` whose word later statements may use.
     fn name_number(&mut self, value: Expression, statements: &mut Vec<Statement>) {
-        // Not a constant by itself, which the compiler would fold on.
+        // Not a constant: the compiler would fold every use, and might leave the range of
+        // constants.
         let value = match value.is_constant() {
             true => {
                 let number = Name(self.recent_number());
@@ -181,8 +192,8 @@ impl Generator {
         self.numbers.push(name);
     }
 
-    /// A number that has a name, more often than not one of the last that got one: words that are
-    /// used again soon after their last use are where live ranges meet.
+    /// Draws a name of a number, often one of the last three. So the last use of one word is near
+    /// the first of another, and the allocation of registers is at its most difficult.
     pub(super) fn recent_number(&mut self) -> usize {
         let first = match self.random.bool() {
             true => self.numbers.len().saturating_sub(3),
@@ -192,6 +203,7 @@ impl Generator {
         *self.pick(&numbers)
     }
 
+    /// Returns `base + offset`.
     pub(super) fn plus(base: Expression, offset: u64) -> Expression {
         Binary("+", Box::new(base), Box::new(Literal(offset)))
     }
@@ -208,6 +220,7 @@ impl Generator {
         }
     }
 
+    /// Adds a statement.
     pub(super) fn statement(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
         match self.random.usize(0..12) {
             0..=3 => {
@@ -239,6 +252,8 @@ impl Generator {
                 };
                 statements.push(Statement::Copy(to, from, words));
             }
+            // A pointer that is moved by an amount that the compiler does not know: `x & 0` plus a
+            // number. Accesses by it compensate with an offset of their own.
             _ if self.random.bool() => {
                 let pointer = *self.pick(&self.pointers.clone());
                 let bytes = *self.pick(&[64, 192, 256, 256, -248, -4088, -15_872]);
@@ -249,6 +264,7 @@ impl Generator {
                 let name = self.bind(statements, address);
                 self.far.push((name, bytes));
             }
+            // A pointer that is moved up and down again, which the compiler must see through.
             _ => {
                 let pointer = *self.pick(&self.pointers.clone());
                 let (up, down) = (self.random.u64(1..5) * 8, 0);
@@ -260,10 +276,12 @@ impl Generator {
         }
     }
 
-    /// The compare-and-swap, its test, and what follows; returns the commit.
+    /// Adds the compare-and-swap, its test, and what follows; returns the commit, which every early
+    /// return must repeat.
     pub(super) fn claim(&mut self, returns: Returns, statements: &mut Vec<Statement>) -> Statement {
-        // What is committed is known beforehand: every way out commits the same. A constant may
-        // need a register on the way to memory, at the one place that all ways out meet.
+        // The committed word is drawn beforehand, because every way out commits the same. A large
+        // constant needs a register at the place where all ways out join: the hardest case of the
+        // allocation of registers.
         let value = self.exchanged();
         let value = match value.is_constant() {
             true => value,
@@ -283,7 +301,8 @@ impl Generator {
         };
         let new = self.exchanged();
         let exchange = CompareExchange(Box::new(at), Box::new(expected.clone()), Box::new(new));
-        // Nothing is computed between the exchange and its test.
+        // Nothing is computed between the exchange and its test: the result of the test comes
+        // before.
         let failed = self.outcome(returns);
         let failed = self.bound(failed, statements);
         let found = self.bind(statements, exchange);
@@ -292,7 +311,7 @@ impl Generator {
             false => (Name(found), expected),
         };
         statements.push(Statement::Exit("!=", a, b, failed));
-        // Not always used again: then the flags alone tell.
+        // If nothing else reads what was found, x86-64 keeps it in the flags alone.
         if self.one_in(3) {
             self.numbers.push(found);
         }
@@ -318,14 +337,15 @@ impl Generator {
         commit
     }
 
+    /// Adds an early return through the commit.
     fn leave(&mut self, outcome: Outcome, statements: &mut Vec<Statement>) {
         let (a, b) = self.condition();
         let comparison = *self.pick(&["==", "!=", "<", "<=", ">", ">="]);
         statements.push(Statement::Leave(comparison, a, b, outcome));
     }
 
-    /// A word that an early return takes through the commit, and that is read for the last time
-    /// before the commit: its register must be free for neither.
+    /// Adds a word that an early return takes through the commit, and that a later statement reads
+    /// for the last time: its register must not be free between that statement and the end.
     fn return_and_read_again(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
         let value = self.load();
         let name = self.bind(statements, value);
@@ -342,7 +362,7 @@ impl Generator {
         statements.push(Statement::Store(to, Name(name), width));
     }
 
-    /// A word as locks hold them: often a constant.
+    /// Draws a word as locks hold them: often a constant.
     fn exchanged(&mut self) -> Expression {
         match self.random.bool() {
             true => self.literal(),
@@ -350,7 +370,7 @@ impl Generator {
         }
     }
 
-    /// A result that is known beforehand: constants, and parameters as they are.
+    /// Draws the result of an abort block: constants, and parameters as they are.
     fn given(&mut self, returns: Returns) -> Outcome {
         let words = |generator: &mut Self, count| {
             (0..count)
@@ -370,6 +390,7 @@ impl Generator {
         }
     }
 
+    /// Adds a visible store, anywhere.
     pub(super) fn store(&mut self, statements: &mut Vec<Statement>) {
         let width = self.width();
         let part = self.any_part();
@@ -378,7 +399,7 @@ impl Generator {
         statements.push(Statement::Store(to, value, width));
     }
 
-    /// The commit, or a visible store.
+    /// Adds the last store: the commit, or a visible store.
     pub(super) fn last_store(&mut self, statements: &mut Vec<Statement>) {
         if self.kind == Kind::Storing {
             return self.store(statements);
@@ -393,11 +414,11 @@ impl Generator {
         statements.push(Statement::Commit(to, value, width, release));
     }
 
-    /// A word to store there, often made from the one that is there.
+    /// Draws a word to store at an address, often made from the one that is there.
     pub(super) fn update(&mut self, to: &Expression, width: u64) -> Expression {
         match self.random.usize(0..3) {
             0 => self.number(1),
-            // What x86-64 does in one instruction.
+            // `load p; op; store p`, which x86-64 does in one instruction.
             _ => {
                 let operator = *self.pick(&["+", "-", "&", "|", "^", "*", "min"]);
                 let old = Load(Box::new(to.clone()), width, false);

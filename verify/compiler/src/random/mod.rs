@@ -1,26 +1,45 @@
-//! Random sequences that keep every rule, from a seed.
+//! Random sequences that keep every rule, each from a seed.
 //!
-//! Shared by `build.rs`, which writes them as `sequence!` for rustc, and by the tests, which make
-//! the same ones again and know from their syntax what they must do. Memory is cut by use, so that
-//! any mixture keeps the rules: some words are only read, some only prepared, some only committed.
-//! Sequences with visible stores read and store wherever they like. Those around one copy do so,
-//! too, and those that break a rule thereby are told from those that do not.
+//! `build.rs` writes them as text for `sequence!`, and the tests make the same ones again from the
+//! same seeds: a [`Program`] is the syntax tree, [`Program::text`] its text. What a sequence must
+//! do is known from the tree alone, by the `oracle`, which shares nothing with the compiler.
+//!
+//! # How any mixture keeps the rules
+//!
+//! A random sequence would break a rule almost always: it would load what it prepares later, or
+//! commit what it prepared. So memory is cut by use. Each address is drawn from the part for its
+//! use, and then the order of statements does not matter:
 //!
 //! ```text
 //! slot   8 … 47 read      48 … 87 prepared     88 … 111 committed    112 the bulk's address
 //! bulk   0 … 191 read    192 … 383 prepared   384 … 447 committed    448 … 511 untouched
 //! ```
+//!
+//! Loads may also read a committed word, and a prepared word after it was prepared. Sequences with
+//! visible stores ([`Kind::Storing`], [`Kind::Claiming`]) load and store in every part: their rules
+//! are about order, which the generator keeps itself. Sequences around one copy ([`Kind::Copying`])
+//! use one stretch for everything. There numbers alone decide whether a rule is broken; `copies`
+//! knows the numbers, and so makes sequences of either kind on demand.
+//!
+//! # What is likely to be wrong
+//!
+//! Chance alone rarely reaches the hard cases of a compiler, so the generator leans towards them:
+//!
+//! * words that were named last are used more often, so live ranges meet;
+//! * constants are near the limits of immediates, or negative, or larger than an instruction holds;
+//! * the same address is written in several ways, which the compiler must see as one;
+//! * results pass through a commit and are read again before it;
+//! * parameters have the names that generated code uses itself.
 
 mod copies;
 mod generate;
 mod text;
-mod used;
 mod words;
 
 pub use generate::generate;
 
-/// A sequence that breaks a rule: what a copy reads or prepares is among the words that it loads,
-/// prepares or commits.
+/// Returns a sequence that breaks a rule: what its copy reads or prepares overlaps a word that it
+/// loads, prepares or commits.
 pub fn break_a_rule(seed: u64) -> Program {
     copies::generate(seed, false)
 }
@@ -28,8 +47,8 @@ pub fn break_a_rule(seed: u64) -> Program {
 /// Where a slot holds the address of its bulk memory.
 pub const BULK_ADDRESS: u64 = 112;
 
-/// The named constants sequences use. The first is at most an immediate, the last an offset only,
-/// the others both.
+/// The named constants that sequences use. The first is the largest immediate, and too large for an
+/// offset; the last is negative, and so an offset only; the others are both.
 pub const CONSTANTS: &[(&str, u64)] = &[
     ("LARGEST", 65_535),
     ("NONE", 0),
@@ -39,10 +58,10 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("BACK", 8u64.wrapping_neg()),
 ];
 
-/// The one that is negative, and so no word.
+/// The index of the negative one.
 pub const BACK: usize = CONSTANTS.len() - 1;
 
-/// Parameters are called what the generated code might call something itself.
+/// The names of parameters: what the generated code calls its own variables and operands.
 const NAMES: &[&str] = &[
     "__atomseq_status",
     "__atomseq_restarts",
@@ -66,23 +85,22 @@ const NAMES: &[&str] = &[
 /// What a sequence is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Its CPU: it has a commit, and a slot, or else it asks for its CPU. Most have the forms
-    /// against signal handlers as well.
+    /// Its CPU: it has a commit, and a slot or `cpu()`. Most have the forms against signal handlers
+    /// as well.
     OnCpu,
     /// Its thread's signal handlers, with a commit.
     Committing,
     /// The same, with visible stores.
     Storing,
-    /// Its CPU, with a compare-and-swap and visible stores after it; with a slot, or asking for its
-    /// CPU.
+    /// Its CPU, with a compare-and-swap and visible stores after it, and a slot or `cpu()`.
     Claiming,
-    /// Its thread's signal handlers, without a store: it sees all its words at one time.
+    /// Its thread's signal handlers, without a store: it reads all its words at one time.
     Reading,
     /// Its CPU, with one copy among the words that it loads, prepares and commits.
     Copying,
 }
 
-/// A sequence's syntax.
+/// A sequence as a syntax tree.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// What it is made for.
@@ -91,13 +109,13 @@ pub struct Program {
     pub name: String,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
-    /// What it does.
+    /// Its statements, in order.
     pub statements: Vec<Statement>,
-    /// The result's form.
+    /// The type of its result.
     pub returns: Returns,
     /// The result after the commit.
     pub end: Outcome,
-    /// The result after an interruption, where that is the end.
+    /// The result of an interrupted attempt, if that is not restarted.
     pub abort: Option<Outcome>,
 }
 
@@ -138,14 +156,19 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Statement {
-    /// `let n7 = …`
+    /// `let n7 = …`, by its number.
     Let(usize, Expression),
+    /// `if a == b { return … }`, by the comparison.
     Exit(&'static str, Expression, Expression, Outcome),
-    /// The same, passing through the commit at the end.
+    /// The same, passing through the commit at the end of the sequence.
     Leave(&'static str, Expression, Expression, Outcome),
+    /// Where, what, and how many bytes.
     Prepare(Expression, Expression, u64),
+    /// The same, visible.
     Store(Expression, Expression, u64),
+    /// Where to, where from, and how many words.
     Copy(Expression, Expression, Expression),
+    /// Where, what, how many bytes, and whether it releases.
     Commit(Expression, Expression, u64, bool),
 }
 
@@ -155,18 +178,22 @@ pub enum Statement {
 pub enum Expression {
     /// A parameter by number, or a `let` by number.
     Name(usize),
+    /// A literal.
     Literal(u64),
+    /// One of [`CONSTANTS`].
     Constant(usize),
+    /// `cpu()`.
     Cpu,
-    /// A compare-and-swap: where, what must be there, what is stored.
+    /// `cas`: where, what must be there, what is stored.
     CompareExchange(Box<Expression>, Box<Expression>, Box<Expression>),
-    /// From an address, with its width and whether it acquires.
+    /// From an address, so many bytes, and whether it acquires.
     Load(Box<Expression>, u64, bool),
+    /// An operator and its operands.
     Binary(&'static str, Box<Expression>, Box<Expression>),
 }
 
 impl Expression {
-    /// What the operators of the language compute.
+    /// Returns what an operator of the language computes.
     pub fn apply(operator: &str, a: u64, b: u64) -> u64 {
         match operator {
             "+" => a.wrapping_add(b),
@@ -182,7 +209,7 @@ impl Expression {
         }
     }
 
-    /// Its value, if that is known before the sequence runs.
+    /// Returns its value, if that is known before the sequence runs.
     pub fn constant(&self) -> Option<u64> {
         match self {
             Expression::Literal(value) => Some(*value),
@@ -194,18 +221,74 @@ impl Expression {
         }
     }
 
-    /// Is its value known before the sequence runs?
+    /// Whether its value is known before the sequence runs.
     pub fn is_constant(&self) -> bool {
         self.constant().is_some()
     }
 }
 
 impl Outcome {
-    /// Its words, if any.
+    /// Returns its words, if any.
     pub fn words(&self) -> &[Expression] {
         match self {
             Outcome::Words(words) | Outcome::Some(words) => words,
             Outcome::None | Outcome::Flag(_) => &[],
         }
+    }
+}
+
+impl Expression {
+    /// Collects the names that it reads.
+    pub(super) fn names(&self, used: &mut Vec<usize>) {
+        match self {
+            Expression::Name(name) => used.push(*name),
+            Expression::Load(address, _, _) => address.names(used),
+            Expression::CompareExchange(at, expected, new) => {
+                [at, expected, new]
+                    .into_iter()
+                    .for_each(|part| part.names(used));
+            }
+            Expression::Binary(_, a, b) => {
+                a.names(used);
+                b.names(used);
+            }
+            Expression::Literal(_) | Expression::Constant(_) | Expression::Cpu => {}
+        }
+    }
+}
+
+impl Program {
+    /// Removes every `let` whose name nothing after it reads: the compiler refuses loads that are
+    /// never used.
+    pub(super) fn drop_unused(&mut self) {
+        let mut used = Vec::new();
+        self.end
+            .words()
+            .iter()
+            .for_each(|word| word.names(&mut used));
+        let mut kept = Vec::new();
+        while let Some(statement) = self.statements.pop() {
+            let parts = match &statement {
+                Statement::Let(name, _) if !used.contains(name) => continue,
+                Statement::Let(_, value) => vec![value],
+                Statement::Exit(_, a, b, outcome) | Statement::Leave(_, a, b, outcome) => {
+                    outcome
+                        .words()
+                        .iter()
+                        .for_each(|word| word.names(&mut used));
+                    vec![a, b]
+                }
+                Statement::Prepare(to, value, _)
+                | Statement::Store(to, value, _)
+                | Statement::Commit(to, value, _, _) => {
+                    vec![to, value]
+                }
+                Statement::Copy(to, from, words) => vec![to, from, words],
+            };
+            parts.into_iter().for_each(|part| part.names(&mut used));
+            kept.push(statement);
+        }
+        kept.reverse();
+        self.statements = kept;
     }
 }

@@ -1,4 +1,4 @@
-//! A sequence as it is written, and the forms that it has.
+//! A sequence as text, and the forms that it has.
 
 use std::fmt::Write;
 
@@ -6,27 +6,28 @@ use super::Expression::{self, Binary, CompareExchange, Constant, Cpu, Literal, L
 use super::{Kind, Outcome, Parameter, Program, Returns, Statement, CONSTANTS, NAMES};
 
 impl Program {
-    /// Does it have a form for its CPU?
+    /// Whether it has a form for its CPU.
     pub fn is_for_its_cpu(&self) -> bool {
         matches!(self.kind, Kind::OnCpu | Kind::Claiming | Kind::Copying)
     }
 
-    /// Does it have a slot, and so a form under the slot's gate?
+    /// Whether it has a slot, and so a form under the gate.
     pub fn has_slot(&self) -> bool {
         self.parameters.contains(&Parameter::Slot)
     }
 
-    /// Does it have forms against signal handlers? It may not ask for its CPU, nor copy.
+    /// Whether it has forms against signal handlers: it contains no `cas`, `cpu()` or copy.
     pub fn is_against_handlers(&self) -> bool {
         let text = self.text();
         self.kind != Kind::Claiming && !text.contains("cpu()") && !text.contains("prepare_copy(")
     }
 
-    /// Does it have the one of these that is restarted?
+    /// Whether one of these is restarted: it has a commit.
     pub fn is_restarted(&self) -> bool {
         self.is_against_handlers() && !matches!(self.kind, Kind::Storing | Kind::Reading)
     }
 
+    /// Returns a word as text. Literals alternate between decimal and hexadecimal.
     fn word(&self, expression: &Expression) -> String {
         match expression {
             Name(name) => self.name(*name),
@@ -48,7 +49,7 @@ impl Program {
             }
             Binary("min", a, b) => format!("min({}, {})", self.word(a), self.word(b)),
             Binary(operator, a, b) => {
-                // What needs no parentheses has none: the compiler's lints look at them.
+                // No more parentheses than needed: rustc's lints look at generated code too.
                 let side = |side: &Expression| match side {
                     Binary(inner, ..) if *inner != "min" => format!("({})", self.word(side)),
                     _ => self.word(side),
@@ -58,17 +59,19 @@ impl Program {
         }
     }
 
+    /// Returns a name as text.
     fn name(&self, name: usize) -> String {
         match self.parameters.get(name) {
             None => format!("n{name}"),
             Some(Parameter::Slot) => "slot".to_string(),
-            // Differs from sequence to sequence.
+            // A parameter: another one of the names in each sequence.
             Some(_) => {
                 NAMES[(name + self.name.len() + self.statements.len()) % NAMES.len()].to_string()
             }
         }
     }
 
+    /// Returns a result as text.
     fn outcome(&self, outcome: &Outcome) -> String {
         let words = || {
             let words: Vec<String> = outcome.words().iter().map(|word| self.word(word)).collect();
@@ -85,7 +88,7 @@ impl Program {
         }
     }
 
-    /// The sequence as one writes it.
+    /// Returns the sequence as a user would write it.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let parameters: Vec<String> = (0..self.parameters.len())

@@ -1,14 +1,16 @@
-//! The words of a sequence: addresses in memory, numbers, conditions and results.
+//! Draws the words of a sequence: addresses in memory, numbers, conditions and results.
 
 use super::generate::{Generator, Part};
 use super::Expression::{self, Binary, Constant, Cpu, Literal, Load, Name};
 use super::{Kind, Outcome, Returns, Statement, BACK};
 
 impl Generator {
+    /// Draws a part of memory.
     pub(super) fn any_part(&mut self) -> Part {
         *self.pick(&[Part::Read, Part::Prepared, Part::Committed])
     }
 
+    /// Draws the bytes of an access.
     pub(super) fn width(&mut self) -> u64 {
         if self.one_in(3) {
             4
@@ -17,7 +19,7 @@ impl Generator {
         }
     }
 
-    /// An address in a part of memory, with room for so many bytes after it.
+    /// Draws an address in a part of memory, with room for so many bytes behind it.
     pub(super) fn address(&mut self, part: Part, width: u64, room: u64) -> Expression {
         let in_slot = self.one_in(2);
         let (from, to) = match (in_slot, part) {
@@ -38,6 +40,7 @@ impl Generator {
         if width == 4 && self.random.bool() {
             offset += 4;
         }
+        // By a pointer that was moved out of the compiler's sight: the offset compensates.
         if !in_slot && !self.far.is_empty() && self.random.bool() {
             let (base, bytes) = *self.pick(&self.far.clone());
             let offset = offset as i64 - bytes;
@@ -46,12 +49,12 @@ impl Generator {
                 false => Self::offset(Name(base), offset),
             };
         }
-        // An index only the run knows.
+        // With an index that only the run knows: a sum of two registers.
         if words >= 4 && !self.plain && self.one_in(3) {
             let start = from + if width == 4 { offset % 8 } else { 0 };
             let mask = Literal(if words >= 8 { 7 } else { 3 });
-            // Loads in addresses show in which order arguments are evaluated. What a `cas` claims
-            // is given back by a commit that loads nothing.
+            // Loads in addresses show in which order arguments are evaluated. Not where every way
+            // out repeats the commit, which must load nothing.
             let number = match self.kind != Kind::Claiming && self.one_in(3) {
                 true => {
                     let word = Self::plus(Name(self.slot), 8 + 8 * self.random.u64(0..5));
@@ -81,7 +84,9 @@ impl Generator {
         self.written(base, offset, room)
     }
 
-    /// The address so many bytes after a name's, in one of the ways in which one writes it.
+    /// Returns the address so many bytes behind a name's, written in one of several ways that mean
+    /// the same: `n + 48`, `(n + FORTY) + 8`, `n + (EIGHT + 40)`, `(n + 56) - EIGHT`,
+    /// `(n + 56) + BACK`.
     pub(super) fn written(&mut self, base: usize, offset: u64, room: u64) -> Expression {
         match self.random.usize(0..5) {
             0 if offset >= 40 => {
@@ -96,17 +101,18 @@ impl Generator {
                 let further = Self::plus(Name(base), offset + 8);
                 Binary("-", Box::new(further), Box::new(Constant(3)))
             }
-            // A copy's addresses are words, which no negative name may be in.
+            // Not for a copy: its addresses are words, and a negative name is none.
             3 if room == 8 => Self::back(Self::plus(Name(base), offset + 8)),
             _ => Self::plus(Name(base), offset),
         }
     }
 
-    /// Eight bytes before, by the constant's name.
+    /// Returns the address eight bytes before, by the negative constant.
     fn back(address: Expression) -> Expression {
         Binary("+", Box::new(address), Box::new(Constant(BACK)))
     }
 
+    /// Draws a literal, often at a limit of some instruction's immediate.
     pub(super) fn literal(&mut self) -> Expression {
         let any = self.random.u64(..);
         Literal(*self.pick(&[
@@ -134,7 +140,7 @@ impl Generator {
         ]))
     }
 
-    /// A named constant, or an expression that rustc evaluates to a value that is as small.
+    /// Draws a named constant, or an expression over one whose value is at most 65,535 too.
     fn constant(&mut self) -> Expression {
         let (a, b) = (self.random.usize(0..BACK), self.random.usize(0..BACK));
         if self.one_in(2) {
@@ -152,7 +158,7 @@ impl Generator {
         }
     }
 
-    /// A word without a load, never a constant alone where one would be folded.
+    /// Draws a word without a load.
     pub(super) fn leaf(&mut self) -> Expression {
         match self.random.usize(0..6) {
             0 => self.literal(),
@@ -162,6 +168,7 @@ impl Generator {
         }
     }
 
+    /// Draws a load: of a word that was prepared before, or of a part that the rules permit.
     pub(super) fn load(&mut self) -> Expression {
         if !self.prepared.is_empty() && self.one_in(3) {
             let (address, width) = self.pick(&self.prepared.clone()).clone();
@@ -179,6 +186,7 @@ impl Generator {
         Load(Box::new(self.address(part, width, 8)), width, acquire)
     }
 
+    /// Draws an expression of at most this depth.
     pub(super) fn number(&mut self, depth: usize) -> Expression {
         match self.random.usize(0..8) {
             0 => self.leaf(),
@@ -197,11 +205,12 @@ impl Generator {
         }
     }
 
+    /// Draws an operator.
     fn operator(&mut self) -> &'static str {
         self.pick::<&'static str>(&["+", "+", "-", "-", "*", "&", "|", "^", "<<", ">>", "min"])
     }
 
-    /// Constants are kept apart from each other, for together they may leave their range.
+    /// Returns an operation. Two constants are kept apart: folded, they might leave their range.
     pub(super) fn operation(
         &mut self,
         operator: &'static str,
@@ -216,11 +225,12 @@ impl Generator {
         Binary(operator, Box::new(a), Box::new(b))
     }
 
+    /// Draws the sides of a comparison.
     pub(super) fn condition(&mut self) -> (Expression, Expression) {
         let name = Name(self.recent_number());
         let kinds = if self.plain { 1..3 } else { 0..4 };
         let (a, b) = match self.random.usize(kinds) {
-            // Taken now and then.
+            // True one time in four or so: both ways run.
             0 => {
                 let low = Binary("&", Box::new(name), Box::new(Literal(3)));
                 (low, Literal(self.random.u64(0..4)))
@@ -238,7 +248,7 @@ impl Generator {
         }
     }
 
-    /// A result: no load, for an early one would be made whether it is taken or not.
+    /// Draws a result. It contains no load, which in an early return would be refused.
     pub(super) fn outcome(&mut self, returns: Returns) -> Outcome {
         let words = |generator: &mut Self, count| {
             (0..count)
@@ -263,7 +273,7 @@ impl Generator {
         }
     }
 
-    /// The same result, its computations bound to names before the commit.
+    /// Returns the same result with its computations bound to names, before the commit.
     pub(super) fn bound(&mut self, outcome: Outcome, statements: &mut Vec<Statement>) -> Outcome {
         let mut bind = |words: Vec<Expression>| {
             words

@@ -1,24 +1,27 @@
-//! A sequence's lines as a function for GNU as: what rustc would substitute, substituted.
+//! A sequence's lines as functions for GNU as: operands are replaced as rustc would replace them.
 //!
 //! ```text
-//! u64 name(const u64 *arguments, u64 *temporaries, u64 rseq)      name_abort the same, from the abort address
-//!      x0 = arguments, x1 = where the temporaries go, x2 = offset of struct rseq
+//! u64 name(const u64 *arguments, u64 *temporaries, u64 rseq)
+//!      x0 = arguments, x1 = where the temporaries go, x2 = the offset of struct rseq
 //!      returns 0 after the commit, then the exits from 1, then aborted, closed
-//!
-//! A form against signal handlers takes no rseq, is never aborted or closed, and there is one function.
+//! name_abort(…)
+//!      the same, entered at the abort address
 //! ```
+//!
+//! A form against signal handlers takes no `rseq`, is never aborted or closed, and is one function.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use super::compiler::emit::{aarch64, Assembly, ConstantOperand, Form, Leaving, Line};
-use super::compiler::ir::Sequence;
+use atomseq_compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::ir::Sequence;
 
-/// The registers rustc may hand out; x18 is the platform's, x29 the frame's.
+/// The registers for operands, behind the three arguments; x18 is the platform's, x29 the frame's.
 const POOL: std::ops::RangeInclusive<usize> = 3..=28;
 
-/// From slot to slot.
+/// The bytes from slot to slot.
 const STRIDE: usize = 128;
 
 /// The emitted form, and a value for each of its constants.
@@ -45,7 +48,7 @@ impl Emitted {
         }
     }
 
-    /// The same sequence and constants in another form.
+    /// Emits the same sequence with the same constants in another form.
     pub fn again(&self, form: Form) -> Emitted {
         Emitted {
             form,
@@ -55,6 +58,7 @@ impl Emitted {
         }
     }
 
+    /// Assigns a register to each operand, by number.
     fn operands(&self) -> HashMap<String, String> {
         let fixed: Vec<_> = self
             .assembly
@@ -82,7 +86,8 @@ impl Emitted {
         operands
     }
 
-    /// The lines between `asm!`'s parentheses; labels of Rust code begin with `.L` and the name.
+    /// Returns the template with its operands replaced; labels of Rust blocks begin with `.L` and
+    /// the name.
     pub fn template(&self, name: &str) -> String {
         let registers = self.operands();
         let mut text = String::new();
@@ -90,7 +95,7 @@ impl Emitted {
             let line = match line {
                 Line::Text(text) => text.clone(),
                 Line::Acquire(operands) => format!("ldar {operands}"),
-                // Once the one, once the other, by something that does not change.
+                // Both ways are tried, in turn by something that does not change.
                 Line::Interlocked { lse, .. } if name.len().is_multiple_of(2) => lse.clone(),
                 Line::Interlocked { exclusive, .. } => exclusive.clone(),
             };
@@ -117,7 +122,7 @@ impl Emitted {
         text
     }
 
-    /// The registers that a restart finds spoilt, as a set of bits.
+    /// Returns the registers that a restart may find overwritten, as a set of bits.
     pub fn scratch(&self) -> u64 {
         let registers = self.operands();
         (0..self.assembly.temporaries)
@@ -129,7 +134,8 @@ impl Emitted {
             .sum()
     }
 
-    /// A function, from the beginning; of the form for a CPU a second one, from the abort address.
+    /// Returns a function that enters at the beginning; for the `on_cpu` form a second one that
+    /// enters at the abort address.
     pub fn functions(&self, name: &str) -> String {
         let registers = self.operands();
         let mut text = String::new();

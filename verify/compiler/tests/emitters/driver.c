@@ -1,6 +1,6 @@
 // Calls emitted sequences, as run.rs asks on standard input, on memory at a fixed address and a
-// struct rseq of our own: emulated kernels have none. Checks of each what the kernel would check of
-// the descriptor: version, flags, that the abort address lies outside, and the signature before it.
+// struct rseq of its own, because emulated kernels have none. Checks what the kernel would check of
+// each descriptor: version, flags, that the abort address lies outside, and the signature before it.
 
 #include <stdint.h>
 #include <stdio.h>

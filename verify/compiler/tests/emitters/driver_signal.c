@@ -1,7 +1,7 @@
 // Calls emitted sequences, as run_signal.rs asks on standard input, on memory at a fixed address, and
-// interrupts each once before one of its instructions: that instruction is replaced by an undefined one, and the
-// handler of the signal it raises does what the row of the sequence says. Rows are read from the notes
-// of this program.
+// interrupts each once before one of its instructions: that instruction is replaced by an undefined
+// one, and the handler of the signal does what the row of the sequence says. Rows are read from the
+// notes of this program.
 
 #define _GNU_SOURCE
 #include <link.h>
@@ -15,7 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { ARENA_BYTES = 2048, ARGUMENTS = 8, TEMPORARIES = 32, MOST = 4096 };
+enum { ARENA_BYTES = 2048, ARGUMENTS = 8, TEMPORARIES = 32, MAX_ROWS = 4096 };
 static char *const arena = (char *)0x200000000;
 
 typedef uint64_t sequence(const uint64_t *arguments, uint64_t *temporaries);
@@ -23,7 +23,7 @@ struct entry { sequence *function; uint64_t scratch; };
 extern const struct entry sequences[];
 
 struct row { uint64_t start, end, clone, limit; };
-static struct row rows[MOST];
+static struct row rows[MAX_ROWS];
 static size_t row_count;
 
 static uint64_t follow(const int32_t *place) { return *place == 0 ? 0 : (uint64_t)place + *place; }
@@ -40,7 +40,7 @@ static int read_notes(struct dl_phdr_info *info, size_t size, void *unused) {
             const char *name = at + sizeof *note, *words = name + (note->n_namesz + 3) / 4 * 4;
             if (note->n_type == 2 && note->n_namesz == 12 && memcmp(name, "atomseq\0\0\0\0", 12) == 0) {
                 const int32_t *offsets = (const void *)words;
-                if (note->n_descsz != 20 || row_count == MOST)
+                if (note->n_descsz != 20 || row_count == MAX_ROWS)
                     exit(5);
                 rows[row_count++] = (struct row){follow(offsets), follow(offsets + 1),
                                                  follow(offsets + 2), follow(offsets + 3)};
@@ -51,21 +51,21 @@ static int read_notes(struct dl_phdr_info *info, size_t size, void *unused) {
     return 0;
 }
 
-// What is interrupted: the sequence, where, and what stood there.
+// What is interrupted: the sequence, the place, and the instruction that stood there.
 static const struct row *row;
 static uint64_t scratch, interrupted_at;
 static uint32_t replaced;
 static volatile sig_atomic_t interrupted;
 
-// What a clone's end finds on its stack: where to go, and room for the place. It goes to an undefined instruction, whose
-// handler takes the stack below.
+// What an end of a clone finds on its stack: where to go, and room for the place behind it. It goes
+// to an undefined instruction, whose handler uses the stack below.
 static uint64_t whole_stack[8192] __attribute__((aligned(16)));
 static uint64_t *const clone_stack = whole_stack + 8190;
 static uint64_t interrupted_stack;
 extern const char back_from_clone[];
 __asm__(".text\n.balign 4\nback_from_clone: udf #0\n");
 
-// A sequence that restarts wrongly may go anywhere.
+// A sequence that is restarted wrongly may jump anywhere.
 static sigjmp_buf before_call;
 static void on_fault(int signal);
 
@@ -93,7 +93,8 @@ static void on_undefined(int signal, siginfo_t *info, void *context) {
                     machine->regs[i] = 0x5c7a7c4b00d1e5aa;
             machine->pc = row->start;
         }
-    } else if (pc == (uint64_t)back_from_clone && row->clone <= clone_stack[1] && clone_stack[1] < row->limit) {
+    } else if (pc == (uint64_t)back_from_clone && row->clone <= clone_stack[1]
+               && clone_stack[1] < row->limit) {
         const char *place = (const char *)clone_stack[1];
         int32_t offset;
         memcpy(&offset, place, 4);

@@ -1,16 +1,17 @@
-//! What becomes of a few of the library's sequences, kept in `golden/` so that a change of the
-//! compiler shows what it does to them. After a deliberate change:
+//! The code of a few of the library's sequences, kept in `golden/`, so that a change of the
+//! compiler shows its effect. After a deliberate change:
 //! `BLESS=1 cargo test -p verify-compiler --test emitters`.
 
 use std::path::Path;
 
-use super::compiler::emit::{aarch64, x86_64, Assembly, Form, Line, Protection};
 use super::library;
+use atomseq_compiler::emit::{aarch64, x86_64, Assembly, Line};
+use atomseq_compiler::forms::{Form, Protection};
 
 const ROLLING: Form = Form::Signal(Protection::Rollforward);
 const RESTARTING: Form = Form::Signal(Protection::Restart);
 
-/// The sequence, the form, and what its file is called after the sequence.
+/// The sequence, the form, and the suffix of the file.
 const KEPT: [(&str, Form, &str); 7] = [
     ("counter_add", Form::OnCpu, ""),
     ("list_pop", Form::OnCpu, ""),

@@ -1,6 +1,15 @@
-//! The assembled object file, read back: what the kernel demands of a section, and what a restart
-//! does; and, on every path, a barrier between what is claimed and what is stored. Instructions are
-//! told by their bits, so that nothing is shared with the emitter.
+//! The assembled object file, read back: what the kernel demands of a section, what a restart
+//! demands of its instructions, and a barrier between a claim and a store on every path.
+//! Instructions are recognized by their bits, so that nothing is shared with the emitter.
+//!
+//! For each descriptor in `__rseq_cs`:
+//!
+//! 1. Version and flags are 0, the abort address lies outside, and the signature precedes it.
+//! 2. The section begins right behind the store that arms it, and its last instruction is a store.
+//! 3. Inside nothing calls, returns or branches backwards, but for a copy and a compare-and-swap,
+//!    which count as one instruction each. A branch leads out, or with a claim to the commit.
+//! 4. There are at most 32 instructions and one claim, and on every path `dmb ishst` between the
+//!    claim and the first store behind it.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -10,16 +19,17 @@ use verify_compiler::random;
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{ConstantOperand, Form, LONGEST};
-use super::compiler::forms::Forms;
-use super::{compiler, library, tools};
+use super::{library, tools};
+use atomseq_compiler::emit::{ConstantOperand, LONGEST};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::forms::Forms;
 
 const DESCRIPTOR_BYTES: usize = 32;
 const SIGNATURE: u32 = 0xd428_bc00;
 
-/// The most a constant may be where it stands, or the least.
-fn extreme(operand: &ConstantOperand, most: bool) -> i64 {
-    match (operand, most) {
+/// Returns the largest value that an operand may have, or the smallest.
+fn extreme(operand: &ConstantOperand, largest: bool) -> i64 {
+    match (operand, largest) {
         (ConstantOperand::Immediate(_), true) => 65_535,
         (ConstantOperand::Immediate(_), false) => 0,
         (ConstantOperand::Offset(_, bytes), true) => 4095 * i64::from(*bytes),
@@ -27,14 +37,12 @@ fn extreme(operand: &ConstantOperand, most: bool) -> i64 {
     }
 }
 
-/// The library's sequences and the random ones, each with the most and the least constants.
+/// Returns the library's sequences and the random ones, each with the largest and the smallest
+/// constants.
 pub fn all(form: Form) -> Vec<(String, Emitted)> {
     let random = SEEDS.iter().map(|seed| {
         let program = random::generate(*seed);
-        let tokens = program.text().parse().expect("it is made of tokens");
-        let sequence = compiler::sequences(tokens)
-            .and_then(|mut all| all.remove(0))
-            .expect("it is legal");
+        let sequence = library::sequence(&program.text());
         (program.name, sequence)
     });
     let mut all = Vec::new();
@@ -43,9 +51,9 @@ pub fn all(form: Form) -> Vec<(String, Emitted)> {
             continue;
         }
         let sequence = Rc::new(sequence);
-        for (suffix, most) in [("least", false), ("most", true)] {
+        for (suffix, largest) in [("smallest", false), ("largest", true)] {
             let sequence = Rc::clone(&sequence);
-            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, most));
+            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, largest));
             all.push((format!("{name}_{suffix}"), emitted));
         }
     }
@@ -146,7 +154,7 @@ fn sections_are_as_the_kernel_and_a_restart_need_them() {
     println!("{sections} sections, {instructions} instructions");
 }
 
-/// Inside a section: how long it is and where it branches.
+/// Checks the inside of a section; returns the number of its instructions.
 fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> usize {
     let (mut at, mut count, mut claims) = (start, 0, 0);
     while at < end {
@@ -169,7 +177,8 @@ fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> 
             "{name}: {word:#x} at {at:#x} calls or returns"
         );
         if let Some(to) = branch(word, at) {
-            // What was claimed is given back on the way out: nothing but the commit is left.
+            // A way out through the commit: nothing but the commit is left, which releases the
+            // claim.
             let gives_back = || {
                 claims == 1
                     && (to..end - 4).step_by(4).all(|at| {
@@ -192,11 +201,12 @@ fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> 
     count
 }
 
-/// The first store that a path reaches from the compare-and-swap without `dmb ishst`: another CPU
-/// might see it before the claim.
+/// Returns the first store that a path reaches from the compare-and-swap without `dmb ishst`:
+/// another CPU could see it before the claim.
 fn unordered_store(start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> Option<u64> {
     const DMB_ISHST: u32 = 0xd503_3abf;
-    // Is there such a path to this instruction? Branches lead forward, so one pass sees every path.
+    // Whether such a path leads to this instruction. Branches lead forward, so one pass sees all
+    // paths.
     let mut unordered = false;
     let mut reached = HashSet::new();
     let mut at = start;
@@ -221,7 +231,7 @@ fn unordered_store(start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> Op
     None
 }
 
-/// The check above must see a barrier that is missing, and one that a path leaves out.
+/// The negative control: a barrier is missing, or one path leaves it out.
 #[test]
 fn a_store_before_its_claim_is_noticed() {
     const CASA: u32 = 0xc8e1_7c40;
@@ -241,6 +251,7 @@ fn a_store_before_its_claim_is_noticed() {
 const COPY: u64 = 6;
 const EXCHANGE: u64 = 5;
 
+/// Whether a compare-and-swap of exclusive accesses begins here: ldaxr; cmp; b.ne; stxr; cbnz.
 fn exchanges(at: u64, instruction: impl Fn(u64) -> u32) -> bool {
     instruction(at) & 0xffff_fc00 == 0xc85f_fc00
         && branch(instruction(at + 8), at + 8) == Some(at + 4 * EXCHANGE)
@@ -248,11 +259,12 @@ fn exchanges(at: u64, instruction: impl Fn(u64) -> u32) -> bool {
         && branch(instruction(at + 16), at + 16) == Some(at)
 }
 
-/// `casa x, x, [x]`.
+/// Whether it is `casa x, x, [x]`.
 fn is_casa(word: u32) -> bool {
     word & 0xffe0_fc00 == 0xc8e0_7c00
 }
 
+/// Whether a copy begins here: mov; b; ldr; str; subs; b.pl.
 fn copies(at: u64, end: u64, instruction: impl Fn(u64) -> u32) -> bool {
     at + 4 * COPY <= end
         && branch(instruction(at + 4), at + 4) == Some(at + 16)
@@ -262,7 +274,7 @@ fn copies(at: u64, end: u64, instruction: impl Fn(u64) -> u32) -> bool {
         && branch(instruction(at + 20), at + 20) == Some(at + 8)
 }
 
-/// Where a direct branch leads.
+/// Returns where a direct branch leads.
 pub fn branch(word: u32, at: u64) -> Option<u64> {
     let field =
         |bits: u32, from: u32| i64::from((word << (32 - from - bits)) as i32 >> (32 - bits));
@@ -276,21 +288,21 @@ pub fn branch(word: u32, at: u64) -> Option<u64> {
     Some(at.wrapping_add_signed(4 * words))
 }
 
-/// A call, an indirect branch, a return, or an exception.
+/// Whether it is a call, an indirect branch, a return, or an exception.
 pub fn leaves_for_good(word: u32) -> bool {
     word & 0xfc00_0000 == 0x9400_0000
         || word & 0xfe00_0000 == 0xd600_0000
         || word & 0xff00_0000 == 0xd400_0000
 }
 
-/// `str` with an offset or without, `stur`, `stlr`: of a word or a half.
+/// Whether it is `str` with an offset or without, `stur` or `stlr`, of a word or a half.
 pub fn is_store(word: u32) -> bool {
     word & 0xbfc0_0000 == 0xb900_0000
         || word & 0xbfe0_0c00 == 0xb800_0000
         || word & 0xbfff_fc00 == 0x889f_fc00
 }
 
-/// `str x, [x, #8]`: the descriptor's place in `struct rseq`.
+/// Whether it is `str x, [x, #8]`, to the place of the descriptor in `struct rseq`.
 fn is_arming_store(word: u32) -> bool {
     word & 0xffff_fc00 == 0xf900_0400
 }

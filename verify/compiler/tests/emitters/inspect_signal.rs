@@ -1,12 +1,13 @@
-//! The assembled object file's notes, read back: where each sequence and its clone lie, that the
-//! clone is the same but for where it branches, and where its traps lead. Instructions are told by
-//! their bits, so that nothing is shared with the emitter.
+//! The notes of the assembled object file, read back: where each sequence and its clone lie, that
+//! the clone is the same but for where it branches, and where each of its ends leads. Instructions
+//! are recognized by their bits, so that nothing is shared with the emitter.
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex};
 
-use super::compiler::emit::{Form, Protection, LONGEST};
 use super::inspect::{all, branch, leaves_for_good};
 use super::tools;
+use atomseq_compiler::emit::LONGEST;
+use atomseq_compiler::forms::{Form, Protection};
 
 const NOTE_BYTES: usize = 12 + 12 + 20;
 
@@ -16,7 +17,7 @@ type Place = (SectionIndex, u64);
 struct Sections<'a>(object::File<'a>);
 
 impl Sections<'_> {
-    /// What the relocation at this place of a section leads to, counted from the place itself.
+    /// Returns what the relocation at this place of a section leads to.
     fn target(&self, section: SectionIndex, at: u64) -> Option<Place> {
         let section = self.0.section_by_index(section).expect("of this file");
         let (_, relocation) = section.relocations().find(|(offset, _)| *offset == at)?;
@@ -28,6 +29,7 @@ impl Sections<'_> {
         Some((symbol.section_index().expect("code"), address))
     }
 
+    /// Returns the instruction at a place.
     fn word(&self, (section, at): Place) -> u32 {
         let section = self.0.section_by_index(section).expect("of this file");
         let data = section.data().expect("not compressed");
@@ -46,14 +48,14 @@ fn rows_and_clones_are_as_a_handler_needs_them() {
         ("inspect-restart", Protection::Restart),
         ("inspect-rollforward", Protection::Rollforward),
     ] {
-        // What commits has both forms; without a commit there is none that restarts.
+        // Only what commits has the form that restarts.
         let all: Vec<_> = unprotected
             .iter()
             .filter(|(_, emitted)| {
                 let commits = emitted.sequence.steps.iter().any(|step| step.is_commit());
                 commits || protection != Protection::Restart
             })
-            // What has no instruction has no row.
+            // A sequence without an instruction has no row.
             .filter(|(_, emitted)| emitted.assembly.instructions > 0)
             .map(|(name, emitted)| (name, emitted.again(Form::Signal(protection))))
             .collect();
@@ -103,7 +105,7 @@ fn rows_and_clones_are_as_a_handler_needs_them() {
     }
 }
 
-/// The sequence: how long it is and where it branches.
+/// Checks a sequence; returns the number of its instructions.
 fn check(sections: &Sections<'_>, name: &str, start: Place, end: Place) -> usize {
     assert_eq!(start.0, end.0, "{name}: in one section");
     let count = ((end.1 - start.1) / 4) as usize;
@@ -121,6 +123,7 @@ fn check(sections: &Sections<'_>, name: &str, start: Place, end: Place) -> usize
     count
 }
 
+/// Checks a clone against its sequence, instruction by instruction, and each of its ends.
 fn check_clone(
     sections: &Sections<'_>,
     name: &str,
@@ -129,7 +132,7 @@ fn check_clone(
 ) {
     assert_eq!(clone.0, limit.0, "{name}: in one section");
     let length = end.1 - start.1;
-    // adr x16, place; str x16, [sp, #8]; ldr x16, [sp]; ret x16; the place: where to go on.
+    // An end: adr x16, place; str x16, [sp, #8]; ldr x16, [sp]; ret x16; place: .long to - place.
     let back = |at: u64| {
         assert!(at + 20 <= limit.1, "{name}: an end beyond the limit");
         let words = [0, 4, 8, 12].map(|offset| sections.word((clone.0, at + offset)));

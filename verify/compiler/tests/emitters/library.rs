@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
 
-use super::compiler;
-use super::compiler::ir::Sequence;
+use atomseq_compiler::ir::Sequence;
 
 struct Found {
     file: PathBuf,
@@ -32,8 +31,8 @@ impl<'ast> Visit<'ast> for Found {
                 }
                 _ => name(self.file.file_stem()),
             };
-            for sequence in
-                compiler::sequences(call.tokens.clone()).expect("it compiles in the library")
+            for sequence in atomseq_compiler::sequences(call.tokens.clone())
+                .expect("it compiles in the library")
             {
                 let sequence = sequence.expect("it compiles in the library");
                 self.sequences
@@ -43,7 +42,8 @@ impl<'ast> Visit<'ast> for Found {
     }
 }
 
-/// All of them, named by file and name; those in `local/` by the directory as well.
+/// Returns all sequences, named by file and name; those in `local/` and `nonblocking/` by directory
+/// as well.
 pub fn sequences() -> Vec<(String, Sequence)> {
     let mut sequences = Vec::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/atomseq/src");
@@ -73,4 +73,11 @@ fn collect(directory: &Path, sequences: &mut Vec<(String, Sequence)>) {
             sequences.append(&mut found.sequences);
         }
     }
+}
+
+/// Returns the sequence that a text holds, which must keep every rule.
+pub fn sequence(text: &str) -> Sequence {
+    let sequences = atomseq_compiler::sequences(text.parse().expect("it is made of tokens"));
+    let sequence = sequences.and_then(|mut all| all.remove(0));
+    sequence.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

@@ -1,14 +1,12 @@
-//! Where nothing is assembled, a form against signal handlers loads by plain accesses: a batch's
-//! elements are in a slice that its caller has shared, and an atomic access asks for the right to
-//! write there (as Miri says under Stacked Borrows). A form that others' CPUs meet, under a gate,
-//! loads atomically.
+//! Without assembly, the forms against signal handlers load by plain accesses. The elements of a
+//! batch lie in a slice that the caller shares, and an atomic access would ask for the permission
+//! to write there, which Miri refuses under Stacked Borrows. The form under a gate, whose words
+//! other CPUs read too, loads atomically.
 
 use quote::{quote, ToTokens};
 use syn::visit::Visit;
 
-use super::compiler;
-
-/// What follows `gated ::` in the function of each name.
+/// The loads of each function: what follows `gated ::`.
 #[derive(Default)]
 struct Loads(Vec<(String, String)>);
 
@@ -34,7 +32,7 @@ fn forms_against_handlers_load_without_the_right_to_write() {
             first
         }
     };
-    let expansion = compiler::compile(sequence).expect("a sequence");
+    let expansion = atomseq_compiler::compile(sequence).expect("a sequence");
     let mut loads = Loads::default();
     loads.visit_file(&syn::parse2(expansion).expect("items"));
     let of = |name: &str| -> Vec<&str> {
@@ -49,6 +47,6 @@ fn forms_against_handlers_load_without_the_right_to_write() {
             loads.0
         );
     }
-    // The check sees other loads.
+    // The negative control: the check tells these from other loads.
     assert_eq!(of("gated"), ["load", "load32"], "{:?}", loads.0);
 }

@@ -1,12 +1,13 @@
-//! What an early return takes along through the commit is still there behind it: nothing that is
-//! emitted between the label where these ways out meet and the end overwrites it. Nothing runs
-//! here, so this is asked of many more sequences than rustc compiles.
+//! A result that an early return takes through the commit is intact behind it: no instruction
+//! between the label where these ways out join and the end overwrites its register. Nothing runs
+//! here, so many more sequences are checked than rustc compiles.
 
 use verify_compiler::random;
 
-use super::compiler::emit::{aarch64, label, x86_64, Assembly, Form, Line, Place};
-use super::compiler::ir::Sequence;
-use super::{compiler, library};
+use super::library;
+use atomseq_compiler::emit::{aarch64, label, x86_64, Assembly, Line, Place};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::ir::Sequence;
 
 /// Seeds from 0 on; one in three is of a sequence with a compare-and-swap.
 const SEEDS: u64 = 12_000;
@@ -18,7 +19,8 @@ fn text(line: &Line) -> &str {
     }
 }
 
-/// The temporary that an instruction writes.
+/// Returns the temporary that an instruction writes. In both syntaxes it is the first operand, but
+/// for stores, barriers and comparisons.
 fn written(line: &str) -> Option<usize> {
     const WRITE_NONE: [&str; 4] = ["str", "stlr", "dmb", "cmp"];
     let (mnemonic, operands) = line.split_once(' ')?;
@@ -28,7 +30,8 @@ fn written(line: &str) -> Option<usize> {
     (!WRITE_NONE.contains(&mnemonic)).then_some(number)
 }
 
-/// The results that pass through the commit, and the line that overwrites one of them, if any.
+/// Returns how many results pass through the commit, and a line that overwrites one of them, if
+/// there is one.
 fn pass_through(sequence: &Sequence, assembly: &Assembly) -> (usize, Option<String>) {
     let is = |wanted: usize| {
         let wanted = format!("{wanted}:");
@@ -60,7 +63,7 @@ fn pass_through(sequence: &Sequence, assembly: &Assembly) -> (usize, Option<Stri
 fn results_live_through_the_commit() {
     let random = (0..SEEDS).map(|seed| {
         let text = random::generate(seed).text();
-        let sequence = legal(&text);
+        let sequence = library::sequence(&text);
         (text, sequence)
     });
     let mut results = 0;
@@ -81,10 +84,10 @@ fn results_live_through_the_commit() {
     assert!(results > 4_000);
 }
 
-/// The check above must see it: the scratch register of the commit is made the result's.
+/// The negative control: the scratch register of the commit is replaced by that of the result.
 #[test]
 fn an_overwritten_result_is_noticed() {
-    let sequence = legal(
+    let sequence = library::sequence(
         "unsafe fn f(slot: Slot, a: Word) -> Word {
             'abort: { return 7 }
             if cas(slot + 8, 0, 1) != 0 { return 8 }
@@ -109,10 +112,4 @@ fn an_overwritten_result_is_noticed() {
         }
         assert!(pass_through(&sequence, &assembly).1.is_some());
     }
-}
-
-fn legal(text: &str) -> Sequence {
-    let sequences = compiler::sequences(text.parse().expect("it is made of tokens"));
-    let sequence = sequences.and_then(|mut all| all.remove(0));
-    sequence.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

@@ -1,5 +1,9 @@
-//! The emitted code runs under qemu: a driver in C gives it memory at fixed addresses and a
-//! `struct rseq` of its own, and writes back what it left.
+//! The emitted code runs under qemu. A driver in C gives it memory at fixed addresses and a
+//! `struct rseq` of its own, and writes back what it left: how, the temporaries, the memory. The
+//! test compares that with the oracle.
+//!
+//! Of each sequence and round the gate may be closed, the thread unregistered (`cpu_id` -1 or -2),
+//! or the sequence entered at its abort address: then memory must be as before.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -12,11 +16,12 @@ use verify_compiler::random::{self, Program, CONSTANTS};
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{ConstantOperand, Form, Place};
-use super::compiler::ir::{self, Constant, Sequence};
-use super::{compiler, tools};
+use super::{library, tools};
+use atomseq_compiler::emit::{ConstantOperand, Place};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::ir::{self, Constant, Sequence};
 
-/// Where the driver maps its memory, and how it is cut; must agree with `driver.c`.
+/// Where the driver maps its memory, and how it is divided; must agree with `driver.c`.
 pub const ARENA: u64 = 0x2_0000_0000;
 pub const ARENA_BYTES: usize = 2048;
 pub const SLOTS: u64 = ARENA + 256;
@@ -27,12 +32,12 @@ pub const MAX_TEMPORARIES: usize = 32;
 
 const ROUNDS: u64 = 40;
 
-/// What one call is made with.
+/// The inputs of one call.
 struct Case {
     program: usize,
-    /// -1 and -2 are what a thread without registration reads.
+    /// -1 and -2 are what an unregistered thread reads.
     cpu: i64,
-    /// The driver enters at the abort address.
+    /// Whether the driver enters at the abort address.
     abort: bool,
     gate: u32,
     arguments: Vec<u64>,
@@ -72,7 +77,7 @@ fn the_code_does_what_the_sequence_says() {
     assert!(committed > ROUNDS * 100 && left_early > ROUNDS * 10);
 }
 
-/// The comparison must see an error: one instruction for another, none that leads out of memory.
+/// The negative control: one instruction is replaced by another that cannot leave the memory.
 #[test]
 fn a_wrong_instruction_is_noticed() {
     if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
@@ -123,7 +128,7 @@ struct Answer<'a> {
     arena: &'a [u8],
 }
 
-/// Assembles, links and runs; `spoil` may change the assembly.
+/// Assembles, links, runs, and calls `with` for each answer; `spoil` may change the assembly.
 fn try_all(
     test: &str,
     programs: &[Program],
@@ -180,6 +185,7 @@ fn try_all(
     }
 }
 
+/// Compares an answer with the oracle.
 fn compare(
     case: &Case,
     program: &Program,
@@ -212,12 +218,9 @@ fn compare(
     says(left == after, "memory differs")
 }
 
+/// Emits a random sequence, its constants evaluated.
 pub fn emit(program: &Program, form: Form) -> Emitted {
-    let tokens = program.text().parse().expect("it is made of tokens");
-    let sequence = compiler::sequences(tokens)
-        .and_then(|mut all| all.remove(0))
-        .expect("it is legal");
-    let sequence = Rc::new(sequence);
+    let sequence = Rc::new(library::sequence(&program.text()));
     Emitted::new(Rc::clone(&sequence), form, |operand| match operand {
         ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
             evaluate(&sequence, constant) as i64
@@ -225,7 +228,7 @@ pub fn emit(program: &Program, form: Form) -> Emitted {
     })
 }
 
-/// What rustc makes of a constant's expression, where words have 64 bits.
+/// Evaluates a constant's expression as rustc would, where words have 64 bits.
 fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
     fn value(sequence: &Sequence, expression: &syn::Expr) -> u64 {
         let value = |expression: &syn::Expr| value(sequence, expression);
@@ -254,7 +257,7 @@ fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
                 };
                 let name = &function.path.segments.last().expect("a name").ident;
                 let a = value(&call.args[0]);
-                // At the width of these machines.
+                // The value where words have 64 bits comes first.
                 if name == "by_width" {
                     return a;
                 }
@@ -277,7 +280,7 @@ fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
                     _ => panic!("constants are not combined so"),
                 }
             }
-            // The smaller of two.
+            // A minimum.
             syn::Expr::If(smaller) => {
                 let syn::Expr::Binary(comparison) = &*smaller.cond else {
                     panic!("a minimum compares");
@@ -293,6 +296,7 @@ fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
     )
 }
 
+/// Draws the inputs of all calls.
 fn cases(programs: &[Program]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, program) in programs.iter().enumerate() {
@@ -317,6 +321,7 @@ fn cases(programs: &[Program]) -> Vec<Case> {
     cases
 }
 
+/// Writes all cases for the driver, and returns its answers.
 fn drive(driver: &std::path::Path, programs: &[Program], cases: &[Case]) -> Vec<u8> {
     let mut input = Vec::new();
     for case in cases {
@@ -324,7 +329,7 @@ fn drive(driver: &std::path::Path, programs: &[Program], cases: &[Case]) -> Vec<
         word(2 * case.program as u64 + u64::from(case.abort));
         word(case.cpu as u64);
         for index in 0..MAX_ARGUMENTS {
-            // A slot goes in as the area's base.
+            // For a slot the base of the area is passed.
             let argument = case.arguments.get(index).copied().unwrap_or(0);
             let parameter = programs[case.program].parameters.get(index);
             let is_slot = parameter == Some(&random::Parameter::Slot);
@@ -342,7 +347,7 @@ fn drive(driver: &std::path::Path, programs: &[Program], cases: &[Case]) -> Vec<
     emulate(driver, input).expect("right or wrong, these stay in their memory")
 }
 
-/// Runs a driver, with this on its standard input; returns what it wrote, or how it failed.
+/// Runs a driver with this standard input; returns what it wrote, or how it failed.
 pub fn emulate(driver: &std::path::Path, input: Vec<u8>) -> Result<Vec<u8>, String> {
     let mut child = Command::new(tools::EMULATOR)
         .arg(driver)
@@ -361,7 +366,7 @@ pub fn emulate(driver: &std::path::Path, input: Vec<u8>) -> Result<Vec<u8>, Stri
     Ok(output.stdout)
 }
 
-/// The same stretches as the arena holds now.
+/// Returns the same stretches as they are in the arena now.
 pub fn memory(arena: &[u8], like: &Memory) -> Memory {
     let mut memory = like.clone();
     for (address, bytes) in &mut memory.stretches {
@@ -372,6 +377,7 @@ pub fn memory(arena: &[u8], like: &Memory) -> Memory {
     memory
 }
 
+/// Returns the result of a call, by where control left.
 pub fn value(emitted: &Emitted, left: usize, arguments: &[u64], temporaries: &[u64]) -> Value {
     let (places, exit) = match left {
         0 => (

@@ -1,6 +1,6 @@
-//! The forms against signal handlers run under qemu, and are interrupted: once at each instruction
-//! of each call. A restart begins again with its temporaries spoilt; a rollforward goes on in the
-//! clone. Either way the result and the memory must be those of a call that nothing interrupted.
+//! The forms against signal handlers run under qemu and are interrupted, once at each instruction
+//! of each call. A restart begins anew with its temporaries overwritten; a rollforward continues in
+//! the clone. Either way the result and the memory must be those of a call without an interruption.
 
 use std::process::Command;
 
@@ -10,13 +10,13 @@ use verify_compiler::random::{self, Program};
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{Form, Protection};
 use super::run::{
     emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MAX_ARGUMENTS, MAX_TEMPORARIES, SLOTS,
 };
 use super::tools;
+use atomseq_compiler::forms::{Form, Protection};
 
-/// How often each form is called on other inputs, and then interrupted at each instruction.
+/// How many inputs each form is called on, for each of its instructions.
 const ROUNDS: usize = 6;
 
 /// One form of one sequence.
@@ -28,7 +28,7 @@ struct Subject {
 
 struct Case {
     subject: usize,
-    /// The instruction it is interrupted at.
+    /// The instruction that is interrupted, if any.
     at: Option<usize>,
     arguments: Vec<u64>,
     before: Memory,
@@ -66,7 +66,7 @@ fn interrupted_anywhere_the_result_is_the_same() {
     assert!(counts.restarted > 5000 && counts.rolled > 5000);
 }
 
-/// The comparison must see an error in what only an interruption reaches.
+/// The negative control: errors in what only an interruption reaches.
 #[test]
 fn a_wrong_clone_or_row_is_noticed() {
     if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
@@ -101,7 +101,7 @@ fn a_wrong_clone_or_row_is_noticed() {
             in_clones(text, ".long 60b - .", ".long 52b - .")
         }),
         ("a restart at the second instruction", &|text| {
-            // The row of what is restarted has no clone.
+            // A row without a clone is that of a restart.
             text.replace(
                 ".long 51b - .\n    .long 52b - .\n    .long 0",
                 ".long 51b - . + 4\n    .long 52b - .\n    .long 0",
@@ -114,13 +114,13 @@ fn a_wrong_clone_or_row_is_noticed() {
                 assert!(counts.wrong > 0, "{what} made no difference");
                 println!("{what}: {} of {} calls", counts.wrong, counts.calls);
             }
-            // What goes wrong may go anywhere, and write there.
+            // Wrong code may jump anywhere and write there.
             Err(failed) => println!("{what}: {failed}"),
         }
     }
 }
 
-fn subjects(most: usize) -> Vec<Subject> {
+fn subjects(max: usize) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for seed in SEEDS {
         let program = random::generate(*seed);
@@ -132,11 +132,11 @@ fn subjects(most: usize) -> Vec<Subject> {
                 "rolling",
             ),
         ] {
-            if !there || subjects.len() == most {
+            if !there || subjects.len() == max {
                 continue;
             }
             let emitted = emit(&program, Form::Signal(protection));
-            // What has no instruction has no row: nothing to be interrupted at.
+            // A sequence without an instruction has no row, and no place to be interrupted at.
             if emitted.assembly.instructions > 0 {
                 subjects.push(Subject {
                     emitted,
@@ -156,7 +156,7 @@ fn cases(subjects: &[Subject]) -> Vec<Case> {
         for _ in 0..ROUNDS {
             let arguments = inputs::arguments(&mut random, &of.program, SLOTS, BULK);
             let before = inputs::memory(&mut random, &of.program, SLOTS, BULK);
-            // Before the first instruction nothing is done yet.
+            // Not before the first instruction, where the call is as if it had not begun.
             for at in std::iter::once(None).chain((1..of.emitted.assembly.instructions).map(Some)) {
                 cases.push(Case {
                     subject,

@@ -6,14 +6,11 @@
 // These count for a whole crate only.
 #![deny(rust_2024_compatibility, future_incompatible)]
 
-mod claims;
 mod cpu;
 mod dollar_crate;
+mod forms;
 mod fragments;
 mod memory;
 mod names;
-mod order;
 mod places;
-mod results;
-mod signal;
 mod words;

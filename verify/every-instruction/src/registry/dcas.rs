@@ -1,9 +1,12 @@
-//! OS-assisted DCAS. An interruption ends its sequences, and whoever comes next undoes what they
-//! did: whatever interferes then comes before the operation or after it, as for the others.
+//! OS-assisted DCAS, and the stacks made of it. An interruption ends its sequences, and the next
+//! thread rolls back what they did: an interference then comes before the operation or after it, as
+//! for the others.
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
+use atomseq::nonblocking::Stack;
 
-use crate::scenario::{Check, Fresh, Scenario, Words};
+use super::{found, taken};
+use crate::scenario::{Check, Fresh, Named, Scenario, Words, each};
 
 /// Where it is, it stays.
 struct Pair(Box<Domain<[Cell; 2]>>);
@@ -23,7 +26,7 @@ fn fresh() -> Pair {
     pair
 }
 
-/// Left by a thread that was stopped for ever with both words changed.
+/// Left by a thread that was stopped indefinitely with both words changed.
 fn abandoned() -> Pair {
     let pair = fresh();
     let (first, second) = (Change::of(&pair[0], 1, 50), Change::of(&pair[1], 2, 60));
@@ -94,7 +97,7 @@ fn read(pair: &Pair) -> Words {
     pair.snapshot([&pair[0], &pair[1]]).0.to_vec()
 }
 
-pub fn check(checker: &mut impl Check) {
+fn check_pair(checker: &mut impl Check) {
     let base = Scenario {
         name: "Domain::compare_exchange_pair".to_string(),
         fresh,
@@ -143,4 +146,91 @@ pub fn check(checker: &mut impl Check) {
             });
         }
     }
+}
+
+// Stacks that all CPUs share. As for OS-assisted DCAS, an interruption ends their sequences, and
+// the operation is retried.
+
+/// A structure stays where it is, as the sequences that were interrupted in it expect, and for
+/// good: its destructor would have copies of its sequences where none is interrupted.
+type Home<S> = &'static S;
+
+macro_rules! scenarios {
+    ($module:ident $structure:ident) => {
+        mod $module {
+            use super::*;
+
+            type Structure = Home<$structure<u64>>;
+
+            #[inline(never)]
+            fn push(structure: &Structure, value: u64) -> Words {
+                taken(structure.push(value))
+            }
+
+            #[inline(never)]
+            fn pop(structure: &Structure) -> Words {
+                found(structure.pop())
+            }
+
+            fn content(structure: &Structure) -> Words {
+                std::iter::from_fn(|| pop(structure).pop()).collect()
+            }
+
+            /// Of three places, with some filled.
+            fn with<const FILLED: u64>() -> Structure {
+                let place = Box::new_uninit();
+                let structure = $structure::forced(3, Mechanism::Assisted);
+                let structure: Structure = Box::leak(Box::write(place, structure));
+                (1..=FILLED).for_each(|value| assert!(push(&structure, value).is_empty()));
+                structure
+            }
+
+            /// And left by a thread that was stopped indefinitely in the middle of a push.
+            fn abandoned<const FILLED: u64>() -> Structure {
+                let structure = with::<FILLED>();
+                assert!(structure.abandon(), "sections work here");
+                structure
+            }
+
+            const INTERFERENCES: &[Named<Structure>] = &[
+                ("push", |structure| push(structure, 200)),
+                ("pop", pop),
+                ("push and pop", |structure| {
+                    [push(structure, 201), pop(structure)].concat()
+                }),
+                ("pop and push", |structure| {
+                    [pop(structure), push(structure, 202)].concat()
+                }),
+                ("len", |structure| vec![structure.len() as u64]),
+            ];
+
+            pub fn check(checker: &mut impl Check) {
+                let states: [(&str, Fresh<Structure>); 5] = [
+                    ("empty", with::<0>),
+                    ("one element", with::<1>),
+                    ("full", with::<3>),
+                    ("empty, after a stopped holder", abandoned::<0>),
+                    ("two elements, after a stopped holder", abandoned::<2>),
+                ];
+                let operations: [Named<Structure>; 2] = [
+                    (
+                        concat!("nonblocking::", stringify!($structure), "::push"),
+                        |structure| push(structure, 100),
+                    ),
+                    (
+                        concat!("nonblocking::", stringify!($structure), "::pop"),
+                        pop,
+                    ),
+                ];
+                each(checker, &states, &operations, INTERFERENCES, content);
+            }
+        }
+    };
+}
+
+scenarios!(stack Stack);
+
+pub fn check(checker: &mut impl Check) {
+    check_pair(checker);
+    stack::check(checker);
 }

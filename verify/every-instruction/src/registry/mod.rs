@@ -4,51 +4,42 @@
 //! Every structure is used through wrappers that are never inlined, so that each operation has one
 //! copy of its sequence in the program.
 
-mod counter;
+mod containers;
 mod dcas;
-mod histogram;
-mod list;
-mod mutex;
-mod nonblocking;
 mod own;
 mod pool;
-mod queue;
-mod remote;
 mod ring;
-mod stack;
+mod sums;
 
-use crate::cpu;
 use crate::scenario::{Check, Words};
+use verify_support::cpus;
 
 /// Checks everything.
 pub fn check(checker: &mut impl Check) {
-    counter::check(checker);
-    histogram::check(checker);
-    stack::check(checker);
-    list::check(checker);
-    queue::check(checker);
+    sums::check_counter(checker);
+    sums::check_histogram(checker);
+    containers::check(checker);
     ring::check(checker);
     pool::check(checker);
-    mutex::check(checker);
+    own::check_flags(checker);
     own::check(checker);
 }
 
 /// Checks what a claim protects, where sections run.
 pub fn check_claims(checker: &mut impl Check) {
     dcas::check(checker);
-    nonblocking::check(checker);
 }
 
 /// Checks what closes a gate and has no sequence.
 pub fn check_remote(checker: &mut impl Check) {
-    remote::check(checker);
+    pool::check_remote(checker);
 }
 
 /// Does something on each CPU that takes part, ending on the home CPU; it gets a number to tell
 /// them apart.
 fn on_both(mut work: impl FnMut(u64)) {
-    for cpu in cpu::both() {
-        cpu::move_to(cpu);
+    for cpu in cpus::both() {
+        cpus::move_to(cpu);
         work(1000 * cpu as u64);
     }
 }
@@ -56,7 +47,7 @@ fn on_both(mut work: impl FnMut(u64)) {
 /// What each CPU that takes part has, the CPU's number first: taken out one by one until there is
 /// no more.
 fn by_cpu(mut take: impl FnMut(usize) -> Option<u64>) -> Words {
-    cpu::both()
+    cpus::both()
         .flat_map(|cpu| {
             let taken: Words = std::iter::from_fn(|| take(cpu)).collect();
             [u64::MAX, cpu as u64].into_iter().chain(taken)

@@ -1,10 +1,12 @@
 //! Sequences of a user's own, with what those of the library do not use: half words, an acquire and
 //! a release, the CPU's number, two words returned, a shift by a word, no slot.
+//! Then test-and-set that has a home: [`OnCpu`] and [`BiasedFlag`].
 
+use atomseq::mutex::{BiasedFlag, OnCpu, TestAndSet};
 use atomseq::percpu::Area;
+use verify_support::cpus;
 
 use super::on_both;
-use crate::cpu;
 use crate::scenario::{Check, Operation, Scenario, Words};
 
 const WORD: usize = Area::FIRST_WORD;
@@ -68,7 +70,7 @@ fn run_scramble(area: &Area, factor: usize, shift: usize) -> Words {
 /// Works on the home CPU's word, from wherever it runs; there is no gate, and so no slow path.
 #[inline(never)]
 fn run_add_on(area: &Area) -> Words {
-    let home = cpu::Cpus::allowed().home;
+    let home = cpus::Cpus::allowed().home;
     // The slots of one area lie at the same distance from each other.
     let word = area.slots().base() as usize + home * area.slots().stride() + WORD;
     loop {
@@ -93,7 +95,7 @@ fn fresh() -> Area {
 /// and is nobody's.
 fn content(area: &Area) -> Words {
     let half = |word: usize| word as u64 & u64::from(u32::MAX);
-    cpu::both()
+    cpus::both()
         .flat_map(|cpu| {
             [
                 cpu as u64,
@@ -147,4 +149,55 @@ pub fn check(checker: &mut impl Check) {
         signal_safe: false,
         ..base
     });
+}
+
+#[inline(never)]
+fn set<M: TestAndSet>(flag: &M) -> Words {
+    vec![flag.test_and_set().into()]
+}
+
+fn is_set<M: TestAndSet>(flag: &M) -> Words {
+    vec![flag.is_set().into()]
+}
+
+fn set_and_clear<M: TestAndSet>(flag: &M) {
+    assert_eq!(set(flag), [1]);
+    // SAFETY: this thread set it.
+    unsafe { flag.clear() };
+}
+
+/// At home on this CPU, and used on the other one before, if that takes part.
+fn used<M: TestAndSet>() -> M {
+    let flag = M::CLEAR;
+    set_and_clear(&flag);
+    on_both(|_| set_and_clear(&flag));
+    flag
+}
+
+/// Where it is at home already, and where it is not.
+fn check_mechanism<M: TestAndSet>(
+    checker: &mut impl Check,
+    interferences: &'static [(&'static str, Operation<M>)],
+) {
+    let used = Scenario {
+        name: format!("test-and-set {}", M::NAME),
+        fresh: used::<M>,
+        operation: set::<M>,
+        interferences,
+        signal_safe: true,
+        whole: true,
+        content: is_set::<M>,
+        total: is_set::<M>,
+    };
+    checker.check(&used);
+    checker.check(&Scenario {
+        name: format!("test-and-set {}, the first", M::NAME),
+        fresh: || M::CLEAR,
+        ..used
+    });
+}
+
+pub fn check_flags(checker: &mut impl Check) {
+    check_mechanism::<OnCpu>(checker, &[("test-and-set", set)]);
+    check_mechanism::<BiasedFlag>(checker, &[("test-and-set", set)]);
 }

@@ -1,11 +1,11 @@
-//! [`Pool`], over a source with a fixed stock, so that every object can be accounted for.
+//! [`Pool`], and operations through the gate: steal, drain, and a user's own.
 
 use std::sync::Mutex;
 
-use atomseq::percpu::{Batch, Pool, Source};
+use atomseq::percpu::{Area, Batch, Pool, Source, Stack};
+use verify_support::cpus::Cpus;
 
 use super::{by_cpu, found, on_both};
-use crate::cpu::Cpus;
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
 #[derive(Debug)]
@@ -110,4 +110,72 @@ pub fn check(checker: &mut impl Check) {
             });
         }
     }
+}
+
+fn with_two() -> Stack<u64> {
+    let stack = Stack::with_capacity_per_cpu(3);
+    on_both(|cpu| {
+        for value in [1, 2] {
+            stack.push(cpu + value).expect("there is room for three");
+        }
+    });
+    stack
+}
+
+fn steal(stack: &Stack<u64>) -> Words {
+    found(stack.steal_from(Cpus::allowed().home))
+}
+
+fn drain(stack: &Stack<u64>) -> Words {
+    stack.drain().collect()
+}
+
+fn content_of_stack(stack: &Stack<u64>) -> Words {
+    by_cpu(|cpu| stack.steal_from(cpu))
+}
+
+const STACK_INTERFERENCES: &[(&str, Operation<Stack<u64>>)] = &[
+    ("push", |stack| stack.push(200).err().into_iter().collect()),
+    ("steal", steal),
+];
+
+/// Adds to a word under the gate.
+fn add(area: &Area) -> Words {
+    let held = area.close_gate(Cpus::allowed().home);
+    let word = (held.address() + Area::FIRST_WORD) as *mut u64;
+    // SAFETY: a word of the slot whose gate is held.
+    unsafe { word.write(word.read() + 1) };
+    vec![]
+}
+
+pub fn check_remote(checker: &mut impl Check) {
+    let base = Scenario {
+        name: "Stack::steal_from".to_string(),
+        fresh: with_two,
+        operation: steal,
+        interferences: STACK_INTERFERENCES,
+        signal_safe: true,
+        whole: true,
+        content: content_of_stack,
+        total: content_of_stack,
+    };
+    checker.check(&base);
+    checker.check(&Scenario {
+        name: "Stack::drain".to_string(),
+        operation: drain,
+        // The gate is open between two CPUs.
+        whole: false,
+        ..base
+    });
+    let peek: Operation<Area> = |area| vec![area.peek(Cpus::allowed().home, 0) as u64];
+    checker.check(&Scenario {
+        name: "Area::close_gate".to_string(),
+        fresh: || Area::try_new(0).expect("there is memory for one area"),
+        operation: add,
+        interferences: &[("the same", add)],
+        signal_safe: true,
+        whole: true,
+        content: peek,
+        total: peek,
+    });
 }

@@ -1,12 +1,13 @@
-//! [`Ring`]: of words, which have sequences of their own; of pairs; and of elements that are no whole words.
+//! [`Ring`]: of words, which have sequences of their own; of pairs; and of elements that are no
+//! whole words.
 
 use std::fmt::Debug;
 
 use atomseq::percpu::Ring;
 
 use super::{by_cpu, on_both};
-use crate::cpu::Cpus;
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
+use verify_support::cpus::Cpus;
 
 /// What a ring is made of here.
 trait Element: Copy + Send + Debug + PartialEq + 'static {

@@ -1,4 +1,17 @@
 //! Runs scenarios, with signals that arrive at each instruction of each row they reach.
+//!
+//! **How it works.** A trace of the operation, one instruction at a time, finds the places to
+//! interrupt: the instructions of rows (sequences with an entry in the program's table) and next to
+//! them, of their clones, and of the functions under test in between. For each place and each kind
+//! of `Interruption`, the operation runs once; the `stepper` stops it at the place and sends the
+//! signals, whose handlers run interferences. Results and content must then be those of a serial
+//! order of the operation and the handlers. Inside a sequence the library promises which order: a
+//! sequence that is rolled forward comes first, one that is restarted comes last.
+//!
+//! **What it proves.** At every instruction of every row and clone in this program, handlers found
+//! the sequence whole or not begun, and the operation was right afterwards. What no scenario has
+//! reached is reported, and fails the test. The controls switch parts of the protection off
+//! (`tests/signal_controls.rs`): the same checker must then report violations.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -8,21 +21,22 @@ use super::deliver::{self, Counts, FIRST, FOREIGN, SECOND};
 use super::interruption::Interruption::{
     self, ForeignInClone, InClone, InForeign, InHandler, One, Two,
 };
-use super::order::{self, Outcome, Part};
+use super::interruption::{self, Outcome, Part};
 use super::rows::{self, Row};
 use super::stepper::{self, Stop};
 use crate::reach::Reachable;
 use crate::scenario::{Check, Scenario};
-use crate::table::Program;
-use crate::watchdog::Watchdog;
+use verify_support::code::table::Program;
+use verify_support::watchdog::Watchdog;
 
 /// What the names of functions have in common that are interrupted everywhere, not only in their
 /// sequences.
-const TESTED: [&str; 4] = [
+const TESTED: [&str; 5] = [
     "atomseq::local::",
     "atomseq::mutex::",
     "signals::registry::local::",
-    "signals::registry::mutex::",
+    "signals::registry::restarting::",
+    "signals::registry::rolling::",
 ];
 
 /// In how many scenarios a place is interrupted that is no row's, and a clone's: many come by the
@@ -320,10 +334,10 @@ impl Checker {
                 let orders = interruption.orders(asked);
                 orders
                     .iter()
-                    .map(|order| order::serial(scenario, order))
+                    .map(|order| interruption::serial(scenario, order))
                     .collect()
             });
-        if order::matching(&outcome, expected, scenario.whole).is_none() {
+        if interruption::matching(&outcome, expected, scenario.whole).is_none() {
             wrong.push(format!("{outcome:?} is none of {expected:?}"));
         } else if let Some(first) = operation_first {
             self.outcomes[usize::from(first)] += 1;

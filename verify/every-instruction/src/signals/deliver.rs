@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use atomseq::signal::{self, Event, Options};
 
 use super::stepper;
+use verify_support::signals::install_short;
 
 /// The managed signal that interrupts an operation.
 pub const FIRST: c_int = libc::SIGUSR1;
@@ -106,7 +107,7 @@ extern "C" fn on_signal(signal: c_int) {
 
 /// Handlers of the library's: the first signal's lets the second one in.
 pub fn install_managed() {
-    install_plain(FOREIGN);
+    install_short(FOREIGN, on_signal, 0);
     // SAFETY: the interferences are operations that are allowed in handlers; the rest writes to
     // memory that is there already. Nothing panics but a test that has found something.
     unsafe {
@@ -143,15 +144,8 @@ pub fn handler() -> usize {
 
 /// Handlers that the library knows nothing of: its protection is switched off.
 pub fn install_unmanaged() {
-    [FIRST, SECOND, FOREIGN].into_iter().for_each(install_plain);
+    [FIRST, SECOND, FOREIGN]
+        .into_iter()
+        .for_each(|signal| install_short(signal, on_signal, 0));
     stepper::install();
-}
-
-fn install_plain(signal: c_int) {
-    // SAFETY: zero is a valid action: nothing is blocked. Its handler is set below.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_signal as *const () as usize;
-    // SAFETY: the handler has the signature that these flags ask for.
-    let result = unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }

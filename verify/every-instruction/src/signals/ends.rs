@@ -18,9 +18,9 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event};
-use verify_signals::fresh::code_of;
-use verify_signals::jump;
-use verify_signals::signals::{
+use verify_support::jump;
+use verify_support::processes::code_of;
+use verify_support::signals::{
     change_mask, install, install_plainly, is_blocked, kernel_mask, queue_of_timer, raise,
 };
 

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use atomseq::signal::{self, Event, Interrupted, Options};
-use verify_signals::interrupt::Page;
-use verify_signals::signals::{install, install_plainly, install_with, is_blocked, kernel_mask};
+use verify_support::pages::Page;
+use verify_support::signals::{install, install_plainly, install_with, is_blocked, kernel_mask};
 
 use super::deliver::FIRST;
 use super::nested::{entry, trace_deliveries};
 use super::rows::{self, Row};
 use super::stepper::{self, Stop};
-use crate::table::Program;
+use verify_support::code::table::Program;
 
 /// The fault's signal.
 const FAULT: c_int = libc::SIGSEGV;

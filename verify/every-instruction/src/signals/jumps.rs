@@ -17,13 +17,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event, Interrupted, Options};
-use verify_signals::jump;
-use verify_signals::signals::{change_mask, install_plainly, install_with, is_blocked, raise};
+use verify_support::jump;
+use verify_support::signals::{change_mask, install_plainly, install_with, is_blocked, raise};
 
 use super::nested::{entry, trace_delivery};
 use super::rows::{self, Row};
 use super::stepper::{self, Stop};
-use crate::table::Program;
+use verify_support::code::table::Program;
 
 /// The managed signal whose deliveries are left.
 const FIRST: c_int = libc::SIGUSR1;

@@ -2,10 +2,10 @@
 //! their instructions.
 //!
 //! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one
-//! instruction and lets signals arrive there (`interruption`), whose handlers ([`deliver`]) do what
-//! a scenario asks for. `order` says which outcomes are right, [`checker`] runs it all, and
-//! [`registry`] holds the scenarios. [`nested`] interrupts deliveries, [`faults`] those of faults,
-//! [`jumps`] leaves them, and [`ends`] interrupts what begins and ends masks.
+//! instruction and lets signals arrive there, whose handlers ([`deliver`]) do what a scenario asks
+//! for. `interruption` says what arrives, and which outcomes are right. [`checker`] runs it all,
+//! and [`registry`] holds the scenarios. [`nested`] interrupts deliveries, [`faults`] those of
+//! faults, [`jumps`] leaves them, and [`ends`] interrupts what begins and ends masks.
 
 pub mod checker;
 pub mod deliver;
@@ -14,7 +14,6 @@ pub mod faults;
 mod interruption;
 pub mod jumps;
 pub mod nested;
-mod order;
 pub mod registry;
 pub mod rows;
 pub(crate) mod stepper;

@@ -11,13 +11,14 @@ use std::ffi::c_int;
 use std::ops::Range;
 
 use super::deliver::{self, FIRST, UNMASKABLE};
-pub use super::order::Part;
-use super::order::{Outcome, serial};
+pub use super::interruption::Part;
+use super::interruption::{Outcome, serial};
 use super::rows::{self, Row};
 use super::stepper::{self, Stop};
 use crate::scenario::Scenario;
-use crate::table::Program;
-use crate::vdso;
+use verify_support::code::steps::vdso;
+use verify_support::code::table::Program;
+use verify_support::signals::installed;
 
 /// What must be so of the order in which the operation and the handlers of both signals appear to
 /// run.
@@ -175,7 +176,7 @@ pub(super) fn trace_deliveries(
         send: Vec::new(),
     };
     let mut places = stepper::trace_after(&[stops, &[begin]].concat(), ends, body);
-    let (mut seen, clock) = (HashSet::new(), vdso::range());
+    let (mut seen, clock) = (HashSet::new(), vdso());
     // Which instructions a read of the clock comes by depends on the time.
     places.retain(|place| !clock.contains(place) && seen.insert(*place));
     places
@@ -183,14 +184,7 @@ pub(super) fn trace_deliveries(
 
 /// What the kernel calls on a signal.
 pub(super) fn entry(signal: c_int) -> usize {
-    // SAFETY: zero is a valid action; asks only.
-    let action = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let result = libc::sigaction(signal, std::ptr::null(), &mut action);
-        assert_eq!(result, 0);
-        action
-    };
-    action.sa_sigaction
+    installed(signal).sa_sigaction
 }
 
 /// Every order of the three parts.

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use iced_x86::Mnemonic;
 
-use crate::table::{Program, instructions};
-use crate::trap;
+use verify_support::code::table::{Program, instructions};
+use verify_support::code::trap;
 
 /// The section that holds the notes.
 pub const SECTION: &str = ".note.atomseq";

@@ -10,7 +10,12 @@
 //! ```
 //!
 //! The handler blocks every signal, so what it sends waits until it returns, and then arrives
-//! before the thread runs another instruction. One thread at a time is stopped.
+//! before the thread runs another instruction. That is what makes a stop exact: the saved program
+//! counter that the library's handler sees is the chosen instruction, and not a later one.
+//!
+//! A breakpoint, and not single steps from the start, leads to the neighbourhood: each step is a
+//! signal, and a step inside a section of another kind would abort it. One thread at a time is
+//! stopped.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -18,7 +23,9 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::trap::STEP;
+use verify_support::code::steps::{STEP, clear_trap_flag, set_trap_flag};
+use verify_support::signals::install_alone;
+use verify_support::threads;
 
 /// The most instructions recorded or stepped over.
 const MAX: usize = 1 << 16;
@@ -55,7 +62,7 @@ struct Run<'a> {
 static RUN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Calls `body`, which meets the stops one after the other; returns how many of them it met. Their
-/// text must be [unlocked](crate::trap::unlock).
+/// text must be [unlocked](verify_support::code::trap::unlock).
 pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
     let run = Run::new(stops, None);
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
@@ -110,24 +117,15 @@ pub fn trace(body: impl FnOnce()) -> Vec<usize> {
     record.unwrap_or_default()
 }
 
-/// Installs the handler of SIGTRAP, behind the back of whoever installed one before.
+/// Installs the handler of SIGTRAP, behind the back of the program that installed one before.
 pub fn install() {
-    // SAFETY: zero is a valid action; its fields are set below.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_trap as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the set of the action above.
-    unsafe { libc::sigfillset(&mut action.sa_mask) };
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for.
-    let result = unsafe { libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    install_alone(libc::SIGTRAP, on_trap, 0);
 }
 
 /// Lets a signal arrive at this thread as soon as it is not blocked.
 pub fn send(signal: c_int) {
-    // SAFETY: a signal to this very thread, for which there is a handler.
-    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    let sent = threads::signal(threads::this_thread(), signal);
+    assert!(sent, "{}", std::io::Error::last_os_error());
 }
 
 impl<'a> Run<'a> {
@@ -226,16 +224,4 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         true => registers[libc::REG_EFL as usize] |= STEP,
         false => registers[libc::REG_EFL as usize] &= !STEP,
     }
-}
-
-pub(crate) fn set_trap_flag() {
-    // SAFETY: from the second instruction on, each one raises SIGTRAP, whose handler records it.
-    // The stack below the pointer is not the compiler's own: no red zone is promised to assembly
-    // without `nostack`.
-    unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-}
-
-pub(crate) fn clear_trap_flag() {
-    // SAFETY: as above.
-    unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
 }

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use verify_every_instruction::table::{self, Program};
-use verify_every_instruction::{blocked, trace, trap};
+use verify_support::code::table::{self, Program};
+use verify_support::code::{blocked, trace, trap};
 
 use crate::interrupt::with_errno_kept;
 

@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use verify_every_instruction::table::{self, Program, Window};
-use verify_every_instruction::trace::{self, Way};
-use verify_every_instruction::trap::{self, Kind, Stop};
+use verify_support::code::table::{self, Program, Window};
+use verify_support::code::trace::{self, Way};
+use verify_support::code::trap::{self, Kind, Stop};
 
 use super::breakpoint::{may_stop_at, program};
 

@@ -1,4 +1,4 @@
-//! An attribute that may stand once.
+//! An attribute that may stand once. In a file of its own: the macro's error hides later ones.
 
 atomseq::sequence! {
     #[inline]

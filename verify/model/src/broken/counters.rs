@@ -1,14 +1,16 @@
-//! Wrong counters.
+//! Wrong counters, and test-and-set that is wrong or right but unprotected.
 
 use atomseq::percpu::Area;
-use atomseq::sequence::model::{Address, Memory, Operand, Operator, Outcome, Parameter};
-use atomseq::sequence::model::{Program, Shape, Step};
+use atomseq::sequence::model::{
+    Address, Memory, Operand, Operator, Outcome, Parameter, Program, Shape, Step,
+};
 
 use super::Broken;
+use super::local::{Recovering, torn};
+use crate::execution::Fault;
 use crate::layout::{slot, word};
-use crate::report::Fault;
-use crate::structure::{Answer, Call, Content, Structure, answer, plain};
-use crate::structures::Counter;
+use crate::structure::{Answer, Call, Content, Recovery, Structure, answer, plain};
+use crate::structures::{Counter, Flags, Homes, program};
 
 const VALUE: usize = Area::FIRST_WORD;
 
@@ -51,7 +53,7 @@ mod kept_cpu {
 
 mod shared {
     atomseq::sequence! {
-        /// Adds to a word that all CPUs share. Right on any one of them.
+        /// Adds to a word that counters CPUs share. Right on any one of them.
         pub(super) unsafe fn add(slot: Slot, total: Word, amount: Word) {
             let value = load(total);
             commit(total, value + amount);
@@ -106,7 +108,7 @@ const SECOND: Address = Address {
     offset: VALUE + 8,
 };
 
-/// One word for all CPUs.
+/// One word for counters CPUs.
 struct Total;
 
 const TOTAL: usize = word(0, 0);
@@ -140,7 +142,7 @@ impl Structure for Total {
     }
 }
 
-pub fn all() -> Vec<Broken> {
+pub fn counters() -> Vec<Broken> {
     let wrong_content: fn(&Fault) -> bool = |fault| matches!(fault, Fault::WrongContent { .. });
     vec![
         Broken::new(
@@ -174,6 +176,130 @@ pub fn all() -> Vec<Broken> {
             Counter,
             &TWO_COMMITS,
             |fault| *fault == Fault::Shape,
+        ),
+    ]
+}
+
+// Test-and-set that is wrong, and right one that nothing protects.
+
+mod flags {
+    atomseq::sequence! {
+        /// Sets it, and says that it was clear, without having looked.
+        pub(super) unsafe fn set(flag: Word) -> bool {
+            let held = load32(flag);
+            if held == 2 { return false }
+            commit32(flag, 1);
+            true
+        }
+    }
+
+    pub(super) mod wide {
+        atomseq::sequence! {
+            /// Sets a whole word, and so the next flag.
+            pub(in super::super) unsafe fn set(flag: Word) -> bool {
+                let held = load32(flag);
+                if held != 0 { return false }
+                commit(flag & 0xfff_fff8, 1);
+                true
+            }
+        }
+    }
+}
+
+mod homes {
+    pub(super) mod unheld {
+        atomseq::sequence! {
+            /// Does not look whether it is held.
+            pub(in super::super) unsafe fn take(flag: Word) -> bool {
+                let here = cpu();
+                let home = load_acquire(flag);
+                if here != home { return false }
+                commit(flag + 8, 1);
+                true
+            }
+        }
+    }
+
+    pub(super) mod elsewhere {
+        atomseq::sequence! {
+            /// Takes a lower home for its own.
+            pub(in super::super) unsafe fn take(flag: Word) -> bool {
+                let here = cpu();
+                let home = load_acquire(flag);
+                if here < home { return false }
+                let held = load_acquire(flag + 8);
+                if held != 0 { return false }
+                commit(flag + 8, 1);
+                true
+            }
+        }
+    }
+
+    pub(super) mod moving {
+        atomseq::sequence! {
+            /// Sets the home instead of the flag.
+            pub(in super::super) unsafe fn take(flag: Word) -> bool {
+                let here = cpu();
+                let home = load_acquire(flag);
+                if here != home { return false }
+                let held = load_acquire(flag + 8);
+                if held != 0 { return false }
+                commit(flag, 1);
+                true
+            }
+        }
+    }
+}
+
+pub fn flags_and_homes() -> Vec<Broken> {
+    let wrong = |fault: &Fault| {
+        matches!(
+            fault,
+            Fault::WrongContent { .. } | Fault::WrongAnswer { .. }
+        )
+    };
+    vec![
+        Broken::new(
+            "a flag that is set is set again",
+            Flags,
+            &flags::set::MODEL,
+            wrong,
+        ),
+        Broken::new(
+            "setting a flag changes the flag beside it",
+            Flags,
+            &flags::wide::set::MODEL,
+            wrong,
+        ),
+        Broken::new(
+            "nothing restarts a test-and-set",
+            Recovering(Flags, |_| Recovery::Nothing),
+            program("mutex/signals", "set"),
+            torn,
+        ),
+        Broken::new(
+            "a flag with a home is set though it is held",
+            Homes,
+            &homes::unheld::take::MODEL,
+            wrong,
+        ),
+        Broken::new(
+            "a flag is set on a CPU that is not its home",
+            Homes,
+            &homes::elsewhere::take::MODEL,
+            wrong,
+        ),
+        Broken::new(
+            "the home is changed instead of the flag",
+            Homes,
+            &homes::moving::take::MODEL,
+            |fault| matches!(fault, Fault::Broken(_) | Fault::WrongContent { .. }),
+        ),
+        Broken::new(
+            "nothing restarts a test-and-set at home",
+            Recovering(Homes, |_| Recovery::Nothing),
+            program("mutex/home", "take"),
+            torn,
         ),
     ]
 }

@@ -3,18 +3,14 @@
 //! All but one compile: they keep every rule of `sequence!`, which cannot know what memory means.
 //! The checker has to find each out, or it could not fail.
 
+mod arrays;
 mod counters;
-mod lists;
+mod linked;
 mod local;
-mod mutex;
-mod queues;
-mod recovery;
-mod rings;
-mod stacks;
 
 use atomseq::sequence::model::{Memory, Program};
 
-use crate::report::Fault;
+use crate::execution::Fault;
 use crate::structure::{Answer, Call, Content, Recovery, Structure};
 
 /// A structure with one of its sequences replaced by a wrong one, of the same name.
@@ -71,14 +67,14 @@ impl Broken {
 
 /// Every wrong sequence.
 pub fn all() -> Vec<Broken> {
-    let mut all = counters::all();
-    all.extend(lists::all());
-    all.extend(local::all());
-    all.extend(mutex::all());
-    all.extend(queues::all());
-    all.extend(recovery::all());
-    all.extend(rings::all());
-    all.extend(stacks::all());
+    let mut all = counters::counters();
+    all.extend(linked::lists());
+    all.extend(local::structures());
+    all.extend(counters::flags_and_homes());
+    all.extend(linked::queues());
+    all.extend(local::recovery());
+    all.extend(arrays::rings());
+    all.extend(arrays::stacks());
     all
 }
 

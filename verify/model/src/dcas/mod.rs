@@ -13,19 +13,14 @@
 //! in it; when another thread runs on its CPU; and when a fence reaches that CPU. A thread may be
 //! on another CPU whenever it begins a section, and may stop for ever between two steps.
 
-mod search;
-mod thread;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use atomseq::sequence::model::Program;
-
-pub use search::check;
+use atomseq::sequence::model::{Memory, Program};
 pub use thread::Task;
-pub(crate) use {
-    search::fingerprint,
-    thread::{advance, exchange},
-};
+use thread::{At, Effect, Ending, Thread};
+pub(crate) use thread::{advance, exchange};
+
+mod thread;
 
 /// What protects, each to be switched off in turn.
 #[derive(Clone, Copy, Debug)]
@@ -123,4 +118,225 @@ pub(crate) const CLAIM: usize = 2;
 /// The state of a lock's word.
 pub(crate) fn state(lock: usize) -> usize {
     lock >> 14 & 3
+}
+
+// Every order of steps.
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    memory: Memory,
+    threads: Vec<Thread>,
+    /// What the words must be: what the exchanges that reached their end made of them.
+    right: [usize; 2],
+    interruptions: usize,
+}
+
+impl State {
+    /// Has no section begun?
+    fn is_first(&self) -> bool {
+        let is_at_start = |thread: &Thread| matches!(thread.at, At::Begin { .. });
+        let is_untouched = self.memory.words().eq([(LINE, VERSION)]);
+        is_untouched && self.threads.iter().all(is_at_start)
+    }
+}
+
+/// Exhausts the states of a setting.
+///
+/// # Errors
+///
+/// What was found wrong, and the steps that lead there.
+pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
+    let mut memory = Memory::default();
+    memory.store(LINE, VERSION);
+    let threads = (0..setting.tasks.len()).map(|number| Thread {
+        number,
+        cpu: 0,
+        at: At::Begin {
+            unregistered: false,
+        },
+    });
+    let mut start = State {
+        memory,
+        threads: threads.collect(),
+        right: [0, 0],
+        interruptions: setting.interruptions,
+    };
+    // The first thread is not registered at first.
+    if setting.tasks[0] != Task::Read {
+        start.threads[0].at = At::Begin { unregistered: true };
+    }
+    let mut search = Search {
+        setting,
+        rules,
+        explored: Explored::default(),
+        seen: HashSet::from([fingerprint(&start)]),
+        path: Vec::new(),
+    };
+    search.from(start)?;
+    search.explored.states = search.seen.len();
+    Ok(search.explored)
+}
+
+/// Two states with the same are taken for one: 128 bits.
+pub(crate) fn fingerprint(state: &impl std::hash::Hash) -> u128 {
+    use std::hash::{BuildHasher, Hasher};
+    let half = |seed: u64| {
+        let mut hasher = foldhash(seed);
+        state.hash(&mut hasher);
+        hasher.finish()
+    };
+    fn foldhash(seed: u64) -> std::hash::DefaultHasher {
+        let mut hasher =
+            std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
+        hasher.write_u64(seed);
+        hasher
+    }
+    u128::from(half(1)) << 64 | u128::from(half(2))
+}
+
+struct Search<'a> {
+    setting: &'a Setting,
+    rules: &'a Rules,
+    explored: Explored,
+    seen: HashSet<u128>,
+    path: Vec<String>,
+}
+
+impl Search<'_> {
+    fn from(&mut self, start: State) -> Result<(), String> {
+        // Depth first, by a list of our own: the paths are long.
+        let mut stack = vec![(0, String::new(), start)];
+        while let Some((depth, event, state)) = stack.pop() {
+            self.path.truncate(depth);
+            self.path.push(event);
+            for (event, next) in self.successors(&state)? {
+                if self.seen.insert(fingerprint(&next)) {
+                    stack.push((depth + 1, event, next));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn successors(&mut self, state: &State) -> Result<Vec<(String, State)>, String> {
+        let mut all = Vec::new();
+        if state.memory.load(LINE) / VERSION > self.setting.versions {
+            return Ok(all);
+        }
+        for number in 0..state.threads.len() {
+            let thread = &state.threads[number];
+            if thread.at == At::Over {
+                continue;
+            }
+            if thread.in_section() && state.interruptions > 0 {
+                let mut next = state.clone();
+                next.interruptions -= 1;
+                next.threads[number].abort();
+                self.explored.aborts += 1;
+                all.push((format!("{number} is interrupted"), next));
+            }
+            let cpus = match thread.begins(&self.setting.tasks[number]) {
+                // Until then all CPUs are alike.
+                true if state.is_first() => 0..1,
+                true => 0..self.setting.cpus,
+                false => thread.cpu..thread.cpu + 1,
+            };
+            for cpu in cpus {
+                let mut next = state.clone();
+                next.threads[number].cpu = cpu;
+                let event = format!("{number} on {cpu}: {:?}", thread.at);
+                self.step(number, &mut next)
+                    .and_then(|()| invariant(&next))
+                    .map_err(|wrong| self.story(&event, &wrong))?;
+                all.push((event, next));
+            }
+        }
+        Ok(all)
+    }
+
+    fn step(&mut self, number: usize, state: &mut State) -> Result<(), String> {
+        let State {
+            memory,
+            threads,
+            right,
+            ..
+        } = state;
+        let task = &self.setting.tasks[number];
+        let was_in_section = threads[number].in_section() || threads[number].begins(task);
+        let before = *right;
+        let effect = threads[number].step(task, self.rules, memory);
+        // Who runs in a section runs on its CPU, where nobody else does.
+        let cpu = threads[number].cpu;
+        let is_in_section = was_in_section || threads[number].in_section();
+        for other in (0..threads.len()).filter(|other| *other != number) {
+            if is_in_section && threads[other].cpu == cpu && threads[other].in_section() {
+                threads[other].abort();
+                self.explored.aborts += 1;
+            }
+        }
+        match effect {
+            Effect::Nothing => {}
+            Effect::Fence(on) => {
+                let others = (0..threads.len()).filter(|other| *other != number);
+                for other in others.collect::<Vec<_>>() {
+                    let reached = on.is_none_or(|cpu| threads[other].cpu == cpu);
+                    if self.rules.fence && reached && threads[other].in_section() {
+                        threads[other].abort();
+                        self.explored.aborts += 1;
+                    }
+                }
+            }
+            Effect::Left(name, way_out, ending) => {
+                self.explored
+                    .ways_out
+                    .entry(name)
+                    .or_default()
+                    .insert(way_out);
+                match (ending, task) {
+                    (Ending::Exchanged, Task::Exchange(old, new)) => {
+                        if before != *old {
+                            return Err(format!("exchanged, but the words were {before:?}"));
+                        }
+                        *right = *new;
+                        self.explored.done += 1;
+                    }
+                    (Ending::Exchanged, Task::Since(_, new)) => {
+                        *right = *new;
+                        self.explored.done += 1;
+                    }
+                    (Ending::FoundChange, Task::Exchange(old, _)) if before == *old => {
+                        return Err("found a change where there is none".to_string());
+                    }
+                    (Ending::Undone, _) => self.explored.undone += 1,
+                    _ => {}
+                }
+            }
+            Effect::Read(words) => {
+                if words != *right {
+                    return Err(format!("read {words:?} instead of {right:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn story(&self, event: &str, wrong: &str) -> String {
+        format!(
+            "{}: {wrong}\n{}\n{event}",
+            self.setting.name,
+            self.path.join("\n")
+        )
+    }
+}
+
+/// The words are right whenever the lock is free.
+fn invariant(state: &State) -> Result<(), String> {
+    let words = [FIRST, SECOND].map(|word| state.memory.load(word));
+    match state.memory.load(LINE) & BELOW_VERSION == 0 && words != state.right {
+        true => Err(format!(
+            "the lock is free, and the words are {words:?} instead of {:?}",
+            state.right
+        )),
+        false => Ok(()),
+    }
 }

@@ -1,16 +1,12 @@
 //! The structures of `atomseq::percpu`, `atomseq::local` and the guide, flags of `atomseq::mutex`,
 //! and one of M94's, as the checker sees them.
 
-mod counter;
-mod fifo;
-mod guide;
-mod histogram;
-mod list;
+mod lists;
 pub mod local;
 mod mutex;
-mod queue;
+mod queues;
 mod ring;
-mod stack;
+mod sums;
 
 use atomseq::internals::{LOCAL_SEQUENCES, MUTEX_SEQUENCES, SEQUENCES};
 use atomseq::sequence::model::{Memory, Program};
@@ -18,15 +14,15 @@ use atomseq::sequence::model::{Memory, Program};
 use crate::layout;
 use crate::structure::Structure;
 
-pub use counter::Counter;
-pub use fifo::Fifo;
-pub use guide::Guide;
-pub use histogram::Histogram;
-pub use list::List;
+pub use lists::Guide;
+pub use lists::List;
+pub use lists::Stack;
 pub use mutex::{Flags, Homes};
-pub use queue::Queue;
+pub use queues::Fifo;
+pub use queues::Queue;
 pub use ring::Ring;
-pub use stack::Stack;
+pub use sums::Counter;
+pub use sums::Histogram;
 
 /// Every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
@@ -83,7 +79,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
 
 /// The model forms of all sequences, by file; those of `local/` as `local/…`, and so on.
 pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Program])> {
-    let own = [&guide::SEQUENCES, &fifo::SEQUENCES];
+    let own = [&lists::SEQUENCES, &queues::SEQUENCES];
     let library = SEQUENCES
         .iter()
         .chain(LOCAL_SEQUENCES)

@@ -10,11 +10,6 @@
 //! Protections are taken away one by one, by a change of the sources (`mutations.rs`), and that has
 //! to be found out.
 
-#[macro_use]
-#[path = "../controls/mod.rs"]
-mod controls;
-#[path = "../controls/shuttle.rs"]
-mod explorer;
 mod machine;
 mod models;
 
@@ -44,8 +39,11 @@ mod platform {
 }
 
 /// The run-time side of sections.
-mod sequence {
+mod generated {
     pub use crate::machine::Restarts;
+}
+
+mod sequence {
     pub use atomseq::sequence::{Closed, model};
 }
 
@@ -74,8 +72,9 @@ macro_rules! sequence {
     )*};
 }
 
-use controls::Attempt;
-use explorer::Orders;
+use verify_model::controls;
+use verify_model::controls::Attempt;
+use verify_model::controls::{Orders, drawn};
 
 /// The library, as it is or with something missing.
 trait Library: 'static {
@@ -199,8 +198,8 @@ macro_rules! library {
                 old: [u64; 2],
                 new: [u64; 2],
             ) -> bool {
-                let [first, second] = [0, 1].map(|index: usize| assisted::Part {
-                    word: words[index].address(),
+                let [first, second] = [0, 1].map(|index: usize| part::Part {
+                    word: words[index],
                     old: old[index],
                     new: new[index],
                 });
@@ -215,8 +214,8 @@ macro_rules! library {
                 words: [&crate::sync::AtomicU64; 2],
                 new: [u64; 2],
             ) -> bool {
-                let [first, second] = [0, 1].map(|index: usize| assisted::Part {
-                    word: words[index].address(),
+                let [first, second] = [0, 1].map(|index: usize| part::Part {
+                    word: words[index],
                     old: 0,
                     new: new[index],
                 });
@@ -254,7 +253,7 @@ include!(concat!(env!("OUT_DIR"), "/assisted.rs"));
 fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
     models::all::<L>().into_iter().map(move |(name, model)| {
         let orders = Orders {
-            schedulers: explorer::drawn(most),
+            schedulers: drawn(most),
             most_steps: 20_000,
             stack_size: 32 << 10,
         };

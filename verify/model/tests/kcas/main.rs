@@ -4,15 +4,15 @@
 //!
 //! Protections are taken away one by one, by a change of those sources (`mutations.rs`), and that
 //! has to be found out. What chance would hardly come upon, threads that come late by a whole
-//! operation, is a model with a script (`scripts.rs`).
+//! operation, is a model with a script.
 
-#[macro_use]
-#[path = "../controls/mod.rs"]
-mod controls;
-#[path = "../controls/shuttle.rs"]
-mod explorer;
+use std::ops::Range;
+
+use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+use verify_model::controls;
+use verify_model::controls::{Attempt, Orders, drawn};
+
 mod models;
-mod scripts;
 
 /// What the sources of the library are built on.
 mod sync {
@@ -33,11 +33,6 @@ mod platform {
         false
     }
 }
-
-use shuttle::scheduler::Scheduler;
-
-use controls::Attempt;
-use explorer::Orders;
 
 /// k-CAS, as it is or with something missing.
 trait Library: 'static {
@@ -94,7 +89,7 @@ macro_rules! library {
                 number: u64,
                 parts: [(&crate::sync::AtomicU64, u64, u64); N],
             ) -> bool {
-                let parts = parts.map(|(word, old, new)| kcas::Part { word, old, new });
+                let parts = parts.map(|(word, old, new)| part::Part { word, old, new });
                 // SAFETY: a model's words live as long as its threads, and change in no other way.
                 unsafe { kcas::exchange(version, number, &parts) }
             }
@@ -128,7 +123,7 @@ fn orders(schedulers: Vec<Box<dyn Scheduler + Send>>) -> Orders {
 
 /// All models, each in so many orders.
 fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
-    let drawn = move |(name, model)| (name, orders(explorer::drawn(most)), model);
+    let drawn = move |(name, model)| (name, orders(drawn(most)), model);
     models::all::<L>().into_iter().map(drawn)
 }
 
@@ -144,7 +139,7 @@ fn nothing_is_lost_doubled_or_read_by_halves() {
 
 #[test]
 fn nobody_who_comes_late_does_harm() {
-    for (name, script, model) in scripts::all::<as_it_is::This>() {
+    for (name, script, model) in scripted_models::<as_it_is::This>() {
         let count = script.orders();
         let runs = controls::holds("k-CAS", (name, orders(vec![Box::new(script)]), model));
         assert_eq!(runs, count);
@@ -154,6 +149,133 @@ fn nobody_who_comes_late_does_harm() {
 /// Each model gets a few orders first, and then more; at last those by a script.
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     let scripted = |(name, script, model)| (name, orders(vec![Box::new(script) as _]), model);
-    let scripts = scripts::all::<L>().into_iter().map(scripted);
+    let scripts = scripted_models::<L>().into_iter().map(scripted);
     [20, 200].into_iter().flat_map(all::<L>).chain(scripts)
+}
+
+// Orders by a script: which thread goes on, for how many steps, then which. Every number of steps
+// is tried.
+
+/// The thread that the model begins with, and those that it makes, in order.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+const THIRD: usize = 2;
+
+/// More steps than a model has.
+const TO_THE_END: Range<usize> = usize::MAX - 1..usize::MAX;
+
+/// With what has to hold in all of its orders. A thread takes its operation's version, or is about
+/// to put its first reference in as a helper, after some twenty steps.
+fn scripted_models<L: Library>() -> [(&'static str, Script, fn()); 3] {
+    [
+        // The second thread begins its change, the third one helps and changes more, and the second
+        // one comes late.
+        (
+            "an owner that comes late, by the script",
+            Script::new(vec![
+                (FIRST, 2..4),
+                (SECOND, 1..40),
+                (THIRD, 20..120),
+                (SECOND, 1..4),
+                (FIRST, TO_THE_END),
+            ]),
+            models::come_back::<L>,
+        ),
+        // The second thread begins its change, the third one begins to help, the second one goes
+        // on, perhaps to its end, and the first one changes the word back; then the third one comes
+        // late.
+        (
+            "a helper that comes late, by the script",
+            Script::new(vec![
+                (FIRST, 2..4),
+                (SECOND, 12..30),
+                (THIRD, 12..40),
+                (SECOND, 1..16),
+                (FIRST, TO_THE_END),
+                (THIRD, TO_THE_END),
+            ]),
+            models::come_back_once::<L>,
+        ),
+        // The first thread will take a descriptor, and in vain, while the third one helps the
+        // second one.
+        (
+            "a descriptor that is taken at once, by the script",
+            Script::new(vec![
+                (FIRST, 5..14),
+                (SECOND, 17..30),
+                (THIRD, 20..40),
+                (FIRST, TO_THE_END),
+            ]),
+            models::come_back_once::<L>,
+        ),
+    ]
+}
+
+/// A thread and its numbers of steps, one after the other. A thread that has ended, or waits for
+/// another one, is passed over.
+pub struct Script {
+    stages: Vec<(usize, Range<usize>)>,
+    /// The next order's.
+    order: usize,
+    /// What is left of this one.
+    rest: Vec<(usize, usize)>,
+}
+
+impl Script {
+    fn new(stages: Vec<(usize, Range<usize>)>) -> Script {
+        Script {
+            stages,
+            order: 0,
+            rest: Vec::new(),
+        }
+    }
+
+    /// How many there are.
+    pub fn orders(&self) -> usize {
+        self.stages.iter().map(|(_, steps)| steps.len()).product()
+    }
+}
+
+impl Scheduler for Script {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        if self.order == self.orders() {
+            return None;
+        }
+        let mut number = self.order;
+        let stages = self.stages.iter().rev().map(|(thread, steps)| {
+            let chosen = steps.start + number % steps.len();
+            number /= steps.len();
+            (*thread, chosen)
+        });
+        // The first stage comes last.
+        self.rest = stages.collect();
+        self.order += 1;
+        Some(Schedule::new(0))
+    }
+
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        _current: Option<TaskId>,
+        _is_yielding: bool,
+    ) -> Option<TaskId> {
+        while let Some((thread, steps)) = self.rest.last_mut() {
+            let task = runnable
+                .iter()
+                .find(|task| usize::from(task.id()) == *thread);
+            match task {
+                Some(task) if *steps > 0 => {
+                    *steps -= 1;
+                    return Some(task.id());
+                }
+                _ => self.rest.pop(),
+            };
+        }
+        // The one that was made last, so that nobody waits for others in vain.
+        runnable.last().map(|task| task.id())
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        0
+    }
 }

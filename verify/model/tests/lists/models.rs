@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shuttle::thread;
 
+use crate::Orders::{Every, Many};
 use crate::dcas::Protection::{ExchangeVersion, LastLook, RemovedLink};
-use crate::explore::Orders::{Every, Many};
-use crate::explore::{fails, holds};
 use crate::nonblocking::{List, OneVisitorList, RefList, Refused};
 use crate::sync::step;
+use crate::{fails, holds};
 
 /// Two threads and the model's own.
 fn beside<T: Send + Sync + 'static>(

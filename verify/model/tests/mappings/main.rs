@@ -5,13 +5,7 @@
 //! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
 //! to be found out.
 
-#[macro_use]
-#[path = "../controls/mod.rs"]
-mod controls;
-#[path = "../controls/shuttle.rs"]
-mod explorer;
 mod models;
-mod platform;
 
 /// What the source of the library is built on.
 mod sync {
@@ -22,8 +16,9 @@ use std::ptr::NonNull;
 
 use shuttle::scheduler::DfsScheduler;
 
-use controls::Attempt;
-use explorer::{Orders, drawn};
+use verify_model::controls;
+use verify_model::controls::Attempt;
+use verify_model::controls::{Orders, drawn};
 
 /// The library, as it is or with something wrong.
 trait Library: 'static {
@@ -97,5 +92,142 @@ fn no_more_is_mapped_than_is_needed_and_nothing_is_given_twice() {
     for model in attempts_in::<as_it_is::This>(most) {
         let runs = controls::holds("mappings", model);
         assert!(runs >= 300, "only {runs} orders");
+    }
+}
+
+/// The system of these models: it maps memory, counts, and may take mappings back. A thread of its
+/// own for each test, so statics of the thread are the model's alone.
+mod platform {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::ptr::NonNull;
+
+    /// The size of all mappings.
+    pub const BYTES: usize = 4096;
+    const LAYOUT: Layout = match Layout::from_size_align(BYTES, BYTES) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a size"),
+    };
+
+    /// What one order of a model has come to.
+    #[derive(Default)]
+    struct System {
+        /// All mappings; does a structure use it?
+        mappings: BTreeMap<usize, bool>,
+        /// How many things are in use, or being made or dropped.
+        needed: usize,
+        most_needed: usize,
+        taking: Taking,
+        discards: bool,
+    }
+
+    /// Which mappings the system takes back.
+    #[derive(Clone, Copy, Default)]
+    enum Taking {
+        #[default]
+        None,
+        All,
+        /// The next one, and then every other one.
+        Next,
+        AfterNext,
+    }
+
+    thread_local! {
+        static SYSTEM: RefCell<System> = RefCell::default();
+    }
+
+    /// Begins anew, with a system that takes no mapping back. What is left of the order before
+    /// goes.
+    pub fn restart(discards: bool) {
+        let new = System {
+            discards,
+            ..System::default()
+        };
+        for (address, _) in SYSTEM.replace(new).mappings {
+            let start = std::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: allocated by `map`; no thread of an order outlives it.
+            unsafe { dealloc(start, LAYOUT) }
+        }
+    }
+
+    /// From now on, mappings are taken back.
+    pub fn take_all() {
+        SYSTEM.with_borrow_mut(|system| system.taking = Taking::All);
+    }
+
+    /// From now on, every other mapping is taken back.
+    pub fn take_every_other() {
+        SYSTEM.with_borrow_mut(|system| system.taking = Taking::Next);
+    }
+
+    /// How many mappings there are, and how many were needed at one time.
+    pub fn mapped_and_needed() -> (usize, usize) {
+        SYSTEM.with_borrow(|system| (system.mappings.len(), system.most_needed))
+    }
+
+    /// A thread begins to make something.
+    pub fn need() {
+        SYSTEM.with_borrow_mut(|system| {
+            system.needed += 1;
+            system.most_needed = system.most_needed.max(system.needed);
+        });
+    }
+
+    /// A thread has dropped something.
+    pub fn need_no_more() {
+        SYSTEM.with_borrow_mut(|system| system.needed -= 1);
+    }
+
+    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+        assert_eq!(bytes, BYTES);
+        // SAFETY: not of size 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(LAYOUT) }).expect("memory");
+        let address = start.as_ptr().expose_provenance();
+        SYSTEM.with_borrow_mut(|system| system.mappings.insert(address, false));
+        Some(start)
+    }
+
+    /// A structure uses the mapping from now on, or no longer.
+    pub fn used(start: NonNull<u8>, is_used: bool) {
+        SYSTEM.with_borrow_mut(|system| {
+            let before = system.mappings.insert(start.addr().get(), is_used);
+            assert_eq!(
+                before,
+                Some(!is_used),
+                "one was given twice, or is not there"
+            );
+        });
+    }
+
+    pub unsafe fn discard(start: NonNull<u8>, bytes: usize) -> bool {
+        assert_eq!(bytes, BYTES);
+        let discards = SYSTEM.with_borrow(|system| system.discards);
+        if discards {
+            // SAFETY: the caller's promise.
+            unsafe { start.write_bytes(0, bytes) };
+        }
+        discards
+    }
+
+    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
+        assert_eq!(bytes, BYTES);
+        SYSTEM.with_borrow_mut(|system| {
+            let taking = system.taking;
+            match taking {
+                Taking::None => return false,
+                Taking::All => {}
+                Taking::Next => system.taking = Taking::AfterNext,
+                Taking::AfterNext => {
+                    system.taking = Taking::Next;
+                    return false;
+                }
+            }
+            let is_used = system.mappings.remove(&start.addr().get());
+            assert_eq!(is_used, Some(false), "one is in use, or not there");
+            // SAFETY: allocated by `map`, and taken out of the list.
+            unsafe { dealloc(start.as_ptr(), LAYOUT) };
+            true
+        })
     }
 }

@@ -15,64 +15,86 @@ use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, Fenced, Lamport, OneCpu, Strength, Unfenced};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, Workload};
+use super::{Experiment, Method, Threads, Workload, case};
 use crate::bench::beside::Beside;
-use crate::bench::engine::{Case, Subject};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::locking::Tally;
 use crate::bench::signals;
+use crate::bench::workloads::locking::Tally;
 use crate::error::Refused;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table1",
     about: "B91's table 1: enter, count, leave, on one thread",
-    structure: "mutex::TestAndSet",
-    operation: "a critical section by",
     cases: &[
-        (
+        case(
             "restart-inlined",
             "restarted if a signal handler interrupts it",
+            |_| Passes::<Inlined<Restarting>>::boxed(),
         ),
-        ("restart-branch", "the same, called"),
-        (
+        case(
+            "restart-branch",
+            "restarted if a signal handler interrupts it, called",
+            |_| Passes::<Called<Restarting>>::boxed(),
+        ),
+        case(
             "cpu-inlined",
-            "restarted by the kernel if it interrupts it, for the threads of one CPU",
+            "restarted by the kernel, for the threads of one CPU",
+            |_| Passes::<Inlined<OnCpu>>::boxed(),
         ),
-        ("cpu-branch", "the same, called"),
-        (
+        case(
+            "cpu-branch",
+            "restarted by the kernel, for the threads of one CPU, called",
+            |_| Passes::<Called<OnCpu>>::boxed(),
+        ),
+        case(
             "rolling-inlined",
             "rolled forward if a signal handler interrupts it",
+            |_| Passes::<Inlined<Rolling>>::boxed(),
         ),
-        ("masked-inlined", "under signal::mask()"),
-        (
+        case("masked-inlined", "under signal::mask()", |_| {
+            Passes::<Inlined<Masked>>::boxed()
+        }),
+        case(
             "emulation-trap",
             "an undefined instruction, which a signal handler emulates",
+            |_| Passes::<Inlined<Trap>>::boxed(),
         ),
-        (
+        case(
             "emulation-call",
             "a system call that compares and swaps: FUTEX_TRYLOCK_PI",
+            |_| Passes::<Inlined<Call>>::boxed(),
         ),
-        (
+        case(
             "reservation-a",
-            "Lamport's algorithm, an instance a lock, for the threads of one CPU",
+            "Lamport's algorithm, one instance for each lock, for the threads of one CPU",
+            |_| Passes::<Printed<OneCpuOnly>>::boxed(),
         ),
-        (
+        case(
             "reservation-b",
             "test-and-set inside one instance for all locks, for the threads of one CPU",
+            |_| Passes::<Inlined<Bundled<OneCpuOnly>>>::boxed(),
         ),
-        (
+        case(
             "reservation-a-fenced",
-            "as reservation-a, with the fences that threads of several CPUs need",
+            "reservation-a with the fences that threads of several CPUs need",
+            |_| Passes::<Printed<Fenced>>::boxed(),
         ),
-        ("reservation-b-fenced", "as reservation-b, with the fences"),
-        ("interlocked", "an interlocked exchange"),
-        ("loop", "the loop alone"),
+        case(
+            "reservation-b-fenced",
+            "reservation-b with those fences",
+            |_| Passes::<Inlined<Bundled<Fenced>>>::boxed(),
+        ),
+        case("interlocked", "an interlocked exchange", |_| {
+            Passes::<Inlined<Interlocked>>::boxed()
+        }),
+        case("loop", "the loop alone", |_| Box::new(Loop::default())),
     ],
     peers: &["loop"],
     method: Method::Placed {
         threads: 1,
-        workloads: &[Workload::whole(cases)],
+        workloads: &[Workload::WHOLE],
     },
     threads: Threads::Alone,
     beside: Some(&Beside {
@@ -119,26 +141,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     }),
 };
 
-fn cases() -> Vec<Case> {
-    type OneCpuOnly = Unfenced<Measured>;
-    vec![
-        Passes::<Inlined<Restarting>>::case("restart-inlined"),
-        Passes::<Called<Restarting>>::case("restart-branch"),
-        Passes::<Inlined<OnCpu>>::case("cpu-inlined"),
-        Passes::<Called<OnCpu>>::case("cpu-branch"),
-        Passes::<Inlined<Rolling>>::case("rolling-inlined"),
-        Passes::<Inlined<Masked>>::case("masked-inlined"),
-        // These four are functions themselves.
-        Passes::<Inlined<Trap>>::case("emulation-trap"),
-        Passes::<Inlined<Call>>::case("emulation-call"),
-        Passes::<Printed<OneCpuOnly>>::case("reservation-a"),
-        Passes::<Inlined<Bundled<OneCpuOnly>>>::case("reservation-b"),
-        Passes::<Printed<Fenced>>::case("reservation-a-fenced"),
-        Passes::<Inlined<Bundled<Fenced>>>::case("reservation-b-fenced"),
-        Passes::<Inlined<Interlocked>>::case("interlocked"),
-        Case::new("loop", Loop::default()),
-    ]
-}
+type OneCpuOnly = Unfenced<Measured>;
 
 /// The one thread that is measured.
 struct Measured;
@@ -154,14 +157,14 @@ unsafe impl OneCpu for Measured {
 
 /// The way into a critical section and out of it.
 pub trait Door: Default + 'static {
-    /// Goes in; true if nobody was there.
+    /// Enters; returns whether the section was free.
     fn enter(&self) -> bool;
 
-    /// Goes out.
+    /// Leaves.
     ///
     /// # Safety
     ///
-    /// Whoever calls is in.
+    /// The caller has entered.
     unsafe fn leave(&self);
 }
 
@@ -187,7 +190,7 @@ macro_rules! door {
 
             #[inline(always)]
             unsafe fn leave(&self) {
-                // SAFETY: whoever is in has set it.
+                // SAFETY: a caller that has entered has set it.
                 unsafe { self.0.clear() }
             }
         }
@@ -230,10 +233,10 @@ pub struct Passes<D> {
 unsafe impl<D> Sync for Passes<D> {}
 
 impl<D: Door> Passes<D> {
-    /// The case of that name. For one thread.
-    pub fn case(name: &'static str) -> Case {
+    /// The subject, for one thread.
+    pub fn boxed() -> Box<dyn Subject> {
         let section = CachePadded::default();
-        Case::new(name, Self { section })
+        Box::new(Self { section })
     }
 }
 
@@ -288,7 +291,7 @@ mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
 
-    /// Lets nobody in a second time.
+    /// Refuses every entry but the first.
     #[derive(Default)]
     struct Shut(AtomicU64);
 
@@ -302,7 +305,7 @@ mod tests {
 
     #[test]
     fn every_case_goes_in_each_time() {
-        for case in cases() {
+        for case in EXPERIMENT.make(1, |_| true) {
             case.subject.prepare(0).unwrap();
             case.subject.run(0, GRAIN);
             assert_eq!(case.subject.check(GRAIN), Ok(()), "{}", case.name);
@@ -310,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_was_not_entered_is_found_out() {
-        let case = Passes::<Shut>::case("shut");
-        case.subject.run(0, GRAIN);
-        let fault = case.subject.check(GRAIN).unwrap_err();
+    fn a_section_that_was_not_entered_is_found() {
+        let case = Passes::<Shut>::boxed();
+        case.run(0, GRAIN);
+        let fault = case.check(GRAIN).unwrap_err();
         assert_eq!(fault.sentence, "1 of 64 critical sections were counted");
     }
 }

@@ -16,12 +16,12 @@ use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, Workload};
+use super::{Experiment, Method, Threads, Workload, case};
 use crate::bench::beside::Beside;
-use crate::bench::engine::{Case, Subject};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
 use crate::bench::signals;
+use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
 use crate::error::Refused;
 use crate::machine;
 
@@ -29,79 +29,106 @@ use crate::machine;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table2",
     about: "B91's table 2: locks and turns of two threads of one CPU, by each mechanism",
-    structure: "mutex::Mutex",
-    operation: "a critical section under",
     cases: &[
-        (
+        case(
             "spinlock:restart",
-            "SpinLock, restarted if a signal handler interrupts it: a lock a thread",
+            "SpinLock, restarted if a signal handler interrupts it, a lock for each thread",
+            |_| Apart::<SpinLock<Tally, Restarting>>::boxed(THREADS),
         ),
-        (
+        case(
             "spinlock:cpu",
-            "restarted by the kernel, for the threads of one CPU",
+            "SpinLock, restarted by the kernel, for the threads of one CPU",
+            |_| together::<SpinLock<Tally, OnCpu>>(),
         ),
-        ("spinlock:interlocked", "by an interlocked exchange"),
-        (
+        case(
+            "spinlock:interlocked",
+            "SpinLock, an interlocked exchange",
+            |_| together::<SpinLock<Tally, Interlocked>>(),
+        ),
+        case(
             "spinlock:emulation-trap",
-            "by an undefined instruction, which a signal handler emulates",
+            "SpinLock, an undefined instruction, which a signal handler emulates",
+            |_| together::<SpinLock<Tally, Trap>>(),
         ),
-        (
+        case(
             "spinlock:emulation-call",
-            "by a system call that compares and swaps",
+            "SpinLock, a system call that compares and swaps",
+            |_| together::<SpinLock<Tally, Call>>(),
         ),
-        (
+        case(
             "spinlock:reservation-a",
-            "by Lamport's algorithm, an instance a lock, without fences",
+            "SpinLock, Lamport's algorithm, one instance for each lock, without fences",
+            |_| together::<SpinLock<Tally, PerLock<OneCpuOnly>>>(),
         ),
-        (
+        case(
             "spinlock:reservation-b",
-            "inside one instance for all locks, without fences",
+            "SpinLock, test-and-set inside one instance for all locks, without fences",
+            |_| together::<SpinLock<Tally, Bundled<OneCpuOnly>>>(),
         ),
-        (
+        case(
             "mutexlock:restart",
-            "Mutex, restarted if a signal handler interrupts it: a lock a thread",
+            "Mutex, restarted if a signal handler interrupts it, a lock for each thread",
+            |_| Apart::<Mutex<Tally, Restarting>>::boxed(THREADS),
         ),
-        (
+        case(
             "mutexlock:cpu",
-            "restarted by the kernel, for the threads of one CPU",
+            "Mutex, restarted by the kernel, for the threads of one CPU",
+            |_| together::<Mutex<Tally, OnCpu>>(),
         ),
-        ("mutexlock:interlocked", "by an interlocked exchange"),
-        (
+        case(
+            "mutexlock:interlocked",
+            "Mutex, an interlocked exchange",
+            |_| together::<Mutex<Tally, Interlocked>>(),
+        ),
+        case(
             "mutexlock:emulation-trap",
-            "by an undefined instruction, which a signal handler emulates",
+            "Mutex, an undefined instruction, which a signal handler emulates",
+            |_| together::<Mutex<Tally, Trap>>(),
         ),
-        (
+        case(
             "mutexlock:emulation-call",
-            "by a system call that compares and swaps",
+            "Mutex, a system call that compares and swaps",
+            |_| together::<Mutex<Tally, Call>>(),
         ),
-        (
+        case(
             "mutexlock:reservation-a",
-            "by Lamport's algorithm, an instance a lock, without fences",
+            "Mutex, Lamport's algorithm, one instance for each lock, without fences",
+            |_| together::<Mutex<Tally, PerLock<OneCpuOnly>>>(),
         ),
-        (
+        case(
             "mutexlock:reservation-b",
-            "inside one instance for all locks, without fences",
+            "Mutex, test-and-set inside one instance for all locks, without fences",
+            |_| together::<Mutex<Tally, Bundled<OneCpuOnly>>>(),
         ),
-        (
+        case(
             "pingpong:cpu",
-            "turns by Mutex and Condvar, restarted by the kernel",
+            "Mutex and Condvar, restarted by the kernel",
+            |_| Turns::<OnCpu>::boxed(),
         ),
-        ("pingpong:interlocked", "by an interlocked exchange"),
-        (
+        case(
+            "pingpong:interlocked",
+            "Mutex and Condvar, an interlocked exchange",
+            |_| Turns::<Interlocked>::boxed(),
+        ),
+        case(
             "pingpong:emulation-trap",
-            "by an undefined instruction, which a signal handler emulates",
+            "Mutex and Condvar, an undefined instruction, which a signal handler emulates",
+            |_| Turns::<Trap>::boxed(),
         ),
-        (
+        case(
             "pingpong:emulation-call",
-            "by a system call that compares and swaps",
+            "Mutex and Condvar, a system call that compares and swaps",
+            |_| Turns::<Call>::boxed(),
         ),
-        (
+        case(
             "pingpong:reservation-a",
-            "by Lamport's algorithm, an instance a lock, without fences",
+            "Mutex and Condvar, Lamport's algorithm, one instance for each lock, without fences",
+            |_| Turns::<PerLock<OneCpuOnly>>::boxed(),
         ),
-        (
+        case(
             "pingpong:reservation-b",
-            "inside one instance for all locks, without fences",
+            "Mutex and Condvar, test-and-set inside one instance for all locks, without fences",
+            |_| Turns::<Bundled<OneCpuOnly>>::boxed(),
         ),
     ],
     peers: &[],
@@ -112,19 +139,16 @@ pub const EXPERIMENT: Experiment = Experiment {
                 name: "spinlock",
                 cpus: 1,
                 length: 1,
-                cases: spinlock,
             },
             Workload {
                 name: "mutexlock",
                 cpus: 1,
                 length: 1,
-                cases: mutexlock,
             },
             Workload {
                 name: "pingpong",
                 cpus: 1,
                 length: 1,
-                cases: pingpong,
             },
         ],
     },
@@ -150,44 +174,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Those that take turns.
 const THREADS: usize = 2;
 
-fn spinlock() -> Vec<Case> {
-    let cases = vec![
-        Apart::<SpinLock<Tally, Restarting>>::case("spinlock:restart", THREADS),
-        together::<SpinLock<Tally, OnCpu>>("spinlock:cpu"),
-        together::<SpinLock<Tally, Interlocked>>("spinlock:interlocked"),
-        together::<SpinLock<Tally, Trap>>("spinlock:emulation-trap"),
-        together::<SpinLock<Tally, Call>>("spinlock:emulation-call"),
-        together::<SpinLock<Tally, PerLock<OneCpuOnly>>>("spinlock:reservation-a"),
-        together::<SpinLock<Tally, Bundled<OneCpuOnly>>>("spinlock:reservation-b"),
-    ];
-    cases.into_iter().map(OnOneCpu::case).collect()
-}
-
-fn mutexlock() -> Vec<Case> {
-    let cases = vec![
-        Apart::<Mutex<Tally, Restarting>>::case("mutexlock:restart", THREADS),
-        together::<Mutex<Tally, OnCpu>>("mutexlock:cpu"),
-        together::<Mutex<Tally, Interlocked>>("mutexlock:interlocked"),
-        together::<Mutex<Tally, Trap>>("mutexlock:emulation-trap"),
-        together::<Mutex<Tally, Call>>("mutexlock:emulation-call"),
-        together::<Mutex<Tally, PerLock<OneCpuOnly>>>("mutexlock:reservation-a"),
-        together::<Mutex<Tally, Bundled<OneCpuOnly>>>("mutexlock:reservation-b"),
-    ];
-    cases.into_iter().map(OnOneCpu::case).collect()
-}
-
-fn pingpong() -> Vec<Case> {
-    let cases = vec![
-        Turns::<OnCpu>::case("pingpong:cpu"),
-        Turns::<Interlocked>::case("pingpong:interlocked"),
-        Turns::<Trap>::case("pingpong:emulation-trap"),
-        Turns::<Call>::case("pingpong:emulation-call"),
-        Turns::<PerLock<OneCpuOnly>>::case("pingpong:reservation-a"),
-        Turns::<Bundled<OneCpuOnly>>::case("pingpong:reservation-b"),
-    ];
-    cases.into_iter().map(OnOneCpu::case).collect()
-}
-
 /// The threads that are measured.
 struct Measured;
 
@@ -208,8 +194,8 @@ unsafe impl OneCpu for Measured {
 struct OnOneCpu(Box<dyn Subject>);
 
 impl OnOneCpu {
-    fn case(case: Case) -> Case {
-        Case::new(case.name, Self(case.subject))
+    fn boxed(subject: impl Subject + 'static) -> Box<dyn Subject> {
+        Box::new(Self(Box::new(subject)))
     }
 }
 
@@ -234,8 +220,9 @@ impl Subject for OnOneCpu {
 }
 
 /// Both threads on one lock.
-fn together<L: Exclusive + Default + Sync + 'static>(name: &'static str) -> Case {
-    Contention::<L>::shared(name, Hold::NONE, THREADS as u64)
+fn together<L: Exclusive + Default + Sync + 'static>() -> Box<dyn Subject> {
+    let subject = Contention::<L>::shared(Hold::NONE, THREADS as u64);
+    Box::new(OnOneCpu(subject))
 }
 
 /// Every thread enters a lock of its own, for locks that are bound to their thread; they share the
@@ -249,10 +236,9 @@ struct Apart<L> {
 unsafe impl<L> Sync for Apart<L> {}
 
 impl<L: Exclusive + Default + 'static> Apart<L> {
-    /// The case of that name for so many threads.
-    fn case(name: &'static str, threads: usize) -> Case {
+    fn boxed(threads: usize) -> Box<dyn Subject> {
         let locks = (0..threads).map(|_| CachePadded::default()).collect();
-        Case::new(name, Self { locks })
+        OnOneCpu::boxed(Self { locks })
     }
 }
 
@@ -282,10 +268,10 @@ struct Turns<M> {
 }
 
 impl<M: TestAndSet + Sync + 'static> Turns<M> {
-    fn case(name: &'static str) -> Case {
+    fn boxed() -> Box<dyn Subject> {
         let turns = CachePadded::new(lock_api::Mutex::new(0));
         let taken = Condvar::new();
-        Case::new(name, Self { turns, taken })
+        OnOneCpu::boxed(Self { turns, taken })
     }
 }
 
@@ -320,7 +306,7 @@ mod tests {
 
     #[test]
     fn every_case_counts_and_takes_turns() {
-        for case in [spinlock(), mutexlock(), pingpong()].into_iter().flatten() {
+        for case in EXPERIMENT.make(THREADS, |_| true) {
             thread::scope(|scope| {
                 for thread in 0..THREADS {
                     let subject = &case.subject;

@@ -5,29 +5,33 @@
 use atomseq::mutex::{Interlocked, Restarting};
 
 use super::b91_table1::{Called, Inlined, Loop, Passes};
-use super::{Experiment, Method, Threads, Workload};
+use super::{Experiment, Method, Threads, Workload, case};
 use crate::bench::beside::{Beside, Difference};
-use crate::bench::engine::Case;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table4",
-    about: "B91's table 4: interlocked instruction or restartable sequence, and what calling the latter takes",
-    structure: "mutex::TestAndSet",
-    operation: "a critical section by",
+    about: "B91's table 4: an interlocked instruction, a restartable sequence, and the cost of calling the latter",
     cases: &[
-        ("interlocked", "an interlocked exchange, inlined"),
-        (
+        case("interlocked", "an interlocked exchange, inlined", |_| {
+            Passes::<Inlined<Interlocked>>::boxed()
+        }),
+        case(
             "restart-branch",
             "restarted if a signal handler interrupts it, called",
+            |_| Passes::<Called<Restarting>>::boxed(),
         ),
-        ("restart-inlined", "the same, inlined"),
-        ("loop", "the loop alone"),
+        case(
+            "restart-inlined",
+            "restarted if a signal handler interrupts it, inlined",
+            |_| Passes::<Inlined<Restarting>>::boxed(),
+        ),
+        case("loop", "the loop alone", |_| Box::new(Loop::default())),
     ],
     peers: &["loop"],
     method: Method::Placed {
         threads: 1,
-        workloads: &[Workload::whole(cases)],
+        workloads: &[Workload::WHOLE],
     },
     threads: Threads::Alone,
     beside: Some(&Beside {
@@ -55,12 +59,3 @@ pub const EXPERIMENT: Experiment = Experiment {
                those of table 1.",
     }),
 };
-
-fn cases() -> Vec<Case> {
-    vec![
-        Passes::<Inlined<Interlocked>>::case("interlocked"),
-        Passes::<Called<Restarting>>::case("restart-branch"),
-        Passes::<Inlined<Restarting>>::case("restart-inlined"),
-        Case::new("loop", Loop::default()),
-    ]
-}

@@ -1,8 +1,8 @@
-//! `biased`: locks that one CPU uses most. Who uses them is the workload:
+//! `biased`: locks that one CPU uses most. The workload is which threads use them:
 //!
 //! * `home`: two threads of one CPU, which share the operations.
 //! * `visitor-1e6`, `visitor-1e4`, `visitor-1e2`: a thread of that CPU does them, and a thread of
-//!   another CPU comes in once every so many. The figure is the first one's.
+//!   another CPU enters once every given number. The figure is that of the first thread.
 //! * `contended`: two threads on two CPUs, all the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,53 +11,116 @@ use std::thread;
 use atomseq::mutex::{Biased, Interlocked, Mutex};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, Workload};
-use crate::bench::engine::{Case, Subject};
+use super::{Experiment, Method, Threads, Workload, case};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
+use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "biased",
-    about: "locks that one CPU uses most: at home, with a visitor every so many operations, and contended",
-    structure: "mutex::Biased",
-    operation: "a critical section under",
+    about: "locks that one CPU uses most: on their home CPU, with visits from another CPU, and contended",
     cases: &[
-        (
+        case(
             "home:biased",
-            "atomseq's mutex::Biased, two threads of one CPU",
+            "mutex::Biased, two threads of one CPU",
+            |_| Contention::<Biased<Tally>>::shared(Hold::NONE, THREADS as u64),
         ),
-        (
+        case(
             "home:interlocked",
-            "atomseq's mutex::Mutex by an interlocked exchange",
+            "mutex::Mutex, two threads of one CPU",
+            |_| Contention::<Mutex<Tally, Interlocked>>::shared(Hold::NONE, THREADS as u64),
         ),
-        ("home:std", "std::sync::Mutex"),
-        ("home:parking_lot", "parking_lot::Mutex"),
-        (
+        case(
+            "home:std",
+            "std::sync::Mutex, two threads of one CPU",
+            |_| Contention::<std::sync::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
+        ),
+        case(
+            "home:parking_lot",
+            "parking_lot::Mutex, two threads of one CPU",
+            |_| Contention::<parking_lot::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
+        ),
+        case(
             "visitor-1e6:biased",
-            "a thread of another CPU once every 1,000,000 operations",
+            "mutex::Biased, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<Biased<Tally>>::boxed(1_000_000),
         ),
-        ("visitor-1e6:interlocked", "mutex::Mutex"),
-        ("visitor-1e6:std", "std::sync::Mutex"),
-        ("visitor-1e6:parking_lot", "parking_lot::Mutex"),
-        (
+        case(
+            "visitor-1e6:interlocked",
+            "mutex::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(1_000_000),
+        ),
+        case(
+            "visitor-1e6:std",
+            "std::sync::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(1_000_000),
+        ),
+        case(
+            "visitor-1e6:parking_lot",
+            "parking_lot::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(1_000_000),
+        ),
+        case(
             "visitor-1e4:biased",
-            "a thread of another CPU once every 10,000 operations",
+            "mutex::Biased, one CPU, and another every 10,000 operations",
+            |_| Visited::<Biased<Tally>>::boxed(10_000),
         ),
-        ("visitor-1e4:interlocked", "mutex::Mutex"),
-        ("visitor-1e4:std", "std::sync::Mutex"),
-        ("visitor-1e4:parking_lot", "parking_lot::Mutex"),
-        (
+        case(
+            "visitor-1e4:interlocked",
+            "mutex::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(10_000),
+        ),
+        case(
+            "visitor-1e4:std",
+            "std::sync::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(10_000),
+        ),
+        case(
+            "visitor-1e4:parking_lot",
+            "parking_lot::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(10_000),
+        ),
+        case(
             "visitor-1e2:biased",
-            "a thread of another CPU once every 100 operations",
+            "mutex::Biased, one CPU, and another every 100 operations",
+            |_| Visited::<Biased<Tally>>::boxed(100),
         ),
-        ("visitor-1e2:interlocked", "mutex::Mutex"),
-        ("visitor-1e2:std", "std::sync::Mutex"),
-        ("visitor-1e2:parking_lot", "parking_lot::Mutex"),
-        ("contended:biased", "two threads on two CPUs"),
-        ("contended:interlocked", "mutex::Mutex"),
-        ("contended:std", "std::sync::Mutex"),
-        ("contended:parking_lot", "parking_lot::Mutex"),
+        case(
+            "visitor-1e2:interlocked",
+            "mutex::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(100),
+        ),
+        case(
+            "visitor-1e2:std",
+            "std::sync::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(100),
+        ),
+        case(
+            "visitor-1e2:parking_lot",
+            "parking_lot::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(100),
+        ),
+        case(
+            "contended:biased",
+            "mutex::Biased, two threads on two CPUs",
+            |_| Contention::<Biased<Tally>>::boxed(Hold::NONE),
+        ),
+        case(
+            "contended:interlocked",
+            "mutex::Mutex, two threads on two CPUs",
+            |_| Contention::<Mutex<Tally, Interlocked>>::boxed(Hold::NONE),
+        ),
+        case(
+            "contended:std",
+            "std::sync::Mutex, two threads on two CPUs",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE),
+        ),
+        case(
+            "contended:parking_lot",
+            "parking_lot::Mutex, two threads on two CPUs",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE),
+        ),
     ],
     peers: &["std", "parking_lot"],
     method: Method::Placed {
@@ -67,32 +130,27 @@ pub const EXPERIMENT: Experiment = Experiment {
                 name: "home",
                 cpus: 1,
                 length: 1,
-                cases: home,
             },
             Workload {
                 name: "visitor-1e6",
                 cpus: 2,
                 // Some visits a run.
                 length: 20,
-                cases: visitor_1e6,
             },
             Workload {
                 name: "visitor-1e4",
                 cpus: 2,
                 length: 1,
-                cases: visitor_1e4,
             },
             Workload {
                 name: "visitor-1e2",
                 cpus: 2,
                 length: 1,
-                cases: visitor_1e2,
             },
             Workload {
                 name: "contended",
                 cpus: 2,
                 length: 1,
-                cases: contended,
             },
         ],
     },
@@ -102,62 +160,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const THREADS: usize = 2;
 
-fn home() -> Vec<Case> {
-    vec![
-        Contention::<Biased<Tally>>::shared("home:biased", Hold::NONE, THREADS as u64),
-        Contention::<Mutex<Tally, Interlocked>>::shared(
-            "home:interlocked",
-            Hold::NONE,
-            THREADS as u64,
-        ),
-        Contention::<std::sync::Mutex<Tally>>::shared("home:std", Hold::NONE, THREADS as u64),
-        Contention::<parking_lot::Mutex<Tally>>::shared(
-            "home:parking_lot",
-            Hold::NONE,
-            THREADS as u64,
-        ),
-    ]
-}
-
-fn visitor_1e6() -> Vec<Case> {
-    vec![
-        Visited::<Biased<Tally>>::case("visitor-1e6:biased", 1_000_000),
-        Visited::<Mutex<Tally, Interlocked>>::case("visitor-1e6:interlocked", 1_000_000),
-        Visited::<std::sync::Mutex<Tally>>::case("visitor-1e6:std", 1_000_000),
-        Visited::<parking_lot::Mutex<Tally>>::case("visitor-1e6:parking_lot", 1_000_000),
-    ]
-}
-
-fn visitor_1e4() -> Vec<Case> {
-    vec![
-        Visited::<Biased<Tally>>::case("visitor-1e4:biased", 10_000),
-        Visited::<Mutex<Tally, Interlocked>>::case("visitor-1e4:interlocked", 10_000),
-        Visited::<std::sync::Mutex<Tally>>::case("visitor-1e4:std", 10_000),
-        Visited::<parking_lot::Mutex<Tally>>::case("visitor-1e4:parking_lot", 10_000),
-    ]
-}
-
-fn visitor_1e2() -> Vec<Case> {
-    vec![
-        Visited::<Biased<Tally>>::case("visitor-1e2:biased", 100),
-        Visited::<Mutex<Tally, Interlocked>>::case("visitor-1e2:interlocked", 100),
-        Visited::<std::sync::Mutex<Tally>>::case("visitor-1e2:std", 100),
-        Visited::<parking_lot::Mutex<Tally>>::case("visitor-1e2:parking_lot", 100),
-    ]
-}
-
-fn contended() -> Vec<Case> {
-    vec![
-        Contention::<Biased<Tally>>::case("contended:biased", Hold::NONE),
-        Contention::<Mutex<Tally, Interlocked>>::case("contended:interlocked", Hold::NONE),
-        Contention::<std::sync::Mutex<Tally>>::case("contended:std", Hold::NONE),
-        Contention::<parking_lot::Mutex<Tally>>::case("contended:parking_lot", Hold::NONE),
-    ]
-}
-
-/// A lock that the first thread is at home with, and that the second one visits once every so many
-/// operations of the first one's, in each run and across runs: after half as many for the first
-/// time.
+/// A lock whose home CPU is the first thread's, and that the second thread visits once every
+/// `every` operations of the first thread, in each run and across runs: after half as many for the
+/// first time.
 struct Visited<L> {
     lock: CachePadded<L>,
     every: u64,
@@ -170,19 +175,22 @@ struct Visited<L> {
     made: CachePadded<(AtomicU64, AtomicU64)>,
 }
 
-impl<L: Exclusive + Default + Sync + 'static> Visited<L> {
-    /// The case of that name.
-    fn case(name: &'static str, every: u64) -> Case {
-        Case::new(
-            name,
-            Self {
-                lock: CachePadded::default(),
-                every,
-                left: CachePadded::new(AtomicU64::new(every / 2)),
-                due: CachePadded::default(),
-                made: CachePadded::default(),
-            },
-        )
+impl<L: Exclusive + Default> Visited<L> {
+    fn new(every: u64) -> Self {
+        Self {
+            lock: CachePadded::default(),
+            every,
+            left: CachePadded::new(AtomicU64::new(every / 2)),
+            due: CachePadded::default(),
+            made: CachePadded::default(),
+        }
+    }
+
+    fn boxed(every: u64) -> Box<dyn Subject>
+    where
+        L: Sync + 'static,
+    {
+        Box::new(Self::new(every))
     }
 }
 
@@ -276,10 +284,9 @@ mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
 
-    fn run(case: &Case, operations: u64) {
+    fn run(subject: &dyn Subject, operations: u64) {
         thread::scope(|scope| {
             for thread in 0..THREADS {
-                let subject = &case.subject;
                 scope.spawn(move || subject.run(thread, operations));
             }
         });
@@ -287,10 +294,9 @@ mod tests {
 
     #[test]
     fn every_lock_excludes_and_every_visit_is_made() {
-        let workloads = [home, visitor_1e6, visitor_1e4, visitor_1e2, contended];
-        for case in workloads.into_iter().flat_map(|cases| cases()) {
-            run(&case, 512 * GRAIN);
-            run(&case, 128 * GRAIN);
+        for case in EXPERIMENT.make(THREADS, |_| true) {
+            run(&*case.subject, 512 * GRAIN);
+            run(&*case.subject, 128 * GRAIN);
             let operations = THREADS as u64 * 640 * GRAIN;
             assert_eq!(case.subject.check(operations), Ok(()), "{}", case.name);
         }
@@ -301,13 +307,7 @@ mod tests {
         for (every, operations, visits) in
             [(100, 64, 1), (100, 128, 1), (100, 192, 2), (200, 64, 0)]
         {
-            let visited = Visited::<std::sync::Mutex<Tally>> {
-                lock: CachePadded::default(),
-                every,
-                left: CachePadded::new(AtomicU64::new(every / 2)),
-                due: CachePadded::default(),
-                made: CachePadded::default(),
-            };
+            let visited = Visited::<std::sync::Mutex<Tally>>::new(every);
             for _ in 0..operations / GRAIN {
                 visited.stay(GRAIN);
                 visited.visit();
@@ -318,10 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_that_is_not_made_is_found_out() {
-        let case = Visited::<std::sync::Mutex<Tally>>::case("unvisited", 100);
-        case.subject.run(0, 2 * GRAIN);
-        let fault = case.subject.check(4 * GRAIN).unwrap_err();
+    fn a_visit_that_is_not_made_is_found() {
+        let case = Visited::<std::sync::Mutex<Tally>>::new(100);
+        case.run(0, 2 * GRAIN);
+        let fault = case.check(4 * GRAIN).unwrap_err();
         assert_eq!(fault.sentence, "there were 0 visits instead of 1");
     }
 }

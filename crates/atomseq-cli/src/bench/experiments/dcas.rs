@@ -1,59 +1,65 @@
 //! `dcas`: two words that change together.
 
-use std::hint::black_box;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use atomseq::dcas::{Adjacent, Cell, Change, Covered, Domain, Mechanism};
-use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, case};
 use crate::bench::beside::Beside;
-use crate::bench::engine::{Case, Subject};
-use crate::bench::fault::Fault;
-use crate::bench::peers::crate_kcas::CrateKcas;
 #[cfg(target_arch = "x86_64")]
 use crate::bench::peers::crate_mwcas::CrateMwcas;
-use crate::bench::peers::seqlock::SequenceLock;
+use crate::bench::peers::pairs::CrateKcas;
+use crate::bench::peers::pairs::SequenceLock;
+use crate::bench::workloads::pair::{Counting, Pair};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dcas",
-    about: "reading two words that all threads share, and changing both if they are still as read",
-    structure: "dcas::Domain",
-    operation: "a change of two words of",
+    about: "reading two words that all threads share, and changing both if neither has changed",
     cases: &[
-        (
+        case(
             "os-assisted",
-            "dcas::Domain, OS-assisted: DCAS of two words anywhere",
+            "dcas::Domain, OS-assisted, two words anywhere",
+            |threads| Counting::boxed(threads, domain(Mechanism::Assisted)),
         ),
-        ("k-cas", "dcas::Domain, k-CAS: the portable way"),
-        (
+        case(
+            "k-cas",
+            "dcas::Domain, k-CAS, which is portable",
+            |threads| Counting::boxed(threads, domain(Mechanism::Kcas)),
+        ),
+        case(
             "adjacent",
-            "dcas::Adjacent: double-width compare-and-swap of two words side by side",
+            "dcas::Adjacent, double-width compare-and-swap of two adjacent words",
+            |threads| Counting::boxed(threads, Adjacent::new(0, 0)),
         ),
-        (
+        case(
             "cas",
-            "one AtomicU64, compare_exchange: what one word costs",
+            "one AtomicU64, compare_exchange: the cost of one word",
+            |threads| Counting::boxed(threads, Single::default()),
         ),
-        (
+        case(
             "seqlock",
-            "two words under a sequence lock, which a preempted writer keeps",
+            "two words under a sequence lock; a preempted writer keeps it",
+            |threads| Counting::boxed(threads, SequenceLock::default()),
         ),
-        ("parking_lot", "parking_lot::Mutex<(u64, u64)>"),
-        (
+        case("parking_lot", "parking_lot::Mutex<(u64, u64)>", |threads| {
+            Counting::boxed(threads, parking_lot::Mutex::new((0, 0)))
+        }),
+        case(
             "crate-kcas",
             "kcas 0.1.0: multi-word compare-and-swap without allocation",
+            |threads| Counting::boxed(threads, CrateKcas::default()),
         ),
         #[cfg(target_arch = "x86_64")]
-        (
+        case(
             "crate-mwcas",
             "mwcas 0.2.0: multi-word compare-and-swap, freed by epochs",
+            |threads| Counting::boxed(threads, CrateMwcas::default()),
         ),
     ],
     peers: &["cas", "seqlock", "parking_lot", "crate-kcas", "crate-mwcas"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Crowded,
     beside: Some(&Beside {
         paper: "GC96",
@@ -70,35 +76,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     }),
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    let words = <[Padded; 2]>::default;
-    let domain = |mechanism| Domain::forced(words(), mechanism);
-    vec![
-        Counting::case("os-assisted", threads, domain(Mechanism::Assisted)),
-        Counting::case("k-cas", threads, domain(Mechanism::Kcas)),
-        Counting::case("adjacent", threads, Adjacent::new(0, 0)),
-        Counting::case("cas", threads, Single::default()),
-        Counting::case("seqlock", threads, SequenceLock::default()),
-        Counting::case("parking_lot", threads, parking_lot::Mutex::new((0, 0))),
-        Counting::case("crate-kcas", threads, CrateKcas::default()),
-        #[cfg(target_arch = "x86_64")]
-        Counting::case("crate-mwcas", threads, CrateMwcas::default()),
-    ]
-}
-
-/// Two words that count the same.
-pub trait Pair: Sync {
-    /// What each thread has of its own to do so.
-    type Hand: Send;
-
-    /// One for another thread.
-    fn hand(&self) -> Self::Hand;
-
-    /// Adds to both at once.
-    fn add(&self, hand: &mut Self::Hand, amount: u64);
-
-    /// Both, once all threads are done.
-    fn both(&self) -> (u64, u64);
+fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {
+    Domain::forced(Default::default(), mechanism)
 }
 
 /// A word on cache lines of its own.
@@ -206,89 +185,16 @@ impl Pair for parking_lot::Mutex<(u64, u64)> {
     }
 }
 
-/// A pair that all threads add to.
-pub struct Counting<P: Pair> {
-    pair: CachePadded<P>,
-    hands: Vec<CachePadded<Mutex<P::Hand>>>,
-}
-
-impl<P: Pair + 'static> Counting<P> {
-    /// The case of that name for so many threads.
-    pub fn case(name: &'static str, threads: usize, pair: P) -> Case {
-        Case::new(name, Self::of(threads, pair))
-    }
-
-    /// The pair for so many threads.
-    pub fn of(threads: usize, pair: P) -> Self {
-        let hands = (0..threads)
-            .map(|_| CachePadded::new(Mutex::new(pair.hand())))
-            .collect();
-        let pair = CachePadded::new(pair);
-        Self { pair, hands }
-    }
-}
-
-impl<P: Pair> Subject for Counting<P> {
-    fn run(&self, thread: usize, operations: u64) {
-        let mut hand = self.hands[thread]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..operations {
-            self.pair.add(&mut hand, black_box(1));
-        }
-    }
-
-    fn check(&self, operations: u64) -> Result<(), Fault> {
-        match self.pair.both() {
-            (a, b) if a == operations && b == operations => Ok(()),
-            (a, b) => {
-                let sentence = format!("the words are {a} and {b} where {operations} were added");
-                Err(Fault::count(operations, [a, b], sentence))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::UnsafeCell;
-
     use super::*;
     use crate::bench::engine::GRAIN;
 
-    /// Forgets the second word now and then.
-    #[derive(Default)]
-    struct Careless(UnsafeCell<(u64, u64)>);
-
-    // SAFETY: the test has one thread.
-    unsafe impl Sync for Careless {}
-
-    impl Pair for Careless {
-        type Hand = ();
-
-        fn hand(&self) {}
-
-        fn add(&self, _hand: &mut (), amount: u64) {
-            // SAFETY: as above.
-            let both = unsafe { &mut *self.0.get() };
-            both.0 += amount;
-            both.1 += amount * u64::from(!both.0.is_multiple_of(8));
-        }
-
-        fn both(&self) -> (u64, u64) {
-            // SAFETY: as above.
-            unsafe { *self.0.get() }
-        }
-    }
-
     #[test]
-    fn the_check_tells_both_words_from_one() {
-        for case in cases(1) {
+    fn every_case_adds_to_both_words() {
+        for case in EXPERIMENT.make(1, |_| true) {
             case.subject.run(0, GRAIN);
             assert_eq!(case.subject.check(GRAIN), Ok(()), "{}", case.name);
         }
-        let careless = Counting::case("careless", 1, Careless::default());
-        careless.subject.run(0, GRAIN);
-        assert!(careless.subject.check(GRAIN).is_err());
     }
 }

@@ -2,47 +2,33 @@
 
 use atomseq::dcas::Bare;
 
-use super::dcas::{Counting, Pair};
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Experiment, Method, Threads, Workload, case};
+use crate::bench::workloads::pair::{Counting, Pair};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kcas-reclamation",
-    about: "k-CAS of two words that one thread has, with descriptors that are used again when they are free, or in any case",
-    structure: "k-CAS",
-    operation: "a change of two words by",
+    about: "k-CAS of two words of one thread, whose descriptors are used again once they are free, or at once (always 1 thread)",
     cases: &[
-        (
+        case(
             "reclaimed",
-            "a descriptor says when it is free; a block of them a thread",
+            "a thread takes a free descriptor of its block",
+            |threads| Counting::boxed(threads, Bare::<true>::default()),
         ),
-        (
+        case(
             "unreclaimed",
-            "the thread's next one, free or not; right for one thread only",
+            "a thread takes its next descriptor, free or not; correct for one thread only",
+            |threads| Counting::boxed(threads, Bare::<false>::default()),
         ),
     ],
     peers: &[],
-    method: Method::Timed(cases),
+    method: Method::Placed {
+        threads: 1,
+        workloads: &[Workload::WHOLE],
+    },
     threads: Threads::Alone,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    let mut cases = vec![Counting::case(
-        "reclaimed",
-        threads,
-        Bare::<true>::default(),
-    )];
-    if threads == 1 {
-        cases.push(Counting::case(
-            "unreclaimed",
-            threads,
-            Bare::<false>::default(),
-        ));
-    }
-    cases
-}
 
 impl<const RECLAIMS: bool> Pair for Bare<RECLAIMS> {
     type Hand = ();
@@ -53,7 +39,7 @@ impl<const RECLAIMS: bool> Pair for Bare<RECLAIMS> {
     fn add(&self, _hand: &mut (), amount: u64) {
         loop {
             let old = self.load();
-            // SAFETY: without reclamation there is one thread, see `cases`.
+            // SAFETY: without reclamation there is one thread, see `method`.
             if unsafe { self.exchange(old, old.map(|word| word + amount)) } {
                 return;
             }
@@ -72,8 +58,7 @@ mod tests {
     use crate::bench::engine::{GRAIN, Subject};
 
     #[test]
-    fn one_thread_counts_with_both_and_two_with_one() {
-        assert_eq!([1, 2].map(|threads| cases(threads).len()), [2, 1]);
+    fn one_thread_counts_with_both() {
         for subject in [
             &Counting::of(1, Bare::<true>::default()) as &dyn Subject,
             &Counting::of(1, Bare::<false>::default()),

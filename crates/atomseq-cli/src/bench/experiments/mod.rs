@@ -1,4 +1,4 @@
-//! The experiments, a file each. An experiment measures one structure beside what one would use
+//! The experiments. An experiment measures one structure beside what one would use
 //! without atomseq; a subject does its work through the public safe interface, and all subjects of
 //! an experiment share one loop, so that what keeps the compiler from removing work costs each the
 //! same.
@@ -11,23 +11,19 @@ mod b91_table2;
 mod b91_table4;
 mod biased;
 mod dcas;
-mod flow_pool;
-mod flow_queue;
-mod flow_stack;
+mod flow;
 mod kcas_reclamation;
-mod memory;
 mod mutex;
+mod nonblocking_containers;
 mod nonblocking_list;
-mod nonblocking_queue;
-mod nonblocking_stack;
 #[cfg(target_os = "linux")]
 mod oversubscription;
+mod percpu_containers;
 mod percpu_counter;
 mod percpu_footprint;
-mod percpu_pool;
-mod percpu_queue;
+mod percpu_histogram;
 mod percpu_ring;
-mod percpu_stack;
+mod pools;
 #[cfg(atomseq_sections)]
 mod rollforward_cost;
 #[cfg(target_os = "linux")]
@@ -42,13 +38,8 @@ mod stall;
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
 
-pub use dcas::Pair;
-pub use percpu_counter::Count;
-pub use percpu_pool::{Block, Blocks};
-pub use percpu_ring::{BURST, Channel, each_received, each_sent};
-
 use super::beside::Beside;
-use super::engine::{Case, Effort};
+use super::engine::{Case, Effort, Subject};
 use super::fault::Results;
 use crate::error::Error;
 
@@ -58,27 +49,78 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it measures, in a phrase.
     pub about: &'static str,
-    /// The structure of atomseq's that it measures.
-    pub structure: &'static str,
-    /// What is done to that structure, as the beginning of a phrase.
-    pub operation: &'static str,
-    /// Its cases, with what each stands for.
-    pub cases: &'static [(&'static str, &'static str)],
+    /// Its cases, in the order of its tables.
+    pub cases: &'static [Entry],
     /// The subjects, or cases, that are not atomseq's. A wrong count of theirs is no failure of the
     /// benchmark.
     pub peers: &'static [&'static str],
     /// How it is done.
     pub method: Method,
-    /// How many threads it is measured with when nobody asks for a number.
+    /// How many threads it is measured with when `--threads` is not given.
     pub threads: Threads,
     /// What a paper published of the same.
     pub beside: Option<&'static Beside>,
 }
 
+/// A case of an experiment.
+pub struct Entry {
+    /// Its name: `subject`, or `workload:subject` where there are several workloads.
+    pub name: &'static str,
+    /// What it stands for.
+    pub about: &'static str,
+    /// Makes the subject for that many threads; `None` where the experiment has its own way to
+    /// measure.
+    make: Option<fn(usize) -> Box<dyn Subject>>,
+}
+
+/// A case that the engine runs.
+pub const fn case(
+    name: &'static str,
+    about: &'static str,
+    make: fn(usize) -> Box<dyn Subject>,
+) -> Entry {
+    Entry {
+        name,
+        about,
+        make: Some(make),
+    }
+}
+
+/// A case of an experiment that has its own way to measure.
+const fn listed(name: &'static str, about: &'static str) -> Entry {
+    Entry {
+        name,
+        about,
+        make: None,
+    }
+}
+
+impl Experiment {
+    /// Makes those cases that `keep` names, for that many threads.
+    pub fn make(&self, threads: usize, keep: impl Fn(&'static str) -> bool) -> Vec<Case> {
+        let kept = self.cases.iter().filter(|entry| keep(entry.name));
+        let made = kept.filter_map(|entry| {
+            let subject = (entry.make?)(threads);
+            Some(Case {
+                name: entry.name,
+                subject,
+            })
+        });
+        made.collect()
+    }
+
+    /// What a case stands for.
+    pub fn about(&self, case: &str) -> &'static str {
+        let mut entries = self.cases.iter();
+        let entry = entries.find(|entry| entry.name == case);
+        entry.map_or("", |entry| entry.about)
+    }
+}
+
 /// An experiment's own way to measure.
 pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Results, Error>;
 
-/// How many threads an experiment is measured with when nobody asks for a number.
+/// How many threads an experiment is measured with when `--threads` is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// One: its threads have nothing to do with each other, so that one says all.
@@ -129,27 +171,21 @@ pub struct Workload {
     pub cpus: usize,
     /// How many times as long as usual one run of it takes.
     pub length: u32,
-    /// Its cases.
-    pub cases: fn() -> Vec<Case>,
 }
 
 impl Workload {
     /// All there is of an experiment, on one CPU.
-    #[cfg(atomseq_sections)]
-    pub const fn whole(cases: fn() -> Vec<Case>) -> Workload {
-        Workload {
-            name: "",
-            cpus: 1,
-            length: 1,
-            cases,
-        }
-    }
+    pub const WHOLE: Workload = Workload {
+        name: "",
+        cpus: 1,
+        length: 1,
+    };
 }
 
 /// How an experiment is done.
 pub enum Method {
-    /// The engine runs these cases, made for so many threads.
-    Timed(fn(usize) -> Vec<Case>),
+    /// The engine runs the cases, with each number of threads.
+    Timed,
     /// The engine runs one workload after the other, each with that number of threads on as many
     /// CPUs as it says.
     Placed {
@@ -162,7 +198,7 @@ pub enum Method {
     Own {
         /// That number.
         threads: usize,
-        /// Measures, telling a share done to the function.
+        /// Measures, and calls the function with the share that is done.
         run: Run,
     },
 }
@@ -170,11 +206,12 @@ pub enum Method {
 /// Every experiment, in the order they run in.
 pub const ALL: &[&Experiment] = &[
     &percpu_counter::EXPERIMENT,
-    &percpu_stack::EXPERIMENT,
-    &percpu_queue::EXPERIMENT,
+    &percpu_histogram::EXPERIMENT,
+    &percpu_containers::STACK,
+    &percpu_containers::QUEUE,
     &percpu_ring::EXPERIMENT,
-    &percpu_pool::EXPERIMENT,
-    &memory::EXPERIMENT,
+    &pools::POOL,
+    &pools::MEMORY,
     &percpu_footprint::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &signal_sequence::EXPERIMENT,
@@ -196,12 +233,12 @@ pub const ALL: &[&Experiment] = &[
     &oversubscription::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
-    &nonblocking_stack::EXPERIMENT,
-    &nonblocking_queue::EXPERIMENT,
+    &nonblocking_containers::STACK,
+    &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
-    &flow_queue::EXPERIMENT,
-    &flow_stack::EXPERIMENT,
-    &flow_pool::EXPERIMENT,
+    &flow::QUEUE,
+    &flow::STACK,
+    &flow::POOL,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
 ];
@@ -219,22 +256,14 @@ mod tests {
     use crate::bench::record::{subject, workload};
 
     #[test]
-    fn an_experiment_has_the_cases_it_lists() {
+    fn a_case_has_a_maker_unless_its_experiment_measures_itself() {
         for experiment in ALL {
-            let made = match experiment.method {
-                Method::Timed(cases) => {
-                    let most = experiment.threads.numbers(2).into_iter().max();
-                    cases(most.expect("at least one"))
-                }
-                Method::Placed { workloads, .. } => {
-                    let cases = workloads.iter().flat_map(|workload| (workload.cases)());
-                    cases.collect()
-                }
-                Method::Own { .. } => continue,
-            };
-            let made: Vec<_> = made.iter().map(|case| case.name).collect();
-            let listed: Vec<_> = experiment.cases.iter().map(|(name, _)| *name).collect();
-            assert_eq!(made, listed, "{}", experiment.name);
+            let is_own = matches!(experiment.method, Method::Own { .. });
+            for (index, entry) in experiment.cases.iter().enumerate() {
+                assert_eq!(entry.make.is_none(), is_own, "{}", entry.name);
+                let mut others = experiment.cases[..index].iter();
+                assert!(others.all(|other| other.name != entry.name));
+            }
         }
     }
 
@@ -242,7 +271,7 @@ mod tests {
     fn a_peer_is_a_subject_and_no_experiment_has_only_peers() {
         for experiment in ALL {
             let is = |peer: &str, case: &'static str| peer == case || peer == subject(case);
-            let cases = || experiment.cases.iter().map(|(case, _)| *case);
+            let cases = || experiment.cases.iter().map(|entry| entry.name);
             for peer in experiment.peers {
                 // This one compiles for one architecture only.
                 let there = cases().any(|case| is(peer, case)) || *peer == "crate-mwcas";
@@ -259,21 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_called_what_its_cases_say() {
+    fn every_case_of_placed_workloads_belongs_to_one() {
         for experiment in ALL {
             let Method::Placed { workloads, .. } = experiment.method else {
                 continue;
             };
-            for placed in workloads {
-                for case in (placed.cases)() {
-                    assert_eq!(workload(case.name), placed.name);
-                }
+            for entry in experiment.cases {
+                let is_its = |placed: &&Workload| placed.name == workload(entry.name);
+                assert_eq!(workloads.iter().filter(is_its).count(), 1, "{}", entry.name);
             }
         }
     }
 
     #[test]
-    fn numbers_of_threads_are_told_once() {
+    fn numbers_of_threads_are_unique() {
         assert_eq!(Threads::Alone.numbers(2), [1]);
         assert_eq!(Threads::Spread.numbers(1), [1]);
         assert_eq!(Threads::Crowded.numbers(2), [1, 2, 8]);

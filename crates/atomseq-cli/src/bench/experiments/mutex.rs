@@ -5,82 +5,128 @@ use std::time::Duration;
 
 use atomseq::mutex::{Biased, Mutex, SpinLock};
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
-use crate::bench::locking::{Contention, Hold, Tally};
-use crate::bench::peers::backoff::BackoffLock;
-use crate::bench::peers::queue_lock::QueueLock;
+use super::{Experiment, Method, Threads, case};
+use crate::bench::peers::locks::BackoffLock;
+use crate::bench::peers::locks::QueueLock;
+use crate::bench::workloads::locking::{Contention, Hold, Tally};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mutex",
-    about: "a lock that all threads contend for, held for no, a short and a longer time",
-    structure: "mutex::Mutex",
-    operation: "a critical section under",
+    about: "a lock that all threads contend for, held to count, for 100 ns more and for 1 µs more",
     cases: &[
-        ("hold-0:mutex", "atomseq's mutex::Mutex, held to count"),
-        ("hold-0:spin", "atomseq's mutex::SpinLock"),
-        ("hold-0:biased", "atomseq's mutex::Biased"),
-        ("hold-0:queue-lock", "Mellor-Crummey and Scott's queue lock"),
-        (
+        case("hold-0:mutex", "mutex::Mutex, held to count", |_| {
+            Contention::<Mutex<Tally>>::boxed(Hold::NONE)
+        }),
+        case("hold-0:spin", "mutex::SpinLock, held to count", |_| {
+            Contention::<SpinLock<Tally>>::boxed(Hold::NONE)
+        }),
+        case("hold-0:biased", "mutex::Biased, held to count", |_| {
+            Contention::<Biased<Tally>>::boxed(Hold::NONE)
+        }),
+        case(
+            "hold-0:queue-lock",
+            "Mellor-Crummey and Scott's queue lock, held to count",
+            |_| Contention::<QueueLock>::boxed(Hold::NONE),
+        ),
+        case(
             "hold-0:backoff",
-            "test-and-test-and-set with exponential backoff",
+            "test-and-test-and-set with exponential backoff, held to count",
+            |_| Contention::<BackoffLock>::boxed(Hold::NONE),
         ),
-        ("hold-0:std", "std::sync::Mutex"),
-        ("hold-0:parking_lot", "parking_lot::Mutex"),
-        (
+        case("hold-0:std", "std::sync::Mutex, held to count", |_| {
+            Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE)
+        }),
+        case(
+            "hold-0:parking_lot",
+            "parking_lot::Mutex, held to count",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE),
+        ),
+        case(
             "hold-100ns:mutex",
-            "the same, held for about 100 ns more, here and below",
+            "mutex::Mutex, held for about 100 ns more",
+            |_| Contention::<Mutex<Tally>>::boxed(short()),
         ),
-        ("hold-100ns:spin", "atomseq's mutex::SpinLock"),
-        ("hold-100ns:biased", "atomseq's mutex::Biased"),
-        ("hold-100ns:queue-lock", "Mellor-Crummey and Scott's"),
-        ("hold-100ns:backoff", "with exponential backoff"),
-        ("hold-100ns:std", "std::sync::Mutex"),
-        ("hold-100ns:parking_lot", "parking_lot::Mutex"),
-        (
+        case(
+            "hold-100ns:spin",
+            "mutex::SpinLock, held for about 100 ns more",
+            |_| Contention::<SpinLock<Tally>>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:biased",
+            "mutex::Biased, held for about 100 ns more",
+            |_| Contention::<Biased<Tally>>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:queue-lock",
+            "Mellor-Crummey and Scott's queue lock, held for about 100 ns more",
+            |_| Contention::<QueueLock>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:backoff",
+            "test-and-test-and-set with exponential backoff, held for about 100 ns more",
+            |_| Contention::<BackoffLock>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:std",
+            "std::sync::Mutex, held for about 100 ns more",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:parking_lot",
+            "parking_lot::Mutex, held for about 100 ns more",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(short()),
+        ),
+        case(
             "hold-1us:mutex",
-            "the same, held for about 1 µs more, here and below",
+            "mutex::Mutex, held for about 1 µs more",
+            |_| Contention::<Mutex<Tally>>::boxed(long()),
         ),
-        ("hold-1us:spin", "atomseq's mutex::SpinLock"),
-        ("hold-1us:biased", "atomseq's mutex::Biased"),
-        ("hold-1us:queue-lock", "Mellor-Crummey and Scott's"),
-        ("hold-1us:backoff", "with exponential backoff"),
-        ("hold-1us:std", "std::sync::Mutex"),
-        ("hold-1us:parking_lot", "parking_lot::Mutex"),
+        case(
+            "hold-1us:spin",
+            "mutex::SpinLock, held for about 1 µs more",
+            |_| Contention::<SpinLock<Tally>>::boxed(long()),
+        ),
+        case(
+            "hold-1us:biased",
+            "mutex::Biased, held for about 1 µs more",
+            |_| Contention::<Biased<Tally>>::boxed(long()),
+        ),
+        case(
+            "hold-1us:queue-lock",
+            "Mellor-Crummey and Scott's queue lock, held for about 1 µs more",
+            |_| Contention::<QueueLock>::boxed(long()),
+        ),
+        case(
+            "hold-1us:backoff",
+            "test-and-test-and-set with exponential backoff, held for about 1 µs more",
+            |_| Contention::<BackoffLock>::boxed(long()),
+        ),
+        case(
+            "hold-1us:std",
+            "std::sync::Mutex, held for about 1 µs more",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(long()),
+        ),
+        case(
+            "hold-1us:parking_lot",
+            "parking_lot::Mutex, held for about 1 µs more",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(long()),
+        ),
     ],
     peers: &["std", "parking_lot", "backoff", "queue-lock"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Crowded,
     beside: None,
 };
 
-fn cases(_threads: usize) -> Vec<Case> {
-    let short = Hold::of(Duration::from_nanos(100));
-    let long = Hold::of(Duration::from_micros(1));
-    vec![
-        Contention::<Mutex<Tally>>::case("hold-0:mutex", Hold::NONE),
-        Contention::<SpinLock<Tally>>::case("hold-0:spin", Hold::NONE),
-        Contention::<Biased<Tally>>::case("hold-0:biased", Hold::NONE),
-        Contention::<QueueLock>::case("hold-0:queue-lock", Hold::NONE),
-        Contention::<BackoffLock>::case("hold-0:backoff", Hold::NONE),
-        Contention::<std::sync::Mutex<Tally>>::case("hold-0:std", Hold::NONE),
-        Contention::<parking_lot::Mutex<Tally>>::case("hold-0:parking_lot", Hold::NONE),
-        Contention::<Mutex<Tally>>::case("hold-100ns:mutex", short),
-        Contention::<SpinLock<Tally>>::case("hold-100ns:spin", short),
-        Contention::<Biased<Tally>>::case("hold-100ns:biased", short),
-        Contention::<QueueLock>::case("hold-100ns:queue-lock", short),
-        Contention::<BackoffLock>::case("hold-100ns:backoff", short),
-        Contention::<std::sync::Mutex<Tally>>::case("hold-100ns:std", short),
-        Contention::<parking_lot::Mutex<Tally>>::case("hold-100ns:parking_lot", short),
-        Contention::<Mutex<Tally>>::case("hold-1us:mutex", long),
-        Contention::<SpinLock<Tally>>::case("hold-1us:spin", long),
-        Contention::<Biased<Tally>>::case("hold-1us:biased", long),
-        Contention::<QueueLock>::case("hold-1us:queue-lock", long),
-        Contention::<BackoffLock>::case("hold-1us:backoff", long),
-        Contention::<std::sync::Mutex<Tally>>::case("hold-1us:std", long),
-        Contention::<parking_lot::Mutex<Tally>>::case("hold-1us:parking_lot", long),
-    ]
+/// About 100 ns.
+fn short() -> Hold {
+    Hold::of(Duration::from_nanos(100))
+}
+
+/// About 1 µs.
+fn long() -> Hold {
+    Hold::of(Duration::from_micros(1))
 }
 
 #[cfg(test)]
@@ -93,7 +139,7 @@ mod tests {
     #[test]
     fn every_lock_excludes() {
         const THREADS: usize = 4;
-        for case in cases(THREADS) {
+        for case in EXPERIMENT.make(THREADS, |_| true) {
             let operations = match case.name.starts_with("hold-0:") {
                 true => 256 * GRAIN,
                 false => 8 * GRAIN,

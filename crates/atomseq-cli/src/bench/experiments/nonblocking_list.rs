@@ -6,46 +6,43 @@ use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::List;
 use crossbeam_skiplist::SkipMap;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
-use crate::bench::ordered::{Coming, Ordered};
+use super::{Experiment, Method, Threads, case};
 use crate::bench::peers::harris_michael::HarrisMichael;
 use crate::bench::peers::mutexed::Mutexed;
+use crate::bench::workloads::ordered::{Coming, Ordered};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-list",
-    about: "deleting a key, inserting it again and looking for another, of 16 keys a thread in order",
-    structure: "nonblocking::List",
-    operation: "a delete, an insert and a find on",
+    about: "removing a key, inserting it again and looking for another, in an ordered list of 16 keys a thread",
     cases: &[
-        (
+        case(
             "atomseq",
             "nonblocking::List, by the mechanism of this process",
+            |threads| Coming::boxed(threads, List::new()),
         ),
-        ("atomseq-kcas", "the same by k-CAS: the portable way"),
-        (
+        case(
+            "atomseq-kcas",
+            "nonblocking::List by k-CAS, which is portable",
+            |threads| Coming::boxed(threads, List::forced(Mechanism::Kcas)),
+        ),
+        case(
             "harris-michael",
-            "Harris's and Michael's list: compare-and-swap of one word only",
+            "Harris's and Michael's list, compare-and-swap of one word",
+            |threads| Coming::boxed(threads, HarrisMichael::new()),
         ),
-        ("crossbeam-skip", "crossbeam_skiplist::SkipMap"),
-        ("mutex", "std::sync::Mutex<BTreeMap>"),
+        case("crossbeam-skip", "crossbeam_skiplist::SkipMap", |threads| {
+            Coming::boxed(threads, SkipMap::new())
+        }),
+        case("mutex", "std::sync::Mutex<BTreeMap>", |threads| {
+            Coming::boxed(threads, Mutexed::<BTreeMap<u64, u64>>::default())
+        }),
     ],
     peers: &["harris-michael", "crossbeam-skip", "mutex"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Crowded,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    vec![
-        Coming::case("atomseq", threads, List::new()),
-        Coming::case("atomseq-kcas", threads, List::forced(Mechanism::Kcas)),
-        Coming::case("harris-michael", threads, HarrisMichael::new()),
-        Coming::case("crossbeam-skip", threads, SkipMap::new()),
-        Coming::case("mutex", threads, Mutexed::<BTreeMap<u64, u64>>::default()),
-    ]
-}
 
 // Nothing here removes entries for change, which is all that could be in the way.
 impl Ordered for List<u64, u64> {
@@ -74,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_list_keeps_every_key() {
-        for case in cases(3) {
+        for case in EXPERIMENT.make(3, |_| true) {
             thread::scope(|scope| {
                 for thread in 0..3 {
                     let subject = &case.subject;

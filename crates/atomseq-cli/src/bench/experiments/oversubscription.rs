@@ -15,35 +15,43 @@ use atomseq::dcas::{Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
-use super::{Experiment, Method, Pair, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
-use crate::bench::peers::spin::Spinning;
+use crate::bench::peers::pairs::Spinning;
 use crate::bench::record::Series;
+use crate::bench::workloads::pair::Pair;
 use crate::error::Error;
 use crate::machine;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "oversubscription",
-    about: "CPU time of a change of two words that 32 threads share, beside one thread's (always 32 threads)",
-    structure: "dcas::Domain",
-    operation: "a change of two words of",
+    about: "CPU time of a change of two words that 32 threads share, beside that of one thread (always 32 threads)",
     cases: &[
-        (
+        listed(
             "os-assisted:crowded",
             "dcas::Domain, OS-assisted, 32 threads",
         ),
-        ("os-assisted:alone", "the same, 1 thread; here and below"),
-        ("k-cas:crowded", "dcas::Domain, k-CAS"),
-        ("k-cas:alone", "the same"),
-        (
+        listed("os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread"),
+        listed("k-cas:crowded", "dcas::Domain, k-CAS, 32 threads"),
+        listed("k-cas:alone", "dcas::Domain, k-CAS, 1 thread"),
+        listed(
             "spin:crowded",
-            "two words under a lock whose waiters only spin",
+            "two words under a lock whose waiters spin, 32 threads",
         ),
-        ("spin:alone", "the same"),
-        ("parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>"),
-        ("parking_lot:alone", "the same"),
+        listed(
+            "spin:alone",
+            "two words under a lock whose waiters spin, 1 thread",
+        ),
+        listed(
+            "parking_lot:crowded",
+            "parking_lot::Mutex<(u64, u64)>, 32 threads",
+        ),
+        listed(
+            "parking_lot:alone",
+            "parking_lot::Mutex<(u64, u64)>, 1 thread",
+        ),
     ],
     peers: &[
         "spin:crowded",
@@ -108,7 +116,7 @@ fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {
 
 /// Something whose CPU time can be measured.
 trait Measured {
-    /// CPU nanoseconds an operation, of so many threads that do nothing else for that long.
+    /// CPU nanoseconds an operation, of that many threads that do nothing else for that long.
     fn measure(&self, threads: usize, run: Duration) -> Result<f64, Error>;
 
     /// Whether every operation so far is accounted for.

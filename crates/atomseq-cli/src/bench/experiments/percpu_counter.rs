@@ -1,62 +1,45 @@
 //! `percpu-counter`: adding to a count that many threads share.
 
-use std::hint::black_box;
-
 use atomseq::percpu::Counter;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::{Case, Subject};
-use crate::bench::fault::Fault;
-use crate::bench::peers::interlocked::{Interlocked, InterlockedPerCpu};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::peers::counts::ThreadLocal;
+use crate::bench::peers::counts::{Interlocked, InterlockedPerCpu};
 use crate::bench::peers::mutexed::Mutexed;
-use crate::bench::peers::thread_local::ThreadLocal;
+use crate::bench::workloads::counting::{Count, Counting};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-counter",
     about: "adding to a count that all threads share",
-    structure: "percpu::Counter",
-    operation: "an addition to",
     cases: &[
-        ("rseq", "percpu::Counter"),
-        ("interlocked", "one AtomicU64 for all threads, fetch_add"),
-        (
-            "interlocked-percpu",
-            "an AtomicU64 a CPU, getcpu and fetch_add",
+        case("rseq", "percpu::Counter", |_| {
+            Box::new(Counting(Counter::new()))
+        }),
+        case(
+            "interlocked",
+            "one AtomicU64 for all threads, fetch_add",
+            |_| Box::new(Counting(Interlocked::default())),
         ),
-        ("mutex", "std::sync::Mutex<u64>"),
-        (
+        case(
+            "interlocked-percpu",
+            "an AtomicU64 for each CPU, getcpu and fetch_add",
+            |_| Box::new(Counting(InterlockedPerCpu::new())),
+        ),
+        case("mutex", "std::sync::Mutex<u64>", |_| {
+            Box::new(Counting(Mutexed::new(0_u64)))
+        }),
+        case(
             "thread-local",
-            "a plain word a thread; nobody can read it before the thread hands it in",
+            "a plain word of each thread, which no other thread can read before it hands it in",
+            |_| Box::new(Counting(ThreadLocal::default())),
         ),
     ],
     peers: &["interlocked", "interlocked-percpu", "mutex", "thread-local"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
-
-fn cases(_threads: usize) -> Vec<Case> {
-    vec![
-        Case::new("rseq", Counting(Counter::new())),
-        Case::new("interlocked", Counting(Interlocked::default())),
-        Case::new("interlocked-percpu", Counting(InterlockedPerCpu::new())),
-        Case::new("mutex", Counting(Mutexed::new(0_u64))),
-        Case::new("thread-local", Counting(ThreadLocal::default())),
-    ]
-}
-
-/// Something that counts.
-pub trait Count: Sync {
-    /// Adds to the count.
-    fn add(&self, amount: u64);
-
-    /// Called by a thread at the end of a run, for counts that nobody else can read before.
-    fn hand_in(&self) {}
-
-    /// The whole count.
-    fn sum(&self) -> u64;
-}
 
 impl Count for Counter {
     #[inline(always)]
@@ -66,61 +49,5 @@ impl Count for Counter {
 
     fn sum(&self) -> u64 {
         Self::sum(self)
-    }
-}
-
-struct Counting<C>(C);
-
-impl<C: Count> Subject for Counting<C> {
-    fn run(&self, _thread: usize, operations: u64) {
-        for _ in 0..operations {
-            self.0.add(black_box(1));
-        }
-        self.0.hand_in();
-    }
-
-    fn check(&self, operations: u64) -> Result<(), Fault> {
-        let sum = self.0.sum();
-        if sum == operations {
-            return Ok(());
-        }
-        let sentence = format!("it counted {sum} where {operations} were added");
-        Err(Fault::count(operations, [sum], sentence))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::engine::GRAIN;
-
-    /// Forgets what does not fit.
-    #[derive(Default)]
-    struct Forgetful(Interlocked);
-
-    impl Count for Forgetful {
-        fn add(&self, amount: u64) {
-            if self.0.sum() < 5 {
-                self.0.add(amount);
-            }
-        }
-
-        fn sum(&self) -> u64 {
-            self.0.sum()
-        }
-    }
-
-    fn judge(count: impl Count) -> Result<(), String> {
-        let counting = Counting(count);
-        counting.run(0, GRAIN);
-        counting.check(GRAIN).map_err(|fault| fault.sentence)
-    }
-
-    #[test]
-    fn the_check_tells_a_whole_count_from_a_forgetful_one() {
-        assert_eq!(judge(Interlocked::default()), Ok(()));
-        assert_eq!(judge(ThreadLocal::default()), Ok(()));
-        let fault = judge(Forgetful::default()).unwrap_err();
-        assert_eq!(fault, "it counted 5 where 64 were added");
     }
 }

@@ -11,37 +11,36 @@ use std::time::{Duration, Instant};
 
 use atomseq::percpu::Counter;
 
-use super::{Count, Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
-use crate::bench::peers::interlocked::InterlockedPerCpu;
-use crate::bench::peers::thread_local::Registered;
+use crate::bench::peers::counts::InterlockedPerCpu;
+use crate::bench::peers::counts::Registered;
 use crate::bench::record::Series;
+use crate::bench::workloads::counting::Count;
 use crate::error::Error;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-footprint",
     about: "a count that 1,000 living threads have added to: bytes held and time of a full read (always 1,000 threads)",
-    structure: "percpu::Counter",
-    operation: "a full read of",
     cases: &[
-        ("bytes:rseq", "bytes held by a percpu::Counter"),
-        (
+        listed("bytes:rseq", "bytes held by a percpu::Counter"),
+        listed(
             "bytes:thread-local",
             "bytes held by a padded word a thread in a registry",
         ),
-        (
+        listed(
             "bytes:interlocked-percpu",
             "bytes held by a padded word a CPU",
         ),
-        ("read:rseq", "time of percpu::Counter::sum"),
-        (
+        listed("read:rseq", "time of percpu::Counter::sum"),
+        listed(
             "read:thread-local",
             "time to lock the registry and read them all",
         ),
-        ("read:interlocked-percpu", "time to read them all"),
+        listed("read:interlocked-percpu", "time to read them all"),
     ],
     peers: &["thread-local", "interlocked-percpu"],
     method: Method::Own {

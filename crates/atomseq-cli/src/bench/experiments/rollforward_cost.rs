@@ -5,16 +5,16 @@
 //! what the code there belongs to is different: nothing that atomseq knows of, a sequence that is
 //! restarted, one that is rolled forward, or code under `signal::mask()`. What brings the thread
 //! there is the same in all of them (see `interruption`), and is taken off: next to each
-//! interruption whose signal is delivered there is one without a signal, and a value is how much
-//! longer the one took than the other. That is what a signal costs whom it interrupts and who sends
-//! it, which is the thread itself: sending, delivery, handler, return; with a rollforward the
-//! sequence's run to its end as well; with a mask the first delivery, which only puts the signal
-//! off, and the system calls around the second.
+//! interruption whose signal is delivered there is one without a signal, and a value is the
+//! difference of the two. That is the cost of a signal for its sender and the interrupted code,
+//! which are the same thread: sending, delivery, handler, return; with a rollforward the sequence's
+//! run to its end as well; with a mask the first delivery, which only defers the signal, and the
+//! system calls around the second.
 //!
-//! The cases `pending:…` take sending off too, by a third interruption whose signal is ignored: the
-//! kernel queues it, as it is blocked, and drops it where it would have delivered the other. They
-//! begin where a pending signal could be delivered, and so tell most sharply what the cases have
-//! not in common.
+//! The cases `pending:…` subtract sending as well, by a third interruption whose signal is ignored:
+//! the kernel queues it, as it is blocked, and drops it where it would have delivered the other.
+//! They begin where a pending signal could be delivered, and so show most sharply how the cases
+//! differ.
 
 mod interruption;
 mod run;
@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use self::run::{Run, Took};
 use self::ways::WAYS;
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::beside::Beside;
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
@@ -38,27 +38,31 @@ use crate::error::Error;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rollforward-cost",
-    about: "a signal's delivery, by what it interrupts (always 1 thread)",
-    structure: "signal::install",
-    operation: "a delivery by",
+    about: "the delivery of a signal, by what it interrupts (always 1 thread)",
     cases: &[
-        ("plain", "no sequence is interrupted"),
-        ("restarted", "a sequence is, and starts again"),
-        ("rolled", "a sequence is, and first runs to its end"),
-        (
+        listed("plain", "no sequence is interrupted"),
+        listed("restarted", "a sequence is interrupted and restarts"),
+        listed(
+            "rolled",
+            "a sequence is interrupted and first runs to its end",
+        ),
+        listed(
             "deferred",
-            "signal::mask() is in force, and puts the signal off until its end",
+            "signal::mask() is in force and defers the signal to its end",
         ),
-        (
-            "pending:plain",
-            "the same without what it takes to send the signal",
+        listed("pending:plain", "plain, less the time to send the signal"),
+        listed(
+            "pending:restarted",
+            "restarted, less the time to send the signal",
         ),
-        ("pending:restarted", "the same"),
-        ("pending:rolled", "the same"),
-        ("pending:deferred", "the same"),
-        (
+        listed("pending:rolled", "rolled, less the time to send the signal"),
+        listed(
+            "pending:deferred",
+            "deferred, less the time to send the signal",
+        ),
+        listed(
             CONSTANT,
-            "what brings the thread there, taken off all others",
+            "the interruption without a signal, subtracted from all others",
         ),
     ],
     peers: &[],
@@ -79,7 +83,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     }),
 };
 
-/// The case that tells what is taken off the others.
+/// The case that shows what is subtracted from the others.
 const CONSTANT: &str = "constant:interruption";
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
@@ -116,7 +120,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             }
         }
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
-        // Nobody may be listening any more, which is no reason to stop.
+        // The receiver may be gone, which is no reason to stop.
         let _ = shares.send(spent.max((round + 1) as f64 / rounds as f64).min(1.0));
         if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::FEWEST {
             break;

@@ -3,10 +3,10 @@
 //!
 //! As there, the code under the lock is the code that is not synchronized, and an interference
 //! comes between an operation's first look and its compare-and-swap. In atomseq's stack and queue
-//! (`lock-free`) nobody can come between, and in its list whoever was forestalled gives way to the
-//! other first, who is not there; so `lock-free-retry` is the paper's figure by `dcas::Domain`
-//! (`cas2` without the retry). Insertion and deletion are timed apart. The objects stay in this
-//! processor's first cache.
+//! (`lock-free`) nothing can come between, and in its list a thread whose attempt failed first
+//! backs off for another thread, which does not exist here; so `lock-free-retry` is the paper's
+//! figure by `dcas::Domain` (`cas2` without the retry). Insertion and deletion are timed apart. The
+//! objects stay in this processor's first cache.
 
 mod figures;
 mod lock_free;
@@ -19,167 +19,141 @@ use self::locked::{Locked, Open};
 use self::run::{Measured, Timed};
 use self::system::{NullCall, Posix};
 use super::signal_sequence::{KernelMask, Mask};
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::beside::Beside;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "s92-table51",
     about: "S92's table 5.1: an operation without synchronization, locked, and lock-free, on one thread",
-    structure: "nonblocking",
-    operation: "an operation of",
     cases: &[
-        (
+        listed(
             "null-call:unsynchronized",
             "a procedure that does nothing is called",
         ),
-        (
+        listed(
             "counter:unsynchronized",
             "a counter is incremented, not synchronized",
         ),
-        (
-            "counter:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("counter:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "counter:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("counter:locked-open", "the same under a SpinLock alone"),
-        ("counter:lock-free", "AtomicU64, compare_exchange"),
-        (
+        listed("counter:locked-open", "under a SpinLock alone"),
+        listed("counter:lock-free", "AtomicU64, compare_exchange"),
+        listed(
             "counter:lock-free-retry",
-            "the same, whose first attempt fails",
+            "AtomicU64, compare_exchange, whose first attempt fails",
         ),
-        (
+        listed(
             "list-insert:unsynchronized",
             "a free node is linked before the first of a list, not synchronized",
         ),
-        (
-            "list-insert:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("list-insert:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "list-insert:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("list-insert:locked-open", "the same under a SpinLock alone"),
-        ("list-insert:lock-free", "nonblocking::LinkedStack::push"),
-        ("list-insert:cas2", "figure 5.4 by dcas::Domain"),
-        (
+        listed("list-insert:locked-open", "under a SpinLock alone"),
+        listed("list-insert:lock-free", "nonblocking::LinkedStack::push"),
+        listed("list-insert:cas2", "figure 5.4 by dcas::Domain"),
+        listed(
             "list-insert:lock-free-retry",
             "figure 5.4, whose first attempt fails",
         ),
-        (
+        listed(
             "list-delete:unsynchronized",
             "the first node of a list is taken off, not synchronized",
         ),
-        (
-            "list-delete:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("list-delete:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "list-delete:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("list-delete:locked-open", "the same under a SpinLock alone"),
-        ("list-delete:lock-free", "nonblocking::LinkedStack::pop"),
-        ("list-delete:cas2", "figure 5.4 by dcas::Domain"),
-        (
+        listed("list-delete:locked-open", "under a SpinLock alone"),
+        listed("list-delete:lock-free", "nonblocking::LinkedStack::pop"),
+        listed("list-delete:cas2", "figure 5.4 by dcas::Domain"),
+        listed(
             "list-delete:lock-free-retry",
             "figure 5.4, whose first attempt fails",
         ),
-        (
+        listed(
             "queue-put:unsynchronized",
             "a number is put into a circular queue, not synchronized",
         ),
-        (
-            "queue-put:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("queue-put:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "queue-put:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("queue-put:locked-open", "the same under a SpinLock alone"),
-        ("queue-put:lock-free", "nonblocking::Queue::push"),
-        ("queue-put:cas2", "figure 5.6 by dcas::Domain"),
-        (
+        listed("queue-put:locked-open", "under a SpinLock alone"),
+        listed("queue-put:lock-free", "nonblocking::Queue::push"),
+        listed("queue-put:cas2", "figure 5.6 by dcas::Domain"),
+        listed(
             "queue-put:lock-free-retry",
             "figure 5.6, whose first attempt fails",
         ),
-        (
+        listed(
             "queue-get:unsynchronized",
-            "the oldest number is got out, not synchronized",
+            "the oldest number is taken out, not synchronized",
         ),
-        (
-            "queue-get:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("queue-get:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "queue-get:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("queue-get:locked-open", "the same under a SpinLock alone"),
-        ("queue-get:lock-free", "nonblocking::Queue::pop"),
-        ("queue-get:cas2", "figure 5.6 by dcas::Domain"),
-        (
+        listed("queue-get:locked-open", "under a SpinLock alone"),
+        listed("queue-get:lock-free", "nonblocking::Queue::pop"),
+        listed("queue-get:cas2", "figure 5.6 by dcas::Domain"),
+        listed(
             "queue-get:lock-free-retry",
             "figure 5.6, whose first attempt fails",
         ),
-        (
+        listed(
             "stack-push:unsynchronized",
             "a number is pushed on a stack in an array, not synchronized",
         ),
-        (
-            "stack-push:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("stack-push:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "stack-push:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("stack-push:locked-open", "the same under a SpinLock alone"),
-        ("stack-push:lock-free", "nonblocking::Stack::push"),
-        ("stack-push:cas2", "figure 5.5 by dcas::Domain"),
-        (
+        listed("stack-push:locked-open", "under a SpinLock alone"),
+        listed("stack-push:lock-free", "nonblocking::Stack::push"),
+        listed("stack-push:cas2", "figure 5.5 by dcas::Domain"),
+        listed(
             "stack-push:lock-free-retry",
             "figure 5.5, whose first attempt fails",
         ),
-        (
+        listed(
             "stack-pop:unsynchronized",
             "the top number is popped, not synchronized",
         ),
-        (
-            "stack-pop:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("stack-pop:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "stack-pop:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("stack-pop:locked-open", "the same under a SpinLock alone"),
-        ("stack-pop:lock-free", "nonblocking::Stack::pop"),
-        ("stack-pop:cas2", "figure 5.5 by dcas::Domain"),
-        (
+        listed("stack-pop:locked-open", "under a SpinLock alone"),
+        listed("stack-pop:lock-free", "nonblocking::Stack::pop"),
+        listed("stack-pop:cas2", "figure 5.5 by dcas::Domain"),
+        listed(
             "stack-pop:lock-free-retry",
             "figure 5.5, whose first attempt fails",
         ),
-        (
+        listed(
             "semaphore:unsynchronized",
-            "a permit is got, not synchronized",
+            "a permit is taken, not synchronized",
         ),
-        (
-            "semaphore:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
-        (
+        listed("semaphore:locked", "under signal::mask() and a SpinLock"),
+        listed(
             "semaphore:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        ("semaphore:locked-open", "the same under a SpinLock alone"),
-        ("semaphore:lock-free", "mutex::Semaphore::acquire"),
-        ("semaphore:posix", "sem_wait of the system's library"),
+        listed("semaphore:locked-open", "under a SpinLock alone"),
+        listed("semaphore:lock-free", "mutex::Semaphore::acquire"),
+        listed("semaphore:posix", "sem_wait of the C library"),
     ],
     peers: &["unsynchronized", "posix"],
     method: Method::Own {
@@ -248,8 +222,8 @@ pub trait Pair: Default + 'static {
     /// Puts a number in.
     fn put(&self, value: u64) -> Attempts;
 
-    /// Takes a number out. Objects without elements tell how many there were before, the last one
-    /// being 1.
+    /// Takes a number out. Objects without elements return how many there were before; the last is
+    /// 1.
     fn take(&self) -> (u64, Attempts);
 }
 

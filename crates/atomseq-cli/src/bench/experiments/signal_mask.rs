@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::signal_sequence::{KernelMask, Mask, Shield};
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, case};
 use crate::bench::beside::Beside;
-use crate::bench::engine::{Case, Subject};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::bench::signals;
 use crate::error::Refused;
@@ -14,14 +14,18 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-mask",
     about: "masking this thread's signals and unmasking them",
-    structure: "signal::mask()",
-    operation: "a pair of",
     cases: &[
-        ("mask", "signal::mask() and the drop of its guard"),
-        ("sigprocmask", "two calls of sigprocmask: block, restore"),
+        case("mask", "signal::mask() and the drop of its guard", |_| {
+            Box::new(Pairs::<Mask>::default())
+        }),
+        case(
+            "sigprocmask",
+            "two calls of sigprocmask: block, restore",
+            |_| Box::new(Pairs::<KernelMask>::default()),
+        ),
     ],
     peers: &["sigprocmask"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "M94",
@@ -38,13 +42,6 @@ pub const EXPERIMENT: Experiment = Experiment {
         note: "",
     }),
 };
-
-fn cases(_threads: usize) -> Vec<Case> {
-    vec![
-        Case::new("mask", Pairs::<Mask>::default()),
-        Case::new("sigprocmask", Pairs::<KernelMask>::default()),
-    ]
-}
 
 #[derive(Default)]
 struct Pairs<S> {

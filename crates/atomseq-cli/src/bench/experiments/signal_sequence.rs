@@ -27,9 +27,9 @@ use self::interlocked::{TaggedFifo, TaggedLifo, TaggedNull};
 pub use self::mechanisms::{KernelMask, Mask, Shield};
 use self::mechanisms::{Restarting, Rolling, Shielded, Unprotected};
 use self::programs::{Fifo, FifoStores, Lifo, Null};
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, case};
 use crate::bench::beside::Beside;
-use crate::bench::engine::{Case, Subject};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::bench::signals;
 use crate::error::Refused;
@@ -38,67 +38,116 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-sequence",
     about: "M94's programs: what it costs to be atomic against this thread's signal handlers",
-    structure: "sequence!",
-    operation: "a sequence of",
     cases: &[
-        ("null:none", "one store"),
-        ("null:restarting", "the same, restarted if interrupted"),
-        ("null:rolling", "the same, rolled forward if interrupted"),
-        ("null:mask", "a store under signal::mask()"),
-        ("null:interlocked", "AtomicUsize::swap"),
-        (
-            "null:sigprocmask",
-            "a store between two calls of sigprocmask",
+        case("null:none", "one store, unprotected", |threads| {
+            Running::<Null<Unprotected>>::boxed(threads)
+        }),
+        case(
+            "null:restarting",
+            "one store, restarted if interrupted",
+            |threads| Running::<Null<Restarting>>::boxed(threads),
         ),
-        (
+        case(
+            "null:rolling",
+            "one store, rolled forward if interrupted",
+            |threads| Running::<Null<Rolling>>::boxed(threads),
+        ),
+        case(
+            "null:mask",
+            "one store, in plain Rust, under signal::mask()",
+            |threads| Running::<Null<Shielded<Mask>>>::boxed(threads),
+        ),
+        case("null:interlocked", "AtomicUsize::swap", |threads| {
+            Running::<TaggedNull>::boxed(threads)
+        }),
+        case(
+            "null:sigprocmask",
+            "one store, in plain Rust, between two calls of sigprocmask",
+            |threads| Running::<Null<Shielded<KernelMask>>>::boxed(threads),
+        ),
+        case(
             "lifo:none",
             "a push and a pop on a linked stack, unprotected",
+            |threads| Running::<Lifo<Unprotected>>::boxed(threads),
         ),
-        ("lifo:restarting", "the same, restarted if interrupted"),
-        ("lifo:rolling", "the same, rolled forward if interrupted"),
-        ("lifo:mask", "in plain Rust, each under signal::mask()"),
-        (
+        case(
+            "lifo:restarting",
+            "a push and a pop on a linked stack, restarted if interrupted",
+            |threads| Running::<Lifo<Restarting>>::boxed(threads),
+        ),
+        case(
+            "lifo:rolling",
+            "a push and a pop on a linked stack, rolled forward if interrupted",
+            |threads| Running::<Lifo<Rolling>>::boxed(threads),
+        ),
+        case(
+            "lifo:mask",
+            "a push and a pop on a linked stack, in plain Rust, each under signal::mask()",
+            |threads| Running::<Lifo<Shielded<Mask>>>::boxed(threads),
+        ),
+        case(
             "lifo:interlocked",
             "Treiber's stack with tags, compare-and-swap",
+            |threads| Running::<TaggedLifo>::boxed(threads),
         ),
-        (
+        case(
             "lifo:sigprocmask",
-            "in plain Rust, each between two calls of sigprocmask",
+            "a push and a pop on a linked stack, in plain Rust, each between two calls of sigprocmask",
+            |threads| Running::<Lifo<Shielded<KernelMask>>>::boxed(threads),
         ),
-        (
+        case(
             "fifo:none",
             "an enqueue and a dequeue, one visible store each, unprotected",
+            |threads| Running::<Fifo<Unprotected>>::boxed(threads),
         ),
-        ("fifo:restarting", "the same, restarted if interrupted"),
-        ("fifo:rolling", "the same, rolled forward if interrupted"),
-        ("fifo:mask", "in plain Rust, each under signal::mask()"),
-        (
+        case(
+            "fifo:restarting",
+            "an enqueue and a dequeue, one visible store each, restarted if interrupted",
+            |threads| Running::<Fifo<Restarting>>::boxed(threads),
+        ),
+        case(
+            "fifo:rolling",
+            "an enqueue and a dequeue, one visible store each, rolled forward if interrupted",
+            |threads| Running::<Fifo<Rolling>>::boxed(threads),
+        ),
+        case(
+            "fifo:mask",
+            "an enqueue and a dequeue, one visible store each, in plain Rust, each under signal::mask()",
+            |threads| Running::<Fifo<Shielded<Mask>>>::boxed(threads),
+        ),
+        case(
             "fifo:interlocked",
             "Michael and Scott's queue with tags, compare-and-swap",
+            |threads| Running::<TaggedFifo>::boxed(threads),
         ),
-        (
+        case(
             "fifo:sigprocmask",
-            "in plain Rust, each between two calls of sigprocmask",
+            "an enqueue and a dequeue, one visible store each, in plain Rust, each between two calls of sigprocmask",
+            |threads| Running::<Fifo<Shielded<KernelMask>>>::boxed(threads),
         ),
-        (
+        case(
             "fifo-stores:none",
             "an enqueue and a dequeue with several visible stores, unprotected",
+            |threads| Running::<FifoStores<Unprotected>>::boxed(threads),
         ),
-        (
+        case(
             "fifo-stores:rolling",
-            "the same, rolled forward if interrupted",
+            "an enqueue and a dequeue with several visible stores, rolled forward if interrupted",
+            |threads| Running::<FifoStores<Rolling>>::boxed(threads),
         ),
-        (
+        case(
             "fifo-stores:mask",
-            "in plain Rust, each under signal::mask()",
+            "an enqueue and a dequeue with several visible stores, in plain Rust, each under signal::mask()",
+            |threads| Running::<FifoStores<Shielded<Mask>>>::boxed(threads),
         ),
-        (
+        case(
             "fifo-stores:sigprocmask",
-            "in plain Rust, each between two calls of sigprocmask",
+            "an enqueue and a dequeue with several visible stores, in plain Rust, each between two calls of sigprocmask",
+            |threads| Running::<FifoStores<Shielded<KernelMask>>>::boxed(threads),
         ),
     ],
     peers: &["sigprocmask", "interlocked"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "M94",
@@ -135,39 +184,12 @@ pub const EXPERIMENT: Experiment = Experiment {
     }),
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    vec![
-        Running::<Null<Unprotected>>::case("null:none", threads),
-        Running::<Null<Restarting>>::case("null:restarting", threads),
-        Running::<Null<Rolling>>::case("null:rolling", threads),
-        Running::<Null<Shielded<Mask>>>::case("null:mask", threads),
-        Running::<TaggedNull>::case("null:interlocked", threads),
-        Running::<Null<Shielded<KernelMask>>>::case("null:sigprocmask", threads),
-        Running::<Lifo<Unprotected>>::case("lifo:none", threads),
-        Running::<Lifo<Restarting>>::case("lifo:restarting", threads),
-        Running::<Lifo<Rolling>>::case("lifo:rolling", threads),
-        Running::<Lifo<Shielded<Mask>>>::case("lifo:mask", threads),
-        Running::<TaggedLifo>::case("lifo:interlocked", threads),
-        Running::<Lifo<Shielded<KernelMask>>>::case("lifo:sigprocmask", threads),
-        Running::<Fifo<Unprotected>>::case("fifo:none", threads),
-        Running::<Fifo<Restarting>>::case("fifo:restarting", threads),
-        Running::<Fifo<Rolling>>::case("fifo:rolling", threads),
-        Running::<Fifo<Shielded<Mask>>>::case("fifo:mask", threads),
-        Running::<TaggedFifo>::case("fifo:interlocked", threads),
-        Running::<Fifo<Shielded<KernelMask>>>::case("fifo:sigprocmask", threads),
-        Running::<FifoStores<Unprotected>>::case("fifo-stores:none", threads),
-        Running::<FifoStores<Rolling>>::case("fifo-stores:rolling", threads),
-        Running::<FifoStores<Shielded<Mask>>>::case("fifo-stores:mask", threads),
-        Running::<FifoStores<Shielded<KernelMask>>>::case("fifo-stores:sigprocmask", threads),
-    ]
-}
-
 /// A program on the memory of one thread.
 trait Program: Default + Sync + 'static {
     /// Called once, where the program's memory will stay.
     fn prepare(&self) {}
 
-    /// Runs so many times; how often what came out was what went in.
+    /// Runs that many times; returns how often the output was the input.
     fn run(&self, times: u64) -> u64;
 
     /// Whether the memory is as it was before the first run.
@@ -182,11 +204,11 @@ struct Running<P> {
 }
 
 impl<P: Program> Running<P> {
-    /// The case of that name for so many threads.
-    fn case(name: &'static str, threads: usize) -> Case {
+    /// The subject for that many threads.
+    fn boxed(threads: usize) -> Box<dyn Subject> {
         let programs = (0..threads).map(|_| CachePadded::default()).collect();
         let right = AtomicU64::new(0);
-        Case::new(name, Self { programs, right })
+        Box::new(Self { programs, right })
     }
 }
 
@@ -249,27 +271,25 @@ mod tests {
         }
     }
 
-    fn judge(case: &Case) -> Result<(), String> {
-        case.subject.prepare(0).unwrap();
-        case.subject.run(0, GRAIN);
-        case.subject.run(0, GRAIN);
-        case.subject
-            .check(2 * GRAIN)
-            .map_err(|fault| fault.sentence)
+    fn judge(subject: &dyn Subject) -> Result<(), String> {
+        subject.prepare(0).unwrap();
+        subject.run(0, GRAIN);
+        subject.run(0, GRAIN);
+        subject.check(2 * GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]
     fn every_program_gives_back_what_it_was_given() {
-        for case in cases(1) {
-            assert_eq!(judge(&case), Ok(()), "{}", case.name);
+        for case in EXPERIMENT.make(1, |_| true) {
+            assert_eq!(judge(&*case.subject), Ok(()), "{}", case.name);
         }
     }
 
     #[test]
     fn the_check_tells_programs_that_lose_something() {
-        let fault = judge(&Running::<Forgetful>::case("forgetful", 1)).unwrap_err();
+        let fault = judge(&*Running::<Forgetful>::boxed(1)).unwrap_err();
         assert_eq!(fault, "what went in came out 126 times of 128");
-        let fault = judge(&Running::<Leaking>::case("leaking", 1)).unwrap_err();
+        let fault = judge(&*Running::<Leaking>::boxed(1)).unwrap_err();
         assert!(fault.contains("is lost"), "{fault}");
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A thread does operations and nothing else, until a signal stops it wherever it is: its handler
 //! sleeps. As soon as another thread sees that, it does one operation on the same object, which is
-//! timed. Only stops inside an operation count, a thousand of them unless `--quick`: where others
-//! have to throw a stopped thread out, stops in which that was so; elsewhere, stops between an
-//! operation's call and its return.
+//! timed. Only stops inside an operation count, a thousand of them unless `--quick`: where other
+//! threads have to revoke a stopped thread's operation, stops in which they did; elsewhere, stops
+//! between an operation's call and its return.
 //!
-//! A mutex is there to be shown as what it is: nobody gets it before the stopped thread goes on.
-//! That is watched for a while each time, and its figure is that while, not a result.
+//! A mutex is included as a contrast: no other thread acquires it before the stopped thread
+//! continues. Each time that is watched for a while; the figure is that while, not a result.
 
 mod stop;
 mod ways;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use self::stop::Stop;
 use self::ways::{WAYS, Way};
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -30,24 +30,22 @@ use crate::patience::Patience;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stall",
-    about: "one thread stopped inside an operation: how long until another completes one (always 2 threads)",
-    structure: "dcas::Domain",
-    operation: "an operation while a thread is stopped inside one on",
+    about: "the time of an operation while another thread is stopped inside one (always 2 threads)",
     cases: &[
-        (
+        listed(
             "os-assisted",
-            "dcas::Domain, OS-assisted: the stopped thread is thrown out",
+            "dcas::Domain, OS-assisted: the stopped thread's operation is revoked",
         ),
-        (
+        listed(
             "k-cas",
-            "dcas::Domain, k-CAS: what it has begun is finished for it",
+            "dcas::Domain, k-CAS: the stopped thread's operation is completed",
         ),
-        ("stack", "nonblocking::Stack"),
-        ("queue", "nonblocking::Queue"),
-        ("list", "nonblocking::List"),
-        (
+        listed("stack", "nonblocking::Stack"),
+        listed("queue", "nonblocking::Queue"),
+        listed("list", "nonblocking::List"),
+        listed(
             "watched:mutex",
-            "std::sync::Mutex: for ever; the figure is for how long that was watched",
+            "std::sync::Mutex: indefinitely; the figure is how long it was watched",
         ),
     ],
     peers: &["mutex"],
@@ -63,7 +61,7 @@ const TRIES: usize = 1_000;
 /// machine, threads do not run at the same time.
 const LONGEST: u32 = 20;
 
-/// What a stop counts of that at most: the process may have been stopped itself.
+/// The maximum time that a stop counts as: the process may have been stopped itself.
 const LONGEST_STOP: Duration = Duration::from_secs(1);
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
@@ -75,7 +73,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
     let mut measured = Results::default();
     for (done, way) in WAYS.iter().enumerate() {
         let share = |part: f64| {
-            // Nobody may be listening any more, which is no reason to stop.
+            // The receiver may be gone, which is no reason to stop.
             let _ = shares.send((done as f64 + part) / WAYS.len() as f64);
         };
         let (values, fault) = match stalled(way, 2 * effort.rounds, budget, &share) {
@@ -110,9 +108,9 @@ impl From<Error> for Failure {
     }
 }
 
-/// The nanoseconds that another's operation took during each of so many stops; of fewer if they
-/// take longer than the budget. It is exceeded only by a case that has too few values yet, and at
-/// most [`LONGEST`] times.
+/// The nanoseconds that another thread's operation took during each of `stops` stops, or fewer if
+/// they take longer than the budget. It is exceeded only by a case that has too few values yet, and
+/// at most [`LONGEST`] times.
 fn stalled(
     way: &Way,
     stops: usize,
@@ -131,13 +129,13 @@ fn stalled(
         let victim = stop.victim(scope, cpus[1 % cpus.len()], |inside| object.operate(inside))?;
         for tried in 1..=stops * TRIES {
             victim.runs_for(Duration::from_nanos(random.u64(..4_000)))?;
-            let before = object.thrown_out();
+            let before = object.revoked();
             let between = victim.stop()?;
             let called = Instant::now();
             let done = object.attempt();
             let took = called.elapsed();
             let inside = match before {
-                Some(before) => object.thrown_out() > Some(before),
+                Some(before) => object.revoked() > Some(before),
                 None => between,
             };
             if inside && done != way.completes {
@@ -199,7 +197,7 @@ mod tests {
             fn attempt(&self) -> bool {
                 true
             }
-            fn thrown_out(&self) -> Option<u64> {
+            fn revoked(&self) -> Option<u64> {
                 Some(0)
             }
             fn check(&self) -> Result<(), Fault> {
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lets_others_in_or_keeps_them_out_is_found() {
+    fn a_wrong_expectation_of_blocking_is_found() {
         for way in &WAYS {
             let mistaken = Way {
                 completes: !way.completes,
@@ -231,11 +229,11 @@ mod tests {
             else {
                 panic!("{} is found", way.case);
             };
-            let told = match way.completes {
+            let expected = match way.completes {
                 true => "another thread completed an operation",
                 false => "no other thread could complete an operation",
             };
-            assert!(fault.contains(told), "{}: {fault}", way.case);
+            assert!(fault.contains(expected), "{}: {fault}", way.case);
         }
     }
 }

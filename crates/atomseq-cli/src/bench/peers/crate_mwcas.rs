@@ -5,7 +5,7 @@
 use crossbeam_utils::CachePadded;
 use mwcas::{MwCas, U64Pointer};
 
-use crate::bench::experiments::Pair;
+use crate::bench::workloads::pair::Pair;
 
 /// Two words.
 pub struct CrateMwcas([CachePadded<U64Pointer>; 2]);

@@ -5,10 +5,11 @@
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use crossbeam_skiplist::SkipMap;
 
-use crate::bench::exchange::Container;
-use crate::bench::experiments::{BURST, Blocks, Channel, each_received, each_sent};
-use crate::bench::flow::Conveyor;
-use crate::bench::ordered::Ordered;
+use crate::bench::workloads::borrowing::Blocks;
+use crate::bench::workloads::exchange::Container;
+use crate::bench::workloads::flow::Conveyor;
+use crate::bench::workloads::ordered::Ordered;
+use crate::bench::workloads::relay::{BURST, Channel, each_received, each_sent};
 
 impl Container for ArrayQueue<u64> {
     #[inline(always)]

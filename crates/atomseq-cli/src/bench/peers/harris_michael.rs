@@ -1,7 +1,8 @@
 //! Harris's ordered list as Michael has it (2002, "High Performance Dynamic Lock-Free Hash Tables
 //! and List-Based Sets", figure 5): by single-word compare-and-swap alone. A node that is deleted
-//! is marked first, in its own link, and unlinked by whoever comes by. Nodes are from type-stable
-//! memory, atomseq's own, and used again at once: every link has a tag that changes with it.
+//! is marked first, in its own link, and unlinked by the next thread that passes it. Nodes are from
+//! type-stable memory, atomseq's own, and used again at once: every link has a tag that changes
+//! with it.
 //!
 //! ```text
 //! link   63 … 42 tag | 41 … 1 address of the next node / 64 | 0 this node is deleted
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atomseq::type_stable::{Pool, descriptor};
 use crossbeam_utils::CachePadded;
 
-use crate::bench::ordered::Ordered;
+use crate::bench::workloads::ordered::Ordered;
 
 const DELETED: u64 = 1;
 const TAG: u64 = 1 << 42;
@@ -106,10 +107,11 @@ impl HarrisMichael {
     #[inline(always)]
     fn unlink(&self, link: &AtomicU64, held: u64, next: u64) -> Option<u64> {
         let new = after(held, next & ADDRESS);
-        // Release: pairs with the Acquire of whoever follows the link.
+        // Release: pairs with the Acquire of a thread that follows the link.
         (link.compare_exchange(held, new, Ordering::AcqRel, Ordering::Relaxed)).ok()?;
         let node = self.node(held)?;
-        // SAFETY: it came out of `into_raw` in `insert`; the one who unlinks it has it alone.
+        // SAFETY: it came out of `into_raw` in `insert`; the thread that unlinks it owns it
+        // exclusively.
         drop(unsafe { self.nodes.adopt(node) });
         Some(new)
     }
@@ -138,7 +140,7 @@ impl Ordered for HarrisMichael {
         loop {
             let place = self.search(key);
             if place.found.is_some() {
-                // SAFETY: it came out of `into_raw` above, and nobody has seen it.
+                // SAFETY: it came out of `into_raw` above, and no other thread has seen it.
                 drop(unsafe { self.nodes.adopt(node) });
                 return false;
             }
@@ -146,7 +148,7 @@ impl Ordered for HarrisMichael {
             node.link
                 .store(after(own, place.held & ADDRESS), Ordering::Relaxed);
             let new = after(place.held, address >> 5);
-            // Release: pairs with the Acquire of whoever follows the link.
+            // Release: pairs with the Acquire of a thread that follows the link.
             let linked = (place.link).compare_exchange(
                 place.held,
                 new,
@@ -166,8 +168,8 @@ impl Ordered for HarrisMichael {
             let (node, next) = place.found?;
             let value = node.value.load(Ordering::Acquire);
             let deleted = after(next, next & ADDRESS) | DELETED;
-            // AcqRel: whoever unlinks the node has seen the mark, and this one has seen the node as
-            // it was linked.
+            // AcqRel: a thread that unlinks the node has seen the mark, and this thread has seen
+            // the node as it was linked.
             let marked =
                 (node.link).compare_exchange(next, deleted, Ordering::AcqRel, Ordering::Relaxed);
             if marked.is_err() {
@@ -185,7 +187,7 @@ impl Ordered for HarrisMichael {
         loop {
             let (node, next) = self.search(key).found?;
             let value = node.value.load(Ordering::Acquire);
-            // The tag tells whether it was still this node that the value was read from.
+            // The tag shows whether the value was still read from this node.
             if node.link.load(Ordering::Relaxed) == next {
                 return Some(value);
             }
@@ -216,10 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_by_unlinks_what_is_deleted() {
+    fn a_search_unlinks_a_deleted_node() {
         let list = HarrisMichael::new();
         assert!(list.insert(1, 10) && list.insert(2, 20));
-        // As if the one who deletes 1 were preempted after marking it.
+        // As if a thread that removes 1 were preempted after marking it.
         let (node, next) = list.search(1).found.unwrap();
         node.link
             .store(after(next, next & ADDRESS) | DELETED, Ordering::Relaxed);

@@ -9,16 +9,16 @@
 //! version 1   length | element …                    one version more than there are threads: each has one to fill
 //! ```
 //!
-//! Versions are used again, so one may be filled while somebody still copies it: the root's tag
-//! tells that the copy is of no use, as Herlihy's check words do. Only elements in use are copied,
-//! and no thread has to look for a version to fill.
+//! Versions are used again, so one may be filled while another thread still copies it. The root's
+//! tag then shows that the copy is invalid, as Herlihy's check words do. Only elements in use are
+//! copied, and no thread has to look for a version to fill.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crossbeam_utils::{Backoff, CachePadded};
 
-use crate::bench::exchange::Container;
+use crate::bench::workloads::exchange::Container;
 
 /// Bits of a root that are a version's number; the others are the tag.
 const NUMBER: u64 = (1 << 16) - 1;
@@ -60,8 +60,8 @@ impl CopyingStack {
         }
     }
 
-    /// Copies the stack, changes the copy, and makes it the stack; all over again if somebody else
-    /// did meanwhile.
+    /// Copies the stack, changes the copy, and makes it the stack. Retries if another thread did so
+    /// meanwhile.
     #[inline(always)]
     fn update<R>(&self, change: impl Fn(&Version, usize) -> (usize, R)) -> R {
         // Relaxed: a thread's own word.
@@ -77,8 +77,8 @@ impl CopyingStack {
             for (to, from) in copy.elements.iter().zip(&version.elements).take(length) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
-            // Acquire: pairs with the Release fence of whoever fills this version anew, who has
-            // changed the root before.
+            // Acquire: pairs with the Release fence of the thread that refills this version, after
+            // it has changed the root.
             fence(Ordering::Acquire);
             if self.root.load(Ordering::Relaxed) == root {
                 let (length, result) = change(copy, length);
@@ -144,7 +144,7 @@ mod tests {
     fn a_root_does_not_come_back_with_its_version() {
         let stack = CopyingStack::new(1, 1);
         let before = stack.root.load(Ordering::Relaxed);
-        // SAFETY: nobody else has the element.
+        // SAFETY: no other thread has the element.
         unsafe { stack.push(1) }.unwrap();
         stack.pop();
         let now = stack.root.load(Ordering::Relaxed);

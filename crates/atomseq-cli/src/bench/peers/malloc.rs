@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::bench::experiments::{Block, Blocks};
+use crate::bench::workloads::borrowing::{Block, Blocks};
 
 /// An allocator.
 ///
@@ -23,7 +23,7 @@ pub unsafe trait Allocator: Sync {
     ///
     /// # Safety
     ///
-    /// They came from `allocate` of the same allocator, and nobody uses them any more.
+    /// They came from `allocate` of the same allocator, and are no longer used.
     unsafe fn free(block: *mut c_void);
 }
 
@@ -76,7 +76,7 @@ impl<A: Allocator> Blocks for A {
     fn get(&self) -> Allocated<A> {
         match NonNull::new(A::allocate().cast()) {
             Some(block) => {
-                // SAFETY: 64 bytes that nobody else has.
+                // SAFETY: 64 bytes that this caller owns exclusively.
                 unsafe { block.write(0) };
                 Allocated(block, PhantomData)
             }

@@ -2,27 +2,19 @@
 //! users would pad, backing off where its users would back off), behind the same small trait as
 //! atomseq's own structure.
 
-pub mod backoff;
-pub mod crate_kcas;
+pub mod counts;
 #[cfg(target_arch = "x86_64")]
 pub mod crate_mwcas;
 pub mod crossbeam;
 pub mod double_word;
 pub mod harris_michael;
 pub mod herlihy;
-pub mod interlocked;
 #[cfg(target_os = "linux")]
 pub mod kernel_mask;
 pub mod locks;
 pub mod malloc;
 pub mod mutexed;
-pub mod queue_lock;
-pub mod seqlock;
-#[cfg(target_os = "linux")]
-pub mod spin;
+pub mod pairs;
 #[cfg(target_os = "linux")]
 pub mod tagged;
-pub mod thread_local;
 pub mod treiber;
-pub mod treiber_pool;
-pub mod treiber_queue;

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use crate::bench::exchange::Container;
-use crate::bench::experiments::Count;
-use crate::bench::flow::Conveyor;
-use crate::bench::ordered::Ordered;
+use crate::bench::workloads::counting::Count;
+use crate::bench::workloads::exchange::Container;
+use crate::bench::workloads::flow::Conveyor;
+use crate::bench::workloads::ordered::Ordered;
 
 /// A value behind a mutex.
 #[derive(Default)]
@@ -88,7 +88,7 @@ pub struct Limited<T> {
 }
 
 impl<T> Limited<T> {
-    /// Limits a container to so many elements.
+    /// Limits a container to that many elements.
     pub fn new(container: Mutexed<T>, room: usize) -> Self {
         Self { container, room }
     }

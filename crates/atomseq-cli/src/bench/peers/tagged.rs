@@ -130,12 +130,12 @@ impl TaggedQueue {
                 continue;
             }
             if node_of(next) != NONE {
-                // Whoever linked that node was interrupted before telling.
+                // The thread that linked that node was interrupted before it advanced `last`.
                 self.advance(last, node_of(next));
                 continue;
             }
             let new = after(next, node);
-            // Release: pairs with the Acquire of whoever follows the link.
+            // Release: pairs with the Acquire of a thread that follows the link.
             if (link.compare_exchange(next, new, Ordering::Release, Ordering::Relaxed)).is_ok() {
                 self.advance(last, node);
                 return;
@@ -175,11 +175,11 @@ impl TaggedQueue {
         }
     }
 
-    /// Makes a node the last one, unless somebody has.
+    /// Makes a node the last one, unless another operation has.
     #[inline(always)]
     fn advance(&self, last: Tagged, node: u32) {
-        // Release: pairs with the Acquire of whoever reads which node is last. A failure means that
-        // it is done.
+        // Release: pairs with the Acquire of a thread that reads which node is last. A failure
+        // means that it is done.
         let _ = (self.last).compare_exchange(
             last,
             after(last, node),

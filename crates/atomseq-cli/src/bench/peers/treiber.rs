@@ -1,15 +1,17 @@
-//! Treiber's stack over type-stable nodes, with a tag beside the head against the ABA problem: a
-//! double-width compare-and-swap (cmpxchg16b, casp) an operation, and a backoff when it fails.
-//!
-//! Elements are the nodes' numbers: an element is its own node, as with an intrusive list, so no
-//! operation has to find a free node first.
+//! Treiber's stack, with a tag beside the head against the ABA problem: a double-width
+//! compare-and-swap (cmpxchg16b, casp) an operation, and a backoff when it fails. Three containers
+//! are made of it: a stack whose elements are their own nodes, as with an intrusive list, so that
+//! no operation has to find a free node first; a queue of two such stacks; and a stack of values,
+//! which lie in nodes from atomseq's type-stable memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use atomseq::type_stable::{Pool, descriptor};
 use crossbeam_utils::{Backoff, CachePadded};
 
 use super::double_word::{DoubleWord, MAX};
-use crate::bench::exchange::Container;
+use crate::bench::workloads::exchange::Container;
 
 /// The end of a chain.
 const END: u64 = MAX;
@@ -28,7 +30,7 @@ impl Nodes {
     }
 
     // Relaxed: the head's compare-and-swap orders the links (see `Head`), and a link read too late
-    // is thrown away with the failing compare-and-swap.
+    // is discarded with the failing compare-and-swap.
 
     #[inline(always)]
     fn next(&self, node: u64) -> u64 {
@@ -40,7 +42,7 @@ impl Nodes {
         self.0[node as usize].store(next, Ordering::Relaxed);
     }
 
-    /// Turns a chain round; its new first and last nodes.
+    /// Reverses a chain; returns its new first and last nodes.
     pub fn reverse(&self, chain: u64) -> (u64, u64) {
         let (mut node, mut reversed) = (chain, END);
         while node != END {
@@ -51,8 +53,8 @@ impl Nodes {
         (reversed, chain)
     }
 
-    /// Cuts the first node off a chain that nobody else can reach; what remains, `None` when
-    /// nothing does.
+    /// Cuts the first node off a chain that no other thread can reach; returns what remains, or
+    /// `None`.
     pub fn rest(&self, first: u64) -> Option<u64> {
         Some(self.next(first)).filter(|&next| next != END)
     }
@@ -67,8 +69,8 @@ impl Head {
         Self(CachePadded::new(DoubleWord::new(END)))
     }
 
-    // The Release of the head's compare-and-swap pairs with the Acquire of whoever takes a node and
-    // then reads its link, or finds another head.
+    // The Release of the head's compare-and-swap pairs with the Acquire of a thread that takes a
+    // node and then reads its link, or finds another head.
 
     /// Puts a chain, from `first` to `last`, on top.
     #[inline(always)]
@@ -143,5 +145,160 @@ impl Container for TreiberStack {
     #[inline(always)]
     fn pop(&self) -> Option<u64> {
         self.head.pop(&self.nodes)
+    }
+}
+
+/// A queue of two Treiber stacks: elements are pushed onto the inbox. A thread that finds the
+/// outbox empty takes the whole inbox, reverses it, keeps its first element and puts the rest on
+/// the outbox.
+///
+/// Between one thread's pushes and another's pops it is first in, first out. Two threads that
+/// reverse an inbox at once may mix theirs, and other threads cannot find the elements in a
+/// reverser's hands meanwhile. It is what the field uses where such a queue need not be exact. A
+/// pair costs two double-width compare-and-swaps at best, four when the queue is nearly empty.
+pub struct TreiberQueue {
+    nodes: Nodes,
+    inbox: Head,
+    outbox: Head,
+}
+
+impl TreiberQueue {
+    /// An empty queue for the elements `0..elements`.
+    pub fn new(elements: usize) -> Self {
+        Self {
+            nodes: Nodes::new(elements),
+            inbox: Head::new(),
+            outbox: Head::new(),
+        }
+    }
+
+    /// Refills the outbox from the inbox and keeps the first element.
+    fn turn(&self) -> Option<u64> {
+        let (first, last) = self.nodes.reverse(self.inbox.take()?);
+        if let Some(rest) = self.nodes.rest(first) {
+            self.outbox.push(&self.nodes, rest, last);
+        }
+        Some(first)
+    }
+}
+
+impl Container for TreiberQueue {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        self.inbox.push(&self.nodes, element, element);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        self.outbox.pop(&self.nodes).or_else(|| self.turn())
+    }
+}
+
+descriptor! {
+    struct Node {
+        next: AtomicPtr<Node>,
+        value: AtomicU64,
+    }
+}
+
+/// Treiber's stack of values, each in a node from type-stable memory, atomseq's own. Its difference
+/// to [`TreiberStack`] is the cost of nodes.
+pub struct PooledTreiber {
+    /// The first node's address, and the tag.
+    head: CachePadded<DoubleWord>,
+    nodes: Pool<Node>,
+}
+
+impl PooledTreiber {
+    /// An empty stack.
+    pub fn new() -> Self {
+        Self {
+            head: CachePadded::new(DoubleWord::new(0)),
+            nodes: Pool::new(),
+        }
+    }
+}
+
+fn first(head: u64) -> *const Node {
+    ptr::with_exposed_provenance(head as usize)
+}
+
+impl Container for PooledTreiber {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        let Ok(node) = self.nodes.allocate() else {
+            return Err(element);
+        };
+        let node = node.into_raw();
+        node.value.store(element, Ordering::Relaxed);
+        let address = ptr::from_ref(node).expose_provenance() as u64;
+        let backoff = Backoff::new();
+        let mut head = self.head.load();
+        loop {
+            node.next
+                .store(first(head.word).cast_mut(), Ordering::Relaxed);
+            // Release: pairs with the Acquire of a thread that takes the node and then reads it.
+            match self.head.replace(head, address) {
+                Ok(()) => return Ok(()),
+                Err(now) => head = now,
+            }
+            backoff.spin();
+        }
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        let backoff = Backoff::new();
+        // Acquire, here and on failure: pairs with the Release of the push.
+        let mut head = self.head.load();
+        loop {
+            // SAFETY: null or a node of the pool, which stays one for as long as the pool lives.
+            let node = unsafe { first(head.word).as_ref() }?;
+            let next = node.next.load(Ordering::Relaxed);
+            match self.head.replace(head, next.addr() as u64) {
+                Ok(()) => {
+                    let value = node.value.load(Ordering::Relaxed);
+                    // SAFETY: it came out of `into_raw` in `push`, and the thread that pops it owns
+                    // it exclusively.
+                    drop(unsafe { self.nodes.adopt(node) });
+                    return Some(value);
+                }
+                Err(now) => head = now,
+            }
+            backoff.spin();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_in_first_out() {
+        let queue = TreiberQueue::new(8);
+        for element in 0..5 {
+            // SAFETY: each is pushed once.
+            unsafe { queue.push(element) }.unwrap();
+        }
+        assert_eq!((queue.pop(), queue.pop()), (Some(0), Some(1)));
+        for element in 5..8 {
+            // SAFETY: each is pushed once.
+            unsafe { queue.push(element) }.unwrap();
+        }
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(rest, [2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn last_in_first_out() {
+        let stack = PooledTreiber::new();
+        for element in 0..100 {
+            // SAFETY: each is pushed once.
+            unsafe { stack.push(element) }.unwrap();
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| stack.pop()).collect();
+        assert!(popped.into_iter().rev().eq(0..100));
     }
 }

@@ -3,7 +3,7 @@
 use atomseq::percpu::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of a page, from 1 to `N - 1`. Whoever has it owns the page.
+/// The number of a page, from 1 to `N - 1`. Its holder owns the page.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page<const N: usize>(usize);
 
@@ -15,8 +15,8 @@ pub struct Pages<const N: usize> {
 }
 
 impl<const N: usize> Pages<N> {
-    /// No page is handed out yet.
-    pub fn new() -> Result<Pages<N>, Error> {
+    /// Creates a cache from which no page has been taken.
+    pub fn try_new() -> Result<Pages<N>, Error> {
         const { assert!(N <= PAGE, "a page's number has sixteen bits") };
         Ok(Pages {
             area: Area::try_new(0)?,
@@ -29,7 +29,7 @@ impl<const N: usize> Pages<N> {
     #[inline]
     pub fn take(&self) -> Option<Page<N>> {
         // SAFETY: it loads the slot's word and the link of a page, whose number is below `N`
-        // because only `release` puts pages in. Both live as long as `self`.
+        // because only `release` inserts pages. Both live as long as `self`.
         match unsafe { take::on_cpu(self.area.slots(), self.links()) } {
             Ok(Some(page)) => Some(Page(page)),
             Ok(None) => self.take_new(),
@@ -48,19 +48,19 @@ impl<const N: usize> Pages<N> {
 
     #[cold]
     fn take_new(&self) -> Option<Page<N>> {
-        let one_more = |page| (page < N).then_some(page + 1);
+        let following = |page| (page < N).then_some(page + 1);
         // Relaxed: a number on its own.
         self.next_new
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, following)
             .ok()
             .map(Page)
     }
 
-    /// Gives a page back.
+    /// Returns a page to this CPU's list.
     #[inline]
     pub fn release(&self, page: Page<N>) {
-        // SAFETY: it prepares the link of a page that the caller owned until now, so nobody
-        // else reads that link before the commit.
+        // SAFETY: it prepares the link of a page that the caller owns, so no other
+        // thread reads that link before the commit.
         if unsafe { release::on_cpu(self.area.slots(), self.links(), page.0) }.is_err() {
             self.release_slowly(page);
         }

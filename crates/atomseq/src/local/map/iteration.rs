@@ -1,21 +1,21 @@
-//! Going through a map, entry by entry: each pair at one time.
+//! Iterating over a map, entry by entry. Each pair is read at one time.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::{FREE, GONE, Map, pair};
+use super::{FREE, Map, TOMBSTONE, pair};
 use crate::AsWord;
 use crate::local::drain::Take;
 use crate::local::points::point;
 use crate::word::Invariant;
 
-/// The key in an entry that holds this word for one.
+/// Returns the key of the entry with this index whose key word is `word`; `None` if it has no key.
 fn key_word(index: usize, entries: usize, word: usize) -> Option<usize> {
     match (word, index.checked_sub(entries)) {
-        (FREE | GONE, _) => None,
+        (FREE | TOMBSTONE, _) => None,
         (word, None) => Some(word),
         (_, Some(0)) => Some(FREE),
-        (_, Some(_)) => Some(GONE),
+        (_, Some(_)) => Some(TOMBSTONE),
     }
 }
 
@@ -29,8 +29,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Take<(K, V)> for Map<K, V, N> 
                 continue;
             };
             if let Some(value) = self.remove_at(version, *cursor) {
-                // SAFETY: `insert` or `add` made both words; the value has left the map just now,
-                // and keys may be copied.
+                // SAFETY: `insert` or `add` got both words from `into_word`. The value has just
+                // been removed from the map, and `K: Copy`.
                 return Some(unsafe { (K::from_word(key), V::from_word(value)) });
             }
         }
@@ -38,9 +38,10 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Take<(K, V)> for Map<K, V, N> 
     }
 }
 
-/// A map without its capacity.
+/// A map whose capacity is erased.
 trait Entries {
-    /// Key and value of the first entry with a key from `next` on, and moves `next` behind it.
+    /// Returns key and value of the first entry with a key from `next` on, and moves `next` behind
+    /// it.
     fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)>;
 }
 
@@ -50,7 +51,7 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Entries for Map<K, V, N> {
             let index = *next;
             *next += 1;
             point();
-            // SAFETY: an entry of this map.
+            // SAFETY: `index` is that of an entry of this map.
             let (word, value) = unsafe { pair::rolling(self.at(index)) };
             if let Some(key) = key_word(index, N, word) {
                 return Some((key, value));
@@ -60,7 +61,7 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Entries for Map<K, V, N> {
     }
 }
 
-/// The pairs of a [`Map`]; made by [`Map::iter`].
+/// An iterator over the pairs of a [`Map`]; created by [`Map::iter`].
 pub struct Iter<'a, K: AsWord + Copy, V: AsWord + Copy> {
     entries: &'a dyn Entries,
     next: usize,
@@ -82,7 +83,7 @@ impl<K: AsWord + Copy, V: AsWord + Copy> Iterator for Iter<'_, K, V> {
 
     fn next(&mut self) -> Option<(K, V)> {
         let (key, value) = self.entries.next_pair(&mut self.next)?;
-        // SAFETY: `insert` or `add` made both words, and both may be copied.
+        // SAFETY: `insert` or `add` got both words from `into_word`, and both types are `Copy`.
         Some(unsafe { (K::from_word(key), V::from_word(value)) })
     }
 }

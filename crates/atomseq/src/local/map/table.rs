@@ -1,49 +1,50 @@
-//! The entries of a map: where a key is looked for, and how one gets in and out.
+//! The entries of a map: where a key is probed for, and how it is inserted and removed.
 
-use super::{ENTRIES, Entry, FREE, Full, GONE, Map, PRESENT, claim, free, remove, version};
+use super::{ENTRIES, Entry, FREE, Full, Map, PRESENT, TOMBSTONE, claim, free, remove, version};
 use crate::AsWord;
 use crate::local::points::point;
 use crate::local::word::address;
 
-/// Where a key can be: in `count` entries from `first` on, around the end, as `mark`.
+/// Where a key can be: in one of `count` entries from `first` on, wrapping around, marked by
+/// `mark`.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct Probe {
     first: usize,
     count: usize,
     pub(super) mark: usize,
 }
 
-/// What a search came to.
+/// The result of a probe.
 pub(super) enum Found {
-    /// The key, at this index.
+    /// The key is at this index.
     At(usize),
-    /// No key, but an entry for it.
+    /// The key is absent, and this entry can take it.
     Room(Room),
-    /// No key, and no entry for it.
+    /// The key is absent, and no entry can take it.
     Nothing,
 }
 
 /// An entry for a new key.
 pub(super) struct Room {
-    /// The first on the key's way that has no key.
+    /// The first entry of the probe without a key.
     pub(super) index: usize,
-    /// Did the search come to an end only after all entries, for none was [`FREE`]?
+    /// Whether the probe examined all entries, because none was [`FREE`].
     is_crowded: bool,
 }
 
 impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
-    /// Where to look for a key.
+    /// Returns where to probe for a key.
     #[inline]
-    pub(super) fn way(key: K) -> Way {
-        let special = |index| Way {
+    pub(super) fn probe(key: K) -> Probe {
+        let special = |index| Probe {
             first: N + index,
             count: 1,
             mark: PRESENT,
         };
         match key.into_word() {
             FREE => special(0),
-            GONE => special(1),
-            word => Way {
+            TOMBSTONE => special(1),
+            word => Probe {
                 first: home(word, N),
                 count: N,
                 mark: word,
@@ -51,25 +52,26 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// Changes the key's entry, or puts the key in with this word; answers what `change` did, or
-    /// nothing if the key is new. `change` does nothing if its entry holds another key by then.
+    /// Calls `change` with the address of the key's entry, or inserts the key with this word.
+    /// Returns what `change` returned, or `None` if the key is new. `change` must do nothing and
+    /// return `None` if the entry holds another key by then.
     #[inline]
     pub(super) fn put<R>(
         &self,
-        way: Way,
+        probe: Probe,
         word: usize,
         change: impl Fn(usize) -> Option<R>,
     ) -> Result<Option<R>, Full<()>> {
         loop {
             let version = self.version();
-            match self.search(way) {
+            match self.search(probe) {
                 Found::At(index) => {
                     if let Some(changed) = change(self.at(index)) {
                         return Ok(Some(changed));
                     }
                 }
                 Found::Room(room) => {
-                    if self.claim(version, room, way, word) {
+                    if self.claim(version, room, probe, word) {
                         return Ok(None);
                     }
                 }
@@ -82,13 +84,18 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// Does something with the key's entry, if there is one. `with` gets the version and the index,
-    /// and does nothing if that is history.
+    /// Calls `with` with the version and the index of the key's entry, and returns its result;
+    /// `None` if the key is absent. `with` must do nothing and return `None` if they are out of
+    /// date.
     #[inline]
-    pub(super) fn find<R>(&self, way: Way, with: impl Fn(usize, usize) -> Option<R>) -> Option<R> {
+    pub(super) fn find<R>(
+        &self,
+        probe: Probe,
+        with: impl Fn(usize, usize) -> Option<R>,
+    ) -> Option<R> {
         loop {
             let version = self.version();
-            if let Found::At(index) = self.search(way) {
+            if let Found::At(index) = self.search(probe) {
                 if let Some(done) = with(version, index) {
                     return Some(done);
                 }
@@ -98,28 +105,28 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// Goes a key's way. What it finds may be history by then, unless the version says no.
+    /// Probes for a key. The result may be out of date unless the version is unchanged afterwards.
     #[inline]
-    pub(super) fn search(&self, way: Way) -> Found {
-        let mut gone = None;
-        let mut index = way.first;
-        for _ in 0..way.count {
+    pub(super) fn search(&self, probe: Probe) -> Found {
+        let mut tombstone = None;
+        let mut index = probe.first;
+        for _ in 0..probe.count {
             point();
             match self.entry(index).key.word() {
-                found if found == way.mark => return Found::At(index),
+                found if found == probe.mark => return Found::At(index),
                 FREE => {
                     return Found::Room(Room {
-                        index: gone.unwrap_or(index),
+                        index: tombstone.unwrap_or(index),
                         is_crowded: false,
                     });
                 }
-                GONE => gone = gone.or(Some(index)),
+                TOMBSTONE => tombstone = tombstone.or(Some(index)),
                 _ => {}
             }
             index = if index + 1 == N { 0 } else { index + 1 };
         }
         point();
-        gone.map_or(Found::Nothing, |index| {
+        tombstone.map_or(Found::Nothing, |index| {
             Found::Room(Room {
                 index,
                 is_crowded: true,
@@ -130,90 +137,94 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     #[inline]
     pub(super) fn version(&self) -> usize {
         point();
-        // SAFETY: reads this map.
+        // SAFETY: the sequence only reads this map's counts.
         unsafe { version::rolling(address(self)) }
     }
 
-    /// Puts a new key in; `false` if keys came or went since that version.
-    fn claim(&self, version: usize, room: Room, way: Way, word: usize) -> bool {
+    /// Inserts a new key. Returns `false` if the version has changed.
+    fn claim(&self, version: usize, room: Room, probe: Probe, word: usize) -> bool {
         let (map, entry) = (address(self), self.at(room.index));
         point();
         // SAFETY: an entry of this map, which has no key at that version.
-        let is_in = unsafe { claim::rolling(map, version, entry, way.mark, word) };
+        let is_in = unsafe { claim::rolling(map, version, entry, probe.mark, word) };
         if is_in && room.is_crowded {
-            self.tidy(version.wrapping_add(1));
+            self.free_tombstones(version.wrapping_add(1));
         }
         is_in
     }
 
-    /// Takes the value out of an entry that has a key at that version; `None` if that is history.
+    /// Removes the value of an entry that has a key at that version. `None` if the version has
+    /// changed.
     pub(super) fn remove_at(&self, version: usize, index: usize) -> Option<usize> {
-        let mark = if self.is_last_of_a_way(index) {
+        let mark = if self.may_become_free(index) {
             FREE
         } else {
-            GONE
+            TOMBSTONE
         };
         point();
-        // SAFETY: an entry of this map, with a key at that version.
+        // SAFETY: an entry of this map, which has a key at that version.
         let word = unsafe { remove::rolling(address(self), version, self.at(index), mark) }?;
         let version = version.wrapping_add(1);
-        if mark == GONE && self.is_empty() {
-            self.tidy(version);
+        if mark == TOMBSTONE && self.is_empty() {
+            self.free_tombstones(version);
         } else if mark == FREE && index < N {
             self.free_before(index, version);
         }
         Some(word)
     }
 
-    /// May the entry become free as soon as its key goes? The special ones, or if the next is free.
-    fn is_last_of_a_way(&self, index: usize) -> bool {
+    /// Returns whether the entry may become free as soon as its key is removed: if it is a special
+    /// entry, or if the next entry is free.
+    fn may_become_free(&self, index: usize) -> bool {
         let next = if index + 1 == N { 0 } else { index + 1 };
         index >= N || self.entry(next).key.word() == FREE
     }
 
-    /// Frees the entries before a free one whose keys are gone.
+    /// Makes the tombstones directly before a free entry free.
     fn free_before(&self, mut index: usize, version: usize) {
-        // Not around for ever: the entry at the start is free, not gone.
+        // Ends before it has gone all the way round, because the entry at `index` is free.
         loop {
             index = if index == 0 { N - 1 } else { index - 1 };
             point();
-            if self.entry(index).key.word() != GONE || !self.free(version, index) {
+            if self.entry(index).key.word() != TOMBSTONE || !self.free(version, index) {
                 return;
             }
         }
     }
 
-    /// Frees every entry whose key is gone and that is on no key's way.
+    /// Makes every tombstone free that no key's probe passes.
     #[cold]
-    fn tidy(&self, version: usize) {
-        // How many entries, from the next one backwards, are on some key's way. Once around to
-        // learn which ways lead over the end of the table, then once to free.
-        let mut on_a_way = 0usize;
+    fn free_tombstones(&self, version: usize) {
+        // The number of entries, from the current one backwards, that some key's probe passes. The
+        // first round finds the probes that wrap around the end of the table; the second one frees.
+        let mut on_a_probe = 0usize;
         for step in (0..2 * N).rev() {
             let index = step % N;
-            let is_on_a_way = on_a_way > 0;
-            on_a_way = on_a_way.saturating_sub(1);
+            let is_on_a_probe = on_a_probe > 0;
+            on_a_probe = on_a_probe.saturating_sub(1);
             point();
             match self.entry(index).key.word() {
                 FREE => {}
-                GONE => {
-                    if step < N && !is_on_a_way && !self.free(version, index) {
+                TOMBSTONE => {
+                    if step < N && !is_on_a_probe && !self.free(version, index) {
                         return;
                     }
                 }
-                word => on_a_way = on_a_way.max((index + N - home(word, N)) % N),
+                word => on_a_probe = on_a_probe.max((index + N - home(word, N)) % N),
             }
         }
     }
 
-    /// Frees an entry that is on no key's way at that version; `false` if that is history.
+    /// Makes an entry free that no key's probe passes at that version. Returns `false` if the
+    /// version has changed.
     fn free(&self, version: usize, index: usize) -> bool {
         point();
-        // SAFETY: an entry of this map.
+        // SAFETY: `index` is that of an entry of this map. The caller guarantees that no key's
+        // probe passes it.
         unsafe { free::restarting(address(self), version, self.at(index)) }
     }
 
-    /// The entries, and behind them the special ones.
+    /// Returns an entry. The special entries have the indices from `N` on.
     #[inline]
     pub(super) fn entry(&self, index: usize) -> &Entry {
         match index.checked_sub(N) {
@@ -222,15 +233,15 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// An entry's address.
+    /// Returns an entry's address.
     #[inline]
     pub(super) fn at(&self, index: usize) -> usize {
         address(self) + ENTRIES + index * size_of::<Entry>()
     }
 }
 
-/// The entry where the search for a key begins (Fibonacci hashing: the upper half of a product
-/// mixes all bits below).
+/// Returns the home entry of a key, where its probe starts. Fibonacci hashing: the upper half of
+/// the product depends on all lower bits.
 #[inline]
 pub(super) fn home(word: usize, entries: usize) -> usize {
     let hash = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;

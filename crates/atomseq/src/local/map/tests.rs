@@ -7,7 +7,7 @@ use crate::local::points::point;
 use crate::local::points::testing::interrupted;
 
 #[test]
-fn what_goes_in_comes_out() {
+fn a_map_behaves_as_its_model() {
     let map: Map<usize, u32, 64> = Map::new();
     let mut model = BTreeMap::new();
     let mut random = 1usize;
@@ -41,14 +41,14 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
-fn a_full_map_says_so_and_gives_the_value_back() {
+fn an_insertion_into_a_full_map_returns_the_value() {
     let map: Map<usize, Box<usize>, 4> = Map::new();
     for key in 1..=4 {
         assert!(map.insert(key, Box::new(key)).unwrap().is_none());
     }
     let Full(value) = map.insert(5, Box::new(50)).unwrap_err();
     assert_eq!(*value, 50);
-    // What is there can be replaced, and the two keys with entries of their own have room.
+    // Values can still be replaced, and the two special keys have entries of their own.
     assert_eq!(map.insert(3, Box::new(30)).unwrap(), Some(Box::new(3)));
     assert!(map.insert(0, Box::new(0)).unwrap().is_none());
     assert!(map.insert(usize::MAX, Box::new(1)).unwrap().is_none());
@@ -72,7 +72,7 @@ fn integers_of_any_width_add_up() {
 }
 
 #[test]
-fn coming_and_going_leaves_no_trace() {
+fn removals_leave_no_tombstones() {
     let map: Map<usize, usize, 16> = Map::new();
     for key in 1..10_000 {
         map.insert(key, key).unwrap();
@@ -85,7 +85,7 @@ fn coming_and_going_leaves_no_trace() {
 }
 
 #[test]
-fn a_crowded_map_becomes_roomy_again() {
+fn an_insertion_without_free_entries_frees_tombstones() {
     let map: Map<usize, usize, 64> = Map::new();
     (1..=64).for_each(|key| assert_eq!(map.insert(key, key), Ok(None)));
     (3..=64).for_each(|key| assert_eq!(map.remove(key), Some(key)));
@@ -100,7 +100,7 @@ fn a_crowded_map_becomes_roomy_again() {
 }
 
 #[test]
-fn drops_what_it_holds_once() {
+fn a_dropped_map_drops_its_values_once() {
     let shared = Arc::new(());
     let map: Map<usize, Arc<()>, 8> = Map::new();
     for key in 0..8 {
@@ -116,20 +116,20 @@ fn drops_what_it_holds_once() {
 
 type Small = Map<usize, usize, 4>;
 
-/// Three keys that begin their way at the same entry, the second last.
+/// Three keys whose home is the same entry, the second last.
 fn keys() -> [usize; 3] {
     let mut keys = (1..).filter(|key| home(*key, 4) == 2);
     std::array::from_fn(|_| keys.next().unwrap())
 }
 
-/// What an operation answers.
-type Answer = Vec<Option<usize>>;
+/// The result of an operation.
+type Returned = Vec<Option<usize>>;
 
-/// What may happen to a map, and its name.
-type Operation = (String, Box<dyn Fn(&Small) -> Answer>);
+/// A name, and an operation on a map.
+type Operation = (String, Box<dyn Fn(&Small) -> Returned>);
 
 fn operations() -> Vec<Operation> {
-    type Named = (&'static str, fn(&Small, usize) -> Answer);
+    type Named = (&'static str, fn(&Small, usize) -> Returned);
     let simple: [Named; 6] = [
         ("insert", |map, key| match map.insert(key, 100) {
             Ok(old) => vec![Some(1), old],
@@ -155,11 +155,11 @@ fn operations() -> Vec<Operation> {
     all
 }
 
-/// What only a handler does, as several operations in a row.
+/// Operations that only a handler does: several in a row.
 fn series() -> Vec<Operation> {
     let [a, b, c] = keys();
     vec![
-        ("nothing".into(), Box::new(|_| Answer::new())),
+        ("nothing".into(), Box::new(|_| Returned::new())),
         (
             "move a key to an earlier entry".into(),
             Box::new(move |map| {
@@ -181,7 +181,7 @@ fn series() -> Vec<Operation> {
         (
             "drain".into(),
             Box::new(|map| {
-                let mut answer: Answer =
+                let mut answer: Returned =
                     map.drain().map(|(key, value)| Some(key ^ value)).collect();
                 answer.sort_unstable();
                 answer
@@ -205,8 +205,8 @@ fn series() -> Vec<Operation> {
     ]
 }
 
-/// Maps to begin with: every subset of the keys, some with a key gone before them.
-fn beginnings() -> Vec<Box<dyn Fn() -> Small>> {
+/// The initial maps: every subset of the keys, some of them behind a tombstone.
+fn initial_maps() -> Vec<Box<dyn Fn() -> Small>> {
     let mut all: Vec<Box<dyn Fn() -> Small>> = Vec::new();
     for there in 0..8usize {
         for gone_before in [false, true] {
@@ -237,7 +237,7 @@ fn beginnings() -> Vec<Box<dyn Fn() -> Small>> {
     all
 }
 
-/// The pairs, each key once, and each found where it is looked for.
+/// Returns the pairs, and checks that each key is there once and is found.
 fn content(map: &Small) -> BTreeMap<usize, usize> {
     let pairs: Vec<_> = map.iter().collect();
     let content: BTreeMap<_, _> = pairs.iter().copied().collect();
@@ -254,9 +254,9 @@ fn content(map: &Small) -> BTreeMap<usize, usize> {
 }
 
 #[test]
-fn an_interruption_anywhere_is_one_before_or_after() {
+fn an_interrupted_operation_is_serializable() {
     let mut interruptions = 0;
-    for begin in beginnings() {
+    for begin in initial_maps() {
         for (name, operation) in operations() {
             for (others_name, other) in operations().into_iter().chain(series()) {
                 let serially = |other_first: bool| {
@@ -293,9 +293,9 @@ fn an_interruption_anywhere_is_one_before_or_after() {
 }
 
 #[test]
-fn an_interrupted_iteration_gives_what_stays_once() {
+fn an_interrupted_iteration_returns_remaining_keys_once() {
     let mut interruptions = 0;
-    for begin in beginnings() {
+    for begin in initial_maps() {
         for (others_name, other) in operations().into_iter().chain(series()) {
             for at in 0.. {
                 let map = begin();
@@ -327,8 +327,8 @@ fn an_interrupted_iteration_gives_what_stays_once() {
 }
 
 #[test]
-fn an_interrupted_drain_takes_everything_once() {
-    for begin in beginnings() {
+fn an_interrupted_drain_returns_every_value_once() {
+    for begin in initial_maps() {
         for amount in [0, 1] {
             for at in 0.. {
                 let map = begin();
@@ -348,27 +348,27 @@ fn an_interrupted_drain_takes_everything_once() {
     }
 }
 
-/// An insertion that claims without asking for the version.
+/// The control: an insertion that claims without checking the version.
 #[test]
-fn an_insertion_that_does_not_look_is_found_out() {
+fn an_insertion_without_the_check_is_detected() {
     let [a, ..] = keys();
     let twice = (0..20).any(|at| {
         let map = Small::new();
         let handler = || _ = map.insert(a, 1).unwrap();
         let insert = || {
-            let way = Small::way(a);
-            let Found::Room(room) = map.search(way) else {
+            let probe = Small::probe(a);
+            let Found::Room(room) = map.search(probe) else {
                 return;
             };
             point();
             let now = map.version();
-            // SAFETY: an entry of this map.
+            // SAFETY: the address of an entry of this map.
             unsafe {
                 claim::rolling(
                     address(&map),
                     now,
                     map.at((room.index + 1) % 4),
-                    way.mark,
+                    probe.mark,
                     2,
                 )
             };

@@ -1,10 +1,10 @@
-//! What goes into a map, and may come back.
+//! The types of values: what [`Map::add`](super::Map::add) accepts, and what a full map returns.
 
 use std::fmt;
 
 use crate::AsWord;
 
-/// The map is full: what was to go in with a new key comes back.
+/// The map is full. Contains the value that was to be inserted with a new key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<V>(pub V);
 
@@ -22,7 +22,7 @@ impl<V> fmt::Display for Full<V> {
 
 impl<V> std::error::Error for Full<V> {}
 
-/// Integers, which [`Map::add`](super::Map::add) can add up.
+/// The integers that [`Map::add`](super::Map::add) can add.
 pub trait Integer: AsWord + Copy + sealed::Sealed {}
 
 mod sealed {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::*;
 use crate::local::points::testing::interrupted;
 
-fn elements_come_back<T: Copy + PartialEq + Debug>(make: impl Fn(usize) -> T) {
+fn elements_come_out_unchanged<T: Copy + PartialEq + Debug>(make: impl Fn(usize) -> T) {
     let ring: Ring<T, 64> = Ring::new();
     let made: Vec<T> = (0..40).map(&make).collect();
     for round in 0..10 {
@@ -20,22 +20,23 @@ fn elements_come_back<T: Copy + PartialEq + Debug>(make: impl Fn(usize) -> T) {
 }
 
 #[test]
-fn elements_of_any_size_come_back() {
-    elements_come_back(|value| value);
-    elements_come_back(|value| value as u8);
-    elements_come_back(|value| (value as u8, value as u32));
-    elements_come_back(|value| (value, value as u8));
-    elements_come_back(|value| [value as u16; 7]);
-    elements_come_back(|value| [value, 2 * value, 3 * value]);
-    elements_come_back(|value| [value; 33]);
-    elements_come_back(|value| [value; 600]);
-    elements_come_back(|value| value as u128);
-    elements_come_back(|value| value as f32);
+fn elements_of_any_size_come_out_unchanged() {
+    elements_come_out_unchanged(|value| value);
+    elements_come_out_unchanged(|value| value as u8);
+    elements_come_out_unchanged(|value| (value as u8, value as u32));
+    elements_come_out_unchanged(|value| (value, value as u8));
+    elements_come_out_unchanged(|value| [value as u16; 7]);
+    elements_come_out_unchanged(|value| [value, 2 * value, 3 * value]);
+    elements_come_out_unchanged(|value| [value; 33]);
+    elements_come_out_unchanged(|value| [value; 600]);
+    elements_come_out_unchanged(|value| value as u128);
+    elements_come_out_unchanged(|value| value as f32);
 }
 
-/// Whole words in size, but not in alignment: batches of them may lie at any even address.
+/// Elements that are whole words in size but not in alignment: a batch of them may lie at any even
+/// address.
 #[test]
-fn batches_lie_wherever_their_elements_may() {
+fn batches_may_be_aligned_to_less_than_a_word() {
     #[repr(C, align(8))]
     struct Askew(u16, [[u16; 4]; 3]);
     let ring: Ring<[u16; 4], 4> = Ring::new();
@@ -47,7 +48,7 @@ fn batches_lie_wherever_their_elements_may() {
 }
 
 #[test]
-fn elements_without_size_are_counted() {
+fn zero_sized_elements_are_counted() {
     let ring: Ring<(), 4> = Ring::new();
     assert_eq!(ring.push_batch(&[(); 9]), 4);
     assert_eq!(ring.push(()), Err(()));
@@ -56,17 +57,17 @@ fn elements_without_size_are_counted() {
 }
 
 #[test]
-fn aligned_elements_stay_aligned() {
+fn elements_keep_their_alignment() {
     #[derive(Clone, Copy, PartialEq, Debug)]
     #[repr(align(64))]
     struct Line(u8);
-    elements_come_back(|value| Line(value as u8));
+    elements_come_out_unchanged(|value| Line(value as u8));
     let ring: Ring<Line, 2> = Ring::new();
     assert!(ring.cell(1).is_aligned());
 }
 
 #[test]
-fn holds_its_capacity_and_no_more() {
+fn a_push_to_a_full_ring_returns_the_element() {
     let ring: Ring<u64, 8> = Ring::new();
     assert_eq!(ring.push_batch(&[1; 100]), 8);
     assert_eq!((ring.len(), ring.capacity()), (8, 8));
@@ -76,7 +77,7 @@ fn holds_its_capacity_and_no_more() {
 }
 
 #[test]
-fn oldest_first_around_the_end_of_the_buffer() {
+fn elements_stay_in_order_across_the_end_of_the_buffer() {
     let ring: Ring<[usize; 5], 4> = Ring::new();
     let mut next = 0;
     for round in 0..20 {
@@ -91,7 +92,7 @@ fn oldest_first_around_the_end_of_the_buffer() {
 }
 
 #[test]
-fn vectors_move_in_and_out() {
+fn vectors_are_appended_and_filled() {
     let ring: Ring<String, 8> = Ring::new();
     let mut vector: Vec<String> = (0..10).map(|number| number.to_string()).collect();
     assert_eq!(ring.append(&mut vector), 8);
@@ -104,13 +105,13 @@ fn vectors_move_in_and_out() {
 }
 
 #[test]
-fn drops_what_it_holds_once() {
+fn a_dropped_ring_drops_its_elements_once() {
     let shared = Arc::new(());
     let ring: Ring<(Arc<()>, u8), 8> = Ring::new();
     for _ in 0..5 {
         ring.push((shared.clone(), 0)).unwrap();
     }
-    // Around the end of the buffer.
+    // Moves the head past the end of the buffer.
     for _ in 0..6 {
         let element = ring.pop().unwrap();
         ring.push(element).unwrap();
@@ -121,22 +122,22 @@ fn drops_what_it_holds_once() {
     assert_eq!(Arc::strong_count(&shared), 1);
 }
 
-/// Elements long enough for several sequences.
+/// Elements that take several sequences.
 type Long = [usize; 6];
 type Small = Ring<Long, 2>;
 
-/// What an operation answers: what a push returned, or what pops returned.
-type Answer = Vec<Long>;
+/// The result of an operation: the elements that a push or pops returned.
+type Returned = Vec<Long>;
 
-/// What may happen to a ring, and its name.
-type Operation = (&'static str, fn(&Small) -> Answer);
+/// A name, and an operation on a ring.
+type Operation = (&'static str, fn(&Small) -> Returned);
 
 fn operations() -> Vec<Operation> {
-    fn push(ring: &Small, value: usize) -> Answer {
+    fn push(ring: &Small, value: usize) -> Returned {
         ring.push([value; 6]).err().into_iter().collect()
     }
     vec![
-        ("nothing", |_| Answer::new()),
+        ("nothing", |_| Returned::new()),
         ("push", |ring| push(ring, 7)),
         ("push two", |ring| [push(ring, 8), push(ring, 9)].concat()),
         ("push a batch", |ring| {
@@ -146,17 +147,18 @@ fn operations() -> Vec<Operation> {
         ("pop a batch", |ring| {
             let mut out = [[0; 6]; 2];
             let count = ring.pop_batch(&mut out);
-            // An attempt that an interruption made void leaves alone what the caller has there.
+            // An attempt that an interruption invalidated leaves the rest of the caller's slice
+            // unchanged.
             assert!(out[count..].iter().all(|element| *element == [0; 6]));
             out[..count].to_vec()
         }),
         ("pop and push", |ring| {
-            let mut answer: Answer = ring.pop().into_iter().collect();
+            let mut answer: Returned = ring.pop().into_iter().collect();
             answer.extend(push(ring, 8));
             answer
         }),
         ("go around", |ring| {
-            let mut answer = Answer::new();
+            let mut answer = Returned::new();
             for value in 20..23 {
                 answer.extend(push(ring, value));
                 answer.extend(ring.pop());
@@ -168,30 +170,28 @@ fn operations() -> Vec<Operation> {
 
 fn filled(count: usize) -> Small {
     let ring = Small::new();
-    // Begin before the end of the buffer.
+    // Starts in the middle of the buffer, so that operations cross its end.
     ring.push([0; 6]).unwrap();
     ring.pop().unwrap();
     (0..count).for_each(|value| ring.push([value + 1; 6]).unwrap());
     ring
 }
 
-/// Answers of both, and what is left.
-type Outcome = (Answer, Answer, Answer);
+/// The results of both operations, and the elements left in the ring.
+type Outcome = (Returned, Returned, Returned);
 
-/// Operations that are one moment: a batch that crosses the end of the buffer is two.
-fn is_one_moment(name: &str) -> bool {
+/// Returns whether an operation takes effect at one moment. A batch that crosses the end of the
+/// buffer takes effect in two steps.
+fn is_atomic(name: &str) -> bool {
     !matches!(name, "push a batch" | "pop a batch")
 }
 
 /// 160 interruptions.
 #[test]
-fn an_interruption_anywhere_is_one_before_or_after() {
+fn an_interrupted_operation_is_serializable() {
     let mut interruptions = 0;
     for count in 0..=2 {
-        for (name, operation) in operations()
-            .into_iter()
-            .filter(|(name, _)| is_one_moment(name))
-        {
+        for (name, operation) in operations().into_iter().filter(|(name, _)| is_atomic(name)) {
             if matches!(name, "push two" | "pop and push" | "go around") {
                 continue;
             }
@@ -231,16 +231,14 @@ fn an_interruption_anywhere_is_one_before_or_after() {
 
 /// 180 interruptions.
 #[test]
-fn an_interruption_of_a_batch_loses_and_repeats_nothing() {
+fn an_interrupted_batch_keeps_every_element_once() {
     let mut interruptions = 0;
     for count in 0..=2 {
         for (name, operation) in operations()
             .into_iter()
-            .filter(|(name, _)| !is_one_moment(name))
+            .filter(|(name, _)| !is_atomic(name))
         {
-            for (others_name, other) in operations()
-                .into_iter()
-                .filter(|(name, _)| is_one_moment(name))
+            for (others_name, other) in operations().into_iter().filter(|(name, _)| is_atomic(name))
             {
                 for at in 0.. {
                     let ring = filled(count);
@@ -251,8 +249,8 @@ fn an_interruption_of_a_batch_loses_and_repeats_nothing() {
                     };
                     interruptions += 1;
                     let mut all = others.unwrap();
-                    let left: Answer = ring.drain().collect();
-                    // What is in comes out whole, each value once.
+                    let left: Returned = ring.drain().collect();
+                    // Each value leaves the ring once and whole.
                     if name == "push a batch" {
                         let pushed = mine[0][0];
                         let batch = |element: &&Long| (4..=6).contains(&element[0]);
@@ -279,9 +277,9 @@ fn an_interruption_of_a_batch_loses_and_repeats_nothing() {
     assert!(interruptions > 100, "only {interruptions}");
 }
 
-/// The same push without asking whether the tail has moved.
+/// The control: a push that does not check whether the tail has moved.
 #[test]
-fn a_push_that_does_not_look_is_found_out() {
+fn a_push_without_the_check_is_detected() {
     let spoiled = (0..20).any(|at| {
         let ring = filled(0);
         let handler = || ring.push([7; 6]).unwrap();
@@ -289,11 +287,11 @@ fn a_push_that_does_not_look_is_found_out() {
             let (_, tail) = ring.state();
             let to = ring.cell(tail).cast::<usize>().cast_mut();
             for word in 0..6 {
-                // SAFETY: within the buffer.
+                // SAFETY: the word lies within the element at the tail.
                 unsafe { to.add(word).write_volatile(3) };
                 point();
             }
-            // SAFETY: this ring's tail.
+            // SAFETY: the address of this ring's tail.
             unsafe { advance::restarting(address(&ring) + TAIL, tail, tail + 1) }
         };
         interrupted(at, handler, push).is_some()

@@ -1,9 +1,10 @@
-//! How a flag is set by those that cannot do so at once.
+//! The slow path of setting a flag, for threads that cannot do so at once.
 //!
 //! ```text
-//! claim     signals blocked, forks kept out: home := CLAIM, if it is still what it was; the fence there
-//! take      held := HELD, once it is FREE; or not, after a moment
-//! publish   home := the next one; wake who waited for that
+//! claim     block signals and delay forks; replace the home by CLAIM if it is unchanged;
+//!           fence the old home
+//! take      set held to HELD once it is FREE; give up after a moment
+//! publish   store the next home; wake the threads that wait for it
 //! ```
 
 use super::super::home::{
@@ -16,28 +17,29 @@ use super::{
 };
 use crate::sync::{Ordering, SPINS, spin_loop, wait, wake_all};
 
-/// Somebody waits for a claim's end.
+/// A bit of the home: a thread waits for the end of the claim.
 const AWAITED: usize = 4;
-/// Where the generation of a claimant begins; the highest bits of a very late one are left out.
+/// The shift of a claimant's generation. The highest bits of a large generation are cut off.
 const GENERATION: u32 = 8;
 const GENERATIONS: usize = (SPECIAL - 1) >> GENERATION;
 
-/// How often a thread tries what another CPU, or an interruption, has kept it from at home.
+/// How often a thread on the home CPU retries the sequence after an abort, a migration or a
+/// concurrent clear, before it visits.
 const TRIES: u32 = 3;
 
-/// The home of a flag that this thread's process is claiming.
+/// The home of a flag that a thread of this process is claiming.
 fn claimed() -> usize {
     CLAIM | (generation() as usize & GENERATIONS) << GENERATION
 }
 
-/// Sets it; false if it was set already.
+/// Sets the flag. Returns false if it was set already.
 #[cold]
 #[inline(never)]
 pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
     register_this_thread();
     let mut tries = 0;
     loop {
-        // Acquire: pairs with the Release that published it.
+        // Acquire: pairs with the Release that published the home.
         let home = flag.home.load(Ordering::Acquire);
         let taken = match home {
             INTERLOCKED => exchange(flag),
@@ -45,8 +47,8 @@ pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
             home if home >= SPECIAL => await_claim(flag, home),
             home if tries < TRIES && home == current_cpu() => {
                 tries += 1;
-                // Relaxed: a hint. Not set, it was interrupted too often, or moved, or somebody has
-                // cleared it since.
+                // Relaxed: a hint. If the flag is clear, the attempt was aborted too often, or this
+                // thread has migrated, or the flag has been cleared since.
                 let taken = take_at_home(flag);
                 (taken || flag.held.load(Ordering::Relaxed) != FREE).then_some(taken)
             }
@@ -58,7 +60,7 @@ pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
     }
 }
 
-/// Sets an interlocked flag; `None`: it is interlocked no more.
+/// Sets an interlocked flag. `None` if it is no longer interlocked.
 fn exchange(flag: &Bias) -> Option<bool> {
     match flag.exchange() {
         Ok(_) => Some(true),
@@ -67,11 +69,11 @@ fn exchange(flag: &Bias) -> Option<bool> {
     }
 }
 
-/// Decides, for whoever comes first, where it is at home.
+/// Decides the first home of the flag.
 fn set_first_home(flag: &Bias) -> Option<bool> {
     if can_be_fenced() {
-        // Release: pairs with the Acquire of whoever finds it there, who relies on what start-up
-        // found. Relaxed: the loop looks again.
+        // Release: pairs with the Acquire of threads that read this home and rely on what start-up
+        // has found. Relaxed: the caller's loop reads the home again.
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         _ = flag
             .home
@@ -79,25 +81,30 @@ fn set_first_home(flag: &Bias) -> Option<bool> {
         return None;
     }
     let claim = Claim::of(flag, UNSET)?;
-    // Nobody sets a flag without a home.
+    // Relaxed: no other thread sets a flag without a home, and the publication of the home orders
+    // this store.
     flag.held.store(HELD_INTERLOCKED, Ordering::Relaxed);
     claim.publish(INTERLOCKED);
     Some(true)
 }
 
-/// Sets it from another CPU than its home; `None`: the home has changed.
+/// Sets the flag from another CPU than its home. `None` if the home has changed.
 fn visit(flag: &Bias, home: usize, policy: &impl Policy) -> Option<bool> {
     let claim = Claim::of(flag, home)?;
-    // After the claim: the system call orders them. Sequences that begin from now on do not pass;
-    // those that began before have been aborted, or have set the flag, which this thread sees.
+    // The system call orders the fence after the claim. Sequences that start from now on find no
+    // home. Those that started before were aborted, or have set the flag, and this thread sees
+    // that.
     membarrier_rseq(home);
     Some(claim.take(home, policy))
 }
 
-/// Gives an interlocked flag a home, where it can have one, and makes it biased. For its holder.
-/// Each word is changed in a step of its own: a holder that a handler ended between the two, or
-/// that a fork left behind there, would leave a flag which, once cleared by force, nobody could
-/// set. A claimant runs no handlers, and a child takes its claim over.
+/// Makes this CPU the home of an interlocked flag, if the fence works, and makes the flag biased.
+/// Called by its holder.
+///
+/// This needs a claim, because the two words are changed one after the other. A handler could end
+/// an ordinary holder between the two stores, and a fork could copy that state. After
+/// `force_unlock` no thread could set such a flag. A claimant runs no handlers, and a child takes
+/// over its claim.
 pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
     if !can_be_fenced() {
         return false;
@@ -105,21 +112,22 @@ pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
     let Some(claim) = Claim::of(flag, INTERLOCKED) else {
         return false;
     };
-    // Relaxed: published with the home.
+    // Relaxed: publishing the home orders this store.
     flag.held.store(HELD, Ordering::Relaxed);
     claim.publish(cpu);
     true
 }
 
-/// Waits for the end of somebody's claim; or ends it, if they stayed behind in this process's
-/// parent.
+/// Waits for the end of a claim. If the claimant was a thread of this process's parent, takes over
+/// the claim and ends it.
 fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
     if home & !AWAITED != claimed() {
-        // No sequence has passed since, and no thread that had begun one is here.
+        // No sequence sets the flag during a claim, and the threads of the parent do not exist
+        // here.
         let claim = Claim::of(flag, home)?;
-        // Relaxed: nobody else is near it.
+        // Relaxed: the claimant owns the flag's state.
         let next = match flag.held.load(Ordering::Relaxed) {
-            // The claim was one of `set_first_home`'s.
+            // The claim is one of `set_first_home`.
             FREE if !can_be_fenced() => {
                 flag.held.store(FREE_INTERLOCKED, Ordering::Relaxed);
                 INTERLOCKED
@@ -131,15 +139,16 @@ fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
         return None;
     }
     for _ in 0..SPINS {
-        // Relaxed: the caller looks again.
+        // Relaxed: the caller reads the home again.
         if flag.home.load(Ordering::Relaxed) & !AWAITED != claimed() {
             return None;
         }
         spin_loop();
     }
-    // Acquire, here and below: in this order, so that an end between the two is noticed.
+    // Acquire, here and below: `ended` is read before the home is marked, so the end of a claim
+    // between the two is noticed.
     let ended = flag.ended.load(Ordering::Acquire);
-    // Relaxed: nothing is read that hangs on it.
+    // Relaxed: on failure nothing that depends on the value is read.
     let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
     let awaited = claimed() | AWAITED;
     let marked = flag
@@ -151,39 +160,40 @@ fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
     None
 }
 
-/// A flag whose home this thread has taken away.
+/// Exclusive ownership of a flag's state, whose home this thread has replaced by a claim.
 struct Claim<'a> {
     flag: &'a Bias,
-    /// A handler on this thread would wait for it; a child would find it claimed.
-    _quiet: SignalsBlocked,
+    /// A handler on this thread would wait for the claim, and a child would inherit it.
+    _signals: SignalsBlocked,
 }
 
 impl Claim<'_> {
-    /// Takes it away if it is still `home`.
+    /// Claims the flag if its home is still `home`.
     fn of(flag: &Bias, home: usize) -> Option<Claim<'_>> {
-        let quiet = SignalsBlocked::enter();
-        // SeqCst: before the fence, and before the look at the flag.
+        let signals = SignalsBlocked::enter();
+        // SeqCst: orders the claim before the fence and before the read of `held`.
         let claim =
             flag.home
                 .compare_exchange(home, claimed(), Ordering::SeqCst, Ordering::Relaxed);
         claim.is_ok().then_some(Claim {
             flag,
-            _quiet: quiet,
+            _signals: signals,
         })
     }
 
-    /// Sets it, if it is clear or soon will be, and gives it back.
+    /// Sets the flag if it is clear or becomes clear within a moment, and publishes a home. Returns
+    /// whether it has set it.
     fn take(self, home: usize, policy: &impl Policy) -> bool {
         let here = current_cpu();
         for _ in 0..SPINS {
-            // Acquire: pairs with the Release of whoever cleared it.
+            // Acquire: pairs with the Release that cleared the flag.
             if self.flag.held.load(Ordering::Acquire) == FREE {
                 let next = policy.next(home, here);
                 let held = match next {
                     INTERLOCKED => HELD_INTERLOCKED,
                     _ => HELD,
                 };
-                // Relaxed: published with the home.
+                // Relaxed: publishing the home orders this store.
                 self.flag.held.store(held, Ordering::Relaxed);
                 self.publish(next);
                 return true;
@@ -194,10 +204,10 @@ impl Claim<'_> {
         false
     }
 
-    /// Gives it a home.
+    /// Ends the claim: stores the next home, and wakes the threads that wait for it.
     fn publish(self, home: usize) {
-        // Release: pairs with the Acquire of whoever finds it there. Acquire: pairs with the one
-        // that marked it.
+        // Release: pairs with the Acquire of threads that read this home. Acquire: pairs with the
+        // exchange that set `AWAITED`.
         let before = self.flag.home.swap(home, Ordering::AcqRel);
         if before & AWAITED != 0 {
             // Release: pairs with the Acquire in `await_claim`.

@@ -1,4 +1,4 @@
-//! What becomes of a flag whose claimant is not there.
+//! Claims whose claimant does not exist in this process, and other rare states of a flag.
 
 use super::*;
 use crate::affinity::on_two_cpus;
@@ -12,7 +12,7 @@ impl Policy for Stays {
     }
 }
 
-/// What a child of a fork finds where another thread of its parent was visiting.
+/// The state that a child finds if another thread of its parent was visiting at the fork.
 fn claimed_by_an_earlier_generation(held: usize) -> Bias {
     // Starts the library.
     crate::status();
@@ -42,9 +42,9 @@ fn a_claim_of_an_earlier_generation_is_taken_over() {
     }
 }
 
-/// The claimant held it by then, and is not there to clear it; it is not claimed for ever.
+/// The claimant had set the flag, and cannot clear it in this process. The claim ends all the same.
 #[test]
-fn what_the_claimant_had_set_stays_set() {
+fn a_flag_set_by_a_missing_claimant_stays_set() {
     for (held, interlocked) in [(HELD, false), (HELD_INTERLOCKED, true)] {
         let flag = claimed_by_an_earlier_generation(held);
         assert!(!flag.take_slowly(&Stays));
@@ -53,13 +53,13 @@ fn what_the_claimant_had_set_stays_set() {
     }
 }
 
-/// A fork left the claimant behind, which held it. Released by force, before somebody takes the
-/// claim over or after, it is set again by the next.
+/// The claimant had set the flag, and cannot clear it in this process. After a forced release,
+/// before or after the claim is taken over, the flag can be set again.
 #[test]
-fn what_a_claimant_had_set_is_released_by_force() {
+fn a_flag_set_by_a_missing_claimant_can_be_released_by_force() {
     let biased = crate::status().gates_active();
     for held in [HELD, HELD_INTERLOCKED] {
-        // Without the fence, nothing is ever set so.
+        // Without the fence no flag is biased.
         if held == HELD && !biased {
             continue;
         }
@@ -78,16 +78,16 @@ fn what_a_claimant_had_set_is_released_by_force() {
 }
 
 #[test]
-fn a_visitor_gives_the_home_back() {
+fn a_visitor_restores_the_home() {
     on_two_cpus(|cpus, move_to| {
         let flag = Bias::CLEAR;
         assert!(flag.take_slowly(&Stays));
         move_to(cpus[1]);
-        assert!(!flag.take_slowly(&Stays), "held, and not waited for");
+        assert!(!flag.take_slowly(&Stays), "held by another CPU's thread");
         assert_eq!(flag.home(), cpus[0]);
-        // Cleared from elsewhere, taken from elsewhere.
+        // Cleared from another CPU, and set from another CPU.
         flag.clear();
-        assert!(!flag.take(), "not at home");
+        assert!(!flag.take(), "not on its home CPU");
         assert!(flag.take_slowly(&Stays));
         assert_eq!(flag.home(), cpus[0]);
         flag.clear();
@@ -96,7 +96,7 @@ fn a_visitor_gives_the_home_back() {
     });
 }
 
-/// Whoever slept through a change of mode has the old one in mind.
+/// The compare-exchange of a thread that was stopped during a change of mode.
 #[test]
 fn a_stale_exchange_fails() {
     if !crate::status().gates_active() {

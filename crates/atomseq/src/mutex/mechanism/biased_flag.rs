@@ -1,68 +1,76 @@
-//! By a sequence that threads of the same CPU cannot come between, on the CPU that it is worth most
-//! on.
+//! Test-and-set by a sequence on the CPU that uses the flag most, and by an atomic instruction if
+//! no CPU does.
 
+use super::is_waiter_barrier_effective;
 use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
-use crate::mutex::{Interventions, TestAndSet, barrier};
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::Machine;
 use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-/// [`OnCpu`](super::OnCpu) that moves: to the CPU that alone uses it, and to an atomic instruction
-/// where several CPUs do.
+/// A flag as [`OnCpu`](super::OnCpu) whose home moves: to a CPU that alone uses it, or to an atomic
+/// instruction if several CPUs use it.
 ///
-/// Scope [`Machine`]. At home, setting it costs no atomic instruction, and clearing it, anywhere,
-/// none either. A visit from another CPU costs three system calls, four atomic instructions and an
-/// interrupt of the home. So it counts, for eight visits together: while they are paid for by 512
-/// uses each on average, the home stays; a CPU that visits twice with nobody in between becomes the
-/// home; and when eight visits were not paid for, it is interlocked: one atomic instruction to set
-/// it, a store to clear it, for everybody. It is biased again, to one CPU, once that CPU alone has
-/// used it 16,384 times in a row, and after each disappointment twice as often, up to a million.
+/// Scope [`Machine`]. On the home CPU, setting the flag costs no atomic instruction. Clearing it
+/// costs none on any CPU. A visit from another CPU costs three system calls, four atomic
+/// instructions, and an interrupt of the home CPU. The flag counts its uses to decide whether
+/// visits are worth that:
 ///
-/// Else as [`OnCpu`](super::OnCpu). B91 3.1.1 leaves multiprocessors to interlocked instructions;
-/// the home and its visitors are atomseq's.
+/// * While eight visits come with at least 512 uses each on average, the home stays.
+/// * A CPU that visits twice without a use in between becomes the home.
+/// * After eight visits with fewer uses, the flag becomes interlocked: every CPU sets it by one
+///   atomic instruction, and clears it by a store.
+/// * An interlocked flag becomes biased to a CPU that alone has used it 16,384 times in a row. Each
+///   time that it becomes interlocked again, that number doubles, up to a million.
+///
+/// Otherwise it is like [`OnCpu`](super::OnCpu). B91, section 3.1.1, leaves multiprocessors to
+/// interlocked instructions; the home and visits are additions of atomseq.
 #[derive(Debug)]
 pub struct BiasedFlag {
     flag: Bias,
-    habits: Habits,
+    usage: Usage,
 }
 
-/// What its users do. Read and written by holders only, so nothing here needs an ordering.
+/// The statistics of a flag's use. Only holders access them, so no access needs an ordering.
 #[derive(Debug)]
-struct Habits {
-    /// How often it was cleared: biased, since the last visit; interlocked, in a row by one CPU.
+struct Usage {
+    /// How often the flag was cleared: if biased, since the last visit; if interlocked, in a row by
+    /// one CPU.
     uses: AtomicUsize,
-    /// The same before the last visit, from the first of these visits on.
+    /// The sum of `uses` at the earlier visits of this group of visits.
     earlier: AtomicUsize,
     visits: AtomicU32,
-    /// The last visitor's CPU; interlocked, the last holder's.
+    /// The last visitor's CPU, or that of an interlocked flag's last holder.
     last: AtomicU32,
-    /// How often it became interlocked since visits were last paid for.
-    disappointments: AtomicU32,
+    /// How often the flag became interlocked since a group of visits had enough uses.
+    conversions: AtomicU32,
 }
 
-/// How many uses at home pay for a visit. On an x86-64 virtual machine the fence took 1 to 4 us
-/// where the home was busy, and a pair of atomic instructions about 10 ns more than the sequence
-/// (`atomseq bench biased`, `home:`).
-const PAID: usize = 512;
-/// So many visits are looked at together.
-const VISITS: u32 = 8;
-/// So often one CPU has to use it in a row to become its home.
-const ALONE: usize = 1 << 14;
-/// Twice as often after each disappointment, so many times.
-const MAX_DISAPPOINTMENTS: u32 = 7;
+/// How many uses on the home CPU make a visit worthwhile. On an x86-64 virtual machine the fence
+/// took 1 to 4 µs if the home was busy, and a pair of atomic instructions took about 10 ns more
+/// than the sequence (`atomseq bench biased`, `home:`).
+const USES_PER_VISIT: usize = 512;
+/// How many visits are judged together.
+const VISITS_PER_DECISION: u32 = 8;
+/// How many uses in a row make a CPU the home of an interlocked flag.
+const EXCLUSIVE_USES: usize = 1 << 14;
+/// The maximum of `conversions`: that number doubles at most six times.
+const MAX_CONVERSIONS: u32 = 7;
 
-impl Habits {
+impl Usage {
+    /// Decides that the flag becomes interlocked.
     fn interlocked(&self, here: usize) -> usize {
-        let before = self.disappointments.load(Ordering::Relaxed);
-        let now = (before + 1).min(MAX_DISAPPOINTMENTS);
-        self.disappointments.store(now, Ordering::Relaxed);
+        let before = self.conversions.load(Ordering::Relaxed);
+        let now = (before + 1).min(MAX_CONVERSIONS);
+        self.conversions.store(now, Ordering::Relaxed);
         self.last.store(here as u32, Ordering::Relaxed);
         INTERLOCKED
     }
 
-    /// Counts a use by this CPU of an interlocked flag; true if it has been alone for long.
-    fn alone(&self, here: usize) -> bool {
+    /// Counts a use of an interlocked flag by this CPU. Returns whether this CPU alone has used it
+    /// long enough.
+    fn count_exclusive_use(&self, here: usize) -> bool {
         if self.last.load(Ordering::Relaxed) != here as u32 {
             self.last.store(here as u32, Ordering::Relaxed);
             self.uses.store(0, Ordering::Relaxed);
@@ -70,27 +78,23 @@ impl Habits {
         }
         let uses = self.uses.load(Ordering::Relaxed) + 1;
         self.uses.store(uses, Ordering::Relaxed);
-        uses >> self
-            .disappointments
-            .load(Ordering::Relaxed)
-            .saturating_sub(1)
-            >= ALONE
+        uses >> self.conversions.load(Ordering::Relaxed).saturating_sub(1) >= EXCLUSIVE_USES
     }
 }
 
-impl Policy for Habits {
+impl Policy for Usage {
     fn next(&self, home: usize, here: usize) -> usize {
         let uses = self.uses.load(Ordering::Relaxed);
         let earlier = self.earlier.load(Ordering::Relaxed) + uses;
         let visits = self.visits.load(Ordering::Relaxed) + 1;
         self.uses.store(0, Ordering::Relaxed);
-        if visits == VISITS {
+        if visits == VISITS_PER_DECISION {
             self.visits.store(0, Ordering::Relaxed);
             self.earlier.store(0, Ordering::Relaxed);
-            if earlier < PAID * VISITS as usize {
+            if earlier < USES_PER_VISIT * VISITS_PER_DECISION as usize {
                 return self.interlocked(here);
             }
-            self.disappointments.store(0, Ordering::Relaxed);
+            self.conversions.store(0, Ordering::Relaxed);
         } else {
             self.visits.store(visits, Ordering::Relaxed);
             self.earlier.store(earlier, Ordering::Relaxed);
@@ -103,12 +107,12 @@ impl Policy for Habits {
 }
 
 impl BiasedFlag {
-    /// What is done about one that was not taken at home or by a visit.
+    /// Clears an interlocked flag, or makes it biased first if one CPU has used it long enough.
     #[inline(never)]
     fn clear_interlocked(&self) {
         let here = current_cpu();
-        if self.habits.alone(here) {
-            self.habits.uses.store(0, Ordering::Relaxed);
+        if self.usage.count_exclusive_use(here) {
+            self.usage.uses.store(0, Ordering::Relaxed);
             if self.flag.move_to(here) {
                 return self.flag.clear();
             }
@@ -117,31 +121,31 @@ impl BiasedFlag {
     }
 }
 
-// SAFETY: `Bias` is set for one caller at a time, and cleared with Release before it is set with
-// Acquire.
+// SAFETY: `Bias` is set by one caller at a time, and the Release that clears it pairs with the
+// Acquire that sets it.
 unsafe impl TestAndSet for BiasedFlag {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
     const NAME: &'static str = "biased-flag";
     const CLEAR: BiasedFlag = BiasedFlag {
         flag: Bias::CLEAR,
-        habits: Habits {
+        usage: Usage {
             uses: AtomicUsize::new(0),
             earlier: AtomicUsize::new(0),
             visits: AtomicU32::new(0),
             last: AtomicU32::new(u32::MAX),
-            disappointments: AtomicU32::new(0),
+            conversions: AtomicU32::new(0),
         },
     };
 
     #[inline(always)]
     fn test_and_set(&self) -> bool {
-        self.flag.take() || self.flag.take_slowly(&self.habits)
+        self.flag.take() || self.flag.take_slowly(&self.usage)
     }
 
     #[inline(always)]
     unsafe fn clear(&self) {
-        // SAFETY: the same.
+        // SAFETY: the caller guarantees that it holds the flag.
         unsafe { self.clear_then_look() }
     }
 
@@ -153,9 +157,9 @@ unsafe impl TestAndSet for BiasedFlag {
     #[inline(always)]
     unsafe fn clear_then_look(&self) {
         if self.flag.is_biased() {
-            // Not atomic: the holder alone does it.
-            let uses = self.habits.uses.load(Ordering::Relaxed);
-            self.habits.uses.store(uses + 1, Ordering::Relaxed);
+            // Not atomic, because only the holder writes it.
+            let uses = self.usage.uses.load(Ordering::Relaxed);
+            self.usage.uses.store(uses + 1, Ordering::Relaxed);
             self.flag.clear();
         } else {
             self.clear_interlocked();
@@ -168,10 +172,10 @@ unsafe impl TestAndSet for BiasedFlag {
     }
 
     fn has_waiter_barrier(&self) -> bool {
-        barrier::is_available()
+        is_waiter_barrier_effective()
     }
 
-    /// All sequences' of the process.
+    /// The counts of all sequences of the process.
     fn interventions() -> Interventions {
         Interventions {
             restarts: Some(sequence::restarts()),
@@ -184,60 +188,62 @@ unsafe impl TestAndSet for BiasedFlag {
 mod tests {
     use super::*;
 
-    /// A visit from CPU 1 to one at home on CPU 0, after so many uses.
-    fn visit(habits: &Habits, uses: usize) -> usize {
-        habits.uses.store(uses, Ordering::Relaxed);
-        habits.next(0, 1)
+    /// A visit from CPU 1 to a flag whose home is CPU 0, after `uses` uses.
+    fn visit(usage: &Usage, uses: usize) -> usize {
+        usage.uses.store(uses, Ordering::Relaxed);
+        usage.next(0, 1)
     }
 
     #[test]
-    fn a_visitor_that_is_paid_for_leaves_the_home_where_it_is() {
-        let habits = BiasedFlag::CLEAR.habits;
-        for _ in 0..10 * VISITS {
-            assert_eq!(visit(&habits, PAID), 0);
+    fn a_visit_after_enough_uses_keeps_the_home() {
+        let usage = BiasedFlag::CLEAR.usage;
+        for _ in 0..10 * VISITS_PER_DECISION {
+            assert_eq!(visit(&usage, USES_PER_VISIT), 0);
         }
     }
 
     #[test]
-    fn whoever_visits_twice_with_nobody_in_between_is_at_home() {
-        let habits = BiasedFlag::CLEAR.habits;
-        assert_eq!(visit(&habits, 1), 0);
-        assert_eq!(visit(&habits, 2), 0);
-        assert_eq!(visit(&habits, 1), 1);
+    fn two_visits_without_a_use_in_between_move_the_home() {
+        let usage = BiasedFlag::CLEAR.usage;
+        assert_eq!(visit(&usage, 1), 0);
+        assert_eq!(visit(&usage, 2), 0);
+        assert_eq!(visit(&usage, 1), 1);
     }
 
     #[test]
-    fn visits_that_are_not_paid_for_make_it_interlocked() {
-        let habits = BiasedFlag::CLEAR.habits;
-        for _ in 1..VISITS {
-            assert_eq!(visit(&habits, PAID - 1), 0);
+    fn visits_with_too_few_uses_make_the_flag_interlocked() {
+        let usage = BiasedFlag::CLEAR.usage;
+        for _ in 1..VISITS_PER_DECISION {
+            assert_eq!(visit(&usage, USES_PER_VISIT - 1), 0);
         }
-        assert_eq!(visit(&habits, PAID - 1), INTERLOCKED);
+        assert_eq!(visit(&usage, USES_PER_VISIT - 1), INTERLOCKED);
     }
 
-    /// So many uses in a row it takes to be biased again.
-    fn uses_alone(habits: &Habits) -> usize {
-        habits.uses.store(0, Ordering::Relaxed);
-        (1..).find(|_| habits.alone(1)).expect("it ends")
+    /// Returns how many uses in a row make the flag biased again.
+    fn uses_until_biased(usage: &Usage) -> usize {
+        usage.uses.store(0, Ordering::Relaxed);
+        (1..)
+            .find(|_| usage.count_exclusive_use(1))
+            .expect("it ends")
     }
 
     #[test]
-    fn who_is_alone_for_long_enough_is_at_home_again() {
-        let habits = BiasedFlag::CLEAR.habits;
-        habits.interlocked(1);
-        assert_eq!(uses_alone(&habits), ALONE);
-        habits.interlocked(1);
-        assert_eq!(uses_alone(&habits), 2 * ALONE);
-        (0..20).for_each(|_| _ = habits.interlocked(1));
-        assert_eq!(uses_alone(&habits), 1 << 20);
-        // Somebody else, and all begins again.
-        assert!(!habits.alone(0));
-        assert_eq!(habits.uses.load(Ordering::Relaxed), 0);
+    fn enough_exclusive_uses_make_the_flag_biased_again() {
+        let usage = BiasedFlag::CLEAR.usage;
+        usage.interlocked(1);
+        assert_eq!(uses_until_biased(&usage), EXCLUSIVE_USES);
+        usage.interlocked(1);
+        assert_eq!(uses_until_biased(&usage), 2 * EXCLUSIVE_USES);
+        (0..20).for_each(|_| _ = usage.interlocked(1));
+        assert_eq!(uses_until_biased(&usage), 1 << 20);
+        // Another CPU uses it, and the count starts again.
+        assert!(!usage.count_exclusive_use(0));
+        assert_eq!(usage.uses.load(Ordering::Relaxed), 0);
     }
 
     #[cfg(atomseq_sections)]
     #[test]
-    fn a_flag_goes_through_all_of_that() {
+    fn a_flag_changes_its_home_and_mode() {
         use crate::affinity::on_two_cpus;
 
         let flag = BiasedFlag::CLEAR;
@@ -254,12 +260,12 @@ mod tests {
             assert_eq!(flag.flag.home(), cpus[0]);
             set_and_clear();
             assert_eq!(flag.flag.home(), cpus[1]);
-            for visit in 0..2 * VISITS as usize {
+            for visit in 0..2 * VISITS_PER_DECISION as usize {
                 move_to(cpus[visit % 2]);
                 set_and_clear();
             }
             assert_eq!(flag.flag.home(), INTERLOCKED);
-            (0..=ALONE).for_each(|_| set_and_clear());
+            (0..=EXCLUSIVE_USES).for_each(|_| set_and_clear());
             assert_eq!(flag.flag.home(), cpus[1]);
         });
     }

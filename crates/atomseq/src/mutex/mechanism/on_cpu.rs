@@ -1,30 +1,31 @@
-//! By a sequence that threads of the same CPU cannot come between.
+//! Test-and-set by a sequence that is atomic with respect to the threads of one CPU.
 
+use super::is_waiter_barrier_effective;
 use crate::mutex::bias::{Bias, Policy};
-use crate::mutex::{Interventions, TestAndSet, barrier};
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::SameCpu;
 use crate::sequence;
 
-/// Test-and-set that the kernel restarts (B91 2.4, 3.1), for the threads of one CPU.
+/// Test-and-set for the threads of one CPU, restarted by the kernel (B91, sections 2.4 and 3.1).
 ///
-/// Scope [`SameCpu`]. The CPU of the thread that first sets it is its home for good. There, setting
-/// it costs no atomic instruction, and clearing it, anywhere, is a store. Threads of other CPUs may
-/// use it as well, which is why it is [`Sync`]: they take the home away, have the kernel abort the
-/// sequences that run there, set it, and give the home back; that costs three system calls, four
-/// atomic instructions and an interrupt of the home. [`BiasedFlag`](super::BiasedFlag) moves to
-/// where it is used.
+/// Scope [`SameCpu`]. The CPU of the thread that first sets the flag is its home permanently.
+/// There, setting it costs no atomic instruction. Clearing it, on any CPU, is a store. Threads of
+/// other CPUs may use it as well, which is why it is [`Sync`]: they visit. A visit claims the home,
+/// makes the kernel abort the sequences that run there, sets the flag, and restores the home. It
+/// costs three system calls, four atomic instructions, and an interrupt of the home CPU.
+/// [`BiasedFlag`](super::BiasedFlag) is a variant that moves to where it is used.
 ///
-/// Waits for nothing but other CPUs' visits, and for one moment, visiting, for whoever has it set:
-/// nobody at home comes first then. Where [sections cannot be
-/// fenced](crate::status::Status::gates_active), it is interlocked: decided once, by the first use,
-/// at no cost later (B91 3.1.1).
+/// Setting the flag blocks only during other CPUs' visits. A visit spins for a moment while the
+/// flag is set, and during that time no thread on the home CPU can set it. Where [sections cannot
+/// be fenced](crate::status::Status::gates_active), the flag is interlocked: the first use decides
+/// this, and later uses pay nothing for it (B91, section 3.1.1).
 ///
-/// May be used in signal handlers. A child of a fork finds it as it was, set by a thread that is
-/// not there perhaps.
+/// May be used in signal handlers. The child of a fork finds the flag in the state at the fork,
+/// possibly set by a thread that does not exist there.
 #[derive(Debug)]
 pub struct OnCpu(Bias);
 
-/// It stays where it is.
+/// The policy of a home that never moves.
 struct Stays;
 
 impl Policy for Stays {
@@ -33,8 +34,8 @@ impl Policy for Stays {
     }
 }
 
-// SAFETY: `Bias` is set for one caller at a time, and cleared with Release before it is set with
-// Acquire.
+// SAFETY: `Bias` is set by one caller at a time, and the Release that clears it pairs with the
+// Acquire that sets it.
 unsafe impl TestAndSet for OnCpu {
     type Scope = SameCpu;
     type GuardMarker = lock_api::GuardSend;
@@ -48,7 +49,7 @@ unsafe impl TestAndSet for OnCpu {
 
     #[inline(always)]
     unsafe fn clear(&self) {
-        // SAFETY: the same.
+        // SAFETY: the caller guarantees that it holds the flag.
         unsafe { self.clear_then_look() }
     }
 
@@ -72,10 +73,10 @@ unsafe impl TestAndSet for OnCpu {
     }
 
     fn has_waiter_barrier(&self) -> bool {
-        barrier::is_available()
+        is_waiter_barrier_effective()
     }
 
-    /// All sequences' of the process.
+    /// The counts of all sequences of the process.
     fn interventions() -> Interventions {
         Interventions {
             restarts: Some(sequence::restarts()),

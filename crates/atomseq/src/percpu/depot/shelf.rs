@@ -1,4 +1,4 @@
-//! Up to 64 cells, each of which one thread at a time fills or empties.
+//! Up to 64 cells. One thread at a time fills or empties each.
 //!
 //! ```text
 //!              claim              publish
@@ -10,16 +10,17 @@
 //! 1. A cell's bit is set in at most one of the two words.
 //! 2. A thread that has cleared a cell's bit owns the cell until it sets the bit in the other word.
 //!
-//! What a cell has been in between does not matter to the thread that clears its bit, so there is
-//! no ABA problem. A thread that is stopped, or exits, while it owns a cell takes that cell out of
-//! use, with the batch in it, and no other.
+//! There is no ABA problem: the thread that clears a bit owns the cell, whatever state the cell had
+//! before. A thread that stops or exits while it owns a cell removes that cell and its batch from
+//! use, and no other.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many cells a shelf has at most.
+/// The maximum number of cells of a shelf.
 pub(crate) const CELLS: usize = 64;
 
-/// Which cells are free, and which are full. Two cache lines, for processors fetch them in pairs.
+/// The free cells and the full cells, one bit each. Takes two cache lines, because processors
+/// prefetch lines in pairs.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Shelf {
@@ -28,7 +29,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// A shelf of so many free cells.
+    /// Creates a shelf of `cells` free cells.
     pub fn new(cells: usize) -> Shelf {
         Shelf {
             free: AtomicU64::new(u64::MAX >> (CELLS - cells)),
@@ -36,46 +37,50 @@ impl Shelf {
         }
     }
 
-    /// Fills a free cell; `false` if there is none.
+    /// Claims a free cell, calls `fill` with its number, and publishes it as full. Returns `false`
+    /// if no cell is free.
     pub fn put(&self, fill: impl FnOnce(usize)) -> bool {
         let Some(cell) = claim(&self.free) else {
             return false;
         };
         fill(cell);
-        // Release: what was filled in; pairs with the claim in `take`.
+        // Release: pairs with the acquire of the claim in `take`, which then sees what `fill`
+        // wrote.
         self.full.fetch_or(1 << cell, Ordering::Release);
         true
     }
 
-    /// Empties a full cell, if there is one.
+    /// Claims a full cell, calls `empty` with its number, and frees it. Returns `None` if no cell
+    /// is full.
     pub fn take<R>(&self, empty: impl FnOnce(usize) -> R) -> Option<R> {
         let cell = claim(&self.full)?;
         let taken = empty(cell);
-        // Release: this thread has read the cell; pairs with the claim in `put`.
+        // Release: pairs with the acquire of the claim in `put`. The next owner overwrites the cell
+        // only after `empty` has read it.
         self.free.fetch_or(1 << cell, Ordering::Release);
         Some(taken)
     }
 
-    /// The cells that are full; already history when it returns.
+    /// Iterates over the cells that are full. The result may be out of date when the call returns.
     pub fn full(&self) -> impl Iterator<Item = usize> + use<> {
-        // Relaxed: a hint.
+        // Relaxed: the result is only a hint.
         let full = self.full.load(Ordering::Relaxed);
         (0..CELLS).filter(move |cell| full & 1 << cell != 0)
     }
 }
 
-/// Clears the lowest bit that is set: the cell is this thread's.
+/// Clears the lowest bit that is set and returns its number: the calling thread then owns the cell.
 fn claim(word: &AtomicU64) -> Option<usize> {
-    // Relaxed: a hint, by which empty shelves stay in every CPU's cache; the exchange decides.
+    // Relaxed: a hint that leaves an empty shelf in every CPU's cache. The exchange below decides.
     let mut seen = word.load(Ordering::Relaxed);
     while seen != 0 {
         let cell = seen.trailing_zeros();
-        // Acquire: what the cell's last owner did; pairs with the Release by which it set the bit.
+        // Acquire: pairs with the release by which the cell's last owner set this bit.
         let before = word.fetch_and(!(1 << cell), Ordering::Acquire);
         if before & 1 << cell != 0 {
             return Some(cell as usize);
         }
-        // Another thread was faster: this one tries another cell.
+        // Another thread claimed this cell first: try the next one.
         seen = before;
     }
     None

@@ -10,7 +10,7 @@ fn words(of: impl IntoIterator<Item = usize>) -> Vec<ElementWord> {
 fn take(depot: &Depot) -> Vec<usize> {
     let mut batch = [ElementWord::EMPTY; LARGEST];
     let len = depot.take(&mut batch);
-    // SAFETY: the depot has written so many.
+    // SAFETY: the depot has initialized the first `len` places.
     batch[..len]
         .iter()
         .map(|place| unsafe { place.word() })
@@ -18,7 +18,7 @@ fn take(depot: &Depot) -> Vec<usize> {
 }
 
 #[test]
-fn what_was_put_is_taken_whole() {
+fn a_batch_comes_out_whole() {
     let depot = Depot::try_new(64, 2).unwrap();
     assert_eq!(depot.room(), LARGEST);
     assert_eq!(take(&depot), [0; 0]);
@@ -32,15 +32,15 @@ fn what_was_put_is_taken_whole() {
 }
 
 #[test]
-fn there_is_as_much_room_again_as_on_all_cpus_but_for_bounds() {
+fn the_room_is_that_of_all_cpus_within_bounds() {
     for capacity in [1, 2, 3, 7, 64, 500, 1 << 20] {
         for cpus in [1, 2, 5, 48, 300] {
             let depot = Depot::try_new(capacity, cpus).unwrap();
             let batch = words(0..depot.room());
             let batches = (0..).take_while(|_| depot.put(&batch)).count();
             assert!((FEWEST_BATCHES..=MAX_BATCHES * cpus).contains(&batches));
-            let most = (capacity * cpus).max(FEWEST_BATCHES * depot.room());
-            assert!(depot.len() <= most, "{capacity} {cpus}: {}", depot.len());
+            let max = (capacity * cpus).max(FEWEST_BATCHES * depot.room());
+            assert!(depot.len() <= max, "{capacity} {cpus}: {}", depot.len());
             assert_eq!(depot.len(), batches * depot.room());
             let taken = (0..).take_while(|_| !take(&depot).is_empty()).count();
             assert_eq!(taken, batches);
@@ -49,21 +49,21 @@ fn there_is_as_much_room_again_as_on_all_cpus_but_for_bounds() {
 }
 
 #[test]
-fn a_batch_that_is_larger_than_a_cell_stays_outside() {
+fn a_batch_larger_than_a_cell_is_refused() {
     let depot = Depot::try_new(4, 1).unwrap();
     assert_eq!(depot.room(), 3);
     assert!(!depot.put(&words(0..4)));
     assert!(depot.put(&words(0..3)));
 }
 
-/// A thread that never comes back from its cell.
+/// The thread stops between its claim of a cell and the release.
 #[test]
-fn a_stopped_thread_keeps_one_cell_and_nothing_else() {
+fn a_stopped_thread_withholds_one_cell_only() {
     let depot = Depot::try_new(64, 2).unwrap();
     let all = depot.cells_per_shelf;
     let mut inside = 0;
     depot.shelf(0).put(|_| {
-        // What other threads, and handlers of this one, find meanwhile.
+        // Other threads, and handlers of this one, can use every other cell meanwhile.
         inside = (0..).take_while(|_| depot.put(&words(0..1))).count();
         assert_eq!(depot.shelf(0).take(|_| depot.len()), Some(inside - 1));
         while !take(&depot).is_empty() {}
@@ -72,7 +72,7 @@ fn a_stopped_thread_keeps_one_cell_and_nothing_else() {
 }
 
 #[test]
-fn a_thread_that_exits_takes_its_cell_with_it_and_nothing_else() {
+fn a_thread_that_exits_removes_one_cell_only() {
     let depot = Depot::try_new(64, 2).unwrap();
     assert!(depot.put(&words(1..4)) && depot.put(&words(4..5)));
     let exits = |inside: &dyn Fn()| {
@@ -88,7 +88,7 @@ fn a_thread_that_exits_takes_its_cell_with_it_and_nothing_else() {
             .shelf(0)
             .take(|_| -> () { panic!("exits while it empties one") })
     });
-    // The first of both batches is gone, and no other.
+    // Only the first of the two batches is lost.
     assert_eq!(take(&depot), [4]);
     assert_eq!(take(&depot), [0; 0]);
     let left = (0..).take_while(|_| depot.put(&words(0..1))).count();
@@ -96,10 +96,10 @@ fn a_thread_that_exits_takes_its_cell_with_it_and_nothing_else() {
 }
 
 #[test]
-fn every_word_is_in_one_place_whatever_threads_do() {
+fn concurrent_puts_and_takes_keep_every_word_once() {
     const THREADS: usize = 4;
     const ROUNDS: usize = if cfg!(miri) { 50 } else { 20_000 };
-    // Twice as many cells as threads: they are often all full, and often all empty.
+    // Twice as many cells as threads: often all cells are full, and often all are empty.
     let depot = Depot::try_new(4, THREADS).unwrap();
     let left: Vec<Vec<usize>> = thread::scope(|scope| {
         let work = |thread: usize| {

@@ -1,4 +1,4 @@
-//! Lists: what comes out is what went in, once and in order, and what is left is dropped.
+//! A list returns every node once and in order, and drops those that remain.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn node(number: usize, shared: Option<Arc<()>>) -> Box<Numbered> {
 }
 
 #[test]
-fn nodes_come_back_whole() {
+fn every_pushed_node_comes_out_once() {
     let list = List::new();
     (0..100).for_each(|number| list.push(node(number, None)));
     let mut numbers: Vec<usize> = std::iter::from_fn(|| list.pop())
@@ -38,7 +38,7 @@ fn nodes_come_back_whole() {
 }
 
 #[test]
-fn drops_what_it_holds_once() {
+fn a_dropped_list_drops_its_nodes_once() {
     let shared = Arc::new(());
     let list = List::new();
     (0..10).for_each(|number| list.push(node(number, Some(shared.clone()))));
@@ -60,7 +60,7 @@ fn raw_nodes_keep_their_address() {
     };
     let list = List::new();
     let address = NonNull::from(&mut first);
-    // SAFETY: nobody uses the node while it is in the list, and it outlives it.
+    // SAFETY: the test does not access the node while it is in the list, and the node outlives it.
     list.push(unsafe { RawNode::new(address) });
     assert_eq!(
         list.pop().or_else(|| list.steal()).unwrap().into_inner(),

@@ -1,4 +1,4 @@
-//! Queues: what comes out is what went in, once and in order, and what is left is dropped.
+//! A queue returns every element once and in order, and drops those that remain.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::platform;
 
 #[test]
-fn first_in_first_out_on_each_cpu_while_growing() {
+fn a_growing_queue_returns_every_element_once() {
     let queue = Queue::new();
     let mut left: Vec<usize> = Vec::new();
     for value in 0..10_000 {
@@ -15,26 +15,26 @@ fn first_in_first_out_on_each_cpu_while_growing() {
             left.extend(queue.pop());
         }
     }
-    // A thread may have moved, so order holds within what each CPU gave.
+    // This thread may have migrated, so only the elements of each CPU are in order.
     left.extend(queue.drain());
     left.sort_unstable();
     assert_eq!(left, (0..10_000).collect::<Vec<_>>());
 }
 
 #[test]
-fn the_oldest_leaves_first() {
+fn a_queue_returns_the_oldest_element_first() {
     let queue = Queue::new();
     let held = queue.area.close_gate(0);
     for value in 0..FIRST_CELLS * 10 {
-        // SAFETY: as in `push`, and the gate is held.
+        // SAFETY: cells live as long as the queue, and `held` closes this slot.
         while !unsafe { push::gated(&held, value) } {
             let (first, last) = queue.chunks.new_chain(platform::map).unwrap();
-            // SAFETY: as in `push_slowly`, and the gate is held.
+            // SAFETY: the chain is new, no other code can reach it, and `held` closes this slot.
             unsafe { grow::gated(&held, first, last) };
         }
     }
     let taken = std::iter::from_fn(|| queue.take(&held));
-    // SAFETY: just taken; a number needs no gate.
+    // SAFETY: `take` has just returned it. Converting a number needs no open gate.
     let taken: Vec<usize> = taken.map(|raw| unsafe { queue.element(raw) }).collect();
     assert_eq!(taken, (0..FIRST_CELLS * 10).collect::<Vec<_>>());
     drop(held);
@@ -42,7 +42,7 @@ fn the_oldest_leaves_first() {
 }
 
 #[test]
-fn drops_what_it_holds_once() {
+fn a_dropped_queue_drops_its_elements_once() {
     let shared = Arc::new(());
     let queue = Queue::new();
     for _ in 0..1000 {
@@ -54,11 +54,11 @@ fn drops_what_it_holds_once() {
     assert_eq!(Arc::strong_count(&shared), 1);
 }
 
-/// What an owner does in a gap of somebody's look: elements taken out and put in, none of them the
-/// last.
-fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
+/// Pushes `put` and pops `taken` elements in turn, as the owner might between two loads of another
+/// thread. The queue does not become empty meanwhile.
+fn advance(queue: &Queue<usize>, taken: usize, put: usize) {
     let held = queue.area.close_gate(0);
-    // SAFETY: as in `push` and `pop`, and the gate is held.
+    // SAFETY: cells live as long as the queue, and `held` closes this slot.
     unsafe {
         for _ in 0..taken.max(put) {
             if put > 0 {
@@ -71,53 +71,53 @@ fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
     }
 }
 
-/// What is called between two loads of a look.
+/// Called between two loads of a check.
 type Gap<'a> = &'a mut (dyn FnMut() + Send);
 
-/// Looks with something between two of the loads, and between two others; returns what all of them
-/// said.
-fn looks(look: impl Fn(&Queue<usize>, Gap<'_>) -> bool, elements: usize) -> (usize, usize) {
+/// Runs a check while the ring advances in two of the gaps between its loads, for all pairs of gaps
+/// and many distances. Returns the number of checks, and how many of them found the queue empty.
+fn run_checks(check: impl Fn(&Queue<usize>, Gap<'_>) -> bool, elements: usize) -> (usize, usize) {
     const GAPS: usize = 6;
-    let (mut looks, mut empty) = (0, 0);
-    // Several rounds of a ring of 32 cells, and all that is less than one.
+    let (mut checks, mut empty) = (0, 0);
+    // All distances below one round of the ring of 32 cells, and some of several rounds.
     let moves = || (0..=FIRST_CELLS + 1).chain([2 * FIRST_CELLS - 1, 2 * FIRST_CELLS]);
     for (one, another) in (0..GAPS).flat_map(|one| (one + 1..GAPS).map(move |other| (one, other))) {
         for (first, second) in moves().flat_map(|first| moves().map(move |second| (first, second)))
         {
             let queue = Queue::new();
-            go_round(&queue, 0, elements);
+            advance(&queue, 0, elements);
             let mut at = 0;
             let mut gap = || {
                 match at {
-                    at if at == one => go_round(&queue, first, first),
-                    at if at == another => go_round(&queue, second, second),
+                    at if at == one => advance(&queue, first, first),
+                    at if at == another => advance(&queue, second, second),
                     _ => {}
                 }
                 at += 1;
             };
-            looks += 1;
-            empty += usize::from(look(&queue, &mut gap));
+            checks += 1;
+            empty += usize::from(check(&queue, &mut gap));
         }
     }
-    (looks, empty)
+    (checks, empty)
 }
 
-/// 58,320 looks.
+/// 58,320 checks.
 #[test]
-fn what_is_never_empty_is_never_found_empty() {
+fn a_queue_that_is_never_empty_is_never_found_empty() {
     for elements in [1, 2, FIRST_CELLS - 2] {
-        let (looks, empty) = looks(|queue, gap| queue.was_empty(0, gap), elements);
-        assert!(looks > 10_000);
-        assert_eq!(empty, 0, "of {looks} looks at {elements} elements");
+        let (checks, empty) = run_checks(|queue, gap| queue.was_empty(0, gap), elements);
+        assert!(checks > 10_000);
+        assert_eq!(empty, 0, "of {checks} checks with {elements} elements");
     }
     let queue = Queue::<usize>::new();
     assert!(queue.was_empty(0, || ()));
-    assert!(queue.was_empty(0, || go_round(&queue, 0, 0)));
+    assert!(queue.was_empty(0, || advance(&queue, 0, 0)));
 }
 
-/// The test would notice: head and tail read one after the other, and the head once more.
+/// The control: checks without numbers, which read head and tail, or head, tail and head.
 #[test]
-fn a_look_without_numbers_is_found_out() {
+fn a_check_without_numbers_is_detected() {
     let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
         let head = queue.area.peek(0, 0);
         gap();
@@ -131,11 +131,10 @@ fn a_look_without_numbers_is_found_out() {
         same && queue.area.peek(0, 0) == head
     };
     let elements = FIRST_CELLS - 2;
-    assert!(looks(pair, elements).1 > 0 && looks(thrice, elements).1 > 0);
+    assert!(run_checks(pair, elements).1 > 0 && run_checks(thrice, elements).1 > 0);
 }
 
-/// A queue whose owner does something in the gaps of the look with which `steal_from` and `drain`
-/// begin.
+/// A queue that changes between the loads of the check with which `steal_from` and `drain` start.
 struct Meanwhile<'queue, 'gap> {
     queue: &'queue Queue<usize>,
     gap: Mutex<Gap<'gap>>,
@@ -152,7 +151,8 @@ impl Take<usize> for Meanwhile<'_, '_> {
     }
 
     unsafe fn element(&self, raw: Raw<usize>) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `take`, which forwards to the queue, returned `raw`
+        // once.
         unsafe { self.queue.element(raw) }
     }
 
@@ -169,8 +169,8 @@ impl Take<usize> for Meanwhile<'_, '_> {
     }
 }
 
-/// How often `steal_from` and `drain` find nothing in a queue of so many elements, with that look;
-/// and how often they are called.
+/// Returns how many calls of `steal_from` and `drain` there were for a queue of `elements`
+/// elements, and how many found nothing, with that check.
 fn find_nothing(
     elements: usize,
     is_empty: fn(&Queue<usize>, Gap<'_>) -> bool,
@@ -189,13 +189,13 @@ fn find_nothing(
             };
             call(&meanwhile).is_none()
         };
-        looks(finds_nothing, elements)
+        run_checks(finds_nothing, elements)
     })
 }
 
 /// 77,760 calls.
 #[test]
-fn stealing_and_draining_find_something_in_what_is_never_empty() {
+fn steal_and_drain_find_an_element_in_a_queue_that_is_never_empty() {
     for elements in [1, FIRST_CELLS - 2] {
         let found = find_nothing(elements, |queue, gap| queue.was_empty(0, gap));
         for (calls, nothing) in found {
@@ -205,9 +205,9 @@ fn stealing_and_draining_find_something_in_what_is_never_empty() {
     }
 }
 
-/// The control: head and tail read one after the other.
+/// The control: head and tail are read one after the other.
 #[test]
-fn stealing_and_draining_after_a_look_without_numbers_are_found_out() {
+fn steal_and_drain_after_a_check_without_numbers_are_detected() {
     let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
         let head = queue.area.peek(0, 0);
         gap();
@@ -217,10 +217,10 @@ fn stealing_and_draining_after_a_look_without_numbers_are_found_out() {
     assert!(found.iter().all(|(_, nothing)| *nothing > 0));
 }
 
-/// Near a limit, less memory is better than none, and is asked for; the next chunk is no larger
-/// than twice the last one that was had.
+/// When memory is scarce, smaller chunks are requested. The next chunk is at most twice as large as
+/// the last one that was mapped.
 #[test]
-fn where_there_is_little_memory_chunks_are_small() {
+fn chunks_are_smaller_when_memory_is_scarce() {
     let chunks = Chunks::new();
     let count = |chain: Option<(usize, usize)>| {
         chain.map(|(first, last)| (last - first) / size_of::<Cell>() + 2)
@@ -232,7 +232,7 @@ fn where_there_is_little_memory_chunks_are_small() {
         assert_eq!(count(chunks.new_chain(all)), cells(4096 << doubling));
     }
     assert_eq!(chunks.new_chain(up_to(0)), None);
-    // What was refused has changed nothing.
+    // The refused request has not changed the size.
     assert_eq!(count(chunks.new_chain(all)), cells(1 << 20));
     assert_eq!(count(chunks.new_chain(up_to(5000))), cells(4096));
     assert_eq!(count(chunks.new_chain(all)), cells(8192));

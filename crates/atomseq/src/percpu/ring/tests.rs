@@ -1,4 +1,4 @@
-//! Rings: what comes out is what went in, once and in order, and what is left is dropped.
+//! A ring returns every element once and in order, and drops those that remain.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn everything<T: Send>(ring: &Ring<T>) -> Vec<T> {
     all
 }
 
-fn elements_come_back<T: Copy + Send + Ord + fmt::Debug>(make: impl Fn(usize) -> T) {
+fn elements_come_out_unchanged<T: Copy + Send + Ord + fmt::Debug>(make: impl Fn(usize) -> T) {
     let ring = Ring::with_capacity_per_cpu(100);
     let made: Vec<T> = (0..40).map(&make).collect();
     for round in 0..10 {
@@ -28,25 +28,25 @@ fn elements_come_back<T: Copy + Send + Ord + fmt::Debug>(make: impl Fn(usize) ->
 }
 
 #[test]
-fn elements_of_any_size_come_back() {
-    elements_come_back(|value| value);
-    elements_come_back(|value| value as u8);
-    elements_come_back(|value| (value as u8, value as u32));
-    elements_come_back(|value| (value, value as u8));
-    elements_come_back(|value| [value as u16; 7]);
-    elements_come_back(|value| [value; 33]);
-    elements_come_back(|value| value as u128);
+fn elements_of_any_size_come_out_unchanged() {
+    elements_come_out_unchanged(|value| value);
+    elements_come_out_unchanged(|value| value as u8);
+    elements_come_out_unchanged(|value| (value as u8, value as u32));
+    elements_come_out_unchanged(|value| (value, value as u8));
+    elements_come_out_unchanged(|value| [value as u16; 7]);
+    elements_come_out_unchanged(|value| [value; 33]);
+    elements_come_out_unchanged(|value| value as u128);
 }
 
 #[test]
-fn elements_without_size_are_counted() {
+fn zero_sized_elements_are_counted() {
     let ring = Ring::with_capacity_per_cpu(3);
     let pushed = ring.push_batch(&[(); 3]);
     assert_eq!(everything(&ring).len(), pushed);
 }
 
 #[test]
-fn more_elements_without_a_size_than_can_be_counted_are_refused() {
+fn a_capacity_above_the_maximum_distance_is_refused() {
     const MAX: usize = isize::MAX as usize;
     assert_eq!(Ring::<()>::with_capacity_per_cpu(MAX).capacity(), MAX);
     for capacity in [MAX + 1, usize::MAX] {
@@ -56,7 +56,7 @@ fn more_elements_without_a_size_than_can_be_counted_are_refused() {
 }
 
 #[test]
-fn holds_its_capacity_and_no_more() {
+fn a_ring_holds_at_most_its_capacity() {
     let ring = Ring::with_capacity_per_cpu(5);
     let pushed = ring.push_batch(&[1u64; 100]);
     assert!(pushed >= 5 && pushed <= 5 * ring.cpus());
@@ -65,7 +65,7 @@ fn holds_its_capacity_and_no_more() {
 }
 
 #[test]
-fn oldest_first_around_the_end_of_the_buffer() {
+fn elements_stay_in_order_across_the_end_of_the_buffer() {
     let ring: Ring<usize> = Ring::with_capacity_per_cpu(4);
     let held = ring.area.close_gate(0);
     let mut next = 0;
@@ -74,11 +74,11 @@ fn oldest_first_around_the_end_of_the_buffer() {
         let mut pushed = 0;
         while pushed < 3 {
             let from = values[pushed..].as_ptr() as usize;
-            // SAFETY: the rest of the values, and the gate is held.
+            // SAFETY: the rest of the values at `from`, and `held` closes this slot.
             pushed += unsafe { push_batch::gated(&held, from, 3 - pushed, 1) };
         }
         while let Some(raw) = ring.take(&held) {
-            // SAFETY: just taken; a number needs no gate.
+            // SAFETY: `take` has just returned it. Converting a number needs no open gate.
             let value = unsafe { ring.element(raw) };
             assert_eq!(value, next);
             next += 1;
@@ -88,7 +88,7 @@ fn oldest_first_around_the_end_of_the_buffer() {
 }
 
 #[test]
-fn vectors_move_in_and_out() {
+fn vectors_are_appended_and_filled() {
     let ring = Ring::with_capacity_per_cpu(8);
     let mut vector: Vec<String> = (0..10).map(|number| number.to_string()).collect();
     let pushed = ring.append(&mut vector);
@@ -100,13 +100,13 @@ fn vectors_move_in_and_out() {
 }
 
 #[test]
-fn drops_what_it_holds_once() {
+fn a_dropped_ring_drops_its_elements_once() {
     let shared = Arc::new(());
     let ring = Ring::with_capacity_per_cpu(8);
     for _ in 0..5 {
         ring.push((shared.clone(), 0u8)).unwrap();
     }
-    // Around the end of the buffer.
+    // Moves the head past the end of the buffer.
     for _ in 0..6 {
         if let Some(element) = ring.pop() {
             ring.push(element).unwrap();
@@ -119,7 +119,7 @@ fn drops_what_it_holds_once() {
 }
 
 #[test]
-fn refuses_what_cannot_be() {
+fn invalid_capacities_are_refused() {
     assert_eq!(
         Ring::<u8>::try_with_capacity_per_cpu(0).unwrap_err(),
         Error::ZeroCapacity

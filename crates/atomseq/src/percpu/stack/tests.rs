@@ -1,31 +1,31 @@
-//! Stacks: what comes out is what went in, once and in order, and what is left is dropped.
+//! A stack returns every element once and in order, and drops those that remain.
 
 use std::sync::Arc;
 
 use super::*;
 
 #[test]
-fn last_in_first_out_on_each_cpu() {
+fn a_stack_holds_at_most_its_capacity() {
     let stack = Stack::with_capacity_per_cpu(3);
-    let mut held_back = 0;
+    let mut refused = 0;
     for value in 0..100usize {
-        held_back += usize::from(stack.push(value).is_err());
+        refused += usize::from(stack.push(value).is_err());
     }
     let left: Vec<usize> = stack.drain().collect();
-    assert_eq!(left.len() + held_back, 100);
+    assert_eq!(left.len() + refused, 100);
     assert!(left.len() >= 3 && left.len() <= 3 * stack.cpus());
     assert!(stack.is_empty());
 }
 
 #[test]
-fn a_full_stack_gives_the_element_back() {
+fn a_push_to_a_full_stack_returns_the_element() {
     let stack = Stack::with_capacity_per_cpu(1);
     let refused = (0..=stack.cpus()).find_map(|value| stack.push(Box::new(value)).err());
     assert!(refused.is_some());
 }
 
 #[test]
-fn drops_what_it_holds_once() {
+fn a_dropped_stack_drops_its_elements_once() {
     let shared = Arc::new(());
     let stack = Stack::with_capacity_per_cpu(8);
     for _ in 0..5 {
@@ -41,7 +41,7 @@ fn drops_what_it_holds_once() {
 }
 
 #[test]
-fn refuses_what_cannot_be() {
+fn invalid_capacities_are_refused() {
     assert_eq!(
         Stack::<usize>::try_with_capacity_per_cpu(0).unwrap_err(),
         Error::ZeroCapacity
@@ -61,7 +61,7 @@ fn refuses_what_cannot_be() {
 }
 
 #[test]
-fn batches_keep_what_fits() {
+fn every_word_of_a_batch_that_fits_is_stored() {
     let stack: Stack<usize> = Stack::with_capacity_per_cpu(4);
     let words = [1, 2, 3].map(ElementWord::new);
     let mut taken = [ElementWord::EMPTY; 8];
@@ -73,9 +73,9 @@ fn batches_keep_what_fits() {
     assert_eq!(all, 3);
 }
 
-/// Three of each CPU's, the last pushed; the others are dropped with the stack.
+/// Removes three elements of each CPU, those pushed last. The others are dropped with the stack.
 #[test]
-fn words_leave_a_stack_that_nobody_else_uses() {
+fn words_are_removed_from_an_exclusive_stack() {
     let shared = Arc::new(());
     let mut stack = Stack::with_capacity_per_cpu(8);
     let pushed: Vec<_> = (0..8)
@@ -93,7 +93,7 @@ fn words_leave_a_stack_that_nobody_else_uses() {
         assert_eq!(stack.len_on(cpu), there - popped);
         left += there - popped;
         let numbers = words[..popped].iter().map(|word| {
-            // SAFETY: just popped, each once.
+            // SAFETY: `pop_words_from` has just returned these words, and each is converted once.
             unsafe { Arc::<(i32, Arc<()>)>::from_word(word.word()) }.0
         });
         assert!(numbers.is_sorted());

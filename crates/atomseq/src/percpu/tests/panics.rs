@@ -1,24 +1,25 @@
-//! The user's code may panic wherever it is called: destructors, conversions, a pool's source.
-//! Nothing is lost then but what that code itself loses.
+//! User code may panic wherever it is called: in destructors, conversions and a pool's source. Then
+//! no value is lost, except for what that code itself loses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::tests::panics::{Value, call, each_call, panics, there};
 
-/// A box whose conversion may panic, with the value in its hands.
+/// A box whose conversion may panic while it owns the value.
 struct Converted {
     _value: Box<Value>,
 }
 
-// SAFETY: the word of a box.
+// SAFETY: the word is that of the box.
 unsafe impl AsWord for Converted {
     fn into_word(self) -> usize {
         self._value.into_word()
     }
 
     unsafe fn from_word(word: usize) -> Converted {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `into_word` of the box returned this word, and that it
+        // is converted once.
         let _value = unsafe { Box::from_word(word) };
         call();
         Converted { _value }
@@ -38,7 +39,7 @@ struct InList {
     _value: Value,
 }
 
-// SAFETY: the offset of the link.
+// SAFETY: the offset of the field `link`.
 unsafe impl Node for InList {
     const LINK: usize = std::mem::offset_of!(InList, link);
 }
@@ -52,13 +53,13 @@ impl From<Value> for Box<InList> {
     }
 }
 
-/// More than one batch of a [`Drain`](Drain), and than one of a pool.
+/// More than one batch of a [`Drain`](Drain), and of a pool.
 const COUNT: u64 = 70;
 
-/// An operation, which may take elements out.
+/// A name, and an operation that may remove elements.
 type Operation<S> = (&'static str, fn(&mut S));
 
-/// What operations leave, and then the structure's end, loses nothing.
+/// Checks that an operation that panics, and then dropping the structure, loses no value.
 fn each_operation<S>(
     fresh: impl Fn() -> S,
     put: impl Fn(&mut S, Value),
@@ -71,7 +72,7 @@ fn each_operation<S>(
             (0..COUNT).for_each(|number| put(&mut structure, Value::new(number)));
             let panicked = panics(after, || {
                 operation(&mut structure);
-                // Moved here whole: an operation that panics leaves it to the end of the trial.
+                // Moved out whole, because the trial drops what an operation that panics leaves.
                 drop(std::mem::replace(&mut structure, fresh()));
             });
             drop(structure);
@@ -79,7 +80,7 @@ fn each_operation<S>(
             panicked
         });
         println!("{}, {name}: {planned} panics", std::any::type_name::<S>());
-        assert!(planned > 0, "{name} calls nothing");
+        assert!(planned > 0, "{name} calls no user code");
     }
 }
 
@@ -105,7 +106,7 @@ macro_rules! drained {
 }
 
 #[test]
-fn structures_lose_nothing() {
+fn a_panic_loses_no_element_of_a_structure() {
     const ROOM: usize = COUNT as usize;
     each_operation(
         || Stack::<Box<Value>>::with_capacity_per_cpu(ROOM),
@@ -140,7 +141,7 @@ fn structures_lose_nothing() {
 }
 
 #[test]
-fn batches_lose_nothing() {
+fn a_panic_loses_no_element_of_a_batch() {
     each_operation(
         Batch::<Converted>::new,
         |batch, value| drop(batch.push(value.into())),
@@ -148,7 +149,7 @@ fn batches_lose_nothing() {
     );
 }
 
-/// Drops what it gets back, and may panic before.
+/// Drops the objects that it gets back, and may panic before.
 struct Dropping;
 
 impl Source<Box<Value>> for Dropping {
@@ -161,7 +162,7 @@ impl Source<Box<Value>> for Dropping {
 }
 
 #[test]
-fn pools_lose_nothing() {
+fn a_panic_loses_no_object_of_a_pool() {
     each_operation(
         || Pool::with_capacity_per_cpu(8, Dropping),
         |pool, value| pool.put(value.into()),
@@ -169,16 +170,16 @@ fn pools_lose_nothing() {
     );
 }
 
-/// A queue whose elements panic gives its memory back all the same.
+/// A queue frees its memory even if its elements' destructors panic.
 #[cfg(atomseq_sections)]
 #[test]
-fn a_queue_s_memory_goes_back() {
+fn a_queue_frees_its_memory_after_a_panic() {
     let is_mapped = |page: usize| {
         let mut resident = 0;
-        // SAFETY: one byte for one page; only a question.
+        // SAFETY: only queries one page; `resident` has room for its byte.
         unsafe { libc::mincore(std::ptr::without_provenance_mut(page), 1, &raw mut resident) == 0 }
     };
-    // So many that other threads of this process can hardly take the addresses of all of them.
+    // So many pages that other threads of this process are unlikely to map all of them again.
     let queues: Vec<_> = (0..64).map(|_| Queue::<Box<Value>>::new()).collect();
     let mut pages = Vec::new();
     for (index, queue) in queues.iter().enumerate() {
@@ -197,6 +198,6 @@ fn a_queue_s_memory_goes_back() {
     assert_eq!(there(), []);
     assert!(
         pages.iter().any(|page| !is_mapped(*page)),
-        "all have stayed"
+        "no page was unmapped"
     );
 }

@@ -1,4 +1,4 @@
-//! AArch64's instructions, as `emit/aarch64` writes them.
+//! The AArch64 instructions that `emit/aarch64` writes.
 
 use super::{Branch, Instruction, Machine};
 
@@ -11,13 +11,13 @@ pub const MACHINE: Machine = Machine {
         0xd6,
     ],
     is_breakpoint: |code, at| {
-        // brk, whatever its number
+        // brk with any number
         let word = code.get(at / 4 * 4..).and_then(|code| code.first_chunk());
         word.is_some_and(|word| u32::from_le_bytes(*word) & 0xffe0_001f == 0xd420_0000)
     },
 };
 
-/// Bits that matter, and what they are.
+/// The bits that matter, and their values.
 const PLAIN: &[(u32, u32)] = &[
     (0xbfc0_0000, 0xb940_0000), // ldr, of 4 or 8 bytes, at an unsigned offset
     (0xbfc0_0000, 0xb900_0000), // str
@@ -44,7 +44,7 @@ const PLAIN: &[(u32, u32)] = &[
     (0xff80_0000, 0xf280_0000), // movk
 ];
 
-/// Those among them whose register 31, at bit 5, would be the stack pointer.
+/// The entries whose register 31 in bits 5 to 9 would be the stack pointer.
 const WITH_BASE: std::ops::Range<usize> = 0..10;
 
 /// cbz and cbnz, of 8 bytes.
@@ -58,7 +58,7 @@ fn decode(code: &[u8]) -> Option<Instruction> {
     let word = u32::from_le_bytes(code.get(..4)?.try_into().ok()?);
     let conditional = word & 0xff00_0010 == CONDITIONAL && CONDITIONS.contains(&(word & 0xf));
     let branch = (conditional || word & 0xfe00_0000 == COMPARE_AND_BRANCH).then(|| {
-        // Nineteen bits, counted in instructions.
+        // A signed offset of nineteen bits, in instructions.
         let offset = ((word << 8) as i32 >> 13) as isize * 4;
         let rest = word & !0x00ff_ffe0;
         Branch { offset, rest }
@@ -75,13 +75,13 @@ fn is_plain(word: u32) -> bool {
         && (word & 0xbf80_0000 != 0x9100_0000 || word & 31 != 31)
 }
 
-/// lsl and lsr by an immediate: two of what ubfm does.
+/// lsl and lsr by an immediate, two of the forms of ubfm.
 fn is_shift(word: u32) -> bool {
     let (first, last) = (word >> 16 & 63, word >> 10 & 63);
     word & 0xffc0_0000 == 0xd340_0000 && (last == 63 || first == last + 1)
 }
 
-/// and with ones from the lowest bit on, never with all of them, which is no immediate.
+/// and with a mask of ones from the lowest bit on. A mask of all ones cannot be encoded.
 fn is_mask(word: u32) -> bool {
     let (last, from, to) = (word >> 10 & 63, word >> 5 & 31, word & 31);
     word & 0xffff_0000 == 0x9240_0000 && last != 63 && from != 31 && to != 31

@@ -1,12 +1,12 @@
-//! What must be refused, each way of being wrong by itself.
+//! Every fault is refused, each one by itself.
 
 use super::{Machine, Refused, Why, aarch64, inspect_as, x86_64};
 use crate::sequence::table::{Clone, Row};
 
-/// A sequence and its clone, laid out in one stretch of memory as the emitters do it.
+/// A sequence and its clone, in one block of memory, laid out as the emitters do.
 struct Laid {
     bytes: Vec<u8>,
-    /// Offsets of the row's four addresses.
+    /// The offsets of the row's four addresses.
     row: [usize; 4],
 }
 
@@ -20,7 +20,7 @@ impl Laid {
         });
         for clone in [None, clone] {
             let row = Row { start, end, clone };
-            // SAFETY: the row's addresses lie in these bytes.
+            // SAFETY: the row's addresses lie within `bytes`.
             let result = unsafe { inspect_as(machine, &row) };
             if clone.is_some() || result.is_err() {
                 return result.map_err(|Refused { why, .. }| why);
@@ -30,20 +30,20 @@ impl Laid {
     }
 }
 
-/// An architecture's instructions for these tests.
+/// The instructions of an architecture for these tests.
 struct Samples {
     machine: &'static Machine,
     /// A load.
     load: &'static [u8],
     /// A store.
     store: &'static [u8],
-    /// A branch at this place to that place.
+    /// A branch from the first offset to the second.
     branch: fn(usize, usize) -> Vec<u8>,
-    /// What debuggers and the kernel put over an instruction.
+    /// The breakpoints of debuggers and the kernel.
     breakpoints: &'static [&'static [u8]],
     /// Instructions with a literal that the emitters write.
     literals: &'static [(&'static str, &'static [u8])],
-    /// Instructions that no sequence holds.
+    /// Instructions that no sequence has.
     refused: &'static [(&'static str, &'static [u8])],
 }
 
@@ -112,7 +112,7 @@ const AARCH64: Samples = Samples {
             .to_le_bytes()
             .into()
     },
-    // Of debuggers; of uprobes.
+    // Of debuggers, and of uprobes.
     breakpoints: &[&[0x00, 0x00, 0x20, 0xd4], &[0xa0, 0x00, 0x20, 0xd4]],
     literals: &[
         ("the smallest mask", &0x9240_0041u32.to_le_bytes()),
@@ -170,7 +170,8 @@ const AARCH64: Samples = Samples {
 const ALL: [&Samples; 2] = [&X86_64, &AARCH64];
 
 impl Samples {
-    /// load; branch to an exit; these; store, and the same with ends.
+    /// Lays out a load, a branch to an exit, `between` and a store, and the same again as a clone
+    /// with ends.
     fn lay(&self, between: &[u8]) -> Laid {
         let each = self.machine.back.len() + 4;
         let branch = (self.branch)(0, 0).len();
@@ -202,7 +203,7 @@ impl Samples {
 }
 
 #[test]
-fn what_the_emitters_write_passes() {
+fn emitted_instructions_pass() {
     for samples in ALL {
         assert_eq!(samples.lay(&[]).inspect(samples.machine), Ok(3));
         let many = samples.load.repeat(29);
@@ -210,7 +211,8 @@ fn what_the_emitters_write_passes() {
     }
 }
 
-/// Masks and steps of pages have instructions of their own on some machines. 9 instructions.
+/// On some machines, masks and offsets of whole pages have instructions of their own. 9
+/// instructions.
 #[test]
 fn instructions_with_a_literal_pass() {
     for samples in ALL {
@@ -236,17 +238,17 @@ fn other_instructions_are_refused() {
         for (what, bytes) in samples.refused {
             let why = samples.lay(bytes).inspect(samples.machine);
             assert!(why.is_err(), "{what} passes");
-            // One that decodes as the beginning of another fails somewhere else.
+            // Bytes that decode as the start of another instruction would fail at a later place.
             let alone = (samples.machine.decode)(bytes);
             assert_eq!(alone, None, "{what}");
         }
     }
 }
 
-/// Linkers fill the gaps between functions with what a debugger puts over one byte.
+/// Linkers fill the gaps between functions with the byte that a debugger uses as a breakpoint.
 #[test]
-fn padding_is_no_breakpoint() {
-    let why = spoilt(&X86_64, |laid| {
+fn padding_is_not_a_breakpoint() {
+    let why = inspect_changed(&X86_64, |laid| {
         let place = laid.row[0];
         laid.bytes[place..place + 3].fill(0xcc);
     });
@@ -272,10 +274,10 @@ fn branches_inside_are_refused() {
     }
 }
 
-/// Lays a sequence, spoils it, and says what was found.
-fn spoilt(samples: &Samples, spoil: impl FnOnce(&mut Laid)) -> Result<usize, Why> {
+/// Lays out a sequence, changes it, and inspects it.
+fn inspect_changed(samples: &Samples, change: impl FnOnce(&mut Laid)) -> Result<usize, Why> {
     let mut laid = samples.lay(&[]);
-    spoil(&mut laid);
+    change(&mut laid);
     laid.inspect(samples.machine)
 }
 
@@ -283,20 +285,20 @@ fn spoilt(samples: &Samples, spoil: impl FnOnce(&mut Laid)) -> Result<usize, Why
 fn wrong_rows_are_refused() {
     for samples in ALL {
         assert_eq!(
-            spoilt(samples, |laid| laid.row.swap(0, 1)),
+            inspect_changed(samples, |laid| laid.row.swap(0, 1)),
             Err(Why::Extent)
         );
         assert_eq!(
-            spoilt(samples, |laid| laid.row[1] -= 1),
+            inspect_changed(samples, |laid| laid.row[1] -= 1),
             Err(Why::Instruction)
         );
         let longer = samples.machine.longest * 32 + 1;
         assert_eq!(
-            spoilt(samples, |laid| laid.row[1] = laid.row[0] + longer),
+            inspect_changed(samples, |laid| laid.row[1] = laid.row[0] + longer),
             Err(Why::Extent)
         );
-        // It ends after the branch: what was the store is no way back.
-        let shorter = spoilt(samples, |laid| laid.row[1] -= samples.store.len());
+        // The row ends after the branch: the bytes of the store do not return to the handler.
+        let shorter = inspect_changed(samples, |laid| laid.row[1] -= samples.store.len());
         assert_eq!(shorter, Err(Why::NoWayBack));
     }
 }
@@ -308,7 +310,7 @@ fn wrong_clones_are_refused() {
         let each = samples.machine.back.len() + 4;
         let branch = samples.load.len();
         let clone = |laid: &Laid| laid.row[2];
-        // Another register; another condition; a store that loads.
+        // Changes a register, a condition, and a store into a load.
         for at in [0, branch, length - samples.store.len()] {
             let changed = if at == branch {
                 samples.machine.longest == 15
@@ -316,14 +318,14 @@ fn wrong_clones_are_refused() {
                 false
             };
             let bit = if changed { at + 1 } else { at };
-            let why = spoilt(samples, |laid| {
+            let why = inspect_changed(samples, |laid| {
                 let place = clone(laid) + bit;
                 laid.bytes[place] ^= 1;
             });
             assert_eq!(why, Err(Why::CloneDiffers), "at {at}");
         }
         let missing = |at: usize| {
-            spoilt(samples, |laid| {
+            inspect_changed(samples, |laid| {
                 let place = clone(laid) + at;
                 laid.bytes[place] ^= 0x80;
             })
@@ -332,35 +334,35 @@ fn wrong_clones_are_refused() {
         assert_eq!(missing(length + each), Err(Why::NoWayBack), "of the exit");
         for at in [length, length + each] {
             let place = at + samples.machine.back.len();
-            let why = spoilt(samples, |laid| {
+            let why = inspect_changed(samples, |laid| {
                 let place = clone(laid) + place;
                 laid.bytes[place] = laid.bytes[place].wrapping_sub(4);
             });
             assert_eq!(why, Err(Why::Landing), "of the end at {at}");
         }
         assert_eq!(
-            spoilt(samples, |laid| laid.row[3] += each),
+            inspect_changed(samples, |laid| laid.row[3] += each),
             Err(Why::CloneLimit)
         );
         assert_eq!(
-            spoilt(samples, |laid| laid.row[3] -= each),
+            inspect_changed(samples, |laid| laid.row[3] -= each),
             Err(Why::NoWayBack)
         );
         assert_eq!(
-            spoilt(samples, |laid| laid.row[3] = laid.row[2]),
+            inspect_changed(samples, |laid| laid.row[3] = laid.row[2]),
             Err(Why::CloneLimit)
         );
         assert_eq!(
-            spoilt(samples, |laid| laid.row[3] += 4096),
+            inspect_changed(samples, |laid| laid.row[3] += 4096),
             Err(Why::CloneLimit)
         );
-        // A clone that lacks its first instruction, or has one more.
-        let shifted = spoilt(samples, |laid| laid.row[2] += samples.load.len());
+        // The clone lacks its first instruction, or starts four bytes early.
+        let shifted = inspect_changed(samples, |laid| laid.row[2] += samples.load.len());
         assert_eq!(shifted, Err(Why::CloneDiffers));
-        let shifted = spoilt(samples, |laid| laid.row[2] -= 4);
+        let shifted = inspect_changed(samples, |laid| laid.row[2] -= 4);
         assert_eq!(shifted, Err(Why::CloneDiffers));
-        // A branch that leads to the wrong end: to that of the last instruction.
-        let wrong = spoilt(samples, |laid| {
+        // A branch leads to the wrong end, that of the last instruction.
+        let wrong = inspect_changed(samples, |laid| {
             let at = clone(laid) + branch;
             let bytes = (samples.branch)(at, clone(laid) + length);
             laid.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
@@ -369,10 +371,10 @@ fn wrong_clones_are_refused() {
     }
 }
 
-/// Whichever instruction of a sequence, of its clone or of the way back a breakpoint lies over,
-/// that is what is found; other bytes there are no breakpoint. 36 breakpoints, and as many others.
+/// A breakpoint over any instruction of the sequence, its clone or the return to the handler is
+/// reported as such. Other bytes there are not. 36 breakpoints, and as many others.
 #[test]
-fn a_breakpoint_over_any_instruction_is_no_fault() {
+fn a_breakpoint_over_any_instruction_is_reported() {
     for samples in ALL {
         let branch = samples.load.len();
         let store = branch + (samples.branch)(0, 0).len();
@@ -386,7 +388,7 @@ fn a_breakpoint_over_any_instruction_is_no_fault() {
         let clones = in_clone.into_iter().map(|at| (2, at));
         for (row, at) in places.into_iter().chain(clones) {
             let planted = |bytes: &[u8]| {
-                spoilt(samples, |laid| {
+                inspect_changed(samples, |laid| {
                     let place = laid.row[row] + at;
                     laid.bytes[place..place + bytes.len()].copy_from_slice(bytes);
                 })
@@ -408,7 +410,7 @@ fn a_breakpoint_over_any_instruction_is_no_fault() {
     }
 }
 
-/// The refusal says where.
+/// A refusal says where the fault is, and what to do.
 #[test]
 fn a_refusal_says_what_to_do() {
     let refused = Refused {

@@ -1,4 +1,4 @@
-//! x86-64's instructions, as `emit/x86_64` writes them.
+//! The x86-64 instructions that `emit/x86_64` writes.
 
 use super::{Branch, Instruction, Machine};
 
@@ -11,21 +11,21 @@ pub const MACHINE: Machine = Machine {
     is_breakpoint: |code, at| at == 0 && code.first() == Some(&0xcc) && code.get(1) != Some(&0xcc),
 };
 
-/// What follows an opcode.
+/// The operands that follow an opcode.
 #[derive(Clone, Copy)]
 enum Form {
-    /// A register and a register or memory, then so many bytes of immediate.
+    /// A register and a register or memory, then the given number of immediate bytes.
     Operands(usize),
     /// A register and memory.
     Address,
-    /// An operation in the place of the register, one of these (a bit each); a register or memory,
-    /// then so many bytes.
+    /// An operation in the register field, which must be one of the bits; a register or memory;
+    /// then the given number of immediate bytes.
     Group(u8, usize),
-    /// rax, and four bytes.
+    /// rax and a four-byte immediate.
     Accumulator,
-    /// A register in the opcode, and a word of immediate, or half of one without REX.W.
+    /// A register in the opcode, and an eight-byte immediate, or a four-byte one without REX.W.
     MoveImmediate,
-    /// Where to, four bytes.
+    /// A four-byte branch offset.
     Branch,
 }
 
@@ -40,7 +40,7 @@ fn one_byte(opcode: u8) -> Option<Form> {
     Some(match opcode {
         // mov, either way; test
         0x8b | 0x89 | 0x85 => Form::Operands(0),
-        // op register or memory, register, and the other way round
+        // an operation on a register or memory and a register, in either direction
         _ if opcode < 0x40 && ARITHMETIC >> (opcode >> 3) & 1 == 1 => match opcode & 7 {
             1 | 3 => Form::Operands(0),
             5 => Form::Accumulator,
@@ -114,11 +114,11 @@ fn decode(code: &[u8]) -> Option<Instruction> {
     (bytes <= code.len()).then_some(Instruction { bytes, branch })
 }
 
-/// rsp and esp: no operand of a sequence.
+/// rsp or esp, which no operand of a sequence uses.
 const STACK_POINTER: u8 = 4;
 
-/// How long the bytes are that name the operands; `None` for what names the stack pointer, or where
-/// the instruction itself lies, which differs in a clone.
+/// Returns the length of the bytes that encode the operands. `None` if they use the stack pointer,
+/// or an address relative to the instruction, which would differ in a clone.
 fn operands(code: &[u8], rex: u8, has_register: bool) -> Option<usize> {
     let (extends_register, extends_base) = (rex & 4 != 0, rex & 1 != 0);
     let first = *code.first()?;
@@ -131,12 +131,12 @@ fn operands(code: &[u8], rex: u8, has_register: bool) -> Option<usize> {
     }
     let displacement = [0, 1, 4][usize::from(mode)];
     if base != 4 {
-        // Without a displacement, this base means where the instruction lies.
+        // In mode 0 this base means an address relative to the instruction.
         return (mode != 0 || base != 5).then_some(1 + displacement);
     }
     let base = code.get(1)? & 7;
     let is_stack = base == STACK_POINTER && !extends_base;
-    // And this one means none at all.
+    // In mode 0 this base means an absolute address.
     let is_absolute = mode == 0 && base == 5;
     (!is_stack && !is_absolute).then_some(2 + displacement)
 }

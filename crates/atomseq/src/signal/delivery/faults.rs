@@ -108,7 +108,7 @@ unsafe fn deliver_in_clone(
         return go_back(frame, interrupted);
     }
     let number = rollforward.number();
-    let info = record_at_original(delivery.info, pc, original);
+    let info = as_of_sequence(delivery.info, pc, original);
     let delivery = Delivery {
         info: &info,
         original_pc: original,
@@ -136,7 +136,7 @@ unsafe fn deliver_in_clone(
 /// Returns the record that a fault at `pc` would have had at `original`, in the sequence itself.
 /// For a trap or a failed instruction, `si_addr` is the instruction's address; for another fault it
 /// is the address of the data.
-fn record_at_original(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
+fn as_of_sequence(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
     let mut info = *info;
     let is_of_instruction = matches!(info.si_signo, libc::SIGTRAP | libc::SIGILL | libc::SIGFPE);
     // SAFETY: a fault's record holds an address.

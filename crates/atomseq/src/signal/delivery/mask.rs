@@ -15,8 +15,8 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_quiet, kernel_mask, leave_blocked, mask_to_restore, pending,
-    queue_to_this_thread, send_to_this_thread,
+    Context, are_signals_blocked, bit, change_mask, kernel_mask, leave_blocked, mask_to_restore,
+    pending, queue_to_this_thread, send_to_this_thread,
 };
 
 /// Starts a mask: managed signals are deferred on this thread from now on.
@@ -60,7 +60,7 @@ extern "C" fn unblock() {
         return;
     }
     // Under a gate all signals stay blocked. Its end unblocks what is left here.
-    if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
+    if words.depth() > 0 || are_signals_blocked() && !controls::is_off(controls::GATES) {
         return;
     }
     // In this order: a delivery between the two loads clears `taken`; a later one may run the
@@ -284,7 +284,7 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
             words.restore_masks(&self.masks);
             // A call in `f` such as `sigwait` may have taken a signal without a delivery.
             words.forget_taken();
-            if is_quiet() {
+            if are_signals_blocked() {
                 // A gate that was closed in `f`, or before, is still held. Its end unblocks these.
                 words.add(self.blocked);
                 return;
@@ -342,7 +342,7 @@ pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     // managed by then.
     let deferred = actions::managed() | Words::of_this_thread().added.load(Relaxed);
     // A thread that is started under the gate inherits every signal as blocked.
-    let by_gate = if is_quiet() { !mask } else { 0 };
+    let by_gate = if are_signals_blocked() { !mask } else { 0 };
     let added = deferred | by_gate;
     move || {
         change_mask(libc::SIG_UNBLOCK, (added | actions::managed()) & !mask);

@@ -5,47 +5,102 @@
 //! of its sequence in the program.
 
 mod local;
-mod mutex;
 mod own;
-pub mod words;
 
-use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
+use std::cell::Cell;
+
+use atomseq::mutex::{Restarting, Rolling, TestAndSet};
+
+use crate::scenario::{Check, Fresh, Named, Words, each};
 
 /// Checks everything.
 pub fn check(checker: &mut impl Check) {
     local::check(checker);
-    mutex::check(checker);
+    restarting::check(checker);
+    rolling::check(checker);
     own::check(checker);
-}
-
-/// Operations by their names; an " and " says that there are several, one after the other.
-type Named<S> = (&'static str, Operation<S>);
-
-/// Each operation, in each state, interrupted by each interference.
-fn each<S: 'static>(
-    checker: &mut impl Check,
-    states: &[(&str, Fresh<S>)],
-    operations: &[Named<S>],
-    interferences: &'static [Named<S>],
-    content: Operation<S>,
-) {
-    for (state, fresh) in states {
-        for (operation, call) in operations {
-            checker.check(&Scenario {
-                name: format!("{operation}, {state}"),
-                fresh: *fresh,
-                operation: *call,
-                interferences,
-                signal_safe: true,
-                whole: true,
-                content,
-                total: content,
-            });
-        }
-    }
 }
 
 /// A word or none, as words.
 fn found(word: Option<u64>) -> Words {
     word.into_iter().collect()
 }
+
+/// A few words at fixed places, which a thread and its handlers change.
+#[derive(Debug)]
+pub struct Memory<const WORDS: usize>([Cell<usize>; WORDS]);
+
+impl<const WORDS: usize> Memory<WORDS> {
+    /// With these contents.
+    pub fn holding(words: [usize; WORDS]) -> Memory<WORDS> {
+        Memory(words.map(Cell::new))
+    }
+
+    /// Where a word is.
+    pub fn at(&self, index: usize) -> usize {
+        self.0[index].as_ptr() as usize
+    }
+
+    /// What a word holds.
+    pub fn word(&self, index: usize) -> usize {
+        self.0[index].get()
+    }
+
+    /// Changes a word.
+    pub fn set(&self, index: usize, word: usize) {
+        self.0[index].set(word);
+    }
+
+    /// Everything.
+    pub fn words(&self) -> Vec<u64> {
+        self.0.iter().map(|word| word.get() as u64).collect()
+    }
+}
+
+/// Wrappers, states and scenarios of test-and-set by a mechanism that is atomic against handlers.
+macro_rules! mechanism {
+    ($module:ident: $mechanism:ident, $set:literal) => {
+        mod $module {
+            use super::*;
+
+            #[inline(never)]
+            fn set(flag: &$mechanism) -> Words {
+                vec![flag.test_and_set().into()]
+            }
+
+            /// As a handler does that finds it free.
+            fn set_and_clear(flag: &$mechanism) -> Words {
+                let taken = set(flag);
+                if taken == [1] {
+                    // SAFETY: it was set here.
+                    unsafe { flag.clear() };
+                }
+                taken
+            }
+
+            fn clear() -> $mechanism {
+                $mechanism::CLEAR
+            }
+
+            fn held() -> $mechanism {
+                let flag = clear();
+                assert_eq!(set(&flag), [1]);
+                flag
+            }
+
+            const INTERFERENCES: &[Named<$mechanism>] =
+                &[("set", set), ("set and clear", set_and_clear)];
+
+            pub fn check(checker: &mut impl Check) {
+                let states: [(&str, Fresh<$mechanism>); 2] = [("clear", clear), ("held", held)];
+                let operations: [Named<$mechanism>; 1] = [($set, set)];
+                each(checker, &states, &operations, INTERFERENCES, |flag| {
+                    vec![flag.is_set().into()]
+                });
+            }
+        }
+    };
+}
+
+mechanism!(restarting: Restarting, "mutex::Restarting::test_and_set");
+mechanism!(rolling: Rolling, "mutex::Rolling::test_and_set");

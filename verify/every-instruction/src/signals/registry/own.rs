@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::words::Memory;
+use super::Memory;
 use crate::scenario::{Check, Operation, Scenario, Words};
 
 atomseq::sequence! {

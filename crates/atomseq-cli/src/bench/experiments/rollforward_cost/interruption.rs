@@ -2,7 +2,7 @@
 //!
 //! The sequence below loads an address from memory, then loads from that address. The word holds
 //! the address of a page that may not be touched, so the second load faults. A handler for that
-//! fault, which atomseq does not manage, puts the matter right and sends this thread a signal. The
+//! fault, which atomseq does not manage, repairs the address and sends this thread a signal. The
 //! handler has all signals blocked, so the signal arrives when it returns, and finds the thread at
 //! the second load:
 //!
@@ -46,8 +46,7 @@ pub const IGNORED: c_int = libc::SIGURG;
 /// No signal.
 pub const NONE: c_int = 0;
 
-// Relaxed throughout: what the thread and its own handlers tell each other, in the order of one
-// thread.
+// Relaxed throughout: what the thread and its own handlers share, in the order of one thread.
 
 /// What a thread interrupts itself with.
 pub struct Snare {
@@ -57,7 +56,7 @@ pub struct Snare {
     counted: AtomicUsize,
     /// What the fault's handler sends.
     signal: AtomicI32,
-    /// To whom: the thread that made it, and its process.
+    /// The receiver: the thread that made the snare, and its process.
     thread: libc::pid_t,
     process: libc::pid_t,
     /// Why that was refused, if it ever was: an error number.
@@ -137,8 +136,8 @@ impl Snare {
         // From memory, so that no register need hold it: the fault's handler changes those that do.
         let page = PAGE_ADDRESS.load(Ordering::Relaxed);
         self.word.store(page, Ordering::Relaxed);
-        // SAFETY: both words live as long as `self`; the page is the catcher's, who answers for the
-        // fault.
+        // SAFETY: both words live as long as `self`; the page is the catcher's, whose handler
+        // repairs the fault.
         unsafe { form(word, counted) };
     }
 }
@@ -151,7 +150,7 @@ static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 fn page() -> Result<usize, Refused> {
     static PAGE: LazyLock<Result<usize, Refused>> = LazyLock::new(|| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, at an address of the kernel's choice, takes nothing from anybody.
+        // SAFETY: a new mapping, at an address of the kernel's choice, replaces no other mapping.
         let page = unsafe { libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0) };
         match page {
             libc::MAP_FAILED => Err(Refused::now("map a page")),
@@ -197,7 +196,7 @@ impl Catcher {
             if installed != 0 {
                 return Err(Refused::now("install a handler for SIGSEGV"));
             }
-            // Leaked: a handler may be looking at it for ever. Release: pairs with the Acquire in
+            // Leaked: a handler may use it indefinitely. Release: pairs with the Acquire in
             // `give_up`.
             BEFORE.store(Box::leak(Box::new(before)), Ordering::Release);
         }
@@ -216,7 +215,7 @@ impl Drop for Catcher {
     }
 }
 
-/// Hands faults back to who handled them before.
+/// Restores the handler from before.
 fn give_up() {
     // Acquire: pairs with the Release in `Catcher::new`.
     let before = BEFORE.load(Ordering::Acquire);
@@ -231,7 +230,7 @@ extern "C" fn catch(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let page = PAGE_ADDRESS.load(Ordering::Relaxed);
     let laid = LAID.get();
     if laid.is_null() || address != page {
-        // No fault of ours: with the handler from before it happens once more.
+        // Not this experiment's fault: it repeats under the handler from before.
         return give_up();
     }
     // SAFETY: a snare lives while it is laid.

@@ -172,8 +172,8 @@ mod tests {
             ),
             (&NOTHING, "0 sequences of 606 had their effect"),
         ] {
-            let told = judge(way).unwrap_err();
-            assert!(told.contains(fault), "{told}");
+            let message = judge(way).unwrap_err();
+            assert!(message.contains(fault), "{message}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum Arrival {
 }
 
 /// All of them.
-// SAFETY, for all four: the forms are the sequence's, and whoever has a way has a catcher.
+// SAFETY, for all four: the forms are the sequence's, and a catcher lives while a way is used.
 pub const WAYS: [Way; 4] = [
     Way {
         case: "plain",

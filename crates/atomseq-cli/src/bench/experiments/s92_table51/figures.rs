@@ -1,7 +1,7 @@
-//! S92's figures 5.4 to 5.6 as they are printed, by `dcas::Domain` for CAS2: with the mending that
-//! atomseq's documentation tells of. With `RETRY`, the first attempt of each operation comes with a
-//! version that is over: S92's *interfering memory reference between the initial read and the
-//! Compare-&-Swap*.
+//! S92's figures 5.4 to 5.6 as they are printed, by `dcas::Domain` for CAS2: with the corrections
+//! that atomseq's documentation describes. With `RETRY`, the first attempt of each operation comes
+//! with a version that is over: S92's *interfering memory reference between the initial read and
+//! the Compare-&-Swap*.
 
 use std::array;
 use std::ops::Deref;
@@ -26,7 +26,7 @@ impl<T: Covered> Figure<T> {
     fn new(words: T, first: fn(&T) -> &Cell) -> Self {
         let domain = Box::new(Domain::new(words));
         let over = domain.version();
-        // Nothing changes but the version, and nobody else has the domain.
+        // Only the version changes, and no other thread has the domain yet.
         while domain
             .compare_exchange(Change::of(first(&domain), 0, 0))
             .is_err()
@@ -137,7 +137,7 @@ impl<const RETRY: bool> Default for Queue<RETRY> {
     }
 }
 
-/// The place after that one.
+/// The next place.
 #[inline(always)]
 fn after(place: u64) -> u64 {
     match place {
@@ -171,7 +171,7 @@ impl<const RETRY: bool> Pair for Queue<RETRY> {
     }
 }
 
-/// Figure 5.4. A link is a node's number and 1, or 0; whoever inserts has a node in hand.
+/// Figure 5.4. A link is a node's number plus 1, or 0; an inserter owns a node.
 pub struct List<const RETRY: bool> {
     figure: Figure<ListWords>,
     values: [AtomicU64; LENGTH],

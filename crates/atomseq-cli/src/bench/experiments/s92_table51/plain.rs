@@ -123,7 +123,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// The place after that one.
+    /// The next place.
     #[inline(always)]
     fn after(&self, place: u64) -> u64 {
         let next = place + 1;

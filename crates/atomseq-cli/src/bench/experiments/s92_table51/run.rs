@@ -66,7 +66,7 @@ struct Running {
     object: Box<dyn Timed>,
     chunks: u64,
     attempts: u64,
-    /// Why it is not run any more.
+    /// Why it is no longer run.
     fault: Option<Fault>,
     /// How long one chunk of each operation took this round, less what reading the clock takes.
     took: [Duration; 2],
@@ -164,7 +164,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             }
         }
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
-        // Nobody may be listening any more, which is no reason to stop.
+        // The receiver may be gone, which is no reason to stop.
         let _ = shares.send(spent.max((round + 1) as f64 / rounds as f64).min(1.0));
         if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::FEWEST {
             break;
@@ -187,7 +187,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             (Series { case, unit, values }, fault)
         })
         .collect();
-    let place = |case| EXPERIMENT.cases.iter().position(|(name, _)| *name == case);
+    let place = |case| EXPERIMENT.cases.iter().position(|entry| entry.name == case);
     series.sort_by_key(|(series, _)| place(series.case));
     let mut measured = Results::default();
     for (series, fault) in series {
@@ -218,7 +218,7 @@ mod tests {
     fn every_case_is_listed_and_run_once() {
         let rows = ROWS.iter().flat_map(|row| [Some(row.put), row.take]);
         let mut run: Vec<_> = rows.flatten().collect();
-        let mut listed: Vec<_> = EXPERIMENT.cases.iter().map(|(case, _)| *case).collect();
+        let mut listed: Vec<_> = EXPERIMENT.cases.iter().map(|entry| entry.name).collect();
         run.sort_unstable();
         listed.sort_unstable();
         assert_eq!(run, listed);

@@ -49,7 +49,7 @@ impl Pair for Posix {
 
 impl Drop for Posix {
     fn drop(&mut self) {
-        // SAFETY: nobody waits, for it is borrowed by nobody.
+        // SAFETY: it is not borrowed, so no thread waits on it.
         unsafe { libc::sem_destroy(self.0.get()) };
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use super::Program;
 use crate::bench::peers::tagged::{TaggedQueue, TaggedStack};
 
-/// NULL: one interlocked instruction. A plain store would do, as it would for every other subject.
+/// NULL: one interlocked instruction. A plain store would suffice, as for every other subject.
 #[derive(Default)]
 pub struct TaggedNull(AtomicUsize);
 

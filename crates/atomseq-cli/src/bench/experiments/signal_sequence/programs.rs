@@ -67,7 +67,7 @@ pub struct Lifo<M> {
 
 impl<M: Mechanism> Program for Lifo<M> {
     fn prepare(&self) {
-        // SAFETY: both live as long as `self`; nobody else knows them.
+        // SAFETY: both live as long as `self`, and no other thread knows them.
         unsafe { plain::push(address(&self.first), address(&self.nodes[0].link)) };
     }
 

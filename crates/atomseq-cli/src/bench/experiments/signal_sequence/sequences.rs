@@ -41,7 +41,7 @@ atomseq::sequence! {
         Some(first)
     }
 
-    /// FIFO: puts a value last, in a node of the caller's. Nobody follows the last node's link
+    /// FIFO: puts a value last, in a node of the caller's. No thread follows the last node's link
     /// before the commit.
     pub unsafe fn enqueue(queue: Word, node: Word, value: Word) {
         let last = load(queue + LAST);
@@ -120,7 +120,7 @@ pub mod plain {
     ///
     /// # Safety
     ///
-    /// Addresses of a stack and of a node that is the caller's, and no handler comes in between.
+    /// Addresses of a stack and of a node that is the caller's, and no handler runs in between.
     #[inline(always)]
     pub unsafe fn push(stack: usize, node: usize) {
         // SAFETY: the caller's promise.
@@ -134,7 +134,7 @@ pub mod plain {
     ///
     /// # Safety
     ///
-    /// The address of a stack, and no handler comes in between.
+    /// The address of a stack, and no handler runs in between.
     #[inline(always)]
     pub unsafe fn pop(stack: usize) -> Option<usize> {
         // SAFETY: the caller's promise; what the stack holds are nodes.
@@ -152,7 +152,7 @@ pub mod plain {
     ///
     /// # Safety
     ///
-    /// Addresses of a queue and of a node that is the caller's, and no handler comes in between.
+    /// Addresses of a queue and of a node that is the caller's, and no handler runs in between.
     #[inline(always)]
     pub unsafe fn enqueue(queue: usize, node: usize, value: usize) {
         // SAFETY: the caller's promise; a queue always has a last node.
@@ -167,7 +167,7 @@ pub mod plain {
     ///
     /// # Safety
     ///
-    /// The address of a queue, and no handler comes in between.
+    /// The address of a queue, and no handler runs in between.
     #[inline(always)]
     pub unsafe fn dequeue(queue: usize) -> Option<(usize, usize)> {
         // SAFETY: the caller's promise; every node but the last links to one.
@@ -187,7 +187,7 @@ pub mod plain {
     ///
     /// # Safety
     ///
-    /// Addresses of a queue and of a node that is the caller's, and no handler comes in between.
+    /// Addresses of a queue and of a node that is the caller's, and no handler runs in between.
     #[inline(always)]
     pub unsafe fn append(queue: usize, node: usize) {
         // SAFETY: the caller's promise; `last` is a link's address.
@@ -202,7 +202,7 @@ pub mod plain {
     ///
     /// # Safety
     ///
-    /// The address of a queue, and no handler comes in between.
+    /// The address of a queue, and no handler runs in between.
     #[inline(always)]
     pub unsafe fn remove(queue: usize) -> Option<usize> {
         // SAFETY: the caller's promise; what the queue holds are nodes.

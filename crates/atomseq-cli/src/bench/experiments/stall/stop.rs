@@ -1,4 +1,4 @@
-//! Stopping a thread wherever it is: by a signal whose handler sleeps.
+//! Stopping a thread at any instruction, by a signal whose handler sleeps.
 //!
 //! ```text
 //! state   RUNNING ──handler──> STOPPED ──director──> RUNNING     the handler sleeps on it
@@ -25,8 +25,8 @@ const OVER: u32 = 2;
 /// that takes on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a look counts at most: longer than the turns of a few other threads between two looks, so
-/// that patience is a time on a busy machine as well, and far shorter than a stop.
+/// The maximum time that one look counts as: longer than the turns of a few other threads between
+/// two looks, so that patience is a time on a busy machine as well, and far shorter than a stop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One thread of the process at a time is stopped, so one of each will do.
@@ -40,7 +40,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// By which a thread says that it is inside an operation.
+/// Marks that a thread is inside an operation.
 pub struct Inside(());
 
 impl Inside {
@@ -138,7 +138,7 @@ impl Victim<'_> {
         Ok(())
     }
 
-    /// Stops it, wherever it is: inside an operation?
+    /// Stops it at any instruction; returns whether it was inside an operation.
     pub fn stop(&self) -> Result<bool, Failure> {
         let number = self.number.load(Ordering::SeqCst);
         // SAFETY: numbers only; the thread lives until this is dropped.
@@ -151,7 +151,7 @@ impl Victim<'_> {
         Ok(STOPPED_INSIDE.load(Ordering::Relaxed))
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub fn resume(&self) {
         set_state(RUNNING);
     }

@@ -1,4 +1,4 @@
-//! What a thread is stopped inside of.
+//! The objects in whose operations a thread is stopped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -75,15 +75,15 @@ pub trait Object: Sync {
     /// operation or not.
     fn afterwards(&self, _completed: bool) {}
 
-    /// How often somebody was thrown out so far; `None` where nobody ever is.
-    fn thrown_out(&self) -> Option<u64>;
+    /// How many operations were revoked so far; `None` where none ever is.
+    fn revoked(&self) -> Option<u64>;
 
     /// Whether every operation is accounted for, now that all have ended.
     fn check(&self) -> Result<(), Fault>;
 }
 
-/// How often holders were thrown out, if that is how the mechanism works.
-fn thrown_out(mechanism: Mechanism) -> Option<u64> {
+/// How many operations were revoked, if the mechanism revokes any.
+fn revoked(mechanism: Mechanism) -> Option<u64> {
     (mechanism == Mechanism::Assisted).then(|| dcas::statistics().revocations)
 }
 
@@ -129,8 +129,8 @@ impl Object for Counted {
         self.operations.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn thrown_out(&self) -> Option<u64> {
-        thrown_out(self.domain.mechanism())
+    fn revoked(&self) -> Option<u64> {
+        revoked(self.domain.mechanism())
     }
 
     fn check(&self) -> Result<(), Fault> {
@@ -144,16 +144,16 @@ impl Object for Counted {
     }
 }
 
-/// Something that elements are pushed to, and taken from: the pushed one where it can be told, else
-/// any.
+/// Something that elements are pushed to and taken from: the pushed one where it can be identified,
+/// else any.
 trait Store: Sync {
     fn push(&self, element: u64) -> bool;
     fn take(&self, element: u64) -> bool;
     fn len(&self) -> usize;
 
-    /// As [`Object::thrown_out`].
+    /// As [`Object::revoked`].
     fn revoked(&self) -> Option<u64> {
-        thrown_out(dcas::mechanism())
+        revoked(dcas::mechanism())
     }
 }
 
@@ -220,7 +220,7 @@ impl<S: Store> Object for S {
         assert!(!completed || self.take(OTHER), "what was pushed is there");
     }
 
-    fn thrown_out(&self) -> Option<u64> {
+    fn revoked(&self) -> Option<u64> {
         self.revoked()
     }
 
@@ -256,7 +256,7 @@ impl Object for Mutexed {
         false
     }
 
-    fn thrown_out(&self) -> Option<u64> {
+    fn revoked(&self) -> Option<u64> {
         None
     }
 

@@ -2,8 +2,8 @@
 
 use atomseq::local::Map;
 
-use super::super::{Named, each, found};
-use crate::scenario::{Check, Fresh, Words};
+use super::found;
+use crate::scenario::{Check, Fresh, Named, Words, each};
 
 type Four = Map<u64, u64, 4>;
 

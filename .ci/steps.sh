@@ -1,0 +1,116 @@
+# What .ci/run and .ci/soak share: steps that count their checks, and the tools that tests need.
+# Sourced from the repository's root.
+
+export CARGO_TERM_COLOR=never
+# A test that lacks a program fails here. Elsewhere it says that it is skipped, and passes.
+export ATOMSEQ_REQUIRE_ALL=1
+# Nothing here is compiled twice, and what no later step needs is removed: disks are small.
+export CARGO_INCREMENTAL=0
+logs=$(mktemp -d)
+export logs
+trap 'rm -rf "$logs"' EXIT
+# A step runs in a process group of its own, which the terminal does not interrupt.
+running=
+trap '[ -z "$running" ] || kill "$running"; exit 130' INT TERM
+steps=0
+checks=0
+
+# How many seconds a step may take: far more than any takes on two CPUs that other programs keep
+# busy.
+step_limit=${CI_STEP_SECONDS:-3000}
+
+# limited SECONDS LOG COMMAND…: runs a command or a function of the script, with all its output in
+# the log. When its time is up, it is killed with all that it started, and the log says what was
+# running.
+limited() {
+    local seconds=$1 log=$2 status=0
+    shift 2
+    export -f $(compgen -A function)
+    timeout --kill-after=10 "$seconds" bash -uo pipefail -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null &
+    running=$!
+    wait "$running" || status=$?
+    if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+        { echo "killed after $seconds seconds:"; unfinished "$log"; } >>"$log"
+    fi
+    return $status
+}
+
+# The tests that a log shows as running: reported as slow, and without a result since.
+unfinished() {
+    awk '/^ +(Running|Doc-tests) / { binary = $0 }
+         / has been running for over / { slow[$2] = binary }
+         /^test .* \.\.\. / { delete slow[$2] }
+         END { print "last begun:" binary; for (test in slow) print "still running: " test " of" slow[test] }' "$1"
+}
+
+# The control of these two: a test that hangs is killed and named, one that was only slow is not
+# named.
+hangs() {
+    printf '%s\n' '     Running tests/some.rs' 'test slow has been running for over 60 seconds' \
+        'test hung has been running for over 60 seconds' 'test slow ... ok'
+    sleep 100
+}
+a_hang_ends() {
+    local status=0
+    limited 1 "$logs/hang" hangs || status=$?
+    [ $status -eq 124 ] && grep '^still running: hung of .*tests/some.rs$' "$logs/hang" &&
+        ! grep 'running: slow' "$logs/hang"
+}
+
+# step NAME COUNT-COMMAND COMMAND…: runs the command, and counts its checks in its log. `set -e` is
+# off in functions that are steps, so they say `return 1` where a command before the last one fails.
+step() {
+    local name=$1 count=$2 started=$SECONDS
+    shift 2
+    local log="$logs/$steps"
+    echo "── $name: $*"
+    if ! limited "$step_limit" "$log" "$@"; then
+        tail -n 150 "$log"
+        echo "$name failed"
+        echo "$steps passed, 1 failed"
+        exit 1
+    fi
+    local ran
+    ran=$($count "$log")
+    if [ "${ran:-0}" -le 0 ]; then
+        tail -n 50 "$log"
+        echo "$name ran no check"
+        echo "$steps passed, 1 failed"
+        exit 1
+    fi
+    steps=$((steps + 1))
+    checks=$((checks + ran))
+    echo "   $ran checks in $((SECONDS - started)) s"
+}
+
+rust_files() { git ls-files '*.rs' | wc -l; }
+tests_passed() { awk '/^test result: ok\./ { sum += $4 } END { print sum + 0 }' "$1"; }
+lines() { grep -c . "$1" || true; }
+crates_checked() { cargo metadata --no-deps --format-version 1 | grep -o '"manifest_path"' | wc -l; }
+windows_checked() { awk '/^(every instruction|signal forms):/ { sum += $5 } END { print sum + 0 }' "$1"; }
+
+# install_tools PROGRAM:PACKAGE…: installs the Debian packages of the programs that are missing.
+install_tools() {
+    local missing=() tool sudo=""
+    for tool in "$@"; do
+        command -v "${tool%%:*}" >/dev/null || missing+=("${tool#*:}")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        [ "$(id -u)" -eq 0 ] || sudo=sudo
+        $sudo apt-get update -qq || return 1
+        $sudo apt-get install -y -qq --no-install-recommends ${missing[*]} || return 1
+    fi
+    for tool in "$@"; do
+        "${tool%%:*}" --version | head -1 || return 1
+    done
+    cargo --version && rustc --version
+}
+# The AArch64 code is assembled, linked and emulated.
+emulation=(aarch64-linux-gnu-as:binutils-aarch64-linux-gnu
+    "aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu libc6-dev-arm64-cross" qemu-aarch64:qemu-user)
+
+# The closing lines, which say that every step has passed.
+passed() {
+    echo "$checks checks in $steps steps, $SECONDS s"
+    echo "$steps passed, 0 failed"
+}

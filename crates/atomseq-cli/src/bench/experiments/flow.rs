@@ -1,0 +1,289 @@
+//! `flow-queue`, `flow-stack`, `flow-pool`: elements that half of the threads produce and the other
+//! half consume, and blocks of 64 bytes that are got on one CPU and put back on another.
+//!
+//! What carries the blocks is the same queue in all cases, so a ratio is nearer to one than that of
+//! the pools alone.
+
+use std::collections::VecDeque;
+
+use atomseq::nonblocking::{Queue, Stack};
+use atomseq::{percpu, type_stable};
+use crossbeam_queue::ArrayQueue;
+
+use super::pools::Descriptor;
+use super::{Experiment, Method, Threads, case};
+use crate::bench::engine::Subject;
+use crate::bench::peers::crossbeam::QueuedBlocks;
+use crate::bench::peers::malloc::{Malloc, Mimalloc};
+use crate::bench::peers::mutexed::{Limited, Mutexed};
+use crate::bench::workloads::borrowing::{Block, Blocks, IDLE, new_block};
+use crate::bench::workloads::flow::{Conveyor, Flow, Roles, Wait, Way};
+
+/// The experiment.
+pub const QUEUE: Experiment = Experiment {
+    name: "flow-queue",
+    about: "an element through a bounded queue, from threads that push to threads that pop",
+    cases: &[
+        case(
+            "spin-16:atomseq",
+            "nonblocking::Queue of 16, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(16)),
+        ),
+        case(
+            "spin-16:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
+        ),
+        case(
+            "spin-16:mutex",
+            "std::sync::Mutex<VecDeque> of 16, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_queue(16)),
+        ),
+        case(
+            "spin-1024:atomseq",
+            "nonblocking::Queue of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(1024)),
+        ),
+        case(
+            "spin-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024)),
+        ),
+        case(
+            "spin-1024:mutex",
+            "std::sync::Mutex<VecDeque> of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_queue(1024)),
+        ),
+        case(
+            "yield-16:atomseq",
+            "nonblocking::Queue of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(16)),
+        ),
+        case(
+            "yield-16:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16)),
+        ),
+        case(
+            "yield-16:mutex",
+            "std::sync::Mutex<VecDeque> of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_queue(16)),
+        ),
+        case(
+            "yield-1024:atomseq",
+            "nonblocking::Queue of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(1024)),
+        ),
+        case(
+            "yield-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024)),
+        ),
+        case(
+            "yield-1024:mutex",
+            "std::sync::Mutex<VecDeque> of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_queue(1024)),
+        ),
+    ],
+    peers: &["crossbeam-array", "mutex"],
+    method: Method::Timed,
+    threads: Threads::Flow,
+    beside: None,
+};
+
+fn limited_queue(room: usize) -> Limited<VecDeque<u64>> {
+    Limited::new(Mutexed::new(VecDeque::with_capacity(room)), room)
+}
+
+impl Conveyor for Queue<u64> {
+    #[inline(always)]
+    fn push(&self, number: u64) -> Result<(), u64> {
+        Self::push(self, number)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
+/// The experiment.
+pub const STACK: Experiment = Experiment {
+    name: "flow-stack",
+    about: "an element through a bounded stack, from threads that push to threads that pop",
+    cases: &[
+        case(
+            "spin-16:atomseq",
+            "nonblocking::Stack of 16, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(16)),
+        ),
+        case(
+            "spin-16:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
+        ),
+        case(
+            "spin-16:mutex",
+            "std::sync::Mutex<Vec> of 16, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_stack(16)),
+        ),
+        case(
+            "spin-1024:atomseq",
+            "nonblocking::Stack of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(1024)),
+        ),
+        case(
+            "spin-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024)),
+        ),
+        case(
+            "spin-1024:mutex",
+            "std::sync::Mutex<Vec> of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_stack(1024)),
+        ),
+        case(
+            "yield-16:atomseq",
+            "nonblocking::Stack of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(16)),
+        ),
+        case(
+            "yield-16:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16)),
+        ),
+        case(
+            "yield-16:mutex",
+            "std::sync::Mutex<Vec> of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_stack(16)),
+        ),
+        case(
+            "yield-1024:atomseq",
+            "nonblocking::Stack of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(1024)),
+        ),
+        case(
+            "yield-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024)),
+        ),
+        case(
+            "yield-1024:mutex",
+            "std::sync::Mutex<Vec> of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_stack(1024)),
+        ),
+    ],
+    peers: &["crossbeam-array", "mutex"],
+    method: Method::Timed,
+    threads: Threads::Flow,
+    beside: None,
+};
+
+fn limited_stack(room: usize) -> Limited<Vec<u64>> {
+    Limited::new(Mutexed::new(Vec::with_capacity(room)), room)
+}
+
+impl Conveyor for Stack<u64> {
+    #[inline(always)]
+    fn push(&self, number: u64) -> Result<(), u64> {
+        Self::push(self, number)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
+/// The experiment.
+pub const POOL: Experiment = Experiment {
+    name: "flow-pool",
+    about: "getting a block of 64 bytes on one CPU and putting it back on another",
+    cases: &[
+        case("percpu-pool", "percpu::Pool of boxes", |threads| {
+            carried(
+                threads,
+                percpu::Pool::with_capacity_per_cpu(IDLE, new_block),
+            )
+        }),
+        case("type-stable-pool", "type_stable::Pool", |threads| {
+            carried(threads, type_stable::Pool::<Descriptor>::new())
+        }),
+        case("malloc", "the C library's malloc and free", |threads| {
+            carried(threads, Malloc)
+        }),
+        case("mimalloc", "mimalloc's mi_malloc and mi_free", |threads| {
+            carried(threads, Mimalloc)
+        }),
+        case(
+            "crossbeam",
+            "idle blocks in a crossbeam_queue::ArrayQueue",
+            |threads| carried(threads, QueuedBlocks::new(threads * IDLE)),
+        ),
+    ],
+    peers: &["malloc", "crossbeam", "mimalloc"],
+    method: Method::Timed,
+    threads: Threads::Flow,
+    beside: None,
+};
+
+/// How many blocks are on their way at most.
+const CARRIED: usize = 256;
+
+fn carried(threads: usize, blocks: impl Blocks + 'static) -> Box<dyn Subject> {
+    let queue = ArrayQueue::new(CARRIED);
+    let carried = Carried { blocks, queue };
+    Flow::boxed(threads, Wait::Yield, Roles::Turns, carried)
+}
+
+/// Blocks that a queue carries from the threads that get them to those that put them back.
+struct Carried<B: Blocks> {
+    blocks: B,
+    queue: ArrayQueue<B::Block>,
+}
+
+impl<B: Blocks> Way for Carried<B> {
+    type Element = B::Block;
+
+    #[inline(always)]
+    fn make(&self, number: u64) -> B::Block {
+        let mut block = self.blocks.get();
+        block.write(number);
+        block
+    }
+
+    #[inline(always)]
+    fn send(&self, block: B::Block) -> Result<(), B::Block> {
+        self.queue.push(block)
+    }
+
+    #[inline(always)]
+    fn receive(&self) -> Option<B::Block> {
+        self.queue.pop()
+    }
+
+    #[inline(always)]
+    fn end(&self, block: B::Block) -> u64 {
+        let number = block.read();
+        self.blocks.put(block);
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    #[test]
+    fn every_block_arrives_as_it_was_sent() {
+        for case in POOL.make(2, |_| true) {
+            std::thread::scope(|scope| {
+                let subject = &case.subject;
+                scope.spawn(|| subject.run(0, 100 * GRAIN));
+                subject.run(1, 100 * GRAIN);
+            });
+            assert_eq!(case.subject.check(200 * GRAIN), Ok(()), "{}", case.name);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The Rust item of a sequence: an uninhabited type of its name, with one associated function for
+//! each form, and the model.
+//!
+//! ```text
+//! pub enum pop {}                                  visibility, documentation: the sequence's
+//! enum __atomseq_constants_of_pop {}               the named constants, each evaluated in one place
+//! impl __atomseq_constants_of_pop { const CONSTANT_0: usize = …; }
+//! impl pop {
+//!     pub unsafe fn on_cpu(slot: Slots<'_>) -> Result<Option<usize>, Closed>       on_cpu, operands
+//!     unsafe fn again(slot: Slots<'_>) -> Result<Option<usize>, Closed>            its restarts
+//!     pub unsafe fn gated(slot: &GateGuard<'_>) -> Option<usize>                   gated
+//!     pub unsafe fn restarting(slot: usize) -> Option<usize>                       signal, operands
+//!     pub unsafe fn rolling(slot: usize) -> Option<usize>
+//!     pub unsafe fn unprotected(slot: usize) -> Option<usize>                      hidden
+//!     pub const MODEL: Program = …;                                                model
+//! }
+//! const _: () = { assert!(…); … };                 what rustc checks of named constants
+//! ```
+//!
+//! Everything that is named begins with `::atomseq`, and every variable with `__atomseq_`: the
+//! caller's crate may define any other name.
+
+mod gated;
+mod model;
+mod on_cpu;
+mod operands;
+mod signal;
+mod signature;
+
+use std::collections::HashSet;
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Result, Token};
+
+use self::signature::visibility_of_forms;
+use crate::emit::{Assembly, ConstantOperand, aarch64, limits, x86_64};
+use crate::forms::Forms;
+use crate::ir::*;
+use crate::message;
+
+/// Returns the item of one sequence.
+///
+/// # Errors
+///
+/// A template that does not fit a processor.
+pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
+    let forms = Forms::of(sequence);
+    let mut assemblies = Vec::new();
+    for form in forms.assembled() {
+        let (x86_64, aarch64) = (x86_64::emit(sequence, form), aarch64::emit(sequence, form));
+        limits::check(sequence, form, &x86_64, "x86-64", limits::REGISTERS_X86_64)?;
+        limits::check(
+            sequence,
+            form,
+            &aarch64,
+            "AArch64",
+            limits::REGISTERS_AARCH64,
+        )?;
+        assemblies.extend([x86_64, aarch64]);
+    }
+    let (visibility, name) = (&sequence.visibility, &sequence.name);
+    let Attributes {
+        on_type,
+        on_rest,
+        on_constants,
+        ..
+    } = &sequence.attributes;
+    // With the spans of the function: otherwise rustc takes the type for a macro's own, and does
+    // not report that it is never used.
+    let keyword = Token![enum](sequence.keyword);
+    let mut nothing = Group::new(Delimiter::Brace, TokenStream::new());
+    nothing.set_span(sequence.keyword);
+    let of_forms = visibility_of_forms(sequence);
+    let model = model::program(sequence);
+    let assertions = assertions(sequence, &assemblies);
+    // If there is this form, its templates are the first two.
+    let on_cpu = forms
+        .on_cpu
+        .then(|| on_cpu::function(sequence, &assemblies[0], &assemblies[1]));
+    let gated = forms.gated.then(|| gated::function(sequence));
+    let signal = signal::functions(sequence);
+    let constants = sequence.constants.iter().map(|named| {
+        let Named {
+            place,
+            path,
+            constant,
+        } = named;
+        let at = generated(constant.span);
+        // The path is named once: it may mean another constant each time.
+        quote_spanned! {at=>
+            const #place: ::atomseq::generated::standard::usize = match #path {
+                __atomseq_given => {
+                    ::atomseq::generated::check::word(__atomseq_given, __atomseq_given as ::atomseq::generated::standard::i128)
+                }
+            };
+        }
+    });
+    let allowed = allowed(sequence);
+    // Without constants, what is expected of them is expected of the forms.
+    let on_forms = on_constants
+        .iter()
+        .filter(|_| sequence.constants.is_empty());
+    let of_constants = (!sequence.constants.is_empty()).then(|| {
+        let name = constants_name(name);
+        quote! {
+            #(#on_rest)*
+            #[allow(non_camel_case_types)]
+            enum #name {}
+
+            #(#on_rest)*
+            #(#on_constants)*
+            #allowed
+            impl #name {
+                #(#constants)*
+            }
+        }
+    });
+    Ok(quote! {
+        #(#on_type)*
+        #[allow(non_camel_case_types, missing_copy_implementations, missing_debug_implementations)]
+        #visibility #keyword #name #nothing
+
+        #of_constants
+
+        #(#on_rest)*
+        #(#on_forms)*
+        #allowed
+        impl #name {
+            #on_cpu
+            #gated
+            #signal
+
+            /// The form for a checker: the steps as data.
+            #of_forms const MODEL: ::atomseq::sequence::model::Program = #model;
+        }
+
+        #(#on_rest)*
+        #allowed
+        const _: () = { #assertions };
+    })
+}
+
+/// Returns the lints that generated code is exempt from by design: the caller of a form vouches for
+/// its addresses, and parentheses keep constants apart. A deprecated sequence may use what is
+/// deprecated.
+///
+/// `dead_code` is not among them: see [`Attributes`]. rustc does not report it of the forms, whose
+/// names have the spans of another crate's macro.
+fn allowed(sequence: &Sequence) -> TokenStream {
+    let deprecated = sequence
+        .attributes
+        .is_deprecated()
+        .then(|| quote!(deprecated,));
+    quote! {
+        #[allow(
+            #deprecated
+            unused_parens,
+            clippy::inline_always,
+            clippy::missing_inline_in_public_items,
+            clippy::too_many_arguments,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unnecessary_cast,
+            clippy::unused_unit
+        )]
+    }
+}
+
+/// Returns what rustc is to check of named constants: the range of operands, and the rules.
+/// Operands of all architectures are checked on each, so that code that compiles on one compiles on
+/// all.
+fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
+    let assert = |holds: TokenStream, message: &str, span: Span| {
+        let at = generated(span);
+        quote_spanned!(at=> ::atomseq::generated::standard::assert!(#holds, #message);)
+    };
+    let (mut all, mut seen) = (Vec::new(), HashSet::new());
+    for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
+        let constant = operand.constant();
+        let Constant { tokens, span, .. } = constant;
+        let at = generated(*span);
+        let check = quote_spanned!(at=> ::atomseq::generated::check);
+        match operand {
+            ConstantOperand::Immediate(_) if seen.insert((None, constant.key())) => {
+                let holds = quote_spanned!(at=> #check::immediate(#tokens));
+                all.push(assert(holds, message::IMMEDIATE, *span));
+            }
+            ConstantOperand::Offset(_, bytes) if seen.insert((Some(*bytes), constant.key())) => {
+                let multiple = quote_spanned!(at=> #check::multiple(#tokens, #bytes));
+                all.push(assert(multiple, message::MULTIPLE, *span));
+                let reachable = quote_spanned!(at=> #check::reachable(#tokens, #bytes));
+                all.push(assert(reachable, message::REACHABLE, *span));
+            }
+            ConstantOperand::Immediate(_) | ConstantOperand::Offset(..) => {}
+        }
+    }
+    for assertion in &sequence.assertions {
+        all.push(assert(
+            assertion.holds.clone(),
+            assertion.message,
+            assertion.span,
+        ));
+    }
+    quote!(#(#all)*)
+}

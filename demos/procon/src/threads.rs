@@ -1,0 +1,109 @@
+//! Threads that are pinned to a CPU, and how often a thread blocked.
+
+use std::io;
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+/// Starts a thread that is pinned to a CPU from its first instruction on.
+pub fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    cpu: usize,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    // A thread inherits the CPUs of the thread that starts it.
+    let _restored = Pinned::to(cpu)?;
+    thread::Builder::new()
+        .name(name.to_string())
+        .spawn_scoped(scope, work)
+}
+
+pub use system::{Pinned, blocks, cpus};
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+
+    /// Bits for 8,192 CPUs, Linux's largest configuration.
+    type CpuSet = [u64; 128];
+
+    fn affinity() -> io::Result<CpuSet> {
+        let mut set: CpuSet = [0; 128];
+        // SAFETY: the kernel writes at most `size_of::<CpuSet>()` bytes, all of them inside `set`.
+        let written =
+            unsafe { libc::sched_getaffinity(0, size_of::<CpuSet>(), (&raw mut set).cast()) };
+        match written {
+            0 => Ok(set),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn set_affinity(set: &CpuSet) -> io::Result<()> {
+        // SAFETY: the kernel reads `size_of::<CpuSet>()` bytes, all of them inside `set`.
+        let result =
+            unsafe { libc::sched_setaffinity(0, size_of::<CpuSet>(), (&raw const *set).cast()) };
+        match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Returns the CPUs that this process may use.
+    pub fn cpus() -> io::Result<Vec<usize>> {
+        let set = affinity()?;
+        let bit = |cpu: &usize| set[cpu / 64] >> (cpu % 64) & 1 == 1;
+        Ok((0..set.len() * 64).filter(bit).collect())
+    }
+
+    /// Pins the calling thread to one CPU until it is dropped.
+    pub struct Pinned(CpuSet);
+
+    impl Pinned {
+        pub fn to(cpu: usize) -> io::Result<Pinned> {
+            let before = affinity()?;
+            let mut set: CpuSet = [0; 128];
+            set[cpu / 64] = 1 << (cpu % 64);
+            set_affinity(&set).map(|()| Pinned(before))
+        }
+    }
+
+    impl Drop for Pinned {
+        fn drop(&mut self) {
+            // If the kernel refuses, the thread stays on this CPU.
+            let _ = set_affinity(&self.0);
+        }
+    }
+
+    /// Returns how often this thread has blocked in the kernel, or `None` where that is not
+    /// counted.
+    pub fn blocks() -> Option<u64> {
+        // SAFETY: consists of integers, for which zero is valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes one `rusage`.
+        let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+        (result == 0).then_some(usage.ru_nvcsw as u64)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+
+    /// Returns one number for each CPU. Threads are not pinned here.
+    pub fn cpus() -> io::Result<Vec<usize>> {
+        Ok((0..std::thread::available_parallelism()?.get()).collect())
+    }
+
+    /// Does nothing: threads are pinned on Linux only.
+    pub struct Pinned;
+
+    impl Pinned {
+        pub fn to(_cpu: usize) -> io::Result<Pinned> {
+            Ok(Pinned)
+        }
+    }
+
+    /// Not counted here.
+    pub fn blocks() -> Option<u64> {
+        None
+    }
+}

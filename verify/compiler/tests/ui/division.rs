@@ -1,9 +1,0 @@
-//! No division.
-
-atomseq::sequence! {
-    pub unsafe fn refused(slot: Slot, a: Word, b: Word) {
-        commit(slot + 8, a / b);
-    }
-}
-
-fn main() {}

@@ -1,0 +1,59 @@
+//! An `if` holds one `return`, before it at most the commit. What it returns is computed before the
+//! `if`, so it neither loads nor claims.
+
+// An `else`.
+atomseq::sequence! {
+    pub unsafe fn branch_else(slot: Slot, a: Word, b: Word) -> Word {
+        if a == b { return 0 } else { return 1 }
+        commit(slot + 8, a);
+        a
+    }
+}
+
+// A store before the `return`.
+atomseq::sequence! {
+    pub unsafe fn branch_two_statements(slot: Slot, a: Word, b: Word) {
+        if a == b {
+            prepare(slot + 16, a);
+            return
+        }
+        commit(slot + 8, a);
+    }
+}
+
+// No `return`.
+atomseq::sequence! {
+    pub unsafe fn branch_without_return(slot: Slot, a: Word, b: Word) {
+        if a == b { prepare(slot + 16, a); }
+        commit(slot + 8, a);
+    }
+}
+
+// A `return` without an `if`.
+atomseq::sequence! {
+    pub unsafe fn return_outside_if(slot: Slot, a: Word, b: Word) -> Word {
+        commit(slot + 8, a);
+        return a;
+    }
+}
+
+// The load would happen whether or not the branch is taken.
+atomseq::sequence! {
+    pub unsafe fn load_in_early_return(slot: Slot, a: Word, b: Word) -> Word {
+        if a != 0 { return load(a) }
+        commit(slot + 8, b);
+        b
+    }
+}
+
+// So would the claim.
+atomseq::sequence! {
+    pub unsafe fn cas_in_early_return(slot: Slot, lock: Word, word: Word) -> Word {
+        'abort: { return 1 }
+        if word == 0 { return cas(lock, 0, 1) }
+        commit(lock, 0);
+        0
+    }
+}
+
+fn main() {}

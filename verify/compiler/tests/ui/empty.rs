@@ -1,5 +1,0 @@
-//! At least one sequence.
-
-atomseq::sequence! {}
-
-fn main() {}

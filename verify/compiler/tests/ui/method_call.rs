@@ -1,9 +1,0 @@
-//! No methods.
-
-atomseq::sequence! {
-    pub unsafe fn refused(slot: Slot, a: Word, b: Word) {
-        commit(slot + 8, a.count_ones());
-    }
-}
-
-fn main() {}

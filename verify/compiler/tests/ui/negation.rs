@@ -1,9 +1,0 @@
-//! No unary operators.
-
-atomseq::sequence! {
-    pub unsafe fn refused(slot: Slot, a: Word, b: Word) {
-        commit(slot + 8, -a);
-    }
-}
-
-fn main() {}

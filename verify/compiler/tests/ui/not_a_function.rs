@@ -1,7 +1,0 @@
-//! Functions only.
-
-atomseq::sequence! {
-    const A: usize = 1;
-}
-
-fn main() {}

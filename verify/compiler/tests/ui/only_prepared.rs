@@ -1,9 +1,0 @@
-//! Nobody would ever see it.
-
-atomseq::sequence! {
-    pub unsafe fn refused(a: Word) {
-        prepare(a, 1);
-    }
-}
-
-fn main() {}

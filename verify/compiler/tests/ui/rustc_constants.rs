@@ -1,0 +1,68 @@
+//! What rustc judges of named constants: their range, as words and as offsets.
+
+// At most 65,535 as a word.
+const LARGE: usize = 65_536;
+
+atomseq::sequence! {
+    pub unsafe fn constant_out_of_range(slot: Slot, a: Word, b: Word) {
+        commit(slot + 8, a + LARGE);
+    }
+}
+
+// Nothing is cut off, neither in a result nor in an offset.
+const WIDE: u128 = (1 << 64) + 5;
+const LAST: u128 = u128::MAX - 7;
+
+atomseq::sequence! {
+    pub unsafe fn constant_wider_than_word(a: Word) -> Word {
+        commit(a, WIDE);
+        7
+    }
+    pub unsafe fn constant_wider_than_word_as_well(a: Word) {
+        commit(a + LAST, 7);
+    }
+}
+
+// An offset is a multiple of the access.
+const ODD: usize = 12;
+
+atomseq::sequence! {
+    pub unsafe fn named_offset_unaligned(slot: Slot, a: Word, b: Word) {
+        let next = load(a + ODD);
+        commit(slot + 8, next);
+    }
+}
+
+// An offset fits one instruction of every architecture.
+const FAR: usize = 40_000;
+
+atomseq::sequence! {
+    pub unsafe fn named_offset_out_of_range(slot: Slot, a: Word, b: Word) {
+        let next = load(a + FAR);
+        commit(slot + 8, next);
+    }
+}
+
+// An offset from a slot stays clear of the gate.
+const GATE: usize = 0;
+
+atomseq::sequence! {
+    pub unsafe fn slot_named_gate(slot: Slot, a: Word, b: Word) {
+        commit(slot + GATE, a);
+    }
+}
+
+// The `cas` and its test name constants of two crates that read the same.
+pub mod dollar_crate {
+    pub const SIZE: usize = 1;
+}
+
+macro_rules! expect {
+    ($name:ident) => {
+        verify_compiler::expect_sizes!($name, $crate::dollar_crate::SIZE);
+    };
+}
+
+expect!(cas_tested_for_another_constant);
+
+fn main() {}

@@ -1,0 +1,253 @@
+//! Values in a row, put in and taken out at its ends: what stacks, queues and rings are.
+
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
+
+use atomseq::AsWord;
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::spsc::{Consumer, Producer, Ring};
+use atomseq::nonblocking::{Queue, Stack};
+use crossbeam_utils::CachePadded;
+use fastrand::Rng;
+
+use crate::history::{Model, agrees};
+use crate::record::{Subject, lane_of};
+use crate::structures::Element;
+
+/// The row, and how many it holds at most.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ends {
+    row: VecDeque<u64>,
+    capacity: usize,
+}
+
+impl Ends {
+    /// An empty row.
+    pub fn empty(capacity: usize) -> Ends {
+        Ends {
+            row: VecDeque::new(),
+            capacity,
+        }
+    }
+
+    /// From the head to the tail.
+    pub(super) fn values(&self) -> impl Iterator<Item = u64> {
+        self.row.iter().copied()
+    }
+}
+
+/// An operation on a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// At the head; stacks push and pop there, queues take there.
+    PutHead(u64),
+    /// At the tail.
+    PutTail(u64),
+    /// At the head.
+    Take,
+    /// At the head, without taking it.
+    Look,
+    /// How many there are.
+    Count,
+    /// This one, wherever it is.
+    Delete(u64),
+}
+
+/// What it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Whether there was room.
+    Put(bool),
+    /// What was at the head.
+    Value(Option<u64>),
+    /// How many there were.
+    Count(usize),
+    /// Whether it was there.
+    Deleted(bool),
+}
+
+impl Model for Ends {
+    type Call = Call;
+    type Answer = Answer;
+
+    fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
+        let room = self.row.len() < self.capacity;
+        let right = match *call {
+            Call::PutHead(value) => {
+                room.then(|| self.row.push_front(value));
+                Answer::Put(room)
+            }
+            Call::PutTail(value) => {
+                room.then(|| self.row.push_back(value));
+                Answer::Put(room)
+            }
+            Call::Take => Answer::Value(self.row.pop_front()),
+            Call::Look => Answer::Value(self.row.front().copied()),
+            Call::Count => Answer::Count(self.row.len()),
+            Call::Delete(value) => {
+                let place = self.row.iter().position(|other| *other == value);
+                Answer::Deleted(place.and_then(|place| self.row.remove(place)).is_some())
+            }
+        };
+        agrees(answer, right)
+    }
+}
+
+/// A row as one of its two users sees it: `nonblocking::spsc::Ring`, whose ends make no fence. What
+/// one end stores may reach the other one only after that has looked, so each history must have an
+/// order in which the refusals of one end are right, and one in which those of the other are. It
+/// need not be the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeenFromOneEnd {
+    row: Ends,
+    is_producer: bool,
+}
+
+impl SeenFromOneEnd {
+    /// An empty row, as the producer or the consumer sees it.
+    pub fn empty(capacity: usize, is_producer: bool) -> SeenFromOneEnd {
+        SeenFromOneEnd {
+            row: Ends::empty(capacity),
+            is_producer,
+        }
+    }
+}
+
+impl Model for SeenFromOneEnd {
+    type Call = Call;
+    type Answer = Answer;
+
+    fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
+        let is_the_other_s = match answer {
+            Some(Answer::Put(false)) => !self.is_producer,
+            Some(Answer::Value(None)) => self.is_producer,
+            _ => false,
+        };
+        is_the_other_s || self.row.step(call, answer)
+    }
+}
+
+// Structures whose values go in and come out at ends.
+
+/// Calls until there is nothing left.
+fn take_all(before: Option<&Answer>) -> Option<Call> {
+    (before != Some(&Answer::Value(None))).then_some(Call::Take)
+}
+
+/// Small, so that it is full at times, or never full.
+fn capacity(rng: &mut Rng) -> usize {
+    [1, 2, 3, 100][rng.usize(..4)]
+}
+
+macro_rules! bounded {
+    ($($(#[$attribute:meta])* $name:ident: $structure:ident by $made:expr, $put:ident;)*) => {$(
+        $(#[$attribute])*
+        pub struct $name<E: Element + AsWord>($structure<E>);
+
+        impl<E: Element + AsWord> $name<E> {
+            /// An empty one, under this mechanism.
+            pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name<E>, Ends) {
+                let capacity = capacity(rng);
+                let made: fn(usize, Mechanism) -> $structure<E> = $made;
+                ($name(made(capacity, mechanism)), Ends::empty(capacity))
+            }
+        }
+
+        impl<E: Element + AsWord> Subject for $name<E> {
+            type Model = Ends;
+            type Memory = ();
+
+            fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
+                Some(match rng.u32(..16) {
+                    0 => Call::Count,
+                    1..9 => Call::$put(value),
+                    _ => Call::Take,
+                })
+            }
+
+            fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+                match *call {
+                    Call::$put(value) => Answer::Put(self.0.push(E::of(value)).is_ok()),
+                    Call::Count => Answer::Count(self.0.len()),
+                    _ => Answer::Value(self.0.pop().map(|element| element.number())),
+                }
+            }
+
+            fn last(&self, before: Option<&Answer>) -> Option<Call> {
+                take_all(before)
+            }
+        }
+    )*};
+}
+
+bounded! {
+    /// `nonblocking::Stack`.
+    Lifo: Stack by Stack::forced, PutHead;
+    /// `nonblocking::Queue`; without k-CAS, as the processor allows.
+    Fifo: Queue by |capacity, mechanism| match mechanism {
+        Mechanism::Assisted => Queue::with_capacity(capacity),
+        Mechanism::Kcas => Queue::by_kcas(capacity),
+    }, PutTail;
+}
+
+/// `nonblocking::spsc::Ring`: one lane puts, another takes, and no other does anything.
+pub struct OneToOne<E: Element> {
+    producer: CachePadded<UnsafeCell<Producer<'static, E>>>,
+    consumer: CachePadded<UnsafeCell<Consumer<'static, E>>>,
+    /// Who puts; of the first two lanes, the other one takes.
+    puts: usize,
+}
+
+// SAFETY: one lane alone uses the producer, another one the consumer, and the last lane when those
+// are done.
+unsafe impl<E: Element> Sync for OneToOne<E> {}
+
+impl<E: Element> OneToOne<E> {
+    /// An empty one, into which lane 0 or lane 1 puts.
+    pub fn fresh(rng: &mut Rng, puts: usize) -> (OneToOne<E>, SeenFromOneEnd) {
+        let ring = Ring::with_capacity(capacity(rng));
+        let capacity = ring.capacity();
+        let (producer, consumer) = ring.into_ends();
+        let ends = OneToOne {
+            producer: CachePadded::new(producer.into()),
+            consumer: CachePadded::new(consumer.into()),
+            puts,
+        };
+        (ends, SeenFromOneEnd::empty(capacity, rng.bool()))
+    }
+}
+
+impl<E: Element> Subject for OneToOne<E> {
+    type Model = SeenFromOneEnd;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
+        match lane_of(value) {
+            lane if lane == self.puts => Some(Call::PutTail(value)),
+            0 | 1 => Some(if rng.u32(..4) == 0 {
+                Call::Look
+            } else {
+                Call::Take
+            }),
+            _ => None,
+        }
+    }
+
+    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+        if let Call::PutTail(value) = *call {
+            // SAFETY: only one lane chooses it.
+            let producer = unsafe { &mut *self.producer.get() };
+            return Answer::Put(producer.push(E::of(value)).is_ok());
+        }
+        // SAFETY: only the other lane chooses these, and at last the last one.
+        let consumer = unsafe { &mut *self.consumer.get() };
+        Answer::Value(match call {
+            Call::Look => consumer.peek().map(E::number),
+            _ => consumer.pop().map(|element| element.number()),
+        })
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        take_all(before)
+    }
+}

@@ -1,0 +1,179 @@
+//! Values in a row, some of which somebody has a guard of: `nonblocking::RefList`.
+
+use std::mem::ManuallyDrop;
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::{Ref, RefList};
+use fastrand::Rng;
+
+use super::ends::{self, Answer, Ends};
+use super::{NEVER_FULL, choose};
+use crate::history::{Model, agrees};
+use crate::record::Subject;
+use crate::structures::Element;
+
+/// The row, and every value that was ever in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Guards {
+    row: Ends,
+    /// In the order in which they came.
+    came: Vec<u64>,
+}
+
+impl Guards {
+    /// An empty row.
+    pub fn empty(capacity: usize) -> Guards {
+        Guards {
+            row: Ends::empty(capacity),
+            came: Vec::new(),
+        }
+    }
+
+    /// The first that came before this one, which need not be in the row any more.
+    fn behind(&self, value: u64) -> Option<u64> {
+        let of_this = |other: &u64| *other == value;
+        let place = self.came.iter().position(of_this)?;
+        let mut row = self.row.values();
+        row.find(|value| self.came[..place].contains(value))
+    }
+}
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// One that needs no guard.
+    Row(ends::Call),
+    /// A guard of the first one.
+    Enter,
+    /// A guard of the one behind this, of which the caller has one.
+    Next(u64),
+    /// Is this one, of which the caller has a guard, removed?
+    IsRemoved(u64),
+}
+
+impl Model for Guards {
+    type Call = Call;
+    type Answer = Answer;
+
+    fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
+        let right = match *call {
+            Call::Row(call) => {
+                if let ends::Call::PutHead(value) = call {
+                    self.came.push(value);
+                }
+                return self.row.step(&call, answer);
+            }
+            Call::Enter => Answer::Value(self.row.values().next()),
+            Call::Next(value) => Answer::Value(self.behind(value)),
+            Call::IsRemoved(value) => Answer::Deleted(!self.row.values().any(|it| it == value)),
+        };
+        agrees(answer, right)
+    }
+}
+
+// `nonblocking::RefList`: lanes put in, take out and delete, and go on from values that they have
+// a guard of.
+
+/// A list.
+pub struct Counted<E: Element> {
+    list: RefList<E>,
+    /// Do lanes keep guards from one call to the next?
+    keeps: bool,
+}
+
+impl<E: Element> Counted<E> {
+    /// An empty one, under this mechanism. Lanes that keep guards keep them for ever, and with them
+    /// values that were removed.
+    pub fn fresh(mechanism: Mechanism, keeps: bool) -> (Counted<E>, Guards) {
+        let list = RefList::forced(mechanism);
+        (Counted { list, keeps }, Guards::empty(NEVER_FULL))
+    }
+}
+
+/// The value that a lane has put in last, and the one that it has a guard of.
+pub struct Hands<E: Element> {
+    mine: u64,
+    guard: Option<Held<E>>,
+}
+
+impl<E: Element> Default for Hands<E> {
+    fn default() -> Hands<E> {
+        Hands {
+            mine: 0,
+            guard: None,
+        }
+    }
+}
+
+/// Never dropped: the list may have moved when a history is over.
+struct Held<E: Element>(ManuallyDrop<Ref<'static, E>>);
+
+impl<E: Element> Hands<E> {
+    /// Keeps a guard in place of the last one, and says of what it is.
+    fn keep(&mut self, guard: Option<Ref<'_, E>>) -> Answer {
+        let number = guard.as_ref().map(|guard| guard.number());
+        // SAFETY: the list stays where it is until the history is over, and nobody uses the guard
+        // after that.
+        let guard =
+            unsafe { std::mem::transmute::<Option<Ref<'_, E>>, Option<Ref<'static, E>>>(guard) };
+        self.let_go();
+        self.guard = guard.map(|guard| Held(ManuallyDrop::new(guard)));
+        Answer::Value(number)
+    }
+
+    fn let_go(&mut self) {
+        if let Some(Held(guard)) = self.guard.take() {
+            drop(ManuallyDrop::into_inner(guard));
+        }
+    }
+
+    fn guard(&self) -> &Ref<'static, E> {
+        let Held(guard) = self.guard.as_ref().expect("chosen by what the lane has");
+        guard
+    }
+}
+
+impl<E: Element> Subject for Counted<E> {
+    type Model = Guards;
+    type Memory = Hands<E>;
+
+    fn choose(&self, rng: &mut Rng, hands: &Hands<E>, value: u64) -> Option<Call> {
+        let guarded = hands.guard.as_ref().map(|Held(guard)| guard.number());
+        Some(match (rng.u32(..8), guarded) {
+            (0 | 1, Some(guarded)) => Call::Next(guarded),
+            (2, Some(guarded)) => Call::IsRemoved(guarded),
+            (0 | 1, None) if self.keeps => Call::Enter,
+            _ => Call::Row(choose(rng, hands.mine, value)),
+        })
+    }
+
+    fn operate(&self, call: &Call, hands: &mut Hands<E>) -> Answer {
+        let call = match *call {
+            Call::Row(call) => call,
+            Call::Enter => return hands.keep(self.list.front()),
+            Call::Next(_) => {
+                let next = hands.guard().next();
+                return hands.keep(next);
+            }
+            Call::IsRemoved(_) => return Answer::Deleted(hands.guard().is_removed()),
+        };
+        match call {
+            ends::Call::PutHead(value) => {
+                hands.mine = value;
+                Answer::Put(self.list.push_front(E::of(value)).is_ok())
+            }
+            // Found and removed by one of several: who fails has seen it gone.
+            ends::Call::Delete(value) => {
+                let found = self.list.find(|other| other.number() == value);
+                Answer::Deleted(found.is_some_and(|found| self.list.remove(&found)))
+            }
+            ends::Call::Count => Answer::Count(self.list.len()),
+            ends::Call::Look => Answer::Value(self.list.front().map(|front| front.number())),
+            _ => Answer::Value(self.list.pop_front().map(|front| front.number())),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        (before != Some(&Answer::Value(None))).then_some(Call::Row(ends::Call::Take))
+    }
+}

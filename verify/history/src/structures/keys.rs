@@ -1,0 +1,267 @@
+//! Keys in order, each with a value, some of them removed for change: `nonblocking::List`.
+
+use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::{Ascending, CheckedOut, Checkout, List, Refused};
+use fastrand::Rng;
+
+use crate::history::{Model, agrees};
+use crate::record::Subject;
+
+/// Keys are smaller than this.
+pub const KEYS: usize = 4;
+
+/// The entries. An entry that somebody has removed for change keeps its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Keys(BTreeMap<u64, Entry>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    value: u64,
+    being_changed: bool,
+}
+
+/// Keys and values, and how many of them count.
+pub type Entries = ([(u64, u64); KEYS], usize);
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A key that is not there.
+    Insert(u64, u64),
+    /// A key, or its value if it is there.
+    Put(u64, u64),
+    /// The value of a key that is there.
+    Replace(u64, u64),
+    /// A key's value.
+    Find(u64),
+    /// Takes a key out.
+    Delete(u64),
+    /// Takes the first one out.
+    TakeFirst,
+    /// All of them at one time.
+    Entries,
+    /// Removes a key for change.
+    RemoveForChange(u64),
+    /// Puts it back.
+    Reinsert(u64, u64),
+}
+
+/// What it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done.
+    Done,
+    /// The key is there.
+    Present,
+    /// Somebody has removed the key for change.
+    CheckedOut,
+    /// The value that is, or was, a key's.
+    Value(Option<u64>),
+    /// What was first.
+    First(Option<(u64, u64)>),
+    /// All of them.
+    Entries(Entries),
+}
+
+impl Model for Keys {
+    type Call = Call;
+    type Answer = Answer;
+
+    fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
+        let right = match *call {
+            Call::Insert(key, value) => match self.settled(key) {
+                Err(being_changed) => being_changed,
+                Ok(Some(_)) => Answer::Present,
+                Ok(None) => {
+                    self.set(key, value);
+                    Answer::Done
+                }
+            },
+            Call::Put(key, value) => self.settled(key).map_or_else(said, |old| {
+                self.set(key, value);
+                Answer::Value(old)
+            }),
+            Call::Replace(key, value) => self.settled(key).map_or_else(said, |old| {
+                if old.is_some() {
+                    self.set(key, value);
+                }
+                Answer::Value(old)
+            }),
+            Call::Find(key) => self.settled(key).map_or_else(said, Answer::Value),
+            Call::Delete(key) => self.settled(key).map_or_else(said, |old| {
+                self.0.remove(&key);
+                Answer::Value(old)
+            }),
+            Call::TakeFirst => {
+                let first = self.there().next();
+                if let Some((key, _)) = first {
+                    self.0.remove(&key);
+                }
+                Answer::First(first)
+            }
+            Call::Entries => {
+                let mut entries = [(0, 0); KEYS];
+                let mut count = 0;
+                for (place, entry) in entries.iter_mut().zip(self.there()) {
+                    *place = entry;
+                    count += 1;
+                }
+                Answer::Entries((entries, count))
+            }
+            Call::RemoveForChange(key) => self.settled(key).map_or_else(said, |old| {
+                if let Some(entry) = self.0.get_mut(&key) {
+                    entry.being_changed = true;
+                }
+                Answer::Value(old)
+            }),
+            // Only by the one who has removed it.
+            Call::Reinsert(key, value) => {
+                self.set(key, value);
+                Answer::Done
+            }
+        };
+        agrees(answer, right)
+    }
+}
+
+fn said(answer: Answer) -> Answer {
+    answer
+}
+
+impl Keys {
+    fn set(&mut self, key: u64, value: u64) {
+        let being_changed = false;
+        self.0.insert(
+            key,
+            Entry {
+                value,
+                being_changed,
+            },
+        );
+    }
+
+    /// The value of a key, unless somebody has removed it for change.
+    fn settled(&self, key: u64) -> Result<Option<u64>, Answer> {
+        match self.0.get(&key) {
+            Some(entry) if entry.being_changed => Err(Answer::CheckedOut),
+            found => Ok(found.map(|entry| entry.value)),
+        }
+    }
+
+    /// Those that nobody has removed for change.
+    fn there(&self) -> impl Iterator<Item = (u64, u64)> {
+        let there = self.0.iter().filter(|(_, entry)| !entry.being_changed);
+        there.map(|(key, entry)| (*key, entry.value))
+    }
+}
+
+// `nonblocking::List` with an order: few keys, so that they meet.
+
+/// A list.
+pub struct Ordered(List<u64, u64>);
+
+/// Lists whose nodes come from one pool, so that what one has freed the next one uses.
+pub fn lists(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (Ordered, Keys) {
+    let first = List::forced(mechanism);
+    move |_| (Ordered(first.sibling()), Keys::default())
+}
+
+type Out<'list> = Checkout<'list, u64, u64, Ascending>;
+
+/// What a lane has removed for change.
+#[derive(Default)]
+pub struct Hands(Option<Held>);
+
+/// Never dropped: at the end of a history the entry stays removed.
+struct Held(ManuallyDrop<Out<'static>>);
+
+// SAFETY: handed from thread to thread only while its lane is not used, and forgotten there.
+unsafe impl Send for Held {}
+
+impl Subject for Ordered {
+    type Model = Keys;
+    type Memory = Hands;
+
+    fn choose(&self, rng: &mut Rng, hands: &Hands, value: u64) -> Option<Call> {
+        let key = rng.u64(..KEYS as u64);
+        if let Some(Held(removed)) = &hands.0 {
+            if rng.bool() {
+                return Some(Call::Reinsert(removed.key(), value));
+            }
+        }
+        Some(match rng.u32(..16) {
+            0..4 => Call::Insert(key, value),
+            4 | 5 => Call::Put(key, value),
+            6 => Call::Replace(key, value),
+            7 | 8 => Call::Find(key),
+            9 | 10 => Call::Delete(key),
+            11 => Call::TakeFirst,
+            12 | 13 if hands.0.is_none() => Call::RemoveForChange(key),
+            _ => Call::Entries,
+        })
+    }
+
+    fn operate(&self, call: &Call, hands: &mut Hands) -> Answer {
+        match *call {
+            Call::Insert(key, value) => match self.0.try_insert(key, value) {
+                Ok(()) => Answer::Done,
+                Err(Refused::Present) => Answer::Present,
+                Err(refused) => being_changed(refused),
+            },
+            Call::Put(key, value) => self
+                .0
+                .insert(key, value)
+                .map_or_else(being_changed, Answer::Value),
+            Call::Replace(key, value) => self
+                .0
+                .replace(&key, value)
+                .map_or_else(being_changed, Answer::Value),
+            Call::Find(key) => value(self.0.get(&key)),
+            Call::Delete(key) => value(self.0.remove(&key)),
+            Call::TakeFirst => Answer::First(self.0.pop_first()),
+            Call::Entries => {
+                let mut entries = [(0, 0); KEYS];
+                let count = self.0.copy_first(&mut entries);
+                entries[count..].fill((0, 0));
+                Answer::Entries((entries, count))
+            }
+            Call::RemoveForChange(key) => value(self.0.check_out(&key).map(|removed| {
+                let removed = removed?;
+                let value = removed.value();
+                // SAFETY: the list stays where it is and as it is until the history is over, and
+                // nobody uses it after that.
+                let removed = unsafe { std::mem::transmute::<Out<'_>, Out<'static>>(removed) };
+                hands.0 = Some(Held(ManuallyDrop::new(removed)));
+                Some(value)
+            })),
+            Call::Reinsert(_, value) => {
+                let Held(removed) = hands.0.take().expect("chosen by what the lane holds");
+                let back = ManuallyDrop::into_inner(removed).check_in(value);
+                back.expect("nobody gives it up");
+                Answer::Done
+            }
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        match before {
+            None => Some(Call::Entries),
+            Some(Answer::First(None)) => None,
+            Some(_) => Some(Call::TakeFirst),
+        }
+    }
+}
+
+fn value(found: Result<Option<u64>, CheckedOut>) -> Answer {
+    found.map_or(Answer::CheckedOut, Answer::Value)
+}
+
+fn being_changed(refused: Refused) -> Answer {
+    match refused {
+        Refused::CheckedOut(_) => Answer::CheckedOut,
+        other => panic!("{other}"),
+    }
+}

@@ -1,0 +1,155 @@
+//! Models of the library's own sources, and the controls that they could fail.
+//!
+//! A model is a small program of a few threads over a part of the library. It must hold for the
+//! sources as they are: an [`Explorer`] runs it in every order of steps, or in a great many, and it
+//! asserts what must be true in the end. `build.rs` writes variants of the sources with one
+//! protection less each (`mutations/`), and asks for a control of each by `controls!`: a model
+//! must fail for it. So each protection is known to be needed, and each model to see what it is
+//! for.
+//!
+//! Under loom, a load may return every value that the memory model allows, which finds missing
+//! orderings; few threads and steps are affordable. Under shuttle, memory is sequentially
+//! consistent, and orders are drawn at random or tried one by one, for protocols of more steps.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+/// Runs models, in one order after the other.
+pub trait Explorer {
+    /// Runs `model`; panics with what goes wrong in one of the orders.
+    fn run(self, model: impl Fn() + Send + Sync + 'static);
+}
+
+/// A model by name, and its explorer.
+pub type Attempt<E> = (&'static str, E, fn());
+
+/// Returns in how many orders a model ran, and what went wrong in the last one.
+pub fn explore(
+    explorer: impl Explorer,
+    model: impl Fn() + Send + Sync + 'static,
+) -> (usize, Option<String>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&runs);
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        explorer.run(move || {
+            counting.fetch_add(1, Ordering::Relaxed);
+            model();
+        });
+    }));
+    (runs.load(Ordering::Relaxed), explored.err().map(sentence))
+}
+
+fn sentence(panic: Box<dyn Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(sentence) => *sentence,
+        Err(panic) => (*panic.downcast::<&str>().expect("a sentence")).to_owned(),
+    }
+}
+
+/// Asserts that nothing goes wrong; returns the number of orders.
+///
+/// # Panics
+///
+/// With what goes wrong.
+pub fn holds(what: &str, (name, explorer, model): Attempt<impl Explorer>) -> usize {
+    let (runs, wrong) = explore(explorer, model);
+    assert_eq!(wrong, None, "{name}, in order {runs}");
+    println!("model: {what}: {name}: holds in {runs} orders");
+    runs
+}
+
+/// Asserts that something goes wrong in one of the attempts, which are made one after the other.
+///
+/// # Panics
+///
+/// If nothing does: the fault was not found.
+pub fn is_found_out<E: Explorer>(what: &str, attempts: impl Iterator<Item = Attempt<E>>) {
+    let mut all = 0;
+    for (name, explorer, model) in attempts {
+        let (runs, wrong) = explore(explorer, model);
+        all += runs;
+        if let Some(wrong) = wrong {
+            let line = wrong.lines().next().unwrap_or_default();
+            println!("model: {what}: found out by {name}, in order {runs} ({all} in all): {line}");
+            return;
+        }
+    }
+    panic!("{what}: not found in {all} orders");
+}
+
+/// A test for each variant of these names, all that there are: the attempts that `attempts::<L>()`
+/// returns have to find it out.
+#[macro_export]
+macro_rules! controls {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            let what = concat!(module_path!(), "::", stringify!($name));
+            $crate::controls::is_found_out(what, attempts::<$name::This>());
+        }
+    )*};
+}
+
+/// All orders with so many preemptions, or with any number of them.
+pub struct Executions {
+    /// How many; `None`: any number.
+    pub preemptions: Option<usize>,
+}
+
+impl Explorer for Executions {
+    fn run(self, model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = self.preemptions;
+        builder.max_branches = 10_000;
+        builder.check(model);
+    }
+}
+
+/// The orders of several schedulers, none of them longer than so many steps.
+pub struct Orders {
+    /// The schedulers, one after the other.
+    pub schedulers: Vec<Box<dyn Scheduler + Send>>,
+    /// A thread that waits for what no thread will do is found by this limit.
+    pub most_steps: usize,
+    /// Of each thread, in bytes.
+    pub stack_size: usize,
+}
+
+/// So many orders, half of them drawn at random, half with few changes of thread.
+pub fn drawn(most: usize) -> Vec<Box<dyn Scheduler + Send>> {
+    vec![
+        Box::new(RandomScheduler::new_from_seed(1, most / 2)),
+        Box::new(PctScheduler::new_from_seed(1, 4, most / 2)),
+    ]
+}
+
+impl Orders {
+    /// The orders of one scheduler, with limits that ordinary models keep.
+    pub fn by(scheduler: Box<dyn Scheduler + Send>) -> Orders {
+        Orders {
+            schedulers: vec![scheduler],
+            most_steps: 1_000_000,
+            stack_size: 32 << 10,
+        }
+    }
+}
+
+impl Explorer for Orders {
+    fn run(self, model: impl Fn() + Send + Sync + 'static) {
+        let model = Arc::new(model);
+        for scheduler in self.schedulers {
+            let mut config = Config::new();
+            config.silence_warnings = true;
+            config.failure_persistence = FailurePersistence::None;
+            config.max_steps = MaxSteps::FailAfter(self.most_steps);
+            config.stack_size = self.stack_size;
+            let model = Arc::clone(&model);
+            Runner::new(scheduler, config).run(move || model());
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The turns of threads that grow what they share (`growth.rs`) under shuttle: near the limit of
+//! memory, no thread is told that there is none as long as another one has some and publishes it.
+//! The library's own source.
+//!
+//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
+//! to be found out.
+
+use std::sync::Arc;
+
+use shuttle::sync::atomic::AtomicUsize;
+use shuttle::sync::atomic::Ordering::SeqCst;
+use shuttle::thread;
+use sync::THREAD;
+use verify_model::controls;
+use verify_model::controls::{Attempt, Orders, drawn, holds};
+
+/// What the source of the library is built on.
+mod sync {
+    pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use shuttle::thread;
+    use std::cell::Cell;
+
+    shuttle::thread_local! {
+        /// This thread's number, and how often it has waited.
+        pub static THREAD: Cell<(u64, usize)> = Cell::new((0, 0));
+    }
+
+    pub fn generation() -> u32 {
+        1
+    }
+
+    pub fn this_thread() -> u64 {
+        THREAD.with(|thread| thread.get().0)
+    }
+
+    pub fn pause(_round: u32) {
+        THREAD.with(|thread| {
+            let (number, pauses) = thread.get();
+            thread.set((number, pauses + 1));
+        });
+        thread::yield_now();
+    }
+
+    /// So many looks.
+    pub struct Patience(u32);
+
+    impl Patience {
+        pub fn new(looks: u32) -> Patience {
+            Patience(looks)
+        }
+
+        pub fn sleep(&mut self, _word: &AtomicU32, _expected: u32) -> bool {
+            let is_over = self.0 == 0;
+            if !is_over {
+                self.0 -= 1;
+                pause(0);
+            }
+            !is_over
+        }
+    }
+}
+
+/// The library, as it is or with something wrong.
+trait Library: 'static {
+    type Growth: Send + Sync + 'static;
+
+    fn growth() -> Self::Growth;
+    fn find_or_grow(
+        growth: &Self::Growth,
+        find: &mut dyn FnMut() -> Option<usize>,
+        grow: &mut dyn FnMut() -> Option<usize>,
+    ) -> Option<usize>;
+}
+
+macro_rules! library {
+    () => {
+        pub struct This;
+
+        impl crate::Library for This {
+            type Growth = growth::Growth;
+
+            fn growth() -> growth::Growth {
+                growth::Growth::new()
+            }
+
+            fn find_or_grow(
+                growth: &growth::Growth,
+                find: &mut dyn FnMut() -> Option<usize>,
+                grow: &mut dyn FnMut() -> Option<usize>,
+            ) -> Option<usize> {
+                growth.find_or_grow(find, grow)
+            }
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/growth.rs"));
+
+/// All models, in so many orders each.
+fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
+    all::<L>().into_iter().map(move |(name, model)| {
+        let orders = Orders {
+            schedulers: drawn(most),
+            most_steps: 5_000,
+            stack_size: 32 << 10,
+        };
+        (name, orders, model)
+    })
+}
+
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
+    attempts_in::<L>(10_000)
+}
+
+/// 2,000 orders of each model, drawn at random.
+#[test]
+fn no_thread_is_told_that_there_is_no_memory_while_another_has_it() {
+    // Many more by hand, for changes of the protocol.
+    let asked = std::env::var("ATOMSEQ_GROWTH_ORDERS").ok();
+    let most = asked.map_or(2_000, |most| most.parse().expect("a number of orders"));
+    for model in attempts_in::<as_it_is::This>(most) {
+        let runs = holds("growth", model);
+        assert!(runs >= most, "only {runs} orders");
+    }
+}
+
+// The models: threads that need the same piece of memory, and a system that has one or two.
+
+struct Structure<L: Library> {
+    growth: L::Growth,
+    /// The number of the thread that has published a piece; 0: there is none.
+    published: AtomicUsize,
+    /// How many pieces the system has left, how often it was asked, and how often it has refused.
+    left: AtomicUsize,
+    asked: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl<L: Library> Structure<L> {
+    fn new(left: usize) -> Arc<Structure<L>> {
+        Arc::new(Structure {
+            growth: L::growth(),
+            published: AtomicUsize::new(0),
+            left: AtomicUsize::new(left),
+            asked: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        })
+    }
+
+    fn find(&self) -> Option<usize> {
+        Some(self.published.load(SeqCst)).filter(|&number| number > 0)
+    }
+
+    fn map(&self) -> bool {
+        self.asked.fetch_add(1, SeqCst);
+        let one_less = |left: usize| left.checked_sub(1);
+        let mapped = self.left.fetch_update(SeqCst, SeqCst, one_less).is_ok();
+        self.refused.fetch_add(usize::from(!mapped), SeqCst);
+        mapped
+    }
+
+    fn publish(&self) -> Option<usize> {
+        let number = number() as usize;
+        let first = self
+            .published
+            .compare_exchange(0, number, SeqCst, SeqCst)
+            .is_ok();
+        self.left.fetch_add(usize::from(!first), SeqCst);
+        self.find()
+    }
+
+    fn grow(&self) -> Option<usize> {
+        self.map().then(|| self.publish())?
+    }
+
+    /// What a thread does that needs a piece, if it grows the structure in this way.
+    fn need_by(&self, mut grow: impl FnMut() -> Option<usize>) -> Option<usize> {
+        L::find_or_grow(&self.growth, &mut || self.find(), &mut grow)
+    }
+
+    fn need(&self) {
+        assert!(
+            self.need_by(|| self.grow()).is_some(),
+            "told that there is no memory"
+        );
+    }
+
+    fn beside(
+        self: &Arc<Self>,
+        number: u64,
+        work: impl FnOnce(&Structure<L>) + Send + 'static,
+    ) -> thread::JoinHandle<()> {
+        let structure = Arc::clone(self);
+        thread::spawn(move || {
+            be(number);
+            work(&structure);
+        })
+    }
+}
+
+fn be(number: u64) {
+    THREAD.with(|thread| thread.set((number, 0)));
+}
+
+fn number() -> u64 {
+    THREAD.with(|thread| thread.get().0)
+}
+
+fn pauses() -> usize {
+    THREAD.with(|thread| thread.get().1)
+}
+
+fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("it does not panic");
+    }
+}
+
+/// A thread has the only piece, and is stopped until as many others as given were refused.
+fn stopped_until_refused<L: Library>(others: usize) {
+    let structure = Structure::<L>::new(1);
+    let stopped = structure.beside(100, move |structure| {
+        let grow = || {
+            let mapped = structure.map();
+            while mapped && structure.refused.load(SeqCst) < others {
+                thread::yield_now();
+            }
+            mapped.then(|| structure.publish())?
+        };
+        _ = structure.need_by(grow);
+    });
+    let threads = (1..=others as u64).map(|number| {
+        structure.beside(number, |structure| {
+            let grow = || {
+                // Only after the first one.
+                while structure.left.load(SeqCst) > 0 {
+                    thread::yield_now();
+                }
+                structure.grow()
+            };
+            assert!(
+                structure.need_by(grow).is_some(),
+                "told that there is no memory"
+            );
+        })
+    });
+    join(threads.collect::<Vec<_>>());
+    join([stopped]);
+}
+
+/// All of them by name.
+fn all<L: Library>() -> [(&'static str, fn()); 5] {
+    [
+        ("three need one, and there is one", || {
+            let structure = Structure::<L>::new(1);
+            let others = [2, 3].map(|number| structure.beside(number, Structure::need));
+            be(1);
+            structure.need();
+            join(others);
+            assert_eq!(structure.asked.load(SeqCst), 1, "copies were asked for");
+            // Another thread is not kept waiting later.
+            structure.published.store(0, SeqCst);
+            structure.left.store(1, SeqCst);
+            be(4);
+            structure.need();
+            assert_eq!(pauses(), 0, "it waits for a turn that has ended");
+        }),
+        (
+            "one is stopped before it publishes, and there are two",
+            || {
+                let structure = Structure::<L>::new(2);
+                let stopped = structure.beside(2, |structure| {
+                    let grow = || {
+                        let mapped = structure.map();
+                        // Until another thread goes on without it.
+                        while mapped && structure.find().is_none() {
+                            thread::yield_now();
+                        }
+                        mapped.then(|| structure.publish())?
+                    };
+                    assert!(structure.need_by(grow).is_some());
+                });
+                be(1);
+                structure.need();
+                join([stopped]);
+            },
+        ),
+        ("one is stopped until another was refused", || {
+            stopped_until_refused::<L>(1);
+        }),
+        ("one is stopped until two others were refused", || {
+            stopped_until_refused::<L>(2);
+        }),
+        ("a handler in the middle of a turn has the only one", || {
+            let structure = Structure::<L>::new(1);
+            let other = structure.beside(2, Structure::need);
+            be(1);
+            let grow = || {
+                structure.need();
+                structure.grow()
+            };
+            assert!(
+                structure.need_by(grow).is_some(),
+                "told that there is no memory"
+            );
+            join([other]);
+        }),
+    ]
+}

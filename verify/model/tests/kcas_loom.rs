@@ -1,0 +1,447 @@
+//! k-CAS under a weak memory model: loom tries every value that a load may return. Small: two
+//! threads and two words, changed of few threads; `tests/kcas` has the rest. The library's own
+//! sources, and each ordering that is weakened in them (`mutations.rs`) has to be found out.
+//!
+//! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are
+//! made of a fence and a load.
+
+/// What the sources of the library are built on.
+mod sync {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+
+    /// How often a thread looks again before it helps.
+    pub const SPINS: usize = 0;
+
+    #[derive(Debug)]
+    pub struct AtomicU64(loom::sync::atomic::AtomicU64);
+
+    impl AtomicU64 {
+        pub fn new(value: u64) -> AtomicU64 {
+            AtomicU64(loom::sync::atomic::AtomicU64::new(value))
+        }
+
+        pub fn load(&self, order: Ordering) -> u64 {
+            if order == Ordering::SeqCst {
+                fence(Ordering::SeqCst);
+                return self.0.load(Ordering::Acquire);
+            }
+            self.0.load(order)
+        }
+
+        pub fn store(&self, value: u64, order: Ordering) {
+            self.0.store(value, order);
+        }
+
+        pub fn compare_exchange(
+            &self,
+            from: u64,
+            to: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            self.0.compare_exchange(from, to, success, failure)
+        }
+    }
+}
+
+mod platform {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use loom::sync::atomic::{AtomicU64, Ordering};
+
+    pub const NAME_BITS: u32 = 52;
+
+    thread_local! {
+        /// The thread that has ended, as the kernel knows it. All threads of a model run on one.
+        static ENDED: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
+    }
+
+    /// Begins an execution in which nobody has ended.
+    pub fn anew() {
+        ENDED.set(Some(Arc::new(AtomicU64::new(0))));
+    }
+
+    fn ended() -> Arc<AtomicU64> {
+        ENDED.with_borrow(|ended| ended.clone().expect("an execution has begun"))
+    }
+
+    /// The last that a thread does.
+    pub fn end(name: u64) {
+        ended().store(name, Ordering::Release);
+    }
+
+    /// A new thread begins that has the number of the one that has ended.
+    pub fn begin_again() {
+        ended().store(0, Ordering::Release);
+    }
+
+    pub fn has_ended(name: u64) -> bool {
+        ended().load(Ordering::Acquire) == name
+    }
+}
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use sync::AtomicU64;
+use verify_model::controls;
+use verify_model::controls::Attempt;
+use verify_model::controls::Executions;
+
+/// k-CAS, as it is or with something weaker.
+trait Library: 'static {
+    /// Begins an execution, with so many descriptors.
+    fn anew(descriptors: usize);
+
+    fn begin(version: &AtomicU64) -> u64;
+
+    fn is_still(version: &AtomicU64, number: u64) -> bool;
+
+    fn load(word: &AtomicU64) -> u64;
+
+    /// Both words, what they hold at this version, what they shall hold.
+    fn exchange(version: &AtomicU64, number: u64, parts: [(&AtomicU64, u64, u64); 2]) -> bool;
+
+    /// Both words, and what they shall hold.
+    fn store_pair_if(version: &AtomicU64, number: u64, words: [(&AtomicU64, u64); 2]) -> bool;
+
+    type Home: Home;
+}
+
+/// Whose home a block is.
+trait Home: Send + Sync + 'static {
+    fn anew() -> Self;
+    fn is(&self, tenant: u64) -> bool;
+    fn move_in(&self, me: u64) -> Option<u64>;
+    fn move_out(&self, tenant: u64);
+    /// Makes it a shared one; returns as whose it is that.
+    fn share(&self) -> Option<u64>;
+}
+
+macro_rules! library {
+    () => {
+        pub struct This;
+
+        impl crate::Library for This {
+            fn anew(count: usize) {
+                blocks::anew(count);
+            }
+
+            fn begin(version: &crate::sync::AtomicU64) -> u64 {
+                kcas::begin(version)
+            }
+
+            fn is_still(version: &crate::sync::AtomicU64, number: u64) -> bool {
+                kcas::is_still(version, number)
+            }
+
+            fn load(word: &crate::sync::AtomicU64) -> u64 {
+                kcas::load(word)
+            }
+
+            fn exchange(
+                version: &crate::sync::AtomicU64,
+                number: u64,
+                parts: [(&crate::sync::AtomicU64, u64, u64); 2],
+            ) -> bool {
+                let parts = parts.map(|(word, old, new)| part::Part { word, old, new });
+                // SAFETY: a model's words live as long as its threads, and change in no other way.
+                unsafe { kcas::exchange(version, number, &parts) }
+            }
+
+            fn store_pair_if(
+                version: &crate::sync::AtomicU64,
+                number: u64,
+                words: [(&crate::sync::AtomicU64, u64); 2],
+            ) -> bool {
+                // SAFETY: as above.
+                unsafe { kcas::store_pair_if(version, number, words) }
+            }
+
+            type Home = Home;
+        }
+
+        pub struct Home(homes::Tenancy);
+
+        impl crate::Home for Home {
+            fn anew() -> Self {
+                Home(homes::Tenancy::new())
+            }
+
+            fn is(&self, tenant: u64) -> bool {
+                self.0.is(tenant)
+            }
+
+            fn move_in(&self, me: u64) -> Option<u64> {
+                self.0.move_in(me)
+            }
+
+            fn move_out(&self, tenant: u64) {
+                self.0.move_out(tenant);
+            }
+
+            fn share(&self) -> Option<u64> {
+                self.0.reserve(homes::SHARED).then_some(homes::SHARED)
+            }
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
+
+/// All models by name.
+fn all<L: Library>() -> [(&'static str, fn()); 8] {
+    [
+        ("a home whose thread moves out", homes::<L, false>),
+        ("a home whose thread ends", homes::<L, true>),
+        (
+            "a home that is shared when its thread has ended",
+            shared::<L>,
+        ),
+        ("a number that is had again", again::<L>),
+        ("a number that the version reaches later", later::<L>),
+        ("a reader of what changes often", reuse::<L>),
+        ("a reader of both words", read::<L>),
+        ("two that change both words", change::<L>),
+    ]
+}
+
+/// Two words, and the version that covers them.
+struct Words {
+    version: AtomicU64,
+    words: [AtomicU64; 2],
+}
+
+impl Words {
+    fn new() -> Arc<Words> {
+        Arc::new(Words {
+            version: AtomicU64::new(1),
+            words: [0, 0].map(AtomicU64::new),
+        })
+    }
+
+    /// The values of one time, and the version of that time. The first one goes back and forth, the
+    /// second one counts how often.
+    fn snapshot<L: Library>(&self) -> ([u64; 2], u64) {
+        loop {
+            let number = L::begin(&self.version);
+            let values = [0, 1].map(|word: usize| L::load(&self.words[word]));
+            if L::is_still(&self.version, number) {
+                assert_eq!(values, [(number - 1) % 2, number - 1]);
+                return (values, number);
+            }
+        }
+    }
+
+    /// Changes both.
+    fn change<L: Library>(&self) {
+        loop {
+            let ([side, count], number) = self.snapshot::<L>();
+            let [first, second] = &self.words;
+            let parts = [(first, side, 1 - side), (second, count, count + 1)];
+            if L::exchange(&self.version, number, parts) {
+                return;
+            }
+        }
+    }
+}
+
+/// Two threads change both words.
+fn change<L: Library>() {
+    L::anew(2);
+    let words = Words::new();
+    let other = {
+        let words = words.clone();
+        thread::spawn(move || words.change::<L>())
+    };
+    words.change::<L>();
+    other.join().unwrap();
+    assert_eq!(words.snapshot::<L>().1, 3);
+}
+
+/// While both words change, a reader looks at them.
+fn read<L: Library>() {
+    L::anew(2);
+    let words = Words::new();
+    let reader = {
+        let words = words.clone();
+        thread::spawn(move || assert!(words.snapshot::<L>().1 <= 2))
+    };
+    words.change::<L>();
+    reader.join().unwrap();
+}
+
+/// While both words change, a thread sets them at the version after that, which it has from
+/// elsewhere.
+fn later<L: Library>() {
+    L::anew(2);
+    let words = Words::new();
+    let other = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let [first, second] = &words.words;
+            L::store_pair_if(&words.version, 2, [(first, 0), (second, 2)])
+        })
+    };
+    words.change::<L>();
+    let number = 2 + u64::from(other.join().unwrap());
+    assert_eq!(words.snapshot::<L>().1, number);
+}
+
+/// While one word grows, each time by the same descriptor, a reader looks at it without regard to
+/// the version.
+fn reuse<L: Library>() {
+    L::anew(1);
+    let words = Words::new();
+    let reader = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let [first, second] = [0, 1].map(|_| L::load(&words.words[1]));
+            assert!(first <= second && second <= 2, "{first}, {second}");
+        })
+    };
+    for count in 0..2 {
+        let [other, word] = &words.words;
+        let parts = [(other, 0, 0), (word, count, count + 1)];
+        assert!(L::exchange(&words.version, 1 + count, parts));
+    }
+    reader.join().unwrap();
+}
+
+/// A block, and how often somebody has been at home: to count is a race unless who counted last has
+/// gone.
+struct House<L: Library> {
+    home: L::Home,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: loom panics where two threads touch the count at once.
+unsafe impl<L: Library> Sync for House<L> {}
+// SAFETY: as above.
+unsafe impl<L: Library> Send for House<L> {}
+
+impl<L: Library> House<L> {
+    fn build() -> Arc<House<L>> {
+        platform::anew();
+        let (home, count) = (L::Home::anew(), UnsafeCell::new(0));
+        Arc::new(House { home, count })
+    }
+
+    /// Is at home once, if it is one still; returns how often.
+    fn stay(&self, tenant: u64) -> u32 {
+        let at_home = self.home.is(tenant);
+        if at_home {
+            // SAFETY: loom panics if anybody else may be reading or writing.
+            self.count.with_mut(|count| unsafe { *count += 1 });
+        }
+        u32::from(at_home)
+    }
+
+    fn counted(&self, done: u32) {
+        // SAFETY: the other threads have ended.
+        assert_eq!(self.count.with(|count| unsafe { *count }), done);
+    }
+}
+
+/// One is at home, and goes; two others want it.
+fn homes<L: Library, const ENDS: bool>() {
+    let house = House::<L>::build();
+    let stay = |house: &House<L>, me: u64, tenant: u64| {
+        let done = house.stay(tenant);
+        match ENDS {
+            true => platform::end(me),
+            false => house.home.move_out(tenant),
+        }
+        done
+    };
+    let tenant = house.home.move_in(1 << 30).unwrap();
+    let others = [2 << 30, 3 << 30].map(|me| {
+        let house = house.clone();
+        thread::spawn(move || {
+            let moved = house.home.move_in(me).or_else(|| house.home.move_in(me));
+            moved.map_or(0, |tenant| stay(&house, me, tenant))
+        })
+    });
+    let mut done = stay(&house, 1 << 30, tenant);
+    for other in others {
+        done += other.join().unwrap();
+    }
+    house.counted(done);
+}
+
+/// One is at home, and ends; another one wants it, and a third one wants it to be shared.
+fn shared<L: Library>() {
+    let house = House::<L>::build();
+    let tenant = house.home.move_in(1 << 30).unwrap();
+    let other = {
+        let house = house.clone();
+        thread::spawn(move || {
+            let moved = house.home.move_in(2 << 30);
+            moved.map_or(0, |tenant| house.stay(tenant))
+        })
+    };
+    let sharer = {
+        let house = house.clone();
+        thread::spawn(move || {
+            let shared = house.home.share();
+            shared.map_or(0, |tenant| house.stay(tenant))
+        })
+    };
+    let mut done = house.stay(tenant);
+    platform::end(1 << 30);
+    done += other.join().unwrap();
+    done += sharer.join().unwrap();
+    house.counted(done);
+}
+
+/// One is at home, and ends; another one wants it, and so does a new thread that has the first
+/// one's number.
+fn again<L: Library>() {
+    let house = House::<L>::build();
+    let tenant = house.home.move_in(1 << 30).unwrap();
+    let other = {
+        let house = house.clone();
+        thread::spawn(move || {
+            let moved = house.home.move_in(2 << 30);
+            moved.map_or(0, |tenant| house.stay(tenant))
+        })
+    };
+    let mut done = house.stay(tenant);
+    platform::end(1 << 30);
+    platform::begin_again();
+    let moved = house.home.move_in(1 << 30);
+    done += moved.map_or(0, |tenant| house.stay(tenant));
+    done += other.join().unwrap();
+    house.counted(done);
+}
+
+/// With so many preemptions.
+fn with(preemptions: usize) -> Executions {
+    Executions {
+        preemptions: Some(preemptions),
+    }
+}
+
+#[test]
+fn no_order_and_no_stale_value_does_harm() {
+    // More by hand, for changes to k-CAS.
+    let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
+    let most = asked.map_or(1, |asked| asked.parse().expect("a number of preemptions"));
+    for (name, model) in all::<as_it_is::This>() {
+        let runs = controls::holds("loom: k-CAS", (name, with(most), model));
+        assert!(runs >= 10, "{name}: hardly anything was tried");
+    }
+}
+
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
+    // With two preemptions, two that both change words are too many orders.
+    let models = [(1, 8), (2, 7)].map(|(most, models)| {
+        let some = all::<L>().into_iter().take(models);
+        some.map(move |(name, model)| (name, with(most), model))
+    });
+    models.into_iter().flatten()
+}

@@ -1,0 +1,336 @@
+//! What the lists are built on here, in place of the library's.
+
+/// Objects as the lists see them: a version, and words that change with it, each exchange in one
+/// step.
+pub mod dcas {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use shuttle::rand::Rng;
+
+    use crate::sync::step;
+
+    /// What the lists rely on, and may have to do without.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Protection {
+        /// `is_still` says so whatever the version is.
+        LastLook,
+        /// Exchanges succeed whatever the version is.
+        ExchangeVersion,
+        /// No link says that its node was removed.
+        RemovedLink,
+    }
+
+    thread_local!(static LEFT_OUT: Cell<Option<Protection>> = const { Cell::new(None) });
+
+    thread_local!(static INTERRUPTIONS: Cell<bool> = const { Cell::new(false) });
+
+    /// From now on: without this protection, and with or without exchanges that are interrupted.
+    pub fn set(left_out: Option<Protection>, interruptions: bool) {
+        LEFT_OUT.set(left_out);
+        INTERRUPTIONS.set(interruptions);
+    }
+
+    fn is_left_out(protection: Protection) -> bool {
+        LEFT_OUT.get() == Some(protection)
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mechanism {
+        Assisted,
+        Kcas,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct Version(u64);
+
+    impl Version {
+        pub fn number(self) -> u64 {
+            self.0
+        }
+    }
+
+    #[derive(Debug, Default)]
+    #[repr(transparent)]
+    pub struct StableWord(AtomicU64);
+
+    // SAFETY: an atomic word.
+    unsafe impl crate::type_stable::Descriptor for StableWord {}
+
+    #[derive(Debug)]
+    pub struct VersionedWords {
+        version: AtomicU64,
+    }
+
+    /// What the link of a removed node holds.
+    const REMOVED: u64 = crate::nonblocking::NO_ADDRESS;
+
+    impl VersionedWords {
+        pub fn new() -> VersionedWords {
+            VersionedWords {
+                version: AtomicU64::new(1),
+            }
+        }
+
+        pub fn with_mechanism(_mechanism: Mechanism) -> VersionedWords {
+            VersionedWords::new()
+        }
+
+        pub fn mechanism(&self) -> Mechanism {
+            Mechanism::Kcas
+        }
+
+        pub fn version(&self) -> Version {
+            self.begin()
+        }
+
+        pub fn begin(&self) -> Version {
+            step();
+            Version(self.version.load(Ordering::SeqCst))
+        }
+
+        pub fn load(&self, word: &StableWord) -> u64 {
+            if std::thread::panicking() {
+                // What a model that has failed leaves behind has no end that could be relied on.
+                return 0;
+            }
+            step();
+            word.0.load(Ordering::SeqCst)
+        }
+
+        pub fn is_still(&self, version: Version) -> bool {
+            self.begin() == version || is_left_out(Protection::LastLook)
+        }
+
+        pub fn snapshot<const N: usize>(&self, words: [&StableWord; N]) -> ([u64; N], Version) {
+            let version = self.begin();
+            (words.map(|word| word.0.load(Ordering::SeqCst)), version)
+        }
+
+        /// # Safety
+        ///
+        /// None is needed here.
+        pub unsafe fn store_pair_if(
+            &self,
+            version: Version,
+            first: (&StableWord, u64),
+            second: (&StableWord, u64),
+        ) -> bool {
+            assert!(!std::ptr::eq(first.0, second.0), "the same word twice");
+            self.exchange(version, &[first, second])
+        }
+
+        /// # Safety
+        ///
+        /// None is needed here.
+        pub unsafe fn store_if(&self, version: Version, word: (&StableWord, u64)) -> bool {
+            self.exchange(version, &[word])
+        }
+
+        fn exchange(&self, version: Version, words: &[(&StableWord, u64)]) -> bool {
+            if self.begin() != version && !is_left_out(Protection::ExchangeVersion) {
+                return false;
+            }
+            if INTERRUPTIONS.get() && shuttle::rand::thread_rng().gen_bool(0.05) {
+                // Interrupted, and undone: that uses the version up.
+                self.version.fetch_add(1, Ordering::SeqCst);
+                return false;
+            }
+            for (word, new) in words {
+                if *new == REMOVED && is_left_out(Protection::RemovedLink) {
+                    continue;
+                }
+                word.0.store(*new, Ordering::SeqCst);
+            }
+            self.version.fetch_add(1, Ordering::SeqCst);
+            true
+        }
+
+        /// Nobody sleeps here.
+        pub fn back_off(&self) {}
+    }
+
+    /// The words of figure 5.7, without a version.
+    impl StableWord {
+        /// S92's `CAS2` (figure 5.3), in one step.
+        pub fn cas2(words: [&StableWord; 2], old: [u64; 2], new: [u64; 2]) -> bool {
+            step();
+            let held = words.map(|word| word.0.load(Ordering::SeqCst));
+            if held == old {
+                (words[0].0).store(new[0], Ordering::SeqCst);
+                (words[1].0).store(new[1], Ordering::SeqCst);
+            }
+            held == old
+        }
+
+        pub fn get(&self) -> u64 {
+            step();
+            self.0.load(Ordering::SeqCst)
+        }
+
+        pub fn set(&self, value: u64) {
+            step();
+            self.0.store(value, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A pool that gives out what was freed last, and notices what is freed twice.
+pub mod type_stable {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::cell::RefCell;
+    use std::marker::PhantomData;
+    use std::ops::Deref;
+
+    /// As the library's.
+    ///
+    /// # Safety
+    ///
+    /// None is needed here.
+    pub unsafe trait Descriptor: Sync + Sized {}
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Error {
+        Zero,
+        TooLarge,
+        OutOfMemory,
+        LimitReached,
+    }
+
+    impl std::fmt::Display for Error {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+
+    impl std::error::Error for Error {}
+
+    pub struct Options<T> {
+        limit: usize,
+        descriptors: PhantomData<T>,
+    }
+
+    impl<T: Descriptor> Options<T> {
+        pub fn limit(self, limit: usize) -> Options<T> {
+            Options { limit, ..self }
+        }
+
+        pub fn build(self) -> Result<Pool<T>, Error> {
+            Ok(Pool {
+                limit: self.limit,
+                all: RefCell::new(Vec::new()),
+                free: RefCell::new(Vec::new()),
+                descriptors: PhantomData,
+            })
+        }
+    }
+
+    pub struct Pool<T> {
+        limit: usize,
+        all: RefCell<Vec<*mut u8>>,
+        free: RefCell<Vec<*mut u8>>,
+        descriptors: PhantomData<T>,
+    }
+
+    // SAFETY: all threads of a model run on one, and no use of the cells lasts over a step.
+    unsafe impl<T: Descriptor> Sync for Pool<T> {}
+    // SAFETY: as above.
+    unsafe impl<T: Descriptor> Send for Pool<T> {}
+
+    /// Where descriptors lie: at multiples of 64.
+    fn layout<T>() -> Layout {
+        let layout = Layout::new::<T>().align_to(64).expect("a layout");
+        layout.pad_to_align()
+    }
+
+    impl<T: Descriptor> Pool<T> {
+        pub fn options() -> Options<T> {
+            Options {
+                limit: usize::MAX,
+                descriptors: PhantomData,
+            }
+        }
+
+        pub fn limit(&self) -> usize {
+            self.limit
+        }
+
+        pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
+            let freed = self.free.borrow_mut().pop();
+            let node = freed.unwrap_or_else(|| {
+                // SAFETY: nodes have a size.
+                let node = unsafe { alloc_zeroed(layout::<T>()) };
+                self.all.borrow_mut().push(node);
+                node
+            });
+            node.expose_provenance();
+            // SAFETY: zeros are an instance, and so is what was freed.
+            let descriptor = unsafe { &*node.cast::<T>() };
+            Ok(Allocated {
+                pool: self,
+                descriptor,
+            })
+        }
+
+        /// # Safety
+        ///
+        /// As the library's, and checked.
+        pub unsafe fn adopt(&self, descriptor: &T) -> Allocated<'_, T> {
+            let node = std::ptr::from_ref(descriptor).cast::<u8>().cast_mut();
+            assert!(self.all.borrow().contains(&node), "freed elsewhere");
+            // SAFETY: as in `allocate`.
+            let descriptor = unsafe { &*node.cast::<T>() };
+            Allocated {
+                pool: self,
+                descriptor,
+            }
+        }
+
+        fn put(&self, descriptor: &T) {
+            let node = std::ptr::from_ref(descriptor).cast::<u8>().cast_mut();
+            // A model that has failed already leaves anything behind.
+            let is_free = self.free.borrow().contains(&node) && !std::thread::panicking();
+            assert!(!is_free, "freed twice");
+            self.free.borrow_mut().push(node);
+        }
+    }
+
+    impl<T> Drop for Pool<T> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                return;
+            }
+            for node in self.all.take() {
+                // SAFETY: allocated like this, and nobody has a list in here any more.
+                unsafe { dealloc(node, layout::<T>()) };
+            }
+        }
+    }
+
+    pub struct Allocated<'pool, T: Descriptor> {
+        pool: &'pool Pool<T>,
+        descriptor: &'pool T,
+    }
+
+    impl<'pool, T: Descriptor> Allocated<'pool, T> {
+        pub fn into_raw(self) -> &'pool T {
+            let descriptor = self.descriptor;
+            std::mem::forget(self);
+            descriptor
+        }
+    }
+
+    impl<T: Descriptor> Deref for Allocated<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.descriptor
+        }
+    }
+
+    impl<T: Descriptor> Drop for Allocated<'_, T> {
+        fn drop(&mut self) {
+            self.pool.put(self.descriptor);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The ring of `nonblocking::Queue` under loom: every value that a weaker load may return. The
+//! library's own source.
+//!
+//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
+//! to be found out. loom has no double-width exchange: here a lock keeps the exchanges of a pair
+//! apart, which then stores the two words one after the other. Loads see more than they would see
+//! in truth.
+
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::sync::Arc as StdArc;
+
+use Call::{Len, Pop, Push};
+use loom::sync::Arc;
+use loom::thread;
+use sync::FULL_BARRIER;
+use verify_model::controls;
+use verify_model::controls::{Attempt, Executions, holds, is_found_out};
+
+/// What the source of the library is built on.
+mod sync {
+    use loom::sync::Mutex;
+    use loom::sync::atomic::fence;
+    pub use loom::sync::atomic::{AtomicU64, Ordering};
+
+    thread_local! {
+        /// No SeqCst load of the same thread comes before an exchange: on x86-64 that is a full
+        /// barrier, on AArch64 a release that such loads wait for. loom knows no order of SeqCst
+        /// loads, but of fences. These order more than there is to order, and so are made only in
+        /// models that need them.
+        pub static FULL_BARRIER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    /// Threads that wait let others run.
+    pub fn spin_loop() {
+        loom::thread::yield_now();
+    }
+
+    #[derive(Debug, Default)]
+    pub struct Pair {
+        first: AtomicU64,
+        second: AtomicU64,
+        one_at_a_time: Mutex<()>,
+    }
+
+    impl Pair {
+        pub fn first(&self) -> &AtomicU64 {
+            &self.first
+        }
+
+        pub fn second(&self) -> &AtomicU64 {
+            &self.second
+        }
+
+        /// As the instruction: what it finds is the last that was stored.
+        ///
+        /// # Safety
+        ///
+        /// As in the library.
+        pub unsafe fn exchange(&self, expected: (u64, u64), new: (u64, u64)) -> bool {
+            let _alone = self.one_at_a_time.lock().unwrap();
+            let found = [&self.first, &self.second].map(|word| word.load(Ordering::Acquire));
+            if found != [expected.0, expected.1] {
+                return false;
+            }
+            self.second.store(new.1, Ordering::Release);
+            self.first.store(new.0, Ordering::Release);
+            if FULL_BARRIER.get() {
+                fence(Ordering::SeqCst);
+            }
+            true
+        }
+    }
+}
+
+/// The rest of what it is built on.
+mod outside {
+    use crate::sync::{Pair, spin_loop};
+
+    pub fn zeros(count: usize) -> Option<Box<[Pair]>> {
+        Some((0..count).map(|_| Pair::default()).collect())
+    }
+
+    /// One pause is as good as many, and takes fewer steps.
+    pub struct Backoff;
+
+    impl Backoff {
+        pub fn new() -> Backoff {
+            Backoff
+        }
+
+        pub fn spin(&mut self) {
+            spin_loop();
+        }
+    }
+}
+
+/// The library, as it is or with something wrong.
+trait Library: 'static {
+    type Ring: Send + Sync + 'static;
+
+    fn ring(capacity: usize) -> Self::Ring;
+    fn push(ring: &Self::Ring, word: usize) -> bool;
+    fn pop(ring: &Self::Ring) -> Option<usize>;
+    fn len(ring: &Self::Ring) -> usize;
+}
+
+macro_rules! library {
+    () => {
+        pub struct This;
+
+        impl crate::Library for This {
+            type Ring = ring::Ring;
+
+            fn ring(capacity: usize) -> ring::Ring {
+                // SAFETY: these pairs need no instruction.
+                unsafe { ring::Ring::new(capacity) }.expect("memory for a few pairs")
+            }
+
+            fn push(ring: &ring::Ring, word: usize) -> bool {
+                ring.push(word)
+            }
+
+            fn pop(ring: &ring::Ring) -> Option<usize> {
+                ring.pop()
+            }
+
+            fn len(ring: &ring::Ring) -> usize {
+                ring.len()
+            }
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/queue.rs"));
+
+/// All models, with as many preemptions as find out every variant.
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
+    let few = || Executions {
+        preemptions: Some(3),
+    };
+    let models = all::<L>().into_iter();
+    models.map(move |(name, model)| (name, few(), model))
+}
+
+#[test]
+fn elements_come_out_once_and_in_order() {
+    for model in attempts::<as_it_is::This>() {
+        let runs = holds("queue", model);
+        assert!(runs > 4, "only {runs} orders");
+    }
+}
+
+/// Two threads whose exchanges and looks may pass each other.
+#[test]
+fn without_a_full_barrier_it_does_not_hold() {
+    let attempts = in_need_of_a_barrier::<as_it_is::This>().into_iter();
+    let attempts = attempts.map(|(name, model)| (name, Executions { preemptions: None }, model));
+    is_found_out("queue: without a full barrier", attempts);
+}
+
+// The models: what threads do, and what may come of it.
+
+/// What a thread does once, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Push(usize),
+    Pop,
+    Len,
+}
+
+/// So much room, what has gone through, what is there, and what each thread does.
+struct Model {
+    room: usize,
+    gone: usize,
+    there: usize,
+    threads: &'static [&'static [Call]],
+}
+
+/// Each thread makes a change and is refused, unless it sees the other's.
+const BOTH_ENDS: Model = Model {
+    room: 2,
+    gone: 1,
+    there: 1,
+    threads: &[&[Push(11), Push(12)], &[Pop, Pop]],
+};
+
+macro_rules! models {
+    ($($name:literal: $model:expr;)*) => {
+        /// All of them by name.
+        fn all<L: Library>() -> Vec<(&'static str, fn())> {
+            let mut all: Vec<(&'static str, fn())> = vec![$(($name, || run::<L>(&$model))),*];
+            all.push(("each finds its end", || {
+                FULL_BARRIER.set(true);
+                run::<L>(&BOTH_ENDS);
+                FULL_BARRIER.set(false);
+            }));
+            all
+        }
+
+        /// Those that a barrier lets hold.
+        fn in_need_of_a_barrier<L: Library>() -> Vec<(&'static str, fn())> {
+            vec![("each finds its end", || run::<L>(&BOTH_ENDS))]
+        }
+    };
+}
+
+models! {
+    "an element goes around": Model {
+        room: 1, gone: 0, there: 0, threads: &[&[Push(11), Push(12)], &[Pop, Pop]],
+    };
+    "full for two": Model {
+        room: 1, gone: 1, there: 0, threads: &[&[Push(11), Pop], &[Push(21)]],
+    };
+    "empty for two": Model {
+        room: 2, gone: 1, there: 1, threads: &[&[Pop], &[Pop, Push(21)]],
+    };
+    "two push": Model {
+        room: 3, gone: 2, there: 0, threads: &[&[Push(11), Push(12)], &[Push(21)]],
+    };
+    "two pop": Model {
+        room: 3, gone: 2, there: 3, threads: &[&[Pop, Pop], &[Pop]],
+    };
+    "rounds go by": Model {
+        room: 1, gone: 1, there: 0, threads: &[&[Push(11), Pop, Push(12), Pop], &[Push(21)]],
+    };
+    "rounds go by for one who pops": Model {
+        room: 1, gone: 0, there: 1, threads: &[&[Pop, Push(11), Pop], &[Pop]],
+    };
+    "the length": Model {
+        room: 2, gone: 0, there: 1, threads: &[&[Push(11), Pop], &[Len]],
+    };
+    "the length, and rounds": Model {
+        room: 1, gone: 0, there: 0, threads: &[&[Push(11), Pop, Push(12)], &[Len]],
+    };
+    "three at a time": Model {
+        room: 1, gone: 0, there: 1, threads: &[&[Pop], &[Push(11)], &[Push(21)]],
+    };
+}
+
+/// What a call returned: whether it pushed, what it popped, or how many there are.
+type Answer = Option<usize>;
+
+fn call<L: Library>(ring: &L::Ring, call: Call) -> Answer {
+    match call {
+        Push(word) => L::push(ring, word).then_some(0),
+        Pop => L::pop(ring),
+        Len => Some(L::len(ring)),
+    }
+}
+
+/// The same of a queue that nobody shares.
+fn right(queue: &mut VecDeque<usize>, room: usize, call: Call) -> Answer {
+    match call {
+        Push(_) if queue.len() == room => None,
+        Push(word) => {
+            queue.push_back(word);
+            Some(0)
+        }
+        Pop => queue.pop_front(),
+        Len => Some(queue.len()),
+    }
+}
+
+/// There is an order of all calls, in which each thread's are as it made them, that explains all
+/// answers and what is left.
+fn run<L: Library>(model: &Model) {
+    let ring = Arc::new(L::ring(model.room));
+    for number in 0..model.gone {
+        assert!(L::push(&ring, number));
+        assert_eq!(L::pop(&ring), Some(number));
+    }
+    let there: VecDeque<usize> = (1..=model.there).collect();
+    there.iter().for_each(|&word| assert!(L::push(&ring, word)));
+    let answers = |ring: &L::Ring, calls: &[Call]| -> Vec<(Call, Answer)> {
+        calls
+            .iter()
+            .map(|&each| (each, call::<L>(ring, each)))
+            .collect()
+    };
+    let others: Vec<_> = model.threads[1..]
+        .iter()
+        .map(|&calls| {
+            // If the model fails before this thread begins, loom drops what the thread was given
+            // outside the model, where it cannot be dropped.
+            let ring = ManuallyDrop::new(Arc::clone(&ring));
+            thread::spawn(move || {
+                let all = answers(&ring, calls);
+                drop(ManuallyDrop::into_inner(ring));
+                StdArc::new(all)
+            })
+        })
+        .collect();
+    let mut all = vec![answers(&ring, model.threads[0])];
+    all.extend(
+        others
+            .into_iter()
+            .map(|other| other.join().unwrap().to_vec()),
+    );
+    let left: Vec<usize> = std::iter::from_fn(|| L::pop(&ring)).collect();
+    let calls: Vec<&[(Call, Answer)]> = all.iter().map(Vec::as_slice).collect();
+    assert!(
+        is_explained(&there, model.room, &calls, &left),
+        "no order explains {all:?}, with {left:?} left"
+    );
+}
+
+fn is_explained(
+    queue: &VecDeque<usize>,
+    room: usize,
+    threads: &[&[(Call, Answer)]],
+    left: &[usize],
+) -> bool {
+    if threads.iter().all(|thread| thread.is_empty()) {
+        return queue.iter().eq(left);
+    }
+    (0..threads.len()).any(|next| {
+        let Some((&(each, answer), rest)) = threads[next].split_first() else {
+            return false;
+        };
+        let (mut queue, mut threads) = (queue.clone(), threads.to_vec());
+        threads[next] = rest;
+        right(&mut queue, room, each) == answer && is_explained(&queue, room, &threads, left)
+    })
+}

@@ -1,0 +1,59 @@
+//! What the test crates share. A helper that a third test needs moves here.
+//!
+//! [`processes`] runs a test in a process of its own: start-up decides once a process, handlers
+//! belong to the process, and some tests end it. [`sandbox`] refuses system calls there.
+//! [`signals`] has masks, handlers and queued signals as a library would use them that knows
+//! nothing of atomseq; [`jump`] leaves handlers by `siglongjmp`. [`timers`] and [`fire`] interrupt
+//! a thread again and again, [`pages`] at a chosen instruction. [`cpus`], [`threads`] and [`proc`]
+//! place threads, wait for their states and read `/proc`. [`code`] finds the sequences of the
+//! running program, and stops threads at any of their instructions.
+
+#![cfg(target_os = "linux")]
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+pub mod code;
+pub mod cpus;
+pub mod fire;
+#[cfg(atomseq_sections)]
+pub mod jump;
+#[cfg(atomseq_sections)]
+pub mod pages;
+pub mod proc;
+pub mod processes;
+pub mod sandbox;
+pub mod signals;
+pub mod sources;
+pub mod threads;
+pub mod timers;
+pub mod watchdog;
+
+/// The name of the calling test, without its crate's; closures of the test may ask as well.
+#[macro_export]
+macro_rules! this_test {
+    () => {{
+        fn here() {}
+        let name = std::any::type_name_of_val(&here);
+        let name = name.strip_suffix("::here").unwrap_or(name);
+        let name = name.trim_end_matches("::{{closure}}");
+        name.split_once("::").map_or(name, |(_, rest)| rest)
+    }};
+}
+
+/// Compares what the compiler says of the calling crate's files with what is written there, by the
+/// crate's own trybuild: that has dependencies whose trait implementations would leave types
+/// ambiguous in other tests.
+///
+/// Each file in `tests/ui` holds the mistakes of one idea that the compiler reports in one phase;
+/// beside it stands what the compiler says. Files in `tests/ui/pass` must compile. With one there,
+/// trybuild builds all files instead of checking them: errors in constants of generic types are
+/// found only then.
+///
+/// After a deliberate change: `TRYBUILD=overwrite cargo test -p CRATE --test ui`.
+#[macro_export]
+macro_rules! check_compile_failures {
+    () => {{
+        let tests = trybuild::TestCases::new();
+        tests.compile_fail("tests/ui/*.rs");
+        tests.pass("tests/ui/pass/*.rs");
+    }};
+}

@@ -1,0 +1,93 @@
+//! A timer of one thread: its signal comes to the thread that started it, and to no other.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::time::Duration;
+
+/// The timer of the thread that started it, while it lives.
+#[derive(Debug)]
+pub struct Timer(Handle);
+
+/// The timer as its signal's handler sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle(libc::timer_t);
+
+impl Timer {
+    /// Makes one that raises `signal` in this thread as soon as it is set; `None` if the system has
+    /// no more.
+    pub fn new(signal: c_int) -> Option<Timer> {
+        Timer::with_value(signal, 0)
+    }
+
+    /// Makes one whose signal comes with a value.
+    pub fn with_value(signal: c_int, value: usize) -> Option<Timer> {
+        let mut timer = MaybeUninit::uninit();
+        // SAFETY: an event of numbers, for which zero is a value; room for the timer, which is only
+        // read after success.
+        unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = signal;
+            event.sigev_value.sival_ptr = value as *mut libc::c_void;
+            event.sigev_notify_thread_id = libc::gettid();
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
+            (made == 0).then(|| Timer(Handle(timer.assume_init())))
+        }
+    }
+
+    /// Makes one that raises `signal` in this thread after each `period`; `None` if the system has
+    /// no more.
+    pub fn start(signal: c_int, period: Duration) -> Option<Timer> {
+        let timer = Timer::new(signal)?;
+        timer.0.repeat(period);
+        Some(timer)
+    }
+
+    /// What its handler may use, as long as the timer lives.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+}
+
+impl Handle {
+    /// Lets it expire once, after so long. Async-signal-safe.
+    ///
+    /// # Panics
+    ///
+    /// If the timer lives no more.
+    pub fn once(self, after: Duration) {
+        self.set(after, Duration::ZERO);
+    }
+
+    /// Lets it expire after each `period`.
+    ///
+    /// # Panics
+    ///
+    /// If the timer lives no more.
+    pub fn repeat(self, period: Duration) {
+        self.set(period, period);
+    }
+
+    fn set(self, first: Duration, period: Duration) {
+        let time = |time: Duration| libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos() as libc::c_long,
+        };
+        let times = libc::itimerspec {
+            it_interval: time(period),
+            it_value: time(first),
+        };
+        // SAFETY: valid times; a timer that was deleted is an error.
+        let set = unsafe { libc::timer_settime(self.0, 0, &times, ptr::null_mut()) };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: made by `with_value`, deleted once. A last expiry may be on its way; by the
+        // return, it was delivered.
+        unsafe { libc::timer_delete(self.0.0) };
+    }
+}
