@@ -82,8 +82,8 @@ pub fn are_signals_blocked() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
-/// Returns the signal mask that the end of this thread's [`SignalsBlocked`] restores; `None` outside
-/// of one.
+/// Returns the signal mask that the end of this thread's [`SignalsBlocked`] restores; `None`
+/// outside of one.
 pub fn mask_to_restore() -> Option<u64> {
     // Relaxed: words of this thread's, on which no handler runs if there is a mask to restore.
     are_signals_blocked().then(|| rseq::found_mask().load(Ordering::Relaxed))

@@ -1,5 +1,5 @@
-//! Handlers over `sigaction`: a handler is called directly. A mask is the kernel's: the outermost one
-//! blocks every signal that may be blocked, and its end restores the mask before it.
+//! Handlers over `sigaction`: a handler is called directly. A mask is the kernel's: the outermost
+//! one blocks every signal that may be blocked, and its end restores the mask before it.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
