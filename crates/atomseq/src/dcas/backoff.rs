@@ -14,8 +14,8 @@ use crate::sync::spin_loop;
 /// interleaved runs). With one producer and one consumer there was no difference.
 pub(crate) struct Backoff(u32);
 
-const LONGEST: u32 = 9;
 /// The binary logarithm of the maximum number of pauses.
+const LONGEST: u32 = 9;
 
 impl Backoff {
     pub fn new() -> Backoff {

@@ -36,8 +36,7 @@ impl Cell {
         Cell(StableWord(AtomicU64::new(value)))
     }
 
-    /// Returns the value. Exclusive access makes this a plain read, with no atomic
-    /// read-modify-write.
+    /// Returns the value. Costs no atomic instruction.
     pub fn value(&mut self) -> u64 {
         kcas::load(self.raw())
     }

@@ -228,11 +228,11 @@ impl<T: Covered> Domain<T> {
     /// ([`Change::compare`]) is only compared, at no atomic instruction: the version proves that it
     /// is unchanged.
     ///
-    /// Any number of words can be compared. In a domain created by [`wide`](Domain::wide), up to
-    /// [`MAX_CHANGES`](super::MAX_CHANGES) words can be changed. The operation is then lock-free,
-    /// and costs 2k + 2 atomic instructions for k changed words: two for each word, and two for the
-    /// version. In any other domain of a process that uses [`Mechanism::Assisted`], up to two words
-    /// can be changed, with the progress and cost of
+    /// Any number of words can be compared. In a domain that uses k-CAS, as each one created by
+    /// [`wide`](Domain::wide) does, up to [`MAX_CHANGES`](super::MAX_CHANGES) words can be changed.
+    /// The operation is then lock-free, and costs 2k + 2 atomic instructions for k changed words:
+    /// two for each word, and two for the version. In a domain that uses [`Mechanism::Assisted`],
+    /// up to two words can be changed, with the progress and cost of
     /// [`compare_exchange_pair`](Domain::compare_exchange_pair).
     ///
     /// ```

@@ -14,8 +14,8 @@
 //!
 //! A thread is not evicted while it lives: one that sleeps keeps its home. The kernel reports
 //! whether a thread has exited; its accesses are over by then. In the child of a `fork`, the kernel
-//! knows nothing of the parent's threads. What belonged to them stays the home of the thread that
-//! forked, or unused, in the child's own children too.
+//! knows nothing of the parent's threads. So the home of the forking thread stays its home there,
+//! and those of the other threads stay unused, in the child's own children too.
 
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};

@@ -59,7 +59,7 @@ impl<const BITS: u32> Packed<BITS> {
         Self::numbers(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes both numbers if both are as expected. Wait-free, one atomic instruction.
+    /// Changes both numbers if both are as expected. One atomic instruction.
     ///
     /// # Errors
     ///
@@ -146,13 +146,13 @@ mod tests {
     #[test]
     fn each_part_has_all_its_bits_and_no_more() {
         fn holds<const BITS: u32>() {
-            let most = (Packed::<BITS>::MAX_FIRST, Packed::<BITS>::MAX_SECOND);
-            assert_eq!(most.0.count_ones() + most.1.count_ones(), 64);
-            for numbers in [(0, 0), (most.0, 0), (0, most.1), most] {
+            let max = (Packed::<BITS>::MAX_FIRST, Packed::<BITS>::MAX_SECOND);
+            assert_eq!(max.0.count_ones() + max.1.count_ones(), 64);
+            for numbers in [(0, 0), (max.0, 0), (0, max.1), max] {
                 let pair = Packed::<BITS>::new(numbers.0, numbers.1);
                 assert_eq!(pair.load(), numbers);
                 // Expected numbers that do not fit never match, whatever their low bits are.
-                let too_large = (numbers.0.wrapping_add(most.0).wrapping_add(1), numbers.1);
+                let too_large = (numbers.0.wrapping_add(max.0).wrapping_add(1), numbers.1);
                 assert_eq!(pair.compare_exchange(too_large, (0, 0)), Err(numbers));
             }
         }

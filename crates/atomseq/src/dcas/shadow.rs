@@ -193,7 +193,7 @@ impl Shadow {
                 continue;
             }
             let free = seen & !BELOW_VERSION;
-            let _quiet = platform::SignalsBlocked::enter();
+            let _signals = platform::SignalsBlocked::enter();
             if lock::try_lock(&self.lock, seen, free) {
                 return self.change_and_unlock(change, free);
             }

@@ -160,7 +160,7 @@ impl RevocableLock {
     /// Rolls back under the irrevocable lock, for a thread that cannot run sections.
     #[cold]
     fn recover_locked(&self, claim: u64, free: u64, log: [u64; 5]) {
-        let _quiet = platform::SignalsBlocked::enter();
+        let _signals = platform::SignalsBlocked::enter();
         if !lock::try_lock(&self.lock, claim, free) {
             return;
         }

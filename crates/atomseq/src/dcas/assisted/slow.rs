@@ -153,7 +153,7 @@ impl RevocableLock {
                 self.wait_or_revoke(seen);
                 continue;
             }
-            let _quiet = platform::SignalsBlocked::enter();
+            let _signals = platform::SignalsBlocked::enter();
             if lock::try_lock(&self.lock, seen, seen) {
                 // SAFETY: the caller's promise.
                 return unsafe { self.exchange_and_unlock(wanted, seen) };

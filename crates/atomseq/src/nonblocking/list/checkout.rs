@@ -20,9 +20,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Checking out and in are one change of one word each: one atomic instruction under
     /// OS-assisted DCAS, four under k-CAS. They allocate and free nothing. While the entry is
     /// checked out, no [snapshot](List::snapshot) contains it, and its key keeps its place.
-    /// Operations on the key return [`CheckedOut`] at once. None of them waits for the check-in,
-    /// which is the rule of GC96, section 5.1: **a signal handler never retries on an entry that
-    /// its own thread has checked out.** Before a retry, ask which thread holds the entry:
+    /// Operations on the key return [`CheckedOut`] at once. None of them waits for the check-in.
+    /// The caller must follow the rule of GC96, section 5.1: **a signal handler never retries on an
+    /// entry that its own thread has checked out.** Before a retry, ask which thread holds the
+    /// entry:
     ///
     /// ```
     /// use atomseq::nonblocking::{CheckedOut, List};

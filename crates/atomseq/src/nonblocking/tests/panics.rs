@@ -183,7 +183,7 @@ fn lists_with_guards_lose_nothing() {
                 of(list).remove(&value);
             }
         }),
-        ("iter, gone on with", |list| {
+        ("iter, continued", |list| {
             let mut values = of(list).iter();
             let mut seen = BTreeSet::new();
             let mut go_on = || {

@@ -18,8 +18,8 @@ where
         expected.reverse();
     }
     let all = structure(5).into_iter();
-    let (least, most) = all.size_hint();
-    assert!(least == 0 && most.is_none() || (least, most) == (5, Some(5)));
+    let (min, max) = all.size_hint();
+    assert!(min == 0 && max.is_none() || (min, max) == (5, Some(5)));
     let numbers: Vec<_> = all.map(|value| value.0).collect();
     assert_eq!(numbers, expected);
     let mut some = structure(5).into_iter();
