@@ -69,7 +69,7 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// let pool = Pool::<AtomicU64>::new();
     /// let kept = pool.allocate()?;
-    /// // This one should have gone into a structure, and did not.
+    /// // This one was meant for a structure, but is leaked.
     /// pool.allocate()?.into_raw();
     ///
     /// let mut found = 0;
@@ -77,7 +77,7 @@ impl<T: Descriptor> Pool<T> {
     ///     kept.reference().claim();
     ///     pool.audit(Duration::from_millis(5), |unclaimed| {
     ///         found += 1;
-    ///         // SAFETY: nobody has its address, for it was thrown away above.
+    ///         // SAFETY: its address was discarded above, so no thread uses it.
     ///         drop(unsafe { unclaimed.reclaim() });
     ///     });
     ///     std::thread::sleep(Duration::from_millis(10));

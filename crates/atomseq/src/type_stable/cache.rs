@@ -410,9 +410,9 @@ impl fmt::Display for Gone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Gone::BeingWrittenBack => {
-                "it is being written back: look again before it is loaded anew"
+                "it is being written back: retry later, before loading it again"
             }
-            Gone::Unloaded => "it is no longer loaded: load it anew",
+            Gone::Unloaded => "it is no longer loaded: load it again",
         })
     }
 }
@@ -444,7 +444,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// while name.get().is_err_and(|gone| gone == Gone::BeingWrittenBack) {
     ///     std::thread::yield_now();
     /// }
-    /// // Now it can be loaded anew.
+    /// // Now it can be loaded again.
     /// assert_eq!(name.get().unwrap_err(), Gone::Unloaded);
     /// assert_eq!(disk.load(Relaxed), 7);
     /// # drop(another);
