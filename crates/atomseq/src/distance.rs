@@ -8,26 +8,27 @@ const READINGS: usize = 8;
 pub(crate) const MAX: usize = isize::MAX as usize;
 
 /// Returns how far the count `ahead` was ahead of the count `behind` at one moment of this call.
-/// Both only grow, and their distance is at most `most`, which is at most [`MAX`].
+/// Both only grow, and their distance is at most `max`, which is at most [`MAX`].
 ///
 /// If `behind` is the same before and after `ahead` was read, the result is exact for that moment.
-/// If it moved in each reading, elements left the structure meanwhile. The distance then was at
-/// least `step` at some moment, and the result is clamped to `step..=most`.
+/// Otherwise elements left during each reading. The last difference is at most the distance at one
+/// moment, and the distance was at least `step` at some moment. So the result is the difference,
+/// clamped to `step..=max`.
 ///
 /// This holds if the thread sees the counts grow in the order in which they did. Plain stores on
-/// x86-64, as sequences make them, provide this. On AArch64 the result is between 0 and `most`, and
+/// x86-64, as sequences make them, provide this. On AArch64 the result is between 0 and `max`, and
 /// exact when nothing changes.
 pub(crate) fn distance(
     mut behind: impl FnMut() -> usize,
     mut ahead: impl FnMut() -> usize,
     step: usize,
-    most: usize,
+    max: usize,
 ) -> usize {
-    debug_assert!(most <= MAX);
+    debug_assert!(max <= MAX);
     let clamped = |distance: usize, least: usize| {
         // Negative if `behind` is seen ahead, on AArch64.
         let distance = usize::try_from(distance as isize).unwrap_or(0);
-        distance.clamp(least, most)
+        distance.clamp(least, max)
     };
     let mut before = behind();
     let mut last = 0;

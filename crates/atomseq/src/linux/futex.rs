@@ -54,9 +54,9 @@ pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word, 1) > 0
 }
 
-/// Wakes at most `most` threads that sleep on `word`.
-pub fn wake_many(word: &AtomicU32, most: u32) {
-    wake(word, most.min(i32::MAX as u32) as usize);
+/// Wakes at most `max` threads that sleep on `word`.
+pub fn wake_many(word: &AtomicU32, max: u32) {
+    wake(word, max.min(i32::MAX as u32) as usize);
 }
 
 /// Wakes all threads that sleep on `word`.

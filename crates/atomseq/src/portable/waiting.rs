@@ -56,7 +56,7 @@ pub fn wake_one(_word: &AtomicU32) -> bool {
 }
 
 /// Wakes no thread: sleepers wake by themselves.
-pub fn wake_many(_word: &AtomicU32, _most: u32) {}
+pub fn wake_many(_word: &AtomicU32, _max: u32) {}
 
 /// Wakes no thread: sleepers wake by themselves.
 pub fn wake_all(_word: &AtomicU32) {}

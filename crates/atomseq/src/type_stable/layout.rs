@@ -101,11 +101,11 @@ impl Geometry {
             page *= 2;
         }
         let per_page = (page / stride).min(usize::from(u16::MAX));
-        let most = (ADDRESS_SPACE / page) * per_page;
-        let limit = limit.unwrap_or(most);
+        let max = (ADDRESS_SPACE / page) * per_page;
+        let limit = limit.unwrap_or(max);
         match limit {
             0 => Err(Error::Zero),
-            _ if limit > most => Err(Error::TooLarge),
+            _ if limit > max => Err(Error::TooLarge),
             _ => Ok(Geometry {
                 stride,
                 header: offset_of!(Framed<T>, header),

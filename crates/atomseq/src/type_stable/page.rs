@@ -67,11 +67,11 @@ impl<'a> Page<'a> {
         unsafe { descriptor.add(self.geometry.header).cast().as_ref() }
     }
 
-    /// Takes up to `most` descriptors, at most [`BATCH`], out of the page. Returns `None` if none
+    /// Takes up to `max` descriptors, at most [`BATCH`], out of the page. Returns `None` if none
     /// is free.
-    pub fn take(&self, most: usize, mut take: impl FnMut(NonNull<u8>)) -> Option<()> {
+    pub fn take(&self, max: usize, mut take: impl FnMut(NonNull<u8>)) -> Option<()> {
         let mut taken = [0; BATCH];
-        let count = self.take_free(&mut taken[..most.min(BATCH)]);
+        let count = self.take_free(&mut taken[..max.min(BATCH)]);
         for &index in &taken[..count] {
             self.renew(usize::from(index));
             take(self.descriptor(usize::from(index)));
@@ -124,9 +124,9 @@ mod tests {
         unsafe { platform::unmap(start, SIZES.page) };
     }
 
-    fn take(page: Page<'_>, most: usize) -> Vec<usize> {
+    fn take(page: Page<'_>, max: usize) -> Vec<usize> {
         let mut taken = Vec::new();
-        let _ = page.take(most, |descriptor| {
+        let _ = page.take(max, |descriptor| {
             taken.push((descriptor.addr().get() - page.start.addr().get()) / SIZES.stride);
         });
         taken

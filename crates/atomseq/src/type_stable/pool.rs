@@ -25,7 +25,7 @@ const CACHED: usize = 64;
 /// Measured on four CPUs, two threads pushing to a `LinkedStack` with a limit and two popping.
 /// Limit 16: 3.6 to 8.7 µs a value with stacks of two a CPU, 0.9 to 1.0 µs without. Limit 64: 2.4
 /// to 4.1 µs with stacks of eight, 0.6 to 0.7 µs without.
-const FEWEST: usize = 16;
+const MIN_PER_CPU: usize = 16;
 
 /// The options of a [`Pool`], created by [`Pool::options`].
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl<T: Descriptor> Options<T> {
         };
         let cpus = percpu::started().map_err(error)?.features().cpus;
         let cached = match self.limit.map(|limit| limit / 2 / cpus) {
-            Some(share) if share < FEWEST => 0,
+            Some(share) if share < MIN_PER_CPU => 0,
             Some(share) => self.cached.min(share),
             None => self.cached,
         };
@@ -127,8 +127,8 @@ impl<T: Descriptor> Options<T> {
 /// Scope: `Machine`. Progress: lock-free, with three exceptions. A call that finds nothing else
 /// free takes from the CPUs' stacks through their gates, and waits while another thread holds one.
 /// A call that needs more memory while another thread maps some yields the processor at most 121
-/// times for each turn of another thread, then maps its own. A call that the system refuses memory
-/// waits up to 100 ms for a delayed thread that may hold the memory, then returns
+/// times for each turn of another thread, then maps its own. If the system refuses memory, a call
+/// waits up to 100 ms for a delayed thread that may hold the last of it, then returns
 /// [`Error::OutOfMemory`]. A signal handler waits for the thread it has interrupted no longer than
 /// for any other.
 ///

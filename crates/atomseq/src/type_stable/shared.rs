@@ -94,8 +94,8 @@ impl Shared {
         self.chunk(index)
     }
 
-    /// Takes up to `most` descriptors, at least one, from the lowest page that has any free.
-    pub fn take(&self, most: usize, mut take: impl FnMut(NonNull<u8>)) -> Result<(), Error> {
+    /// Takes up to `max` descriptors, at least one, from the lowest page that has any free.
+    pub fn take(&self, max: usize, mut take: impl FnMut(NonNull<u8>)) -> Result<(), Error> {
         for index in 0..CHUNKS {
             if self.geometry.pages_of_chunk(index) == 0 {
                 break;
@@ -106,7 +106,7 @@ impl Shared {
             };
             while let Some(number) = chunk.available(&self.geometry) {
                 let page = chunk.page(number, &self.geometry);
-                let taken = page.take(most, &mut take);
+                let taken = page.take(max, &mut take);
                 if !page.has_free() {
                     chunk.exhaust(number, &self.geometry);
                 }

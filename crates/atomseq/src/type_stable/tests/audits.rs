@@ -33,7 +33,7 @@ fn all_that_is_allocated_is_walked_through() {
 }
 
 #[test]
-fn what_nobody_claims_is_found_after_the_time() {
+fn unclaimed_descriptors_are_found_after_the_time() {
     let pool = limited(500);
     let mut held = all(&pool);
     let lost: Vec<_> = held
@@ -81,7 +81,7 @@ fn what_is_held_and_not_claimed_is_found_too() {
 }
 
 #[test]
-fn a_claim_starts_the_time_anew() {
+fn a_claim_restarts_the_time() {
     let pool = limited(1);
     let held = pool.allocate().unwrap();
     audit(&pool);
@@ -111,7 +111,7 @@ fn without_a_clock_no_time_passes() {
 
 /// The next owner of a descriptor does not inherit the earlier owner's time.
 #[test]
-fn an_allocation_starts_the_time_anew() {
+fn an_allocation_restarts_the_time() {
     let pool = limited(1);
     let first = pool.allocate().unwrap();
     audit(&pool);

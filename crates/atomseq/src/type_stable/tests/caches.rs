@@ -75,9 +75,9 @@ fn what_is_unloaded_is_not_written_back() {
     let cache = Cache::try_new(1, &disk).unwrap();
     let one = load(&cache, 1);
     let (first, second) = (one.get().unwrap(), one.get().unwrap());
-    let first = first.unload().expect_err("somebody else uses it");
+    let first = first.unload().expect_err("another use exists");
     drop(second);
-    first.unload().expect("nobody else uses it");
+    first.unload().expect("no other use exists");
     assert_eq!(one.get().err(), Some(Gone::Unloaded));
     load(&cache, 2);
     assert_eq!(disk.take(), []);
@@ -162,7 +162,7 @@ fn what_is_being_written_back_is_not_gone_yet() {
 
 /// Threads add to numbers, loading them when needed. No addition is lost.
 #[test]
-fn what_is_loaded_anew_is_what_was_written_back() {
+fn what_is_loaded_again_is_what_was_written_back() {
     const NUMBERS: usize = 6;
     const ADDITIONS: u64 = 3000;
     /// The number and its value.

@@ -18,13 +18,13 @@ fn there_are_as_many_as_the_limit_says() {
 /// A thread that steals or trims is preempted with a gate closed. The others make progress
 /// meanwhile.
 #[test]
-fn a_held_gate_keeps_nobody_waiting() {
+fn a_held_gate_blocks_no_allocation() {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     let pool = std::sync::Arc::new(Pool::<Words>::new());
     let (begin, begun) = channel();
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let others = std::sync::Arc::clone(&pool);
     std::thread::spawn(move || {
         let kept = others.allocate().unwrap();
@@ -33,13 +33,13 @@ fn a_held_gate_keeps_nobody_waiting() {
         let many: Vec<_> = (0..200).map(|_| others.allocate().unwrap()).collect();
         let different = addresses(&many).len();
         drop((many, kept));
-        tell.send(different).unwrap();
+        sender.send(different).unwrap();
     });
     let mut held: Vec<_> = (0..pool.cache.cpus())
         .map(|cpu| pool.cache.hold(cpu))
         .collect();
     begin.send(()).unwrap();
-    let done = told.recv_timeout(Duration::from_secs(60));
+    let done = receiver.recv_timeout(Duration::from_secs(60));
     while held.pop().is_some() {}
     assert_eq!(done, Ok(200));
     assert_eq!(pool.allocated().count(), 0);
@@ -192,7 +192,7 @@ fn threads_share_a_pool() {
                 for round in 0..5000 {
                     let words = pool.allocate().unwrap();
                     let before = words[0].swap(thread, Relaxed);
-                    assert_eq!(before, 0, "somebody else has it");
+                    assert_eq!(before, 0, "another thread owns it");
                     words[1].store(round, Relaxed);
                     assert_eq!(words[0].load(Relaxed), thread);
                     if round % 3 == 0 {

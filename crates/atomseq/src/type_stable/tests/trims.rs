@@ -189,7 +189,7 @@ mod on_linux {
     #[test]
     fn a_page_that_the_system_takes_in_part_is_whole() {
         type Large = [AtomicU64; 100];
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let options = Pool::<Large>::options().stable_for(Duration::ZERO);
             let pool = options.limit(9).build().unwrap();
@@ -220,9 +220,9 @@ mod on_linux {
                 assert_eq!(addresses(&allocated).len(), 9, "one was given twice");
                 assert!(!old.iter().any(Reference::is_current));
             }
-            tell.send(allocated.len()).unwrap();
+            sender.send(allocated.len()).unwrap();
         });
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(9));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(9));
     }
 
     /// Returns how a reader of an old address ends in a child process, after a trim by `discard`.
