@@ -9,7 +9,7 @@
 //! word:  | generation of the process 16 | thread 24 | turns 22 | overtaken 1 | growing 1 |
 //!
 //!        free ──A maps──> A's turn ──A has published it, or was refused──> free
-//!                         A's turn ──B has waited for long──> B's turn     A is stopped, or has exited
+//!                         A's turn ──A is stopped or has exited; B has waited──> B's turn
 //! ```
 //!
 //! The word is a hint. An exchange or a lock in the structure itself decides what is published, so

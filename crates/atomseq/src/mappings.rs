@@ -8,9 +8,12 @@
 //! behind it. Sizes are rounded, so there are few of them.
 //!
 //! ```text
-//! sizes[index]:  slots  [ mapping | - | mapping | mapping ]     a mapping: its address; 1 is added if it may hold other than zeros
-//!                newest ──> table: slots [ - | … | mapping ]    a table: the first bytes of a mapping that found no slot
+//! sizes[index]:  slots  [ mapping | - | mapping | mapping ]
+//!                newest ──> table: slots [ - | … | mapping ]
 //!                           older ──> table … ──> null
+//!
+//! mapping:       its address, plus 1 if it may hold other values than zeros
+//! table:         the first bytes of a mapping that found no slot
 //! ```
 //!
 //! A thread takes a mapping by exchanging a slot for null, and puts one by exchanging null for it.

@@ -2,7 +2,8 @@
 //! test-and-set inside it (figure 2).
 //!
 //! ```text
-//! x   the thread that asked last: the reservation     y   the thread that entered last, or 0: the owner
+//! x   the thread that asked last: the reservation
+//! y   the thread that entered last, or 0: the owner
 //! b   a flag for each thread: it has asked and was not refused yet, or is inside
 //!
 //! alone    1 2 | 3 9 | 10    19    21 22      | are the fences

@@ -24,15 +24,16 @@
 //!
 //! ```text
 //! thread block, 256 bytes, 32-byte aligned
-//!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of a thread that is not
-//!           registered goes to a guard slot
+//!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of an
+//!           unregistered thread uses a guard slot
 //! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
 //! 36 ..40   nesting of forks that this thread is in the middle of
 //! 40 ..44   nesting of `SignalsBlocked` guards
 //! 44 ..48   the generation of the process whose forks wait for their end, or 0
 //! 48 ..56   how many masks (signal::mask) this thread is inside; the highest bit: signals wait
 //! 56 ..64   the signals that deferral has blocked in the kernel
-//! 64 ..232  the rest of signal's words: signal/delivery/words.rs; 200: the delivery whose code runs
+//! 64 ..232  the rest of signal's words: signal/delivery/words.rs;
+//!           200: the delivery whose code runs
 //! 232..240  the signal mask that the outermost `SignalsBlocked` found
 //! ```
 

@@ -5,7 +5,9 @@
 //! entry:  | T | state | last use |
 //! state:  | generation 47 | being written back 1 | loaded 1 | uses 15 |
 //!
-//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses ──chosen──> being written back ──> not loaded
+//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses
+//!     ^                                                    │ chosen
+//!     └────────────── being written back <─────────────────┘
 //! ```
 //!
 //! Each state change is one compare-and-swap. If a thread wants to use a descriptor and another

@@ -1,9 +1,9 @@
 //! Hints to pages with free descriptors: two levels of words, each with 32 bits and a count.
 //!
 //! ```text
-//!              noting 32                         bits 32
-//! a leaf:      threads that are just noting      of pages,   set: exhausted, no descriptor of the page is free
-//! a summary:   that something is exhausted       of leaves,  set: all bits of the leaf are, and its count is 0
+//!              count 32                 bits 32
+//! a leaf:      threads that are         of pages,   set: no descriptor of the page is free
+//! a summary:   setting a bit now        of leaves,  set: all bits of the leaf are set, its count is 0
 //! ```
 //!
 //! 1. A thread that found nothing free below a bit sets the bit and increments the count, in one

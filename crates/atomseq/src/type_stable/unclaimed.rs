@@ -1,8 +1,11 @@
 //! How long a descriptor has been unclaimed.
 //!
 //! ```text
-//! Header::unclaimed:  0 ──an audit finds it allocated──> the audit's number ──it reads the clock──> when that was
-//!                     0 <───────────────────────allocated or claimed──────────────┴──────────────────────┘
+//! Header::unclaimed:
+//!
+//! 0 ──an audit finds it allocated──> the audit's number ──it reads the clock──> the moment
+//! ^                                          │                                      │
+//! └──────────── allocated or claimed ────────┴──────────────────────────────────────┘
 //! ```
 //!
 //! If a descriptor's word still holds the moment of an earlier audit, the descriptor was not
