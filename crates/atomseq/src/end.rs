@@ -6,6 +6,6 @@
 #[inline(never)]
 pub(crate) fn abort(sentence: &str) -> ! {
     // SAFETY: the pointer and length are those of a valid string.
-    unsafe { libc::write(2, sentence.as_ptr().cast(), sentence.len()) };
+    unsafe { libc::write(2, sentence.as_ptr().cast(), sentence.len() as _) };
     std::process::abort()
 }

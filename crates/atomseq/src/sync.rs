@@ -120,6 +120,7 @@ pub(crate) fn pauses() -> u32 {
 }
 
 /// Sets the number of rounds, for tests of what follows them. Returns the previous number.
+#[cfg(feature = "unstable-internals")]
 pub fn set_pauses(rounds: u32) -> u32 {
     // Relaxed: any value is acceptable.
     PAUSES.swap(rounds, Ordering::Relaxed)

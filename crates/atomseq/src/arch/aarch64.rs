@@ -82,7 +82,7 @@ macro_rules! __thread_address {
         // SAFETY: this only loads a link-time constant from the global offset table, and reads a
         // register that user code may read.
         unsafe {
-            $crate::internals::standard::asm!(
+            $crate::generated::standard::asm!(
                 "adrp {address}, :gottprel:{image}",                   // the page that holds its offset
                 "ldr {address}, [{address}, :gottprel_lo12:{image}]",  // its offset
                 "mrs {pointer}, tpidr_el0",                            // the thread pointer

@@ -82,7 +82,7 @@ macro_rules! __thread_address {
         // SAFETY: this only loads a link-time constant from the global offset table, and the thread
         // pointer.
         unsafe {
-            $crate::internals::standard::asm!(
+            $crate::generated::standard::asm!(
                 "mov {address}, qword ptr [rip + {image}@GOTTPOFF]", // its offset
                 "add {address}, qword ptr fs:[0]",                   // add the thread pointer
                 address = out(reg) __atomseq_address,

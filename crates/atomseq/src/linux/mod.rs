@@ -39,7 +39,9 @@ pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence_all, membarrier_r
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use process::generation;
-pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
-pub use signals::{SignalsBlocked, is_quiet, set_quiet_hook};
+#[cfg(feature = "unstable-internals")]
+pub use rseq::cpu_id;
+pub use rseq::{RSEQ_OFFSET, register_this_thread};
+pub use signals::{SignalsBlocked, are_signals_blocked, set_unblocking_hook};
 pub use start::{own_process, start};
 pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

@@ -251,14 +251,14 @@ fn sleep(nap: &[i64; 2]) {
 pub(super) fn cpu_number_is_right() -> Result<bool, i32> {
     // The thread may be moved between the two reads, but not every time.
     for _ in 0..64 {
-        let mut told = u32::MAX;
+        let mut cpu = u32::MAX;
         let before = rseq::cpu_id();
         // SAFETY: the kernel writes one word of ours; the other two arguments are null.
-        let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut told as usize, 0, 0, 0, 0, 0]) };
-        if result != 0 || told == u32::MAX {
+        let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut cpu as usize, 0, 0, 0, 0, 0]) };
+        if result != 0 || cpu == u32::MAX {
             return Err(-result as i32);
         }
-        if before >= 0 && before as u32 == told && rseq::cpu_id() == before {
+        if before >= 0 && before as u32 == cpu && rseq::cpu_id() == before {
             return Ok(true);
         }
     }

@@ -12,7 +12,7 @@ static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Sets a hook. When a [`SignalsBlocked`] ends with deferred signals to unblock, it calls `hook`
 /// with the mask to continue with, and `hook` sets that mask.
-pub fn set_quiet_hook(hook: fn(u64)) {
+pub fn set_unblocking_hook(hook: fn(u64)) {
     // Release: pairs with the Acquire in `SignalsBlocked::drop`.
     HOOK.store(hook as *mut (), Ordering::Release);
 }
@@ -64,13 +64,13 @@ impl Drop for SignalsBlocked {
         let found = rseq::found_mask().load(Ordering::Relaxed);
         let deferred = rseq::take_deferred();
         let mask = found & !deferred.unwrap_or(0);
-        // Acquire: pairs with the Release in `set_quiet_hook`.
+        // Acquire: pairs with the Release in `set_unblocking_hook`.
         let hook = HOOK.load(Ordering::Acquire);
         if deferred.is_none() || hook.is_null() {
             set_mask(mask);
             return;
         }
-        // SAFETY: not null, and only `set_quiet_hook` stores here, a function of this type.
+        // SAFETY: not null, and only `set_unblocking_hook` stores here, a function of this type.
         let hook: fn(u64) = unsafe { core::mem::transmute(hook) };
         hook(mask);
     }
@@ -78,7 +78,7 @@ impl Drop for SignalsBlocked {
 
 /// Returns whether this thread is inside a [`SignalsBlocked`]. If so, the end of a user-level mask
 /// unblocks nothing, and the end of the `SignalsBlocked` does.
-pub fn is_quiet() -> bool {
+pub fn are_signals_blocked() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
@@ -154,7 +154,8 @@ mod tests {
         // Nothing counts before start-up.
         crate::platform::start();
         let before = current_mask();
-        let counts_for_forks = || rseq::counted().load(Ordering::Relaxed) != 0 && is_quiet();
+        let counts_for_forks =
+            || rseq::counted().load(Ordering::Relaxed) != 0 && are_signals_blocked();
         for order in [
             [0, 1, 2],
             [0, 2, 1],

@@ -16,9 +16,10 @@
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
         #[unsafe(link_section = ".tdata.atomseq")]
-        static __ATOMSEQ_IMAGE: $crate::local::Image<$type> = $crate::local::Image::new($value);
+        static __ATOMSEQ_IMAGE: $crate::generated::Image<$type> =
+            $crate::generated::Image::new($value);
         // `$type` may expand to another type each time, so the copy takes its type from the image.
-        $crate::local::Image::copy_at(
+        $crate::generated::Image::copy_at(
             || &__ATOMSEQ_IMAGE,
             $crate::__thread_address!(__ATOMSEQ_IMAGE),
         )

@@ -7,9 +7,9 @@
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
-        $crate::internals::standard::thread_local!(static __ATOMSEQ_STORED: $crate::internals::standard::ManuallyDrop<$type> = const {
-            $crate::internals::standard::ManuallyDrop::new($value)
+        $crate::generated::standard::thread_local!(static __ATOMSEQ_STORED: $crate::generated::standard::ManuallyDrop<$type> = const {
+            $crate::generated::standard::ManuallyDrop::new($value)
         });
-        $crate::internals::standard::LocalKey::with(&__ATOMSEQ_STORED, |__atomseq_value| &raw const **__atomseq_value)
+        $crate::generated::standard::LocalKey::with(&__ATOMSEQ_STORED, |__atomseq_value| &raw const **__atomseq_value)
     }};
 }

@@ -353,6 +353,7 @@ pub fn refused() -> usize {
 }
 
 /// Returns an iterator over the rows of the latest [`refresh`], sorted by start.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn rows() -> impl Iterator<Item = Row> {
     let reader = Reader::enter();
     let mut at = 0;

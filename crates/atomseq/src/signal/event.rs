@@ -8,11 +8,18 @@ use super::runtime::Previous;
 /// storage.
 pub type Handler = fn(&mut Event<'_>);
 
+/// The kernel's record of a signal.
+#[cfg(unix)]
+type Record = libc::siginfo_t;
+/// Systems without signals have none, and so no event.
+#[cfg(not(unix))]
+type Record = core::convert::Infallible;
+
 /// One delivery of a signal: what a handler with `SA_SIGINFO` gets as three arguments, and what
 /// atomseq knows of it.
 pub struct Event<'a> {
     pub(super) signal: i32,
-    pub(super) info: &'a libc::siginfo_t,
+    pub(super) info: &'a Record,
     pub(super) context: *mut c_void,
     pub(super) program_counter: usize,
     pub(super) original_pc: usize,
@@ -54,6 +61,7 @@ impl Event<'_> {
     }
 
     /// The kernel's record of the signal.
+    #[cfg(unix)]
     pub fn info(&self) -> &libc::siginfo_t {
         self.info
     }

@@ -145,25 +145,18 @@ mod delivery;
 #[cfg(atomseq_sections)]
 use delivery as runtime;
 
-#[cfg(all(unix, not(atomseq_sections)))]
+#[cfg(not(atomseq_sections))]
 mod portable;
-#[cfg(all(unix, not(atomseq_sections)))]
+#[cfg(not(atomseq_sections))]
 use portable as runtime;
 
-#[cfg(not(unix))]
-mod absent;
-#[cfg(not(unix))]
-use absent as runtime;
-
 mod audit;
-#[cfg(unix)]
 mod event;
 mod mask;
 mod options;
 mod statistics;
 
 pub use audit::{Audit, Fault, Finding};
-#[cfg(unix)]
 pub use event::{Chained, Event, Handler, Interrupted};
 pub use mask::{Masked, is_masked, mask, with_kernel_mask};
 #[cfg(unix)]
@@ -171,14 +164,11 @@ pub use mask::{give_own_mask, inheriting, own_mask};
 pub use options::{Error, Options};
 #[cfg(unix)]
 pub use runtime::siglongjmp;
-#[cfg(not(unix))]
-pub use runtime::{Chained, Event, Handler, Interrupted};
 pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
 pub use statistics::{Statistics, statistics};
 
-#[doc(hidden)]
-#[cfg(atomseq_sections)]
-pub use delivery::controls;
+#[cfg(all(atomseq_sections, feature = "unstable-internals"))]
+pub(crate) use delivery::controls;
 
 /// Installs a handler for a signal, with the default [`Options`]. See [`install_with`].
 ///

@@ -103,9 +103,9 @@ macro_rules! __descriptor {
             // Names only paths that start with `$crate`: any other, `::core` included, may mean
             // something else at the place of expansion. Repeats no given type: an attribute may
             // have changed it, and a macro in type position may expand differently each time.
-            $crate::type_stable::check_fields::<$name>(|__atomseq_descriptor| {
+            $crate::generated::check_fields::<$name>(|__atomseq_descriptor| {
                 let $name { $($field: _,)* } = __atomseq_descriptor;
-                $($crate::type_stable::check_field(&__atomseq_descriptor.$field);)*
+                $($crate::generated::check_field(&__atomseq_descriptor.$field);)*
             });
         };
     };
@@ -116,9 +116,7 @@ pub use crate::__descriptor as descriptor;
 
 /// Accepts a function over a whole descriptor, so that the compiler type-checks its body. Does
 /// nothing at run time.
-#[doc(hidden)]
 pub const fn check_fields<D>(_: fn(&D)) {}
 
 /// Compiles only if the field's type is a descriptor. Does nothing at run time.
-#[doc(hidden)]
 pub const fn check_field<D: Descriptor>(_: &D) {}

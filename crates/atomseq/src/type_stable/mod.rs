@@ -55,7 +55,7 @@
 mod audit;
 mod cache;
 mod chunk;
-mod descriptor;
+pub(crate) mod descriptor;
 mod error;
 mod free;
 mod hints;
@@ -73,8 +73,6 @@ mod vacancies;
 pub use audit::{Audit, Unclaimed};
 pub use cache::{Cache, Candidate, Gone, InUse, Loaded, WriteBack};
 pub use descriptor::{Descriptor, descriptor};
-#[doc(hidden)]
-pub use descriptor::{check_field, check_fields};
 pub use error::Error;
 pub use pool::{Allocated, Options, Pool};
 pub use reference::Reference;

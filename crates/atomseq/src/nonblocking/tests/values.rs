@@ -1,11 +1,11 @@
-//! Structures taken apart by their owner.
+//! Tests of `into_iter`.
 
 use std::sync::Arc;
 
 use crate::nonblocking::spsc::Ring;
 use crate::nonblocking::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
 
-/// All values come out in this order; those that are not taken are dropped.
+/// Checks that all values come out in this order, and that the remaining ones are dropped.
 fn comes_apart<S>(in_order: bool)
 where
     S: FromIterator<Box<(u32, Arc<()>)>> + IntoIterator<Item = Box<(u32, Arc<()>)>>,
@@ -43,7 +43,7 @@ fn values_come_out_in_the_order_of_their_structure() {
 }
 
 #[test]
-fn what_somebody_keeps_for_ever_is_passed_by() {
+fn leaked_guards_and_visits_are_skipped() {
     let list = RefList::from_iter([1, 2, 3]);
     std::mem::forget(list.find(|value| *value == 2));
     assert_eq!(list.into_iter().collect::<Vec<_>>(), [3, 1]);

@@ -57,9 +57,21 @@ const OTHERS: u64 = {
 };
 
 /// The same, for the entries, which block it before anything else.
+#[cfg(feature = "unstable-internals")]
 pub static BLOCKED_ON_ENTRY: AtomicU64 = AtomicU64::new(OTHERS);
+#[cfg(not(feature = "unstable-internals"))]
+pub static BLOCKED_ON_ENTRY: u64 = OTHERS;
+
+/// What the entries block.
+pub fn blocked_on_entry() -> u64 {
+    #[cfg(feature = "unstable-internals")]
+    return BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
+    #[cfg(not(feature = "unstable-internals"))]
+    BLOCKED_ON_ENTRY
+}
 
 /// For controls: do the entries block anything?
+#[cfg(feature = "unstable-internals")]
 pub fn block_on_entry(is_on: bool) {
     BLOCKED_ON_ENTRY.store(if is_on { OTHERS } else { 0 }, Ordering::SeqCst);
 }

@@ -1,9 +1,7 @@
-//! Protections that tests switch off, to see that something fails without them. No part of the
-//! interface.
-
-use core::sync::atomic::{AtomicU32, Ordering};
-
-use super::actions;
+//! Protections that tests switch off, to see that something fails without them.
+//!
+//! Only the feature `unstable-internals` has the switch. Without it every protection is on, and the
+//! compiler sees that.
 
 /// Handlers block the other managed signals.
 pub const COVERING_MASK: u32 = 1;
@@ -60,18 +58,28 @@ pub const SETTING_ASIDE: u32 = 1_048_576;
 /// A clone's faults find their signals open.
 pub const OPENING: u32 = 2_097_152;
 
-static OFF: AtomicU32 = AtomicU32::new(0);
+#[cfg(feature = "unstable-internals")]
+static OFF: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.
 ///
 /// # Safety
 /// None is left: for tests that expect what the protections prevent.
+#[cfg(feature = "unstable-internals")]
 pub unsafe fn set(off: u32) {
-    OFF.store(off, Ordering::SeqCst);
-    actions::block_on_entry(off & (FOREIGN | COVERING_MASK) == 0);
+    OFF.store(off, core::sync::atomic::Ordering::SeqCst);
+    super::actions::block_on_entry(off & (FOREIGN | COVERING_MASK) == 0);
 }
 
+#[cfg(feature = "unstable-internals")]
 #[inline]
 pub(super) fn is_off(protection: u32) -> bool {
-    OFF.load(Ordering::Relaxed) & protection != 0
+    OFF.load(core::sync::atomic::Ordering::Relaxed) & protection != 0
+}
+
+/// Every protection is on.
+#[cfg(not(feature = "unstable-internals"))]
+#[inline(always)]
+pub(super) const fn is_off(_protection: u32) -> bool {
+    false
 }

@@ -102,7 +102,7 @@ unsafe fn deliver_in_clone(
         return go_back(frame, interrupted);
     }
     let number = rollforward.number();
-    let info = told_of(delivery.info, pc, original);
+    let info = as_of_sequence(delivery.info, pc, original);
     let delivery = Delivery {
         info: &info,
         original_pc: original,
@@ -131,7 +131,7 @@ unsafe fn deliver_in_clone(
 /// The record of a fault at `pc` as the sequence itself would have had it, at `original`. Of a trap
 /// or an instruction that failed, `si_addr` is the instruction's address; of another fault it is
 /// the data's.
-fn told_of(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
+fn as_of_sequence(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
     let mut info = *info;
     let is_of_instruction = matches!(info.si_signo, libc::SIGTRAP | libc::SIGILL | libc::SIGFPE);
     // SAFETY: a fault's record holds an address.

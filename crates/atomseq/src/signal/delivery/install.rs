@@ -13,8 +13,8 @@ use super::{controls, fork, keep};
 use crate::arch::signal_entry;
 use crate::percpu::memory;
 use crate::platform::{
-    Disposition, RESERVED, SIGNALS, are_same, bit, disposition, install_entry_if, set_quiet_hook,
-    start,
+    Disposition, RESERVED, SIGNALS, are_same, bit, disposition, install_entry_if,
+    set_unblocking_hook, start,
 };
 
 /// # Safety
@@ -33,7 +33,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
         return Err(Error::Refused { signal, errno });
     }
     let changing = Changing::start();
-    set_quiet_hook(keep::end_in);
+    set_unblocking_hook(keep::end_in);
     // As it is before it is made to cover anything.
     let before = disposition(signal).map_err(|errno| Error::Refused { signal, errno })?;
     let was_managed = actions::has_handler(signal);

@@ -15,7 +15,7 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_quiet, kernel_mask, pending, queue_to_this_thread,
+    Context, are_signals_blocked, bit, change_mask, kernel_mask, pending, queue_to_this_thread,
     send_to_this_thread,
 };
 
@@ -59,7 +59,7 @@ extern "C" fn unblock() {
         return;
     }
     // Where all signals are blocked, they stay so; the end of that sees to what is left here.
-    if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
+    if words.depth() > 0 || are_signals_blocked() && !controls::is_off(controls::GATES) {
         return;
     }
     // In this order. A delivery between the two loads forgets what an earlier end has taken; one
@@ -277,7 +277,7 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
             words.restore_masks(&self.masks);
             // What a call in `f` has taken, such as `sigwait`, was no delivery.
             words.forget_taken();
-            if is_quiet() {
+            if are_signals_blocked() {
                 // `f` has begun to hold a gate that it returns: unblocked when that ends.
                 words.add(self.blocked);
                 return;

@@ -36,7 +36,6 @@ pub use mask::{end_mask, inheriting, is_masked, own_mask, start_mask, with_kerne
 pub use rollforward::{abandon_rollforward, original_pc, siglongjmp};
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use super::statistics::COUNTS;
 use super::{Chained, Interrupted};
@@ -199,7 +198,7 @@ impl Masks {
             };
         };
         let added = actions::installed_mask(signal) | over.map_or(0, |over| over.blocked);
-        let now = found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
+        let now = found | actions::blocked_on_entry();
         let context = frame.context();
         // Whatever has blocked them: others may have changed our disposition, or call the entry
         // from a handler. The context of a sequence holds its mask, since it makes no system call.

@@ -440,8 +440,8 @@ mod tests {
 
     #[test]
     fn faults_take_time_where_nobody_tells_it() {
-        let told = AtomicU64::new(0);
-        let times = [0, 5, 9].map(|now| since_first(&told, Some(Duration::from_nanos(now))));
+        let outcome = AtomicU64::new(0);
+        let times = [0, 5, 9].map(|now| since_first(&outcome, Some(Duration::from_nanos(now))));
         assert_eq!(times, [0, 4, 8]);
         let refused = AtomicU64::new(0);
         let times = [(); 3].map(|()| since_first(&refused, None));

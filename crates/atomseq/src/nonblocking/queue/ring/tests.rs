@@ -1,13 +1,13 @@
 use super::*;
 
-/// A ring of so many cells, if the processor can.
+/// Returns a ring of this many cells, if the processor supports it.
 fn ring(capacity: usize) -> Option<Ring> {
-    // SAFETY: asked before.
+    // SAFETY: called only if `has_double_width` returns `true`.
     crate::platform::has_double_width().then(|| unsafe { Ring::new(capacity) }.unwrap())
 }
 
-/// Each hint of each ring with so many elements gone through it is stored anew by a thread that
-/// comes back from long ago.
+/// For each number of elements passed through each ring, a thread that was stopped for long stores
+/// each old hint again.
 #[test]
 fn hints_may_be_late_by_any_number_of_rounds() {
     for capacity in 1..=9_u64 {
@@ -42,7 +42,7 @@ fn hints_may_be_late_by_any_number_of_rounds() {
     }
 }
 
-/// A ring as it is after so many rounds that places have all their bits.
+/// The ring has gone through enough rounds for places to use all their bits.
 #[test]
 fn a_late_hint_costs_few_looks() {
     let Some(ring) = ring(1000) else { return };
