@@ -1,9 +1,9 @@
-//! What the rest of the crate needs of Linux: sections and who registers them, the fence, quiet
-//! threads, waiting, memory, CPUs. `portable/` offers the same names without the kernel's help.
+//! The interface to Linux: sections and registration, the fence, blocking signals, waiting, memory,
+//! CPUs. `portable/` offers the same names without the kernel's help.
 //!
-//! Nothing here allocates through Rust's global allocator, takes a lock of the standard library or
-//! touches a thread-local that is set up on first use, so all of it may run inside an allocator or
-//! a signal handler.
+//! Nothing here allocates with Rust's global allocator, takes a lock of the standard library, or
+//! uses a thread-local that is initialized on first use. All of it may therefore run inside an
+//! allocator or a signal handler, except where a function says otherwise.
 
 mod context;
 mod cpus;

@@ -1,8 +1,8 @@
-//! Where [`per_thread!`](crate::local::per_thread!) keeps its statics: here, in the standard
-//! library's thread-locals, with a constant for an initial value and without a destructor.
+//! The storage of [`per_thread!`](crate::local::per_thread!) statics: the standard library's
+//! thread-locals, with a constant initial value and no destructor.
 
-/// The address of this thread's copy of a constant. Items of a macro are not hygienic: the static
-/// has a name that no caller's expression means.
+/// Evaluates to the address of this thread's copy of a constant. Items in a macro are not hygienic,
+/// so the static has a name that no caller's expression refers to.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __thread_storage {
