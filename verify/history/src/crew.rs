@@ -400,7 +400,7 @@ pub fn must_fail<S: Subject>(
     let _alone = Alone::in_trial(name);
     let places = places(trial, &mut make);
     match run(trial, &places, make) {
-        Ok(report) => panic!("{name} is wrong, and was not found out: {report}"),
-        Err((error, how)) => println!("{name}: found out in {how}, after {} states", error.states),
+        Ok(report) => panic!("{name} is wrong, and was not detected: {report}"),
+        Err((error, how)) => println!("{name}: detected in {how}, after {} states", error.states),
     }
 }

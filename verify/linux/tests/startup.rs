@@ -142,10 +142,10 @@ fn a_fence_that_does_nothing_is_detected() {
             let status = atomseq::status();
             assert!(status.is_active(), "{status}");
             if status.reason() == Some(Reason::FenceFailed) {
-                println!("found out");
+                println!("detected");
             }
         });
-        printed.is_none_or(|printed| printed.output.contains("found out"))
+        printed.is_none_or(|printed| printed.output.contains("detected"))
     });
     assert!(found, "not in {PROCESSES} processes");
 }
@@ -853,9 +853,9 @@ fn a_trapped_registration_is_a_refused_one() {
     });
 }
 
-/// `rseq` is refused later: a registered thread cannot unregister when it exits. With glibc it
-/// keeps its storage long enough; elsewhere the process ends with a message. One run for each
-/// answer.
+/// `rseq` is refused later: a registered thread cannot unregister when it exits. glibc keeps the
+/// thread's storage long enough; with other C libraries the process ends with a message. One run
+/// for each answer.
 #[test]
 fn a_registered_thread_ends_where_rseq_is_refused_later() {
     const TEST: &str = "a_registered_thread_ends_where_rseq_is_refused_later";
