@@ -1,7 +1,7 @@
-//! Writes the library's k-CAS, its OS-assisted changes, its rings, the shelves of its depot, the
-//! mappings that it keeps and the turns of threads that grow something, as they are and with one
-//! protection less each (`mutations/`), with a control for each protection: see `src/controls.rs`,
-//! and the tests of these names.
+//! Writes variants of the library's sources for the models: k-CAS, OS-assisted changes, rings, the
+//! shelves of the depot, kept mappings, and the turns of threads that grow a structure. Each is
+//! written unchanged and with one protection removed at a time (`mutations/`), with a control for
+//! each protection: see `src/controls.rs` and the tests of these names.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ mod memory;
 #[path = "mutations/structures.rs"]
 mod structures;
 
-/// A name, what is there once in the sources, and what is there instead.
+/// A name, a text that occurs once in the sources, and its replacement.
 type Mutation = (&'static str, &'static str, &'static str);
 
 /// A file's name and its text.
@@ -33,8 +33,7 @@ fn main() {
     ];
     let sources = files.map(|path| {
         let (name, text) = source(&path);
-        // Three words and a version are enough for models; the rest would only have to be stepped
-        // through.
+        // Three words and a version are enough for models; further words would only add steps.
         (
             name,
             text.replace("const MAX: usize = 8;", "const MAX: usize = 3;"),
@@ -53,7 +52,7 @@ fn main() {
     // One look is as good as many, and takes fewer steps.
     let patience = "const PATIENCE: usize = ";
     let lock = &mut sources[2].1;
-    let start = lock.find(patience).expect("there is patience") + patience.len();
+    let start = lock.find(patience).expect("the constant") + patience.len();
     let end = start + lock[start..].find(';').expect("an end");
     lock.replace_range(start..end, "1");
     write("assisted", &sources, dcas::ASSISTED);
@@ -81,7 +80,7 @@ fn main() {
     write("growth", &[turns], memory::GROWTH);
 }
 
-/// The same with other texts, in place of some that are there once.
+/// Returns the source with some texts, each of which occurs once, replaced.
 fn changed((name, mut text): Source, changes: &[(&str, &str)]) -> Source {
     for (what, with) in changes {
         assert_eq!(text.matches(what).count(), 1, "`{what}` is not there once");
@@ -90,14 +89,14 @@ fn changed((name, mut text): Source, changes: &[(&str, &str)]) -> Source {
     (name, text)
 }
 
-/// A file with those of its modules, but for tests.
+/// Reads a file and its modules, without tests.
 fn source(path: &Path) -> Source {
     println!("cargo::rerun-if-changed={}", path.display());
     let text = std::fs::read_to_string(path).expect("a file to read");
     // Tests come last.
-    let text = text.split("#[cfg(test)]").next().expect("a beginning");
+    let text = text.split("#[cfg(test)]").next().expect("text before the tests");
     let mut whole = String::new();
-    // A module in braces has no place for what a file begins with.
+    // A module in braces cannot begin with a file's inner doc comments.
     for line in text.lines().filter(|line| !line.starts_with("//!")) {
         let module = line
             .strip_prefix("mod ")
@@ -115,8 +114,8 @@ fn source(path: &Path) -> Source {
     (name.into_owned(), whole)
 }
 
-/// All variants of these files, and controls for those with something missing, into one file of
-/// that name.
+/// Writes all variants of these files, and the controls of the mutated ones, into one file of that
+/// name.
 fn write(name: &str, sources: &[Source], mutations: &[Mutation]) {
     let mut all = variant("as_it_is", sources, "", "");
     for (mutation, what, with) in mutations {
@@ -134,7 +133,7 @@ fn write(name: &str, sources: &[Source], mutations: &[Mutation]) {
     std::fs::write(file, all).expect("a file to write to");
 }
 
-/// The files as modules of a module of that name, with one text instead of another.
+/// Returns the files as modules of a module of that name, with one text replaced.
 fn variant(name: &str, sources: &[Source], what: &str, with: &str) -> String {
     let mut module = String::new();
     for (part, text) in sources {
@@ -142,7 +141,7 @@ fn variant(name: &str, sources: &[Source], what: &str, with: &str) -> String {
             "" => text.clone(),
             what => text.replace(what, with),
         };
-        // Where the files lie in the library, they do not here; and those who wait let others run.
+        // Adapts paths to the files' place here, and lets other threads run where a thread waits.
         let text = text
             .replace("crate::dcas", &format!("crate::{name}"))
             .replace("std::thread::yield_now", "crate::sync::yield_now");

@@ -1,22 +1,22 @@
-//! Runs scenarios, interrupting them at each instruction of each window they reach.
+//! Runs scenarios, interrupting them at each instruction of each window that they reach.
 //!
 //! **How it works.** A first run, in which each window is aborted once at its start, finds the
-//! windows that the operation comes by. Then the operation runs once for each boundary of these
-//! windows (the instruction before the first, all instructions, and the one behind the last) and
-//! each [`Interruption`], with a breakpoint there. The trap is a signal on the thread, so the
-//! kernel aborts the section as a preemption at this instruction would. The handler then runs an
-//! interference, moves the thread to another CPU, both, or does nothing. At last, results and
+//! windows that the operation enters. Then the operation runs once for each boundary of these
+//! windows (before the first instruction, before each other one, and after the last) and each
+//! [`Interruption`], with a breakpoint there. The trap is a signal to the thread, so the kernel
+//! aborts the section as a preemption at this instruction would. The handler then runs an
+//! interference, moves the thread to another CPU, does both, or does nothing. Finally, results and
 //! content are compared with those of uninterrupted runs of the same calls, with the interference
-//! before the operation or after it. And the gate of each window is closed once, just before the
-//! operation looks at it.
+//! before the operation or after it. In addition, the gate of each window is closed once, just
+//! before the operation loads it.
 //!
-//! **What it proves.** Every instruction of every window in this program was interrupted, by each
-//! interference of some scenario; what no scenario reached is reported and fails the test. The
-//! kernel aborted where it must and nowhere else, and no outcome was other than that of a serial
-//! order. Nothing is modelled: it is the machine code that runs, the kernel that aborts, and the
-//! code around sections that handles the abort. A run has one interruption; any number of them is
-//! the model checker's business (`verify/model`). Moves wait for their turn on two CPUs, so only a
-//! few scenarios make them at the same instruction.
+//! **What it proves.** Every instruction of every window in this program was interrupted, by every
+//! interference of some scenario. A window that no scenario reached is reported and fails the test.
+//! The kernel aborted where it must and nowhere else, and every outcome was that of a serial order.
+//! Nothing is modelled: the machine code itself runs, the kernel itself aborts, and the code around
+//! sections handles the abort. A run has one interruption; the model checker (`verify/model`)
+//! covers several. A move waits until the thread is scheduled on the other CPU, so only a few
+//! scenarios move at the same instruction.
 
 use std::time::Duration;
 
@@ -28,13 +28,13 @@ use verify_support::code::trap::{self, Kind, Stop};
 use verify_support::cpus::{self, Cpus, move_to};
 use verify_support::watchdog::Watchdog;
 
-/// To how many scenarios moves are applied at the same instruction: a move waits for its turn on
-/// two CPUs.
+/// The number of scenarios that move the thread at the same instruction: each move waits for two
+/// CPUs.
 const SCENARIOS_MOVED: usize = 2;
-/// How many kinds of them there are.
+/// The number of kinds of moves.
 const MOVES: usize = 3;
 
-/// Runs scenarios, and keeps what was covered and what went wrong.
+/// Runs scenarios, and records what was covered and which violations were found.
 pub struct Checker {
     windows: Vec<Window>,
     covered: Vec<Vec<bool>>,
@@ -42,14 +42,14 @@ pub struct Checker {
     gates: Vec<bool>,
     cpus: Cpus,
     watchdog: Watchdog,
-    /// How many interrupted runs there were.
+    /// The number of interrupted runs.
     pub runs: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
 }
 
 impl Checker {
-    /// Checks these windows of this program.
+    /// Returns a checker of these windows of this program.
     pub fn new(windows: Vec<Window>) -> Checker {
         let cpus = Cpus::allowed();
         move_to(cpus.home);
@@ -69,24 +69,25 @@ impl Checker {
         }
     }
 
-    /// The windows that are checked.
+    /// Returns the windows that are checked.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// The pairs of window and instruction at which an interruption happened, out of how many.
+    /// Returns the pairs of window and instruction at which an interruption happened, and the
+    /// number of all pairs.
     pub fn pairs(&self) -> (usize, usize) {
         let covered = self.covered.iter().flatten().filter(|covered| **covered);
         (covered.count(), self.covered.iter().flatten().count())
     }
 
-    /// In how many windows the gate was found closed.
+    /// Returns the number of windows whose gate was found closed.
     pub fn gates(&self) -> usize {
         self.gates.iter().filter(|met| **met).count()
     }
 
-    /// Forgets the windows in code that nothing leads to, and returns their names; fails on none
-    /// that was interrupted.
+    /// Drops the windows in code that cannot be reached, and returns their names. Panics if one of
+    /// them was interrupted.
     pub fn set_unreachable_aside(&mut self) -> Vec<String> {
         let reachable = Reachable::of_this_program(table::SECTION);
         let (mut aside, mut index) = (Vec::new(), 0);
@@ -105,7 +106,7 @@ impl Checker {
         aside
     }
 
-    /// The instructions no scenario reached, and the windows whose gate none tested.
+    /// Returns the instructions that no scenario reached, and the windows whose gate none tested.
     pub fn missed(&self) -> Vec<String> {
         let mut missed = Vec::new();
         for (index, window) in self.windows.iter().enumerate() {
@@ -121,7 +122,8 @@ impl Checker {
         missed
     }
 
-    /// The windows the operation runs through when each of them is aborted once, in order.
+    /// Returns, in order, the windows that the operation runs through when each of them is aborted
+    /// once.
     fn reached<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<usize> {
         self.watchdog.at(&*scenario.name);
         let stops: Vec<Stop> = self
@@ -151,8 +153,8 @@ impl Checker {
         expected: &[Outcome; 2],
     ) {
         let restarts = self.windows[target].restarts(boundary);
-        // The second copy of a sequence runs only after the first was aborted; a rare interruption
-        // that nobody here caused may get in between.
+        // The second copy of a sequence runs only after the first was aborted. A rare interruption
+        // that this test did not cause may happen in between.
         for alone in [true, false, false] {
             let stops = self.stops(reached, target, boundary, alone);
             move_to(self.cpus.home);
@@ -194,8 +196,8 @@ impl Checker {
         }
     }
 
-    /// The stop to act at, and, unless it stands alone, one at the start of every other window
-    /// reached.
+    /// Returns the stop to act at and, unless it stands alone, one at the start of every other
+    /// window that was reached.
     fn stops(&self, reached: &[usize], target: usize, boundary: usize, alone: bool) -> Vec<Stop> {
         let window = &self.windows[target];
         let at = window.boundaries[boundary];
@@ -207,8 +209,8 @@ impl Checker {
         stops
     }
 
-    /// Closes the gate as another thread would, when the operation is about to look at it: until it
-    /// opens, the operation must wait or leave the slot alone.
+    /// Closes the gate as another thread would, when the operation is about to load it: until it
+    /// opens, the operation must wait or leave the slot unchanged.
     fn close_gate<S: 'static>(&mut self, scenario: &Scenario<S>, reached: &[usize], target: usize) {
         let Some(slot) = self.windows[target].slot else {
             return;

@@ -1,8 +1,8 @@
-//! Closing the gate under an operation's feet, as a thread on another CPU would.
+//! Closes the gate in the middle of an operation, as a thread on another CPU would.
 //!
-//! The slot is found where the sequence itself has it: in a register. A keeper closes its gate, and
-//! opens it when the operation waits at it, or has finished without. Meanwhile the slot's words
-//! must not change.
+//! The slot's address is read from the register in which the sequence itself holds it. A keeper
+//! closes the slot's gate, and opens it when the operation waits at it or has finished without.
+//! Meanwhile the slot's words must not change.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use iced_x86::Register;
 
 use verify_support::code::trap::Registers;
 
-/// The boundary at which a window has the slot's address and has not looked at its gate yet.
+/// The boundary at which a window holds the slot's address and has not loaded its gate yet.
 pub const TESTED_AT: usize = 4;
 
 const WAITERS: u32 = 2;
@@ -21,9 +21,9 @@ const WAITERS: u32 = 2;
 /// How long an operation may take to notice.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A gate that is closed once.
+/// Closes a gate once.
 pub struct Keeper {
-    /// What a gate's word is while a thread of this process holds it.
+    /// The value of a gate's word while a thread of this process holds it.
     closed: u32,
     slot: AtomicUsize,
     finished: AtomicBool,
@@ -31,7 +31,7 @@ pub struct Keeper {
     violations: Mutex<Vec<String>>,
 }
 
-/// One that has closed nothing yet.
+/// A keeper that has closed nothing yet.
 impl Default for Keeper {
     fn default() -> Self {
         let area = Area::try_new(0).expect("there is memory for one area");
@@ -61,13 +61,13 @@ impl Keeper {
         self.slot.store(slot, Ordering::SeqCst);
     }
 
-    /// The operation has returned.
+    /// Reports that the operation has returned.
     pub fn finished(&self) {
         self.finished.store(true, Ordering::SeqCst);
     }
 
-    /// What a thread of its own does: waits until the gate is closed and the operation waits or has
-    /// finished; opens.
+    /// Runs on a thread of its own: waits until the gate is closed and the operation waits or has
+    /// finished, then opens the gate.
     pub fn keep(&self) {
         let begin = Instant::now();
         loop {
@@ -96,7 +96,7 @@ impl Keeper {
                     }
                     gate.store(0, Ordering::SeqCst);
                     let everyone = i32::MAX;
-                    // SAFETY: wakes who waits at that word; touches no memory.
+                    // SAFETY: wakes the waiters of that word; touches no memory.
                     unsafe {
                         libc::syscall(
                             libc::SYS_futex,
@@ -112,7 +112,7 @@ impl Keeper {
         }
     }
 
-    /// What was wrong.
+    /// Returns the violations found.
     pub fn violations(self) -> Vec<String> {
         self.violations.into_inner().expect("no one panics")
     }
@@ -122,7 +122,7 @@ impl Keeper {
     }
 }
 
-/// The words of a slot after its gate.
+/// Returns the words of a slot after its gate.
 fn words(slot: usize) -> [u64; 15] {
     std::array::from_fn(|index| {
         let word = (slot + 8 + 8 * index) as *const u64;
@@ -131,7 +131,7 @@ fn words(slot: usize) -> [u64; 15] {
     })
 }
 
-/// What a register of the interrupted thread holds.
+/// Returns the value of a register of the interrupted thread.
 pub fn value(registers: &Registers, register: Register) -> usize {
     let index = match register {
         Register::RAX => libc::REG_RAX,

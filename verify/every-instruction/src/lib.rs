@@ -2,11 +2,11 @@
 //! runs.
 //!
 //! `verify_support::code` finds the sequences of the running program by the descriptors that the
-//! kernel itself uses, and puts a breakpoint on one instruction; the signal it raises makes the
-//! kernel abort the section, exactly as preemption there would. [`scenario`] says what is
-//! interrupted by what, and which outcomes are right; [`checker`] runs it at every instruction.
-//! [`registry`] holds a scenario for each operation of the library. [`signals`] does the same with
-//! the forms that signal handlers respect.
+//! kernel itself uses, and plants a breakpoint on one instruction. The signal that it raises makes
+//! the kernel abort the section, exactly as a preemption there would. [`scenario`] defines
+//! operations, their interferences, and the correct outcomes; [`checker`] runs them at every
+//! instruction; [`registry`] holds a scenario for each operation of the library. [`signals`] does
+//! the same for the forms that are atomic against signal handlers.
 //!
 //! For x86-64 Linux with sections only; elsewhere the crate is empty and its tests say so.
 

@@ -1,8 +1,8 @@
-//! Which functions of this program can run at all.
+//! Finds the functions of this program that can run at all.
 //!
-//! A descriptor keeps the function it lies in from being dropped by the linker, even one that has
-//! been inlined into all its callers. Such a copy cannot be interrupted, because nothing leads to
-//! it. To say so, everything that could is collected: from the program's entry and all addresses in
+//! A descriptor prevents the linker from dropping the function that contains it, even one that was
+//! inlined into all of its callers. Such a copy cannot be interrupted, because no code leads to it.
+//! To find these, everything reachable is collected: from the program's entry and all addresses in
 //! its data, along every address that code names.
 
 use std::collections::HashSet;
@@ -12,14 +12,14 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind};
 
-/// The functions to which some way leads, by their addresses in the file.
+/// The reachable functions, by their addresses in the file.
 pub struct Reachable {
     functions: Vec<Range<u64>>,
     reached: HashSet<usize>,
 }
 
 impl Reachable {
-    /// Follows this program's code; `descriptors` is the section whose own addresses do not count.
+    /// Follows this program's code; the addresses in section `descriptors` itself do not count.
     pub fn of_this_program(descriptors: &str) -> Reachable {
         let bytes = std::fs::read("/proc/self/exe").expect("a program can read itself");
         let file =
@@ -40,7 +40,7 @@ impl Reachable {
             .chain(file.dynamic_symbols().map(|symbol| symbol.address()))
             .chain(addresses_in_data(&file, descriptors))
             .collect();
-        // Code that belongs to no function, such as the C library's start-up.
+        // Code outside of all functions, such as the C library's start-up code.
         let texts: Vec<(u64, &[u8])> = file
             .sections()
             .filter(|section| section.kind() == SectionKind::Text)
@@ -73,7 +73,7 @@ impl Reachable {
         reachable
     }
 
-    /// Does any way lead to the function at this address of the file?
+    /// Returns whether the function at this address of the file is reachable.
     pub fn leads_to(&self, address: u64) -> bool {
         self.function(address)
             .is_none_or(|function| self.reached.contains(&function))
@@ -97,7 +97,7 @@ impl Reachable {
     }
 }
 
-/// Every address that relocated data holds, but for the descriptors' own.
+/// Returns every address that relocated data holds, except those in the descriptors.
 fn addresses_in_data(file: &ElfFile64<'_>, descriptors: &str) -> Vec<u64> {
     let own: Vec<Range<u64>> = file
         .sections()
@@ -118,7 +118,7 @@ fn addresses_in_data(file: &ElfFile64<'_>, descriptors: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Every address that an instruction names: branch targets, and addresses relative to the
+/// Returns every address that an instruction names: branch targets, and addresses relative to the
 /// instruction.
 fn named(address: u64, code: &[u8]) -> Vec<u64> {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);

@@ -1,13 +1,13 @@
-//! What is interrupted by what, and the comparison with uninterrupted runs.
+//! Operations, the interferences that interrupt them, and the comparison with uninterrupted runs.
 //!
 //! For each instruction of each window that an operation reaches, and each interruption, the
-//! operation runs once on a fresh structure. What it returned, what the interruption returned and
-//! what the structure then holds must be what an uninterrupted run gives with the interruption
+//! operation runs once on a fresh structure. The results of the operation and the interference, and
+//! the structure's final content, must be those of an uninterrupted run with the interference
 //! before the operation, or after it.
 
 use verify_support::cpus::{Cpus, move_to};
 
-/// Whatever an operation returns or a structure holds, as words to compare.
+/// The result of an operation or the content of a structure, as words to compare.
 pub type Words = Vec<u64>;
 
 /// A call of the public interface.
@@ -18,25 +18,24 @@ pub type Fresh<S> = fn() -> S;
 
 /// An operation on a structure in some state, and what interrupts it.
 pub struct Scenario<S: 'static> {
-    /// The operation and the state, in a few words.
+    /// A short name of the operation and the state.
     pub name: String,
     /// Makes the structure, on the home CPU.
     pub fresh: Fresh<S>,
-    /// What is interrupted: one call of the public interface, in a function of its own that is
-    /// never inlined.
+    /// The operation to interrupt: one call of the public interface, in a function of its own that
+    /// is never inlined.
     pub operation: Operation<S>,
-    /// What happens in between, by name.
+    /// The interferences by name.
     pub interferences: &'static [(&'static str, Operation<S>)],
-    /// Whether the operation is one sequence. Of one that takes several, only that nothing is lost
-    /// or doubled is asked: what it and the interference returned and what the structure holds,
-    /// taken together, must be the same.
+    /// Whether the operation is one sequence. For an operation of several sequences, only loss and
+    /// duplication are checked: the results of the operation and the interference and the
+    /// structure's content, taken together, must be the same.
     pub whole: bool,
     /// Whether a signal handler may interfere anywhere in the operation, not only in its sequences.
     pub signal_safe: bool,
-    /// All that the structure holds, by CPU where it is kept by CPU. Called last.
+    /// Returns the whole content, by CPU where it is kept by CPU. Called last.
     pub content: Operation<S>,
-    /// What of the content does not depend on whether an operation took the fast or the slow path.
-    /// Called last.
+    /// Returns the part of the content that is the same on the fast and the slow path. Called last.
     pub total: Operation<S>,
 }
 
@@ -46,10 +45,10 @@ pub trait Check {
     fn check<S: 'static>(&mut self, scenario: &Scenario<S>);
 }
 
-/// What happens at the instruction; the numbers are indices into the interferences.
+/// The action at the instruction; the numbers are indices into the interferences.
 #[derive(Clone, Copy, Debug)]
 pub enum Interruption {
-    /// Nothing but the interruption.
+    /// No action: only the trap itself.
     Nothing,
     /// The thread is moved to the other CPU and stays there.
     Move,
@@ -57,30 +56,30 @@ pub enum Interruption {
     Here(usize),
     /// An interference on the same CPU, then the thread is moved.
     HereThenMove(usize),
-    /// The thread is moved, interferes there, and comes back.
+    /// The thread is moved, interferes there, and moves back.
     Elsewhere(usize),
 }
 
 impl Interruption {
-    /// Whether another CPU takes part.
+    /// Returns whether another CPU takes part.
     pub fn moves(self) -> bool {
         !matches!(self, Interruption::Nothing | Interruption::Here(_))
     }
 }
 
-/// What a run gave.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the operation returned.
+    /// The operation's result.
     pub operation: Words,
-    /// What the interference returned.
+    /// The interference's result.
     pub interference: Words,
-    /// What the structure then held.
+    /// The structure's content afterwards.
     pub content: Words,
 }
 
 impl Outcome {
-    /// All words together.
+    /// Returns all words together, sorted.
     fn sorted(&self) -> Words {
         let mut words = [&*self.operation, &*self.interference, &*self.content].concat();
         words.sort_unstable();
@@ -89,14 +88,14 @@ impl Outcome {
 }
 
 impl<S> Scenario<S> {
-    /// All that can happen: on one CPU, or also with another.
+    /// Returns all interruptions, on one CPU or also with another.
     pub fn interruptions(&self, cpus: Cpus) -> Vec<Interruption> {
         let interferences = 0..self.interferences.len();
         let mut all = vec![Interruption::Nothing];
         all.extend(interferences.clone().map(Interruption::Here));
         if cpus.other.is_some() {
-            // The first interference stands for all: what another CPU's slot sees does not depend
-            // on which.
+            // The first interference stands for all: its effect on another CPU's slot does not
+            // depend on which it is.
             let first = interferences.take(1);
             all.push(Interruption::Move);
             all.extend(first.clone().map(Interruption::HereThenMove));
@@ -105,7 +104,7 @@ impl<S> Scenario<S> {
         all
     }
 
-    /// Lets it happen.
+    /// Performs the interruption's action.
     pub fn interfere(&self, structure: &S, interruption: Interruption, cpus: Cpus) -> Words {
         let other = cpus.other.unwrap_or(cpus.home);
         let interference = |index: usize| (self.interferences[index].1)(structure);
@@ -130,7 +129,7 @@ impl<S> Scenario<S> {
         }
     }
 
-    /// Uninterrupted runs: the interruption before the operation, and after it.
+    /// Runs uninterrupted, with the interruption before the operation, and after it.
     pub fn serial(
         &self,
         interruption: Interruption,
@@ -158,7 +157,7 @@ impl<S> Scenario<S> {
         })
     }
 
-    /// What is wrong with an outcome, if anything.
+    /// Returns a description of what is wrong with an outcome, if anything.
     pub fn judge(&self, outcome: &Outcome, serial: &[Outcome; 2]) -> Option<String> {
         let right = match self.whole {
             true => serial.contains(outcome),
@@ -167,7 +166,7 @@ impl<S> Scenario<S> {
         (!right).then(|| format!("{outcome:?} is neither {:?} nor {:?}", serial[0], serial[1]))
     }
 
-    /// An interruption, for messages.
+    /// Describes an interruption, for messages.
     pub fn describe(&self, interruption: Interruption) -> String {
         let interference = |index: usize| self.interferences[index].0;
         match interruption {
@@ -185,7 +184,7 @@ impl<S> Scenario<S> {
     }
 }
 
-/// Operations by their names; an " and " says that there are several, one after the other.
+/// Operations by name; " and " in a name means several operations, one after the other.
 pub type Named<S> = (&'static str, Operation<S>);
 
 /// Checks each operation, in each state, interrupted by each interference.

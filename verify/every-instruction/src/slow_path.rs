@@ -1,10 +1,10 @@
 //! Runs scenarios on the slow path, interrupting them at each of its instructions.
 //!
 //! The fast path is interrupted once, at its first instruction, with a restart limit of zero; or
-//! sections are off for the whole process. Then every instruction that runs with signals open is
-//! interrupted by a handler that operates on the same structure. A gate closed there would make the
-//! handler wait for the thread it interrupted, for ever. A stretch with signals blocked gets one
-//! signal that is pending all along.
+//! sections are off for the whole process. Then every instruction that runs with signals unblocked
+//! is interrupted by a handler that operates on the same structure. If a gate were held there, the
+//! handler would wait for the thread that it interrupted, indefinitely. A stretch with signals
+//! blocked gets one signal, which stays pending until its end.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,29 +16,29 @@ use verify_support::code::trap::{self, Kind, Stop};
 use verify_support::cpus::{Cpus, move_to};
 use verify_support::watchdog::Watchdog;
 
-/// In how many scenarios the same instruction is interrupted, before and behind blocked stretches
-/// each: most of the slow path is the same for all of them. Without optimization it is five times
-/// as long.
+/// The number of scenarios in which the same instruction is interrupted, before and after blocked
+/// stretches each: most of the slow path is the same for all of them. Without optimization it is
+/// five times as long.
 const SCENARIOS: usize = if cfg!(debug_assertions) { 1 } else { 3 };
 
-/// Runs scenarios, and keeps what was covered and what went wrong.
+/// Runs scenarios, and records what was covered and which violations were found.
 pub struct SlowPath {
     program: Program,
     windows: Vec<Window>,
     cpus: Cpus,
     visits: HashMap<(usize, bool), usize>,
     watchdog: Watchdog,
-    /// How many instructions of operations a second run did not come by.
+    /// The number of instructions of operations that a second run did not execute.
     pub unmet: usize,
-    /// How many interrupted runs there were.
+    /// The number of interrupted runs.
     pub runs: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
 }
 
 impl SlowPath {
-    /// Interrupts in this program's code, outside of its windows. Whatever takes longer than
-    /// `patience` hangs.
+    /// Interrupts this program's code outside of its windows. An operation that takes longer than
+    /// `patience` counts as hung.
     pub fn new(patience: Duration) -> SlowPath {
         let program = Program::this();
         let cpus = Cpus::allowed();
@@ -71,7 +71,7 @@ impl SlowPath {
         phases
     }
 
-    /// The windows that an operation runs into.
+    /// Returns the windows that an operation enters.
     fn reached<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<usize> {
         let stops: Vec<Stop> = self
             .windows
@@ -85,8 +85,8 @@ impl SlowPath {
             .collect()
     }
 
-    /// The stops that lead to a phase: the windows are aborted, the stretches before it have a
-    /// signal pending.
+    /// Returns the stops that lead to a phase: the windows are aborted, and the stretches before it
+    /// have a signal pending.
     fn before(&self, phases: &[Phase], reached: &[usize]) -> Vec<Stop> {
         let windows = reached
             .iter()
@@ -118,8 +118,8 @@ impl SlowPath {
         }
     }
 
-    /// How many instructions were interrupted, and how many of them behind a stretch with signals
-    /// blocked.
+    /// Returns how many instructions were interrupted, and how many of them after a stretch with
+    /// signals blocked.
     pub fn instructions(&self) -> (usize, usize) {
         let behind = self.visits.keys().filter(|(_, behind)| *behind);
         (self.visits.len(), behind.count())

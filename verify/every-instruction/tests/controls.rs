@@ -1,7 +1,8 @@
-//! Sequences with one fault each, which the same harness must catch; and one without, which it must
-//! pass.
+//! Sequences with one fault each, which the same harness must detect; and one without, which it
+//! must accept.
 //!
-//! Written by hand, for `sequence!` refuses them. Their descriptors lie in a section of their own.
+//! Written by hand, because `sequence!` refuses them. Their descriptors lie in a section of their
+//! own.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
@@ -22,7 +23,7 @@ fn main() {
             .collect();
         let mut checker = Checker::new(windows);
         assert_eq!(checker.windows().len(), 1, "{}", control.symbol);
-        // What no scenario has reached is told.
+        // Instructions that no scenario has reached are reported.
         let missed = checker.missed();
         let all = checker.windows()[0].boundaries.len();
         assert!(missed.len() > all && missed.iter().all(|text| text.contains(control.symbol)));
@@ -65,8 +66,8 @@ fn main() {
     println!("controls: does not apply, for sections are not built here");
 }
 
-/// A counter of one word a CPU, written by hand: right once, and wrong in each of the ways that the
-/// harness exists for.
+/// A counter of one word a CPU, written by hand: correct once, and wrong in each of the ways that
+/// the harness exists to detect.
 ///
 /// ```text
 /// value = 0
@@ -88,16 +89,16 @@ mod faulty {
     use atomseq::percpu::Area;
     use verify_every_instruction::scenario::{Operation, Words};
 
-    /// Where the descriptors lie.
+    /// The section of the descriptors.
     pub const SECTION: &str = "verify_controls";
 
-    /// A sequence, and what the harness must say of it.
+    /// A sequence, and what the harness must report of it.
     pub struct Control {
         /// The function's name.
         pub symbol: &'static str,
         /// Adds one.
         pub operation: Operation<Area>,
-        /// Part of the violation that must be among those found; `None`: it is correct.
+        /// A part of a violation that must be found; `None`: it is correct.
         pub violation: Option<&'static str>,
     }
 
@@ -143,19 +144,19 @@ mod faulty {
         }
     }
 
-    /// A fresh area.
+    /// Makes an area.
     pub fn fresh() -> Area {
         Area::try_new(0).expect("there is memory for one area")
     }
 
-    /// What every CPU counted.
+    /// Returns the count of every CPU.
     pub fn content(area: &Area) -> Words {
         (0..area.cpus())
             .map(|cpu| area.peek(cpu, 0) as u64)
             .collect()
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub fn total(area: &Area) -> Words {
         vec![content(area).into_iter().sum()]
     }
@@ -228,7 +229,7 @@ mod faulty {
 
     counter!(add_correctly, arm: "mov qword ptr fs:[{rseq} + 8], {scratch}",
         gate: ["cmp dword ptr [{slot}], 0" "jne 59f"], start: "51", end: "57", abort: "49");
-    // Goes on with what it had loaded before the interruption.
+    // Continues with the value that it loaded before the interruption.
     counter!(add_without_restart, arm: "mov qword ptr fs:[{rseq} + 8], {scratch}",
         gate: ["cmp dword ptr [{slot}], 0" "jne 59f"], start: "51", end: "57", abort: "55");
     // Restarts although it has committed.
@@ -237,10 +238,10 @@ mod faulty {
     // Does not restart although it has not committed.
     counter!(add_in_a_window_too_short, arm: "mov qword ptr fs:[{rseq} + 8], {scratch}",
         gate: ["cmp dword ptr [{slot}], 0" "jne 59f"], start: "51", end: "56", abort: "49");
-    // Tells the kernel nothing.
+    // Does not register with the kernel.
     counter!(add_unarmed, arm: "nop",
         gate: ["cmp dword ptr [{slot}], 0" "jne 59f"], start: "51", end: "57", abort: "49");
-    // Does not look whether another thread works on the slot.
+    // Does not check whether another thread holds the slot's gate.
     counter!(add_without_gate, arm: "mov qword ptr fs:[{rseq} + 8], {scratch}",
         gate: [], start: "51", end: "57", abort: "49");
 }

@@ -10,7 +10,7 @@ fn main() {
     if !sections_run("every instruction") {
         return;
     }
-    // The self-test of start-up is no sequence: it runs with signals blocked, and every start
+    // The self-test of start-up is not a sequence: it runs with signals blocked, and every start
     // interrupts it.
     let (sequences, others): (Vec<_>, Vec<_>) = Program::this()
         .windows(table::SECTION)

@@ -1,5 +1,5 @@
-//! What the same harness must catch: the forms with nothing that protects them, and the library's
-//! handling switched off, part by part. Each runs in a process of its own.
+//! Faults that the same harness must detect: the forms without any protection, and the library's
+//! handling switched off part by part. Each runs in a process of its own.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
@@ -12,7 +12,7 @@ fn main() {
         signal_faults::run(&name);
         return;
     }
-    // All of them, also where one has failed.
+    // Runs all of them, also after one has failed.
     let run = |control: &signal_faults::Control| passes_in_own_process(control.name);
     let passed: Vec<bool> = signal_faults::CONTROLS.iter().map(run).collect();
     if passed.contains(&false) {
@@ -36,20 +36,21 @@ mod signal_faults {
     use verify_every_instruction::signals::{deliver, rows};
     use verify_support::code::table::Program;
 
-    /// What is switched off, and who notices.
+    /// A part that is switched off, and the operations in which the harness must notice that.
     pub struct Control {
         /// Its name.
         pub name: &'static str,
-        /// Who handles the signals.
+        /// How the signals are handled.
         handling: Handling,
-        /// What the harness must find of each operation, in the order of [`OPERATIONS`].
+        /// Whether the harness must find a violation in each operation, in the order of
+        /// [`OPERATIONS`].
         found: [bool; 3],
     }
 
     enum Handling {
-        /// The library, without these parts.
+        /// By the library, without these parts.
         Without(u32),
-        /// Handlers that the library knows nothing of.
+        /// By handlers that do not use the library.
         Plain,
     }
 
@@ -70,9 +71,9 @@ mod signal_faults {
             handling: Handling::Without(signal_controls::ROLLFORWARD),
             found: [false, true, true],
         },
-        // A signal that interrupts the code of a delivery is noticed even so, which is why that is
-        // off as well. The last handler to run is that of the signal that found the sequence half
-        // done: it still restarts it.
+        // A signal that interrupts a delivery's own code is detected nevertheless, which is why
+        // that is off as well. The last handler to run is that of the signal that found the
+        // sequence incomplete: it still restarts it.
         Control {
             name: "no-covering-mask",
             handling: Handling::Without(signal_controls::COVERING_MASK | signal_controls::NESTED),
@@ -91,7 +92,7 @@ mod signal_faults {
     ];
 
     atomseq::sequence! {
-        /// Changes a word to one that shows how often it was changed.
+        /// Replaces a word by one that shows how often it was changed.
         unsafe fn mix(word: Word) {
             let old = load(word);
             commit(word, (old << 1) ^ 5);
@@ -128,11 +129,11 @@ mod signal_faults {
         vec![]
     }
 
-    /// Nothing but the sequence: where it is in no table, this function stands for it.
+    /// Only the sequence: where no table lists it, this function stands for it.
     #[inline(never)]
     fn exchange_unprotected(one: usize, other: usize) {
-        // SAFETY: as above; that handlers interfere is what is looked for, and they find two words
-        // in any case.
+        // SAFETY: two words that only this sequence changes. Interference by handlers is what the
+        // test looks for, and they find two words in any case.
         unsafe { exchange::unprotected(one, other) };
     }
 
@@ -149,7 +150,7 @@ mod signal_faults {
         Memory::holding([10, 20])
     }
 
-    /// Runs a control; ends the process with an error if it is not noticed, or something else is.
+    /// Runs a control; ends the process with an error if it is not detected, or something else is.
     pub fn run(name: &str) {
         let control = CONTROLS
             .iter()
@@ -157,8 +158,8 @@ mod signal_faults {
             .expect("a control");
         match control.handling {
             Handling::Without(parts) => {
-                // SAFETY: this process exists to show what happens then; nothing it shares is a
-                // pointer.
+                // SAFETY: this process exists to show what happens then; nothing that it shares is
+                // a pointer.
                 unsafe { signal_controls::set(parts) };
                 deliver::install_managed();
             }
@@ -211,7 +212,7 @@ mod signal_faults {
         }
     }
 
-    /// The row of a function, or the function itself where there is none.
+    /// Returns the row of a function, or the function itself where there is no row.
     fn row_of(program: &Program, function: &str) -> Row {
         let is_it = |row: &Row| row.name.ends_with(function);
         rows::of(program)

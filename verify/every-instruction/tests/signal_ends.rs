@@ -1,6 +1,6 @@
-//! Lets signals that deferral has not blocked arrive at each instruction of what begins and ends
-//! masks; their handlers have masks. Without what sets the half-finished operation aside, the same
-//! harness finds handlers interrupted. Forks are made at each of them as well.
+//! Lets signals that deferral has not blocked arrive at each instruction of the code that begins
+//! and ends masks; their handlers use masks. Without the code that sets the unfinished operation
+//! aside, the harness finds handlers interrupted. Forks are made at each instruction as well.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod ends {
@@ -10,7 +10,7 @@ mod ends {
 
     const CONTROL: &str = "without-setting-aside";
 
-    /// Debug builds have many instructions. (No multiple of the number of signals, which take
+    /// Debug builds have many instructions. (Not a multiple of the number of signals, which take
     /// turns.)
     const EVERY: usize = if cfg!(debug_assertions) { 25 } else { 1 };
 

@@ -1,6 +1,6 @@
-//! Lets signals that cannot be blocked arrive at each instruction of a fault's delivery, up to the
-//! last one of its return: none finds a sequence half done without being told. Without the
-//! protection of deliveries, the same harness finds some.
+//! Lets signals that cannot be blocked arrive at each instruction of a fault's delivery, including
+//! its return: no handler finds an incomplete sequence without being informed. Without the
+//! protection of deliveries, the same harness finds some that do.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod deliveries {
@@ -9,7 +9,7 @@ mod deliveries {
     use verify_support::processes::passes_in_own_process;
 
     atomseq::sequence! {
-        /// Changes three words, each by itself.
+        /// Changes three words, each independently.
         unsafe fn change(words: Word) {
             let first = load(words);
             store(words, first + 1);
@@ -29,8 +29,8 @@ mod deliveries {
     #[inline(never)]
     fn write(words: usize) {
         let words = words as *mut usize;
-        // SAFETY: as above. The second one has the fault: nothing is half done for a handler before
-        // it.
+        // SAFETY: three words that nothing else changes. The second one faults; the sequence has
+        // not begun for a handler that runs before.
         unsafe {
             words.add(1).write_volatile(0);
             words.cast::<[usize; 3]>().write_volatile([1; 3]);
@@ -116,7 +116,7 @@ mod deliveries {
             "{name}: {places} instructions met signals, in {runs} runs; {violations} violations"
         );
         if is_control {
-            let is_found = |violation: &String| violation.contains("is not told so");
+            let is_found = |violation: &String| violation.contains("does not learn it");
             assert!(all.violations.iter().any(is_found));
             return;
         }

@@ -1,6 +1,6 @@
-//! Lets handlers that know nothing of the library jump out of another signal's delivery, at each of
-//! its instructions: nothing of it is left behind. Without the protection, the same harness finds
-//! what is.
+//! Lets handlers that do not use the library jump out of another signal's delivery, at each of its
+//! instructions: nothing of the delivery is left behind. Without the protection, the same harness
+//! finds remains.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod jumps {
@@ -9,7 +9,7 @@ mod jumps {
     use verify_support::processes::passes_in_own_process;
 
     atomseq::sequence! {
-        /// Changes three words, each by itself.
+        /// Changes three words, each independently.
         unsafe fn change(words: Word) {
             let first = load(words);
             store(words, first + 1);
@@ -39,19 +39,19 @@ mod jumps {
     }
 
     fn prepare() {
-        // SAFETY: as above.
+        // SAFETY: only this thread uses them.
         unsafe { (&raw mut WORDS).write_volatile([10, 20, 30]) };
     }
 
     #[inline(never)]
     extern "C" fn change_rolling() {
-        // SAFETY: as above.
+        // SAFETY: three words that only this thread and its sequences use.
         unsafe { change::rolling(&raw mut WORDS as usize) };
     }
 
     #[inline(never)]
     extern "C" fn sum_restarting() {
-        // SAFETY: as above.
+        // SAFETY: three words that only this thread and its sequences use.
         unsafe { sum::restarting(&raw mut WORDS as usize) };
     }
 
@@ -86,7 +86,7 @@ mod jumps {
         },
     ];
 
-    /// What a process of its own does.
+    /// The arguments of the processes that run one check each.
     const ALTERNATE_STACK: &str = "on-the-alternate-stack";
     const CONTROL: &str = "without-blocking-others";
 
@@ -126,7 +126,7 @@ mod jumps {
             jumps.check_tables();
             let (violations, runs) = (jumps.violations.len(), jumps.runs);
             println!("control {CONTROL}: {violations} violations in {runs} runs");
-            // As many kinds of them as there are things left behind.
+            // One kind of violation for each thing that is left behind.
             for kind in ["overwritten", "not handled", "pages"] {
                 let is_found = |violation: &String| violation.contains(kind);
                 assert!(jumps.violations.iter().any(is_found), "{kind}");

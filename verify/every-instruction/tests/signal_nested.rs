@@ -1,6 +1,6 @@
 //! Lets signals that cannot be blocked arrive at each instruction of another signal's delivery,
-//! which has interrupted a sequence: their handlers find it whole, or not begun. Without the
-//! protection, the same harness finds it torn.
+//! which has interrupted a sequence: their handlers find it complete, or not begun. Without the
+//! protection, the same harness finds it incomplete.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod nested {
@@ -15,7 +15,7 @@ mod nested {
     type Three = Memory<3>;
 
     atomseq::sequence! {
-        /// Changes three words, each by itself.
+        /// Changes three words, each independently.
         unsafe fn change(words: Word) {
             let first = load(words);
             store(words, first + 1);
@@ -45,7 +45,7 @@ mod nested {
 
     #[inline(never)]
     fn sum_restarting(memory: &Three) -> Words {
-        // SAFETY: as above.
+        // SAFETY: three words that nothing but these sequences changes.
         vec![unsafe { sum::restarting(memory.at(0)) } as u64]
     }
 
@@ -59,7 +59,7 @@ mod nested {
         sum_restarting(memory)
     }
 
-    /// What a handler does: it notes what it finds.
+    /// A handler's interference: records the words that it finds.
     fn double(memory: &Three) -> Words {
         let before = memory.words();
         for index in 0..3 {
@@ -84,7 +84,7 @@ mod nested {
         parts[2] == Part::Operation
     }
 
-    /// The mask holds the first signal back.
+    /// The mask defers the first signal.
     fn first_last(parts: &[Part]) -> bool {
         parts[2] == Part::First(0)
     }

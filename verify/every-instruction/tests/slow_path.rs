@@ -46,7 +46,7 @@ fn main() {
         println!("violation: {violation}");
     }
     let mut failed = !checker.violations.is_empty() || behind == 0 || checker.unmet > 0;
-    // Nobody watches this process while it waits for its children.
+    // No watchdog runs while this process waits for its children.
     drop(checker);
     if !disabled {
         let status = this_program()
@@ -77,7 +77,8 @@ fn main() {
     println!("slow path: does not apply, for sections are not built here");
 }
 
-/// Slow paths that a signal handler can meet half done: the harness must find that they hang.
+/// Slow paths that a signal handler can interrupt with the lock held: the harness must find that
+/// they hang.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod deadlock {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,14 +111,14 @@ mod deadlock {
         }
     }
 
-    /// Signals come in while the lock is held.
+    /// Leaves signals unblocked while the lock is held.
     fn add_unblocked(locked: &Locked) -> Words {
         let words = locked.add();
         locked.open();
         words
     }
 
-    /// Signals come in before the lock is given back.
+    /// Unblocks signals before the lock is released.
     fn add_opened_too_late(locked: &Locked) -> Words {
         let quiet = SignalsBlocked::enter();
         let words = locked.add();
@@ -126,7 +127,7 @@ mod deadlock {
         words
     }
 
-    /// Runs one; it should not return.
+    /// Runs a control, which should not return.
     pub fn check(name: &str, checker: &mut SlowPath) {
         let operation: Operation<Locked> = match name {
             "deadlock-never-blocked" => add_unblocked,

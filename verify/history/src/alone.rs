@@ -1,4 +1,4 @@
-//! One trial at a time; a trial that makes no progress is reported, and ends the process.
+//! Runs one trial at a time. A trial that makes no progress is reported and ends the process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,15 +11,15 @@ use verify_support::threads::{self, scheduled};
 use crate::reports::{self, say, say_panics};
 use crate::stops::steps;
 
-/// How much CPU time a history may take: far more than any needs. It bounds one history, not a
-/// trial.
+/// The CPU time that one history may take: far more than any needs. It bounds a single history, not
+/// a trial.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often the watching thread looks whether the trial makes progress.
+/// The interval at which the watching thread checks for progress.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A report of all threads of a process that hangs may come to hang as well: an alarm ends the
-/// process after so many seconds.
+/// The report on all threads of a hung process may hang as well: an alarm ends the process after
+/// this number of seconds.
 const LAST_WORDS: u32 = 30;
 
 /// A trial that owns the process exclusively: breakpoints and handlers belong to the process. If
@@ -30,11 +30,10 @@ pub struct Alone {
     _one: MutexGuard<'static, ()>,
 }
 
-/// The progress of this process: histories that have ended, and calls that were followed to find
-/// places.
+/// The progress of this process: histories completed, and calls followed to look for places.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts a history that has ended, or a call that was followed.
+/// Counts a completed history or a followed call.
 pub(crate) fn one_more() {
     PROGRESS.fetch_add(1, Ordering::Relaxed);
 }
@@ -45,28 +44,28 @@ fn progress() -> u64 {
     PROGRESS.load(Ordering::Relaxed) + steps()
 }
 
-/// What this process does, for messages.
+/// What this process is doing, for messages.
 static DOING: Mutex<String> = Mutex::new(String::new());
 
-/// Notes what comes next, for a report.
+/// Records what this process does next, for a report.
 pub(crate) fn now_doing(what: String) {
     *DOING.lock().unwrap_or_else(PoisonError::into_inner) = what;
 }
 
 impl Alone {
-    /// Keeps other trials out.
+    /// Waits until no other trial runs, and excludes others until dropped.
     pub fn in_trial(name: &str) -> Alone {
         Alone::with_patience(name, PATIENCE)
     }
 
-    /// The same, with another patience.
+    /// The same with another patience.
     pub fn with_patience(name: &str, patience: Duration) -> Alone {
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         say_panics();
         let (over, name) = (Arc::new(AtomicBool::new(false)), name.to_string());
         let is_over = over.clone();
-        // Never joined: it ends when the trial has ended, or ends the process.
+        // Never joined: it exits when the trial is over, or ends the process.
         thread::spawn(move || watch(&name, patience, &is_over));
         Alone { over, _one: one }
     }
@@ -88,13 +87,13 @@ fn watch(name: &str, most: Duration, over: &AtomicBool) {
             last = now;
             patience.renew();
         } else if let Some(spent) = spent {
-            // SAFETY: only says when this process ends.
+            // SAFETY: only sets when this process ends.
             unsafe { libc::alarm(LAST_WORDS) };
             say(format!(
                 "{name}: an operation never ends, or takes longer than {most:?}, after {} histories and calls that were followed; since then {spent}; ",
                 PROGRESS.load(Ordering::Relaxed) - before
             ));
-            // The thread that holds it may be the one that hangs.
+            // The thread that holds the lock may be the one that hangs.
             match DOING.try_lock() {
                 Ok(doing) => say(doing.as_bytes()),
                 Err(_) => say("noting what comes next"),
@@ -107,32 +106,32 @@ fn watch(name: &str, most: Duration, over: &AtomicBool) {
     }
 }
 
-// When a trial without progress is given up.
+// When a trial without progress is abandoned.
 
-/// So many times the patience may be slept away.
+/// The process may sleep for this multiple of its patience.
 const ASLEEP: u32 = 10;
 
-/// At most so much counts between two looks: if the watching thread was kept from its CPU for
-/// longer, so were the others.
+/// The longest time counted between two looks: if the watching thread waited for its CPU for
+/// longer, so did the others.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// What the process has spent since it last made progress.
 ///
-/// A trial is given up when that is more CPU time than the patience, or ten times as much in which
-/// its threads slept. The time for which they wait for a CPU counts as neither: other programs have
-/// the CPUs then, and starvation is no hang.
+/// A trial is abandoned when the process has used more CPU time than its patience, or when its
+/// threads have slept for ten times as long. Time spent waiting for a CPU counts as neither: other
+/// programs use the CPUs then, and starvation is not a hang.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
-    /// By the clock.
+    /// Wall-clock time.
     wall: Duration,
     cpu: Duration,
-    /// For a CPU, of all threads together.
+    /// Time spent waiting for a CPU, of all threads together.
     waiting: Duration,
     asleep: Duration,
 }
 
 impl Spent {
-    /// So much more of each, but for sleep, which is what is left of the time by the clock.
+    /// Adds to each time. Sleep is the wall-clock time that is left over.
     fn add(&mut self, wall: Duration, cpu: Duration, waiting: Duration) {
         self.wall += wall;
         self.cpu += cpu;
@@ -160,7 +159,7 @@ impl fmt::Display for Spent {
     }
 }
 
-/// How long this process may go on without getting on.
+/// How long this process may run without making progress.
 #[derive(Debug)]
 pub struct Patience {
     most: Duration,
@@ -171,7 +170,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// From now on; so much CPU time.
+    /// Starts now, with this much CPU time.
     pub fn of(most: Duration) -> Patience {
         Patience {
             most,
@@ -182,15 +181,15 @@ impl Patience {
         }
     }
 
-    /// It has got on.
+    /// Records progress.
     pub fn renew(&mut self) {
         self.spent = Spent::default();
     }
 
-    /// Looks again. `Some`: this is too much.
+    /// Looks again. Returns what was spent if that is too much.
     pub fn is_over(&mut self) -> Option<Spent> {
         let (at, cpu, waiting) = (Instant::now(), cpu_time(), waiting_times());
-        // A thread that has just begun waited for nothing before.
+        // A thread that has just started has not waited before.
         let more = waiting.iter().map(|(thread, time)| {
             time.saturating_sub(self.waiting.get(thread).copied().unwrap_or_default())
         });
@@ -201,7 +200,7 @@ impl Patience {
     }
 }
 
-/// What this process has had.
+/// Returns the CPU time that this process has used.
 fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -213,8 +212,8 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How long each has waited for a CPU since it began; none of them, if the kernel does not count
-/// that. A thread that ends meanwhile is left out.
+/// Returns how long each thread has waited for a CPU since it started; empty if the kernel does not
+/// report it. A thread that exits meanwhile is left out.
 fn waiting_times() -> BTreeMap<i32, Duration> {
     let waiting = |thread| Some((thread, scheduled(thread)?.1));
     threads::all().filter_map(waiting).collect()
@@ -227,7 +226,8 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
     const LOOK: Duration = Duration::from_millis(100);
 
-    /// Looks until it is over; how many, if it is before a day of them.
+    /// Looks until the patience is over. Returns the number of looks, if that takes less than a
+    /// day.
     fn looks(look: Duration, cpu: Duration, waiting: Duration) -> Option<u32> {
         let mut spent = Spent::default();
         (1..864_000).find(|_| {
@@ -251,15 +251,15 @@ mod tests {
     /// A quarter of a second in 126, at nice 19 among 20 others on 2 CPUs: more than half an hour
     /// of patience.
     #[test]
-    fn who_is_starved_has_longer() {
+    fn a_starved_process_has_longer() {
         let cpu = LOOK / 504;
         assert!(looks(LOOK, cpu, LOOK - cpu).is_some_and(|looks| looks > 10 * 60 * 60));
         assert_eq!(looks(LOOK, Duration::ZERO, LOOK), None);
     }
 
-    /// A machine that stands still for a minute between two looks.
+    /// The machine stops for a minute between two looks.
     #[test]
-    fn nobody_sleeps_while_the_machine_does() {
+    fn a_stopped_machine_counts_as_no_sleep() {
         let minute = Duration::from_secs(60);
         assert_eq!(looks(minute, Duration::ZERO, Duration::ZERO), Some(601));
     }

@@ -1,5 +1,5 @@
-//! Structures that are wrong on purpose, each in one way: a checker that lets one of them pass is
-//! of no use.
+//! Structures that are wrong on purpose, each in one way: a checker that accepts one of them is of
+//! no use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -23,7 +23,7 @@ const BITS: u64 = 20;
 const COUNT: u64 = 60;
 
 impl CarelessStack {
-    /// An empty one.
+    /// Makes an empty one.
     pub fn fresh() -> (CarelessStack, Ends) {
         (
             CarelessStack(AtomicU64::new(0)),
@@ -89,7 +89,7 @@ impl Subject for CarelessStack {
     }
 }
 
-/// More nodes than a history has calls. The lowest free one is taken, so the same come back.
+/// More nodes than a history has calls. The lowest free node is taken, so nodes are reused soon.
 const NODES: usize = 24;
 
 #[derive(Default)]
@@ -99,8 +99,8 @@ struct Node {
     taken: AtomicBool,
 }
 
-/// A linked stack whose links are compared and swapped without a version: a node that has gone and
-/// come back is not noticed.
+/// A linked stack whose links are compared and swapped without a version: it does not notice that a
+/// node was removed and has come back.
 pub struct Unversioned {
     /// The node on top, its number plus one.
     top: AtomicUsize,
@@ -108,7 +108,7 @@ pub struct Unversioned {
 }
 
 impl Unversioned {
-    /// An empty one.
+    /// Makes an empty one.
     pub fn fresh() -> (Unversioned, Ends) {
         let nodes = std::array::from_fn(|_| Node::default());
         (
@@ -122,7 +122,7 @@ impl Unversioned {
 
     fn allocate(&self) -> usize {
         let free = (0..NODES).find(|node| !self.nodes[*node].taken.swap(true, Ordering::SeqCst));
-        free.expect("a node for each call")
+        free.expect("there is a node for each call")
     }
 }
 
@@ -175,11 +175,11 @@ impl Subject for Unversioned {
     }
 }
 
-/// A domain whose words are looked at one after the other.
+/// A domain whose snapshot loads the words one after the other.
 pub struct Torn(Domain<[Cell; WORDS]>);
 
 impl Torn {
-    /// Zeros.
+    /// Makes one of zeros.
     pub fn fresh(mechanism: Mechanism) -> (Torn, Registers) {
         let words = Domain::forced(std::array::from_fn(|_| Cell::new(0)), mechanism);
         (Torn(words), Registers::zeros(0, true))
@@ -213,11 +213,12 @@ impl Subject for Torn {
     }
 }
 
-/// A domain that compares what is only compared before it changes the rest, and not with it.
+/// A domain that compares the words that it does not change before the exchange, not as a part of
+/// it.
 pub struct Beforehand(Domain<[Cell; WORDS]>);
 
 impl Beforehand {
-    /// Zeros.
+    /// Makes one of zeros.
     pub fn fresh(mechanism: Mechanism) -> (Beforehand, Registers) {
         let words = Domain::forced(std::array::from_fn(|_| Cell::new(0)), mechanism);
         (Beforehand(words), Registers::zeros(0, true))
@@ -228,8 +229,8 @@ impl Subject for Beforehand {
     type Model = Registers;
     type Memory = ();
 
-    /// Two words go up together if the third is still what it was at first, or that one goes up by
-    /// itself.
+    /// Either increments two words together if the third still has its first value, or increments
+    /// the third alone.
     fn choose(&self, rng: &mut Rng, (): &(), _value: u64) -> Option<registers::Call> {
         Some(match rng.u32(..3) {
             0 => registers::Call::Words,
@@ -292,9 +293,9 @@ impl Subject for Endless {
     }
 }
 
-/// A queue in which one of the lanes panics.
+/// A queue in which one lane panics.
 pub struct Panicking {
-    /// Which one.
+    /// The lane that panics.
     pub lane: usize,
 }
 
@@ -311,7 +312,7 @@ impl Subject for Panicking {
             ends::Call::PutHead(value) if lane_of(value) == self.lane => {
                 panic!("lane {} cannot go on", self.lane)
             }
-            // It is always full, after a while that handlers interrupt.
+            // It is always full, after a spin that handlers interrupt.
             _ => {
                 (0..1_000).for_each(|_| std::hint::spin_loop());
                 ends::Answer::Put(false)
@@ -324,7 +325,7 @@ impl Subject for Panicking {
     }
 }
 
-/// A queue whose calls sleep until somebody wakes them, and nobody does.
+/// A queue whose calls sleep until another thread wakes them, which none does.
 pub struct Asleep;
 
 impl Subject for Asleep {

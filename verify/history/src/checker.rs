@@ -33,15 +33,16 @@ use std::fmt;
 
 use crate::history::{History, LANES, Model};
 
-/// How many calls of each lane are taken.
+/// How many calls of each lane are taken: a position in the search, together with the model's
+/// state.
 type Taken = [u32; LANES];
 
 /// An order that explains a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linearization {
-    /// Lanes, each standing for its next call.
+    /// Lanes; each entry stands for that lane's next call.
     pub order: Vec<usize>,
-    /// How many states were looked at.
+    /// The number of positions that the search visited.
     pub states: usize,
 }
 
@@ -50,9 +51,9 @@ pub struct Linearization {
 pub struct NotLinearizable {
     /// The history, call by call.
     pub history: String,
-    /// The most calls that some order explains, lane by lane.
+    /// The largest number of calls that some order explains, lane by lane.
     pub explained: Vec<u32>,
-    /// How many states were looked at.
+    /// The number of positions that the search visited.
     pub states: usize,
 }
 
@@ -66,11 +67,11 @@ impl fmt::Display for NotLinearizable {
     }
 }
 
-/// A position on the way of the search, from the start to where it is now.
+/// A position on the search's current path. The path runs from the start to the current position.
 struct Place<M> {
     taken: Taken,
     state: M,
-    /// The next lane to try a call of.
+    /// The lane whose next call is tried next. All lanes below it were tried from here.
     lane: usize,
 }
 
@@ -113,7 +114,7 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
             .zip(&place.taken)
             .all(|(answered, taken)| taken >= answered);
         if all {
-            // The lane of a place is the one behind the lane that led on from it.
+            // Each place's `lane` is one past the lane that led on from it.
             path.pop();
             let order = path.iter().map(|place| place.lane - 1).collect();
             return Ok(Linearization {
@@ -159,9 +160,9 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
     })
 }
 
-/// Returns whether an order explains the history, by trying every order of every choice of
-/// unanswered calls: slow, and too simple to be wrong. It shares nothing with [`linearize`] but the
-/// history and the model.
+/// Returns whether an order explains the history. Tries every order of every choice of the
+/// unanswered calls: slow, and too simple to be wrong. It shares only the history and the model
+/// with [`linearize`].
 pub fn is_linearizable<M: Model>(history: &History<M>) -> bool {
     let mut calls = Vec::new();
     for (lane, events) in history.lanes.iter().enumerate() {
@@ -173,7 +174,7 @@ pub fn is_linearizable<M: Model>(history: &History<M>) -> bool {
         .iter()
         .filter(|&&(lane, index)| history.lanes[lane][index].answer.is_none())
         .collect();
-    // Each unanswered call has happened, or it has not.
+    // Each unanswered call has either taken effect or not.
     (0..1_u32 << open.len()).any(|choice| {
         let left_out: Vec<_> = (0..open.len())
             .filter(|bit| choice >> bit & 1 == 1)

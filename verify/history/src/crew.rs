@@ -14,34 +14,34 @@ use crate::interrupt::{self, COUNTS, Timer, act, among, wait_until};
 use crate::record::{Record, Subject, THREADS, operation};
 use crate::stops::Places;
 
-/// What a trial is like.
+/// The parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// How many threads use the structure.
+    /// The number of threads that use the structure.
     pub threads: usize,
-    /// How many calls each of them makes; its handlers make half as many at most.
+    /// The number of calls of each thread; its handlers make at most half as many.
     pub calls: usize,
-    /// How many histories, of that many threads.
+    /// The number of histories of that many threads.
     pub histories: usize,
-    /// How many histories of one thread.
+    /// The number of histories of a single thread.
     pub nested: usize,
-    /// Where the calls come from.
+    /// The seed of all choices.
     pub seed: u64,
-    /// Every thread is interrupted about so often, if at all.
+    /// The period of each thread's timer, if threads are interrupted by timers.
     pub timer: Option<Duration>,
 }
 
 impl Trial {
-    /// So many histories of one thread, and a fiftieth of that of several; the environment's
-    /// `ATOMSEQ_HISTORIES` says otherwise.
+    /// This number of histories of one thread, and a fiftieth of it of several threads. The
+    /// environment variable `ATOMSEQ_HISTORIES` overrides the number.
     pub fn of(histories: usize) -> Trial {
-        let told = std::env::var("ATOMSEQ_HISTORIES").ok();
+        let chosen = std::env::var("ATOMSEQ_HISTORIES").ok();
         let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
-        let nested = told.and_then(|told| told.parse().ok()).unwrap_or(histories);
+        let nested = chosen.and_then(|text| text.parse().ok()).unwrap_or(histories);
         Trial {
             threads: 3,
             calls: 4,
-            // Where there are no stops, threads are all there is.
+            // Without stops, only threads make calls concurrent.
             histories: nested / if stops { 50 } else { 5 },
             nested,
             seed: fastrand::u64(..),
@@ -50,16 +50,16 @@ impl Trial {
     }
 }
 
-/// What happened in one.
+/// What happened in a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Histories that were explained.
+    /// Histories that an order explains.
     pub histories: usize,
-    /// Calls in them.
+    /// Calls in these histories.
     pub calls: usize,
-    /// Calls that ran at the same time as another.
+    /// Calls that were concurrent with another.
     pub concurrent: usize,
-    /// Those of them that threads made.
+    /// Concurrent calls in histories of several threads.
     pub among_threads: usize,
     /// Histories in which a thread met a breakpoint.
     pub stopped: usize,
@@ -71,9 +71,9 @@ pub struct Report {
     pub calls_in_handlers: u64,
     /// How often a handler saw all others finish.
     pub outlasted: u64,
-    /// The most states that the checker looked at in one history.
+    /// The largest number of positions that the checker visited in one history.
     pub states: usize,
-    /// How long the histories of one thread took, and those of several.
+    /// The duration of the histories of one thread, and of those of several threads.
     pub took: [Duration; 2],
 }
 
@@ -101,13 +101,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// How many looks a thread takes before it sleeps: for what comes soon, or as long as sleepers need
-/// to wake up.
+/// How many times a thread looks before it sleeps: for what happens soon, or about as long as a
+/// sleeper takes to wake up.
 const SOON: u32 = 200;
 const MUSTER: u32 = 4_000;
 
 struct Hall<S: Subject> {
-    /// The history under way.
+    /// The current history.
     record: AtomicPtr<Record<S>>,
     /// Its number.
     round: AtomicUsize,
@@ -117,20 +117,22 @@ struct Hall<S: Subject> {
 }
 
 impl<S: Subject> Hall<S> {
-    /// Waits, for so many looks awake; `false`: in vain, for all is over.
+    /// Waits, looking this many times before it sleeps. Returns `false` if the trial ended instead.
     fn wait(&self, looks: u32, until: impl Fn() -> bool) -> bool {
         wait_until(looks, || until() || self.over.load(Ordering::Relaxed));
         until()
     }
 
-    /// Makes a thread's calls, with all others. `false`: it waited for them in vain.
+    /// Makes a thread's calls together with all other threads. Returns `false` if it waited for
+    /// them in vain.
     fn attend(&self, thread: usize, threads: usize) -> bool {
-        // Acquire and release: each other's. All begin at once, if all have a CPU.
+        // AcqRel: pairs with the other threads' arrivals. All begin at the same time if each has a
+        // CPU.
         self.arrived.fetch_add(1, Ordering::AcqRel);
         if !self.wait(MUSTER, || self.arrived.load(Ordering::Acquire) == threads) {
             return false;
         }
-        // SAFETY: the director leaves it there until all have finished.
+        // SAFETY: the director keeps the record until all threads have finished.
         let record = unsafe { &*self.record.load(Ordering::Acquire) };
         among(record, thread, || {
             // SAFETY: this thread's own lane.
@@ -142,7 +144,7 @@ impl<S: Subject> Hall<S> {
     }
 }
 
-/// All is over when a thread leaves, also by a panic: nobody waits for it any more.
+/// Ends the trial when a thread leaves it, also by a panic: the other threads stop waiting.
 struct Leave<'a>(&'a AtomicBool);
 
 impl Drop for Leave<'_> {
@@ -151,7 +153,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// The instructions that the calls of some short histories come by.
+/// Finds the instructions that the calls of some short histories execute.
 pub fn places<S: Subject>(
     trial: Trial,
     make: &mut impl FnMut(&mut Rng) -> (S, S::Model),
@@ -168,11 +170,11 @@ pub fn places<S: Subject>(
         let (subject, _) = make(&mut rng);
         let mut memory = S::Memory::default();
         let rng = &mut rng;
-        // Of a structure in use.
+        // Calls of a structure in use.
         let mut number = 0;
         let mut operate = || {
             number += 1;
-            // Of either lane, where lanes differ.
+            // Calls of both lanes, where lanes differ.
             if let Some(call) = subject.choose(rng, &memory, ((number % 2 + 1) << 16) + number) {
                 std::hint::black_box(operation(&subject, &call, &mut memory));
             }
@@ -186,15 +188,15 @@ pub fn places<S: Subject>(
     places
 }
 
-/// Runs it; `make` makes the structures, and says what they hold.
+/// Runs a trial; `make` makes each structure and its model's first state.
 ///
 /// # Errors
 ///
-/// The first history that no order explains, and how it came about.
+/// The first history that no order explains, and how it was made.
 ///
 /// # Panics
 ///
-/// If a call does, on any of its threads.
+/// If a call panics on any of the threads.
 pub fn run<S: Subject>(
     trial: Trial,
     places: &Places,
@@ -224,7 +226,7 @@ pub fn run<S: Subject>(
         .try_for_each(|number| one_nested(trial, places, &mut rng, &mut make, number, &mut report));
     drop(timer);
     report.took[0] = start.elapsed();
-    // The other threads begin no earlier: while they wait, they take the time of the one that
+    // The other threads start only now: waiting threads would take CPU time from the one that
     // works.
     let result = result.and_then(|()| {
         thread::scope(|scope| {
@@ -262,7 +264,7 @@ pub fn run<S: Subject>(
                     panic::resume_unwind(panicked);
                 }
             }
-            result.map_err(|wrong| wrong.expect("who left was a worker that panicked"))
+            result.map_err(|wrong| wrong.expect("a worker panicked"))
         })
     });
     report.took[1] = start.elapsed() - report.took[0];
@@ -275,7 +277,7 @@ pub fn run<S: Subject>(
     result.map(|()| report)
 }
 
-/// `None`: a worker has left.
+/// Runs one history. Returns `None` if a worker has left.
 fn one<S: Subject>(
     hall: &Hall<S>,
     trial: Trial,
@@ -298,13 +300,13 @@ fn one<S: Subject>(
     hall.arrived.store(0, Ordering::Relaxed);
     hall.finished.store(0, Ordering::Relaxed);
     let stop = place.and_then(|place| places.plant(place, act));
-    // Release: pairs with the acquire of those who wait for it.
+    // Release: pairs with the acquire of the workers that wait for the next round.
     hall.round.fetch_add(1, Ordering::Release);
     let attended = hall.attend(0, trial.threads);
-    // Acquire: pairs with the release of those who have finished.
+    // Acquire: pairs with the release of the workers that have finished.
     let all = || hall.finished.load(Ordering::Acquire) == trial.threads;
     if !attended || !hall.wait(SOON, all) {
-        // The record stays: others may still use it.
+        // The record is leaked: other threads may still use it.
         return None;
     }
     let met = stop.is_some_and(|stop| stop.lift());
@@ -364,7 +366,7 @@ fn judge<S: Subject>(
     }
 }
 
-/// Runs a trial with breakpoints and says what happened.
+/// Runs a trial with breakpoints and prints its report.
 ///
 /// # Panics
 ///
@@ -385,11 +387,11 @@ pub fn must_pass<S: Subject>(
     }
 }
 
-/// Runs trials until one history is found that no order explains.
+/// Runs a trial until a history is found that no order explains.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If there is no such history.
 pub fn must_fail<S: Subject>(
     name: &str,
     trial: Trial,
@@ -398,7 +400,7 @@ pub fn must_fail<S: Subject>(
     let _alone = Alone::in_trial(name);
     let places = places(trial, &mut make);
     match run(trial, &places, make) {
-        Ok(report) => panic!("{name} is wrong, and was not found out: {report}"),
-        Err((error, how)) => println!("{name}: found out in {how}, after {} states", error.states),
+        Ok(report) => panic!("{name} is wrong, and was not detected: {report}"),
+        Err((error, how)) => println!("{name}: detected in {how}, after {} states", error.states),
     }
 }

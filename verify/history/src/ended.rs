@@ -1,10 +1,9 @@
-//! Histories in which a thread is ended inside a call, by the system call, at a chosen instruction:
-//! nothing of what Rust or the C library do at a thread's end is done. The others go on; the call
-//! may have taken effect, or not.
+//! Histories in which a thread exits inside a call, by the system call, at a chosen instruction:
+//! none of the work that Rust or the C library do at a thread's exit is done. The other threads
+//! continue; the call may have taken effect or not.
 //!
 //! Instructions are found by scripts: a few calls on a fresh structure, chosen by a number, one of
-//! which is followed on each of the [ways]. The thread that is to end then goes the same way once
-//! more.
+//! which is followed on each of the [ways]. The thread that is to exit then repeats the same way.
 //!
 //! [ways]: crate::stops::ways
 
@@ -24,29 +23,29 @@ use crate::record::{Record, Subject, operation};
 use crate::stops::ways::{Place, Places};
 use crate::structures::Probe;
 
-/// How many calls of each script are followed.
+/// The number of calls of each script that are followed.
 const CALLS: usize = 6;
 
 /// What happened in a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deaths {
-    /// Threads that were ended inside a call while nothing else happened.
+    /// Threads that exited inside a call with no other interruption.
     pub plainly: usize,
-    /// Those that were ended on slow ways, which interruptions had led them to.
+    /// Threads that exited on slow ways, to which interruptions had led them.
     pub on_slow_ways: usize,
-    /// Places that did not come up again.
+    /// Places that the repeated call did not reach.
     pub missed: usize,
-    /// Of the places that did not, those in the search for a block of descriptors for k-CAS. What a
-    /// thread finds there depends on which blocks this process has, and which of them exited
+    /// Of the places that were not reached, those in the search for a block of k-CAS descriptors.
+    /// What a thread finds there depends on which blocks this process has, and which of them exited
     /// threads have left. Every trial of a place changes that.
     pub in_searches: usize,
 }
 
-/// Where the functions are that search for a block.
+/// The path of the functions that search for a block.
 const SEARCHES: &str = "atomseq::dcas::blocks::";
 
 impl Deaths {
-    /// Threads that were ended inside a call.
+    /// Returns the number of threads that exited inside a call.
     pub fn ended(&self) -> usize {
         self.plainly + self.on_slow_ways
     }
@@ -69,30 +68,30 @@ impl fmt::Display for Deaths {
 /// How thorough a trial is.
 #[derive(Clone, Copy, Debug)]
 pub struct Thoroughness {
-    /// So many scripts look for places.
+    /// The number of scripts that look for places.
     pub scripts: u64,
-    /// In one of so many calls.
+    /// One in this number of calls is followed.
     pub calls: usize,
-    /// A thread is ended at so many places at most.
+    /// A thread exits at this number of places at most.
     pub places: usize,
-    /// One in so many instructions of a section is aborted to see what follows.
+    /// One in this number of a section's instructions is aborted, to find the code that follows.
     pub sparse: usize,
 }
 
-/// Ends a thread at each place; each time on a fresh structure of a fresh maker's. Then others use
-/// it; and once more, to drop it at once.
+/// Ends a thread at each place, each time on a fresh structure. Other threads then use the
+/// structure. A second run drops it immediately instead.
 ///
 /// # Panics
 ///
-/// If no order explains a history, or more probes are left than the one in the ended thread's
-/// hands.
+/// If no order explains a history, or if more probes are left than the one that the exited thread
+/// held.
 pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     name: &str,
     thorough: Thoroughness,
     fresh: impl Fn() -> M,
 ) -> Deaths {
     let _alone = Alone::in_trial(name);
-    // And so all threads: what a CPU has for itself is as it was when the place was found.
+    // All threads inherit this: per-CPU state is then as it was when the place was found.
     move_to(Cpus::allowed().home);
     let seed = fastrand::u64(..);
     let places = places(seed, thorough, &fresh);
@@ -145,7 +144,7 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     deaths
 }
 
-/// The instructions that scripts come by, and the ways to each.
+/// Returns the instructions that scripts reach, and the ways to each.
 fn places<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     seed: u64,
     thorough: Thoroughness,
@@ -172,7 +171,7 @@ fn places<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     places.found()
 }
 
-/// The beginning of a script: a structure that somebody has used.
+/// Begins a script: makes a structure and lets a lane use it.
 fn begin<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     seed: u64,
     number: u64,
@@ -180,13 +179,13 @@ fn begin<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
 ) -> Box<Record<S>> {
     let mut rng = Rng::with_seed(seed.wrapping_add(number));
     let (subject, before) = fresh()(&mut rng);
-    // It stays where it is from the first call on: lanes may have references into the structure.
+    // It stays in place from the first call on: lanes may hold references into the structure.
     let record = Box::new(Record::new(subject, before, 3, CALLS, rng.u64(..)));
     call(&record, 1, 2);
     record
 }
 
-/// The calls of the thread that ends in one of them.
+/// Makes the calls of the thread that exits in one of them.
 fn calls<S: Subject>(record: &Record<S>, which: usize, within: &mut dyn FnMut(&mut dyn FnMut())) {
     call(record, 0, which);
     within(&mut || call(record, 0, 1));
@@ -194,11 +193,11 @@ fn calls<S: Subject>(record: &Record<S>, which: usize, within: &mut dyn FnMut(&m
 }
 
 fn call<S: Subject>(record: &Record<S>, lane: usize, calls: usize) {
-    // SAFETY: no other thread uses a lane, since the one that does is waited for.
+    // SAFETY: no other thread uses a lane, because the one that does is waited for.
     (0..calls).for_each(|_| _ = unsafe { record.call(lane) });
 }
 
-/// Did a thread end there; and the structure as it was then.
+/// Ends a thread at the place. Returns whether it exited there, and the structure as it left it.
 fn until_the_end<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     seed: u64,
     place: Place,
@@ -215,7 +214,8 @@ fn until_the_end<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     (ENDED.load(Ordering::SeqCst), record)
 }
 
-/// Did a thread end there; and the structure and the history after the others have used it.
+/// Ends a thread at the place. Returns whether it exited there, and the structure and history after
+/// the others have used the structure.
 fn end_at<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     seed: u64,
     place: Place,
@@ -230,27 +230,27 @@ fn end_at<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     (is_ended, subject, history)
 }
 
-/// Was a thread ended?
+/// Whether a thread was ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 fn end_this_thread() {
     ENDED.store(true, Ordering::SeqCst);
-    // SAFETY: ends this thread, and no other; whoever started it waits for that, and only then
-    // frees its stack.
+    // SAFETY: ends this thread only. Its starter waits for that, and frees the stack only
+    // afterwards.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
-/// Runs a function on a thread of the C library's, and waits for its end, whatever it is.
+/// Runs a function on a thread of the C library and waits for its exit, in whatever way it exits.
 fn on_a_thread(mut work: impl FnMut()) {
     extern "C" fn body(work: *mut c_void) -> *mut c_void {
-        // SAFETY: the address of the reference below, whose owner waits.
+        // SAFETY: the address of the reference below, whose owner waits for this thread.
         let work = unsafe { &mut *work.cast::<&mut dyn FnMut()>() };
         work();
         ptr::null_mut()
     }
     let mut work: &mut dyn FnMut() = &mut work;
     let mut thread = MaybeUninit::uninit();
-    // SAFETY: room for the thread, whose argument lives until it has been waited for.
+    // SAFETY: room for the thread, whose argument lives until it was waited for.
     let result = unsafe {
         libc::pthread_create(
             thread.as_mut_ptr(),
@@ -260,7 +260,8 @@ fn on_a_thread(mut work: impl FnMut()) {
         )
     };
     assert_eq!(result, 0, "a thread");
-    // SAFETY: started above, waited for once. The kernel says when it has ended, however it did.
+    // SAFETY: started above, waited for once. The kernel reports the exit, however the thread
+    // exited.
     let result = unsafe { libc::pthread_join(thread.assume_init(), ptr::null_mut()) };
     assert_eq!(result, 0, "its end");
 }

@@ -1,25 +1,25 @@
-//! A history: what several lanes called, what they were answered, and which calls had returned
-//! before which began.
+//! A history: the calls of several lanes, their answers, and which calls had returned before which
+//! began.
 
 use std::fmt;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The most lanes of a history.
+/// The largest number of lanes of a history.
 pub const LANES: usize = 9;
 
-/// How many calls of each lane had returned.
+/// The number of calls of each lane that had returned.
 pub type Seen = [u32; LANES];
 
 /// One call.
 #[derive(Clone, Debug)]
 pub struct Event<M: Model> {
-    /// What was called.
+    /// The call.
     pub call: M::Call,
-    /// What it returned; `None` if it never did. Then it is the last of its lane.
+    /// Its answer; `None` if it never returned, and then it is its lane's last.
     pub answer: Option<M::Answer>,
-    /// What its lane knew when it began.
+    /// The returns that its lane had seen when it began.
     pub seen: Seen,
 }
 
@@ -33,13 +33,13 @@ pub struct History<M: Model> {
 }
 
 impl<M: Model> History<M> {
-    /// How many calls there are.
+    /// Returns the number of calls.
     pub fn calls(&self) -> usize {
         self.lanes.iter().map(Vec::len).sum()
     }
 
-    /// How many of them began before another lane's call had returned that began before they
-    /// returned.
+    /// Returns how many of them began before a call of another lane had returned that began before
+    /// they returned.
     pub fn concurrent(&self) -> usize {
         let events = || {
             let lanes = self.lanes.iter().enumerate();
@@ -54,7 +54,8 @@ impl<M: Model> History<M> {
         !self.precedes(one, other) && !self.precedes(other, one)
     }
 
-    /// Had the one returned when the other began, as far as the other's lane knew?
+    /// Returns whether `one` had returned when `other` began, as far as the lane of `other` had
+    /// seen.
     pub fn precedes(&self, one: (usize, usize), other: (usize, usize)) -> bool {
         if one.0 == other.0 {
             return one.1 < other.1;
@@ -83,22 +84,23 @@ impl<M: Model> fmt::Display for History<M> {
     }
 }
 
-// What a structure is to one thread alone.
+// The sequential behaviour of a structure.
 
-/// A sequential specification: a state, and what each call does to it and may answer.
+/// A sequential specification: a state, the effect of each call on it, and the answers that it
+/// allows.
 pub trait Model: Clone + Eq + Hash + Debug {
     /// An operation with its arguments.
     type Call: Clone + Debug;
-    /// What it returned.
+    /// An operation's answer.
     type Answer: Clone + Debug;
 
-    /// Takes the call's effect on this state. `false`: in this state the call cannot have answered
-    /// so, and what is left of the state means nothing. Without an answer, for a call that never
-    /// returned: the effect that it would have had.
+    /// Applies the call's effect to this state. `false`: in this state the call cannot have
+    /// answered so, and the resulting state has no meaning. Without an answer, for a call that
+    /// never returned, applies the effect that it would have had.
     fn step(&mut self, call: &Self::Call, answer: Option<&Self::Answer>) -> bool;
 }
 
-/// Is this the answer, if there is one?
+/// Returns whether this is the answer, if there is one.
 pub fn agrees<A: PartialEq>(answer: Option<&A>, right: A) -> bool {
     answer.is_none_or(|answer| *answer == right)
 }
@@ -135,16 +137,16 @@ impl Clock {
         std::array::from_fn(|lane| self.0[lane].load(Ordering::Acquire))
     }
 
-    /// Stores that so many of a lane's calls have returned. Only the lane itself stores it.
+    /// Stores how many of a lane's calls have returned. Only the lane itself stores its count.
     #[inline]
     pub fn returned(&self, lane: usize, calls: usize) {
         // Release: pairs with the acquire in `seen`.
         self.0[lane].store(calls as u32, Ordering::Release);
     }
 
-    /// How many calls of the lane have returned.
+    /// Returns how many calls of the lane have returned.
     pub fn count(&self, lane: usize) -> usize {
-        // Acquire: as in `seen`.
+        // Acquire: pairs with the release in `returned`, as in `seen`.
         self.0[lane].load(Ordering::Acquire) as usize
     }
 }

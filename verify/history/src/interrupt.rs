@@ -1,5 +1,5 @@
-//! What happens to a thread inside an operation: a signal handler that yields, sleeps, waits until
-//! the others are done, or calls operations itself.
+//! Interruptions of a thread inside an operation: a signal handler that yields, sleeps, waits until
+//! the other threads are done, or calls operations itself.
 
 use std::cell::Cell;
 use std::ptr;
@@ -11,11 +11,12 @@ use verify_support::timers::{self, Handle};
 
 use crate::stops::Places;
 
-/// The others, as a handler knows them.
+/// The other threads, as a handler sees them.
 pub trait Others: Sync {
-    /// Have all other threads made their calls?
+    /// Returns whether all other threads have made their calls.
     fn are_done(&self, thread: usize) -> bool;
-    /// One call in this thread's second lane. `false`: it has made them all.
+    /// Makes one call in this thread's second lane. Returns `false` if that lane has made all of
+    /// its calls.
     fn call(&self, thread: usize) -> bool;
     /// The same in this lane, which is not inside a call.
     fn call_in(&self, lane: usize) -> bool;
@@ -28,19 +29,19 @@ struct Me {
 }
 
 thread_local! {
-    // Constant, and nothing to drop: handlers may use them.
+    // Constant, and nothing to drop: handlers may use these.
     static ME: Cell<Option<Me>> = const { Cell::new(None) };
     static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
-    /// The thread's timer, and after how long it comes.
+    /// The thread's timer and its period.
     static TIMER: Cell<Option<(Handle, Duration)>> = const { Cell::new(None) };
-    /// How often it has come since this thread last began with a history.
+    /// How often it has expired since this thread began its current history.
     static CAME: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How often a handler did what.
+/// How often handlers did what.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Handlers that came while an operation was under way or about to begin.
+    /// Handlers that ran while an operation was in progress or about to begin.
     pub interruptions: AtomicU64,
     /// Calls that handlers made.
     pub calls: AtomicU64,
@@ -48,14 +49,14 @@ pub struct Counts {
     pub outlasted: AtomicU64,
 }
 
-/// Of this process.
+/// The counts of this process.
 pub static COUNTS: Counts = Counts {
     interruptions: AtomicU64::new(0),
     calls: AtomicU64::new(0),
     outlasted: AtomicU64::new(0),
 };
 
-/// While `body` runs, handlers on this thread act among these others.
+/// Runs `body`, during which handlers on this thread act among `others`.
 pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
     struct Leave;
     impl Drop for Leave {
@@ -64,7 +65,7 @@ pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
         }
     }
     let others: *const (dyn Others + '_) = others;
-    // SAFETY: only the lifetime changes; `Leave` takes the pointer away before the borrow ends.
+    // SAFETY: only the lifetime changes; `Leave` removes the pointer before the borrow ends.
     let others = unsafe {
         std::mem::transmute::<*const (dyn Others + '_), *const (dyn Others + 'static)>(others)
     };
@@ -74,16 +75,16 @@ pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
     body();
 }
 
-/// How long a handler waits for the others.
+/// The longest time that a handler waits for the other threads.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long a thread sleeps that waits for another. Yielding instead takes the time of those who
-/// work; and where other programs run that are more important, a thread that yields forfeits what
-/// it had left: measured at nice 19 among 20 others on 2 CPUs, it came back after 11 ms, and from
-/// this sleep after 0.6 ms (60 times each, Linux 6.18).
+/// How long a thread sleeps that waits for another. Yielding takes CPU time from the threads that
+/// work. Where other programs of higher priority run, a thread that yields also forfeits the rest
+/// of its time slice: measured at nice 19 among 20 others on 2 CPUs, it ran again after 11 ms, and
+/// after this sleep after 0.6 ms (60 times each, Linux 6.18).
 const AWHILE: Duration = Duration::from_micros(50);
 
-/// Waits until it is so; for so many looks awake.
+/// Waits until `so` holds; looks this many times before it sleeps.
 pub fn wait_until(looks: u32, so: impl Fn() -> bool) {
     for turn in 0_u32.. {
         if so() {
@@ -97,7 +98,7 @@ pub fn wait_until(looks: u32, so: impl Fn() -> bool) {
     }
 }
 
-/// What a handler does now; another thing each time.
+/// Performs a handler's action, a different one each time.
 pub fn act() {
     let Some(Me { others, thread }) = ME.get() else {
         return;
@@ -105,7 +106,7 @@ pub fn act() {
     if INTERRUPTED.replace(true) {
         return;
     }
-    // SAFETY: `among` takes it away before its borrow ends.
+    // SAFETY: `among` removes the pointer before its borrow ends.
     let others = unsafe { &*others };
     let number = COUNTS.interruptions.fetch_add(1, Ordering::Relaxed);
     match number % 8 {
@@ -139,32 +140,32 @@ fn sleep(time: Duration) {
         tv_sec: 0,
         tv_nsec: time.as_nanos() as libc::c_long,
     };
-    // SAFETY: a valid time; how much is left is not asked for.
+    // SAFETY: a valid time; the remaining time is not requested.
     unsafe { libc::nanosleep(&time, ptr::null_mut()) };
 }
 
-/// Runs a handler's work without a trace in `errno`.
+/// Runs a handler's work and restores `errno`.
 pub fn with_errno_kept(work: impl FnOnce()) {
     // SAFETY: this thread's own number.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the address of this thread's own number.
     let before = unsafe { *errno };
     work();
-    // SAFETY: as above.
+    // SAFETY: the address of this thread's own number.
     unsafe { *errno = before };
 }
 
 /// The signal of [`Timer`]s.
 const SIGNAL: libc::c_int = libc::SIGUSR2;
 
-/// The time between two interruptions of a history is doubled so often at most.
+/// The time between two interruptions of a history is doubled this often at most.
 const DOUBLINGS: u32 = 10;
 
-/// This thread begins with a history.
+/// Marks the beginning of a history on this thread.
 pub fn begin() {
     let came = CAME.replace(0);
     if let Some((timer, period)) = TIMER.get() {
-        // Otherwise it comes soon, and had better come any time.
+        // With fewer expirations it is due soon, and should stay unsynchronised with the history.
         if came > 2 {
             timer.once(period);
         }
@@ -182,21 +183,21 @@ extern "C" fn on_timer(_signal: libc::c_int) {
     });
 }
 
-/// Interrupts the thread that started it, again and again, until dropped: each time so long after
-/// the last handler has done its work, and longer the more often it came in one history. Where
-/// handlers take longer than the period, a timer that just went on would come again before the
-/// thread's next instruction, for ever.
+/// Interrupts the thread that started it, repeatedly, until dropped. The next period begins only
+/// when the handler has done its work, and is longer the more often the timer expired in the same
+/// history. Where handlers take longer than the period, an unconditional timer would expire again
+/// before the thread's next instruction, indefinitely.
 #[derive(Debug)]
 pub struct Timer {
     _timer: timers::Timer,
 }
 
 impl Timer {
-    /// For this thread, which has no other.
+    /// Starts a timer for this thread, which has no other.
     ///
     /// # Panics
     ///
-    /// If the system has no timer left.
+    /// If the system has no free timer.
     pub fn start(period: Duration) -> Timer {
         install_short(SIGNAL, on_timer, libc::SA_RESTART);
         let timer = timers::Timer::new(SIGNAL).expect("a timer for this thread");
@@ -208,33 +209,32 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // A handler that comes now does not set it again.
+        // A handler that runs from now on does not rearm it.
         TIMER.set(None);
     }
 }
 
-// Histories of one thread: a call is stopped at an instruction, and the handler makes calls of
-// other lanes, which are stopped in turn. To the structure, lanes are what threads are; a section
-// that a signal interrupts is aborted as by a preemption. No thread waits for another, so there
-// are many more histories than in [`crew`](crate::crew), and every one has a stop inside an
-// operation.
+// Histories of one thread: a call is stopped at an instruction, and the handler makes calls in
+// other lanes, which are stopped in turn. The structure cannot tell lanes from threads; a section
+// that a signal interrupts is aborted as by a preemption. No thread waits for another, so there are
+// many more histories than in [`crew`](crate::crew), and every one has a stop inside an operation.
 //
 // ```text
-// lane 2   push ──┐ stop                                   ┌── goes on
-// lane 0          └ pop ─ push ──┐ stop       ┌── goes on ─┘
+// lane 2   push ──┐ stop                                   ┌── continues
+// lane 0          └ pop ─ push ──┐ stop       ┌─ continues ┘
 // lane 1                         └ pop ── pop ┘
 // ```
 
-/// How deep stops lie in each other.
+/// The maximal nesting depth of stops.
 const DEPTH: u32 = 3;
 
-/// The nest under way, as handlers reach it.
+/// The current nest, as handlers reach it.
 struct Nest {
     lanes: *const (dyn Others + 'static),
     places: *const Places,
-    /// How many lanes there are.
+    /// The number of lanes.
     count: usize,
-    /// Lanes that are inside a call, a bit each.
+    /// Lanes that are inside a call, one bit each.
     inside: Cell<u32>,
     depth: Cell<u32>,
     stops: Cell<u64>,
@@ -242,7 +242,7 @@ struct Nest {
 }
 
 thread_local! {
-    // Constant, and nothing to drop: handlers may use it.
+    // Constant, and nothing to drop: handlers may use this.
     static NEST: Cell<*const Nest> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -256,7 +256,7 @@ pub fn run(lanes: &dyn Others, count: usize, places: &Places, seed: u64) -> u64 
     }
     let lanes: *const (dyn Others + '_) = lanes;
     let nest = Nest {
-        // SAFETY: only the lifetime changes; `Leave` takes the pointer away before the borrow ends.
+        // SAFETY: only the lifetime changes; `Leave` removes the pointer before the borrow ends.
         lanes: unsafe {
             std::mem::transmute::<*const (dyn Others + '_), *const (dyn Others + 'static)>(lanes)
         },
@@ -277,13 +277,13 @@ pub fn run(lanes: &dyn Others, count: usize, places: &Places, seed: u64) -> u64 
     nest.stops.get()
 }
 
-/// In the handler of a stop: other lanes make calls.
+/// Makes other lanes' calls, in the handler of a stop.
 fn stopped() {
     let nest = NEST.get();
     if nest.is_null() {
         return;
     }
-    // SAFETY: `run` takes it away before it returns, and only its own thread sees it.
+    // SAFETY: `run` removes it before it returns, and only its own thread reads it.
     let nest = unsafe { &*nest };
     nest.stops.set(nest.stops.get() + 1);
     nest.depth.set(nest.depth.get() + 1);
@@ -294,7 +294,8 @@ fn stopped() {
 }
 
 impl Nest {
-    /// One call of a lane that is not inside one. `false`: the one that was chosen makes none.
+    /// Makes one call of a lane that is not inside one. Returns `false` if the chosen lane makes
+    /// none.
     fn step(&self, with_stop: bool) -> bool {
         let lane = self.random(self.count as u64) as usize;
         let inside = self.inside.get();
@@ -303,7 +304,7 @@ impl Nest {
         }
         // SAFETY: `run` borrows both.
         let (lanes, places) = unsafe { (&*self.lanes, &*self.places) };
-        // Up to the end of this step.
+        // Planted until the end of this step.
         let _stop =
             with_stop.then(|| places.plant(self.random(places.len() as u64) as usize, stopped));
         self.inside.set(inside | 1 << lane);
@@ -312,7 +313,7 @@ impl Nest {
         called
     }
 
-    /// A number below `most` (xorshift).
+    /// Returns a number below `most` (xorshift).
     fn random(&self, most: u64) -> u64 {
         let mut random = self.random.get();
         random ^= random << 13;

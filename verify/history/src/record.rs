@@ -1,7 +1,7 @@
-//! One history while it is made: a structure, the lanes that use it, and what they note.
+//! One history while it is being made: a structure, the lanes that use it, and their events.
 //!
 //! A thread has two lanes: its own, and one for the signal handlers that interrupt it. A call is
-//! noted before it begins, so that it is there if the thread ends inside.
+//! recorded before it begins, so that it is in the history if the thread exits inside.
 
 use std::cell::UnsafeCell;
 
@@ -13,24 +13,24 @@ use crate::history::Model;
 use crate::history::{Event, History, LANES};
 use crate::interrupt::Others;
 
-/// The most threads of a history: two lanes each, and one for the end.
+/// The largest number of threads of a history: two lanes each, and one lane for the end.
 pub const THREADS: usize = LANES / 2;
 
-/// The lane that looks at what is left.
+/// The lane that takes out what is left at the end.
 const LAST: usize = LANES - 1;
 
-/// The most that can be left, and more than that.
+/// More calls than can be needed to take out what is left.
 const MAX_LEFT: usize = 1_000;
 
-/// A structure that histories are made of.
+/// A structure under test.
 pub trait Subject: Send + Sync + Sized + 'static {
-    /// What it should be.
+    /// Its sequential specification.
     type Model: Model<Call: Send, Answer: Send> + Send;
     /// What a lane keeps from one call to the next.
     type Memory: Default + Send;
 
-    /// The lane's next call, if it has any. `value` is another one each time, and never 0; the
-    /// number of the lane plus one is in its bits from 16 on. In signal handlers too: it takes no
+    /// Returns the lane's next call, if it has any. `value` differs each time and is never 0; its
+    /// bits from 16 on are the lane's number plus one. Also called in signal handlers: allocates no
     /// memory.
     fn choose(
         &self,
@@ -46,27 +46,27 @@ pub trait Subject: Send + Sync + Sized + 'static {
         memory: &mut Self::Memory,
     ) -> <Self::Model as Model>::Answer;
 
-    /// When all are done, the calls that show what is left, one after the other.
+    /// Returns, after all other calls, the calls that show what is left, one after the other.
     fn last(
         &self,
         before: Option<&<Self::Model as Model>::Answer>,
     ) -> Option<<Self::Model as Model>::Call>;
 }
 
-/// The lane that a value stands for.
+/// Returns the lane that a value encodes.
 pub fn lane_of(value: u64) -> usize {
     (value >> 16) as usize - 1
 }
 
-/// What makes a structure's calls.
+/// A function that makes a structure's calls.
 pub type Operation<S> = fn(
     &S,
     &<<S as Subject>::Model as Model>::Call,
     &mut <S as Subject>::Memory,
 ) -> <<S as Subject>::Model as Model>::Answer;
 
-/// The one function that all calls of a structure go through, so that what is stopped in it is all
-/// there is.
+/// Returns the one function through which all calls of a structure go, so that the stops that are
+/// found in it apply to all.
 pub fn operation<S: Subject>() -> Operation<S> {
     std::hint::black_box(S::operate)
 }
@@ -78,12 +78,12 @@ struct Lane<S: Subject> {
     events: Vec<Event<S::Model>>,
 }
 
-/// One history while it is made.
+/// One history while it is being made.
 pub struct Record<S: Subject> {
-    /// The structure.
+    /// The structure under test.
     pub subject: S,
     before: S::Model,
-    /// Who has returned.
+    /// The clock: which calls have returned.
     pub clock: Clock,
     threads: usize,
     calls: usize,
@@ -91,12 +91,12 @@ pub struct Record<S: Subject> {
 }
 
 // SAFETY: the subject and the clock are shared as such; a lane is used by one thread at a time, by
-// the promise to `call`.
+// the contract of `call`.
 unsafe impl<S: Subject> Sync for Record<S> {}
 
 impl<S: Subject> Record<S> {
-    /// For so many threads, and so many calls of each; half as many of its handlers. All choices
-    /// follow from the seed.
+    /// Makes a record for this number of threads and of calls of each thread; half as many calls of
+    /// its handlers. All choices follow from the seed.
     pub fn new(subject: S, before: S::Model, threads: usize, calls: usize, seed: u64) -> Record<S> {
         assert!(threads <= THREADS, "so many threads have no lanes");
         let lane = |number: usize| {
@@ -105,7 +105,7 @@ impl<S: Subject> Record<S> {
                 rng: Rng::with_seed(seed.wrapping_mul(LANES as u64).wrapping_add(number as u64)),
                 memory: S::Memory::default(),
                 most,
-                // Never more: signal handlers take no memory.
+                // The capacity suffices: signal handlers allocate no memory.
                 events: Vec::with_capacity(most),
             }))
         };
@@ -119,12 +119,13 @@ impl<S: Subject> Record<S> {
         }
     }
 
-    /// One call of the lane's choice. `false`: it has made them all.
+    /// Makes one call, which the lane chooses. Returns `false` if the lane has made all of its
+    /// calls.
     ///
     /// # Safety
     ///
-    /// Nobody else uses the lane meanwhile: neither another thread nor a handler that interrupts
-    /// this one.
+    /// No other user of the lane exists meanwhile: neither another thread nor a handler that
+    /// interrupts this one.
     pub unsafe fn call(&self, number: usize) -> bool {
         // SAFETY: the caller's promise.
         let lane = unsafe { &mut *self.lanes[number].get() };
@@ -140,11 +141,11 @@ impl<S: Subject> Record<S> {
         true
     }
 
-    /// This call.
+    /// Makes this call.
     ///
     /// # Safety
     ///
-    /// As for [`call`](Record::call).
+    /// The contract of [`call`](Record::call).
     pub unsafe fn call_this(&self, number: usize, call: <S::Model as Model>::Call) {
         // SAFETY: the caller's promise.
         let lane = unsafe { &mut *self.lanes[number].get() };
@@ -169,7 +170,8 @@ impl<S: Subject> Record<S> {
         self.clock.returned(number, calls);
     }
 
-    /// The history, when nobody uses it any more: what is left comes out as the last lane's calls.
+    /// Returns the history, when no thread uses it any more. The last lane's calls take out what is
+    /// left.
     pub fn finish(mut self) -> (S, History<S::Model>) {
         let mut answer = None;
         let last = self.lanes[LAST].get_mut();
@@ -182,7 +184,7 @@ impl<S: Subject> Record<S> {
                 seen,
             });
             answer = Some(given);
-            // No end to it: more comes out than ever went in, which no model allows.
+            // A limit: more has come out than ever went in, which no model allows.
             if last.events.len() >= MAX_LEFT {
                 break;
             }
@@ -199,8 +201,8 @@ impl<S: Subject> Record<S> {
 }
 
 impl<S: Subject> Record<S> {
-    /// Drops what the lanes keep. The structure stays as the calls have left it, to be dropped
-    /// where it lies.
+    /// Drops what the lanes keep. The structure stays as the calls have left it, to be dropped in
+    /// place.
     pub fn forget_memories(&mut self) {
         for lane in &mut self.lanes {
             lane.get_mut().memory = S::Memory::default();
@@ -223,7 +225,7 @@ impl<S: Subject> Others for Record<S> {
     }
 
     fn call_in(&self, lane: usize) -> bool {
-        // SAFETY: the caller says that nobody is inside one.
+        // SAFETY: the caller guarantees that no call of this lane is in progress.
         unsafe { self.call(lane) }
     }
 }

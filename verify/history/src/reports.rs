@@ -1,6 +1,6 @@
-//! What is reported before a process ends that makes no progress: messages on standard error
-//! itself, since the test harness keeps what `eprintln!` prints and loses it then; and what each
-//! thread of this process does.
+//! Reports of a process that makes no progress, before it ends: messages to standard error itself,
+//! since the test harness captures the output of `eprintln!` and loses it then; and the state of
+//! every thread of this process.
 
 use std::io::{Cursor, Write};
 use std::sync::Once;
@@ -8,7 +8,7 @@ use std::{fs, panic};
 
 use verify_support::threads::{self, scheduled};
 
-/// Writes a text to standard error. Async-signal-safe: it takes no memory and no lock.
+/// Writes a text to standard error. Async-signal-safe: allocates no memory and acquires no lock.
 pub fn say(text: impl AsRef<[u8]>) {
     let mut rest = text.as_ref();
     while !rest.is_empty() {
@@ -17,7 +17,7 @@ pub fn say(text: impl AsRef<[u8]>) {
         match usize::try_from(written) {
             Ok(1..) => rest = &rest[written as usize..],
             _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            // No process reads it.
+            // The pipe has no reader.
             _ => return,
         }
     }
@@ -33,7 +33,7 @@ pub fn say_panics() {
             let payload = panic.payload();
             let message = (payload.downcast_ref::<&str>().copied())
                 .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            // As much of it as there is room for: it takes no memory.
+            // Truncated to the room that there is: it allocates no memory.
             let mut line = Cursor::new([0; 1_000]);
             let mut name = [0; 16];
             // SAFETY: the kernel writes 16 bytes at most, the last of them 0.
@@ -55,7 +55,7 @@ pub fn say_panics() {
     });
 }
 
-/// System calls that threads of trials sleep in.
+/// System calls in which threads of trials sleep.
 const CALLS: [(libc::c_long, &str); 6] = [
     (libc::SYS_futex, "futex"),
     (libc::SYS_nanosleep, "nanosleep"),
@@ -65,7 +65,7 @@ const CALLS: [(libc::c_long, &str); 6] = [
     (libc::SYS_wait4, "wait4"),
 ];
 
-/// Reports what each thread but this one does.
+/// Reports the state of every thread but this one.
 pub fn say_all() {
     let me = threads::this_thread();
     for thread in threads::all().filter(|thread| *thread != me) {
@@ -74,7 +74,7 @@ pub fn say_all() {
     }
 }
 
-/// A line: its name, state, time, and the system call that it is in.
+/// Returns a line about a thread: its name, state, times, and current system call.
 fn line_of(thread: i32) -> String {
     let read = |what| fs::read_to_string(threads::task(thread).join(what));
     let name = read("comm").unwrap_or_default();
@@ -90,7 +90,7 @@ fn line_of(thread: i32) -> String {
     format!("  thread {thread}, {name}: state {state}{times}{call}{channel}\n")
 }
 
-/// From the number of the call, its arguments, and two addresses; or "running".
+/// Parses the system call's number, its arguments and two addresses, or "running".
 fn in_call(call: &str) -> String {
     let mut words = call.split_whitespace();
     let Some(number) = words.next().and_then(|number| number.parse().ok()) else {
@@ -104,14 +104,14 @@ fn in_call(call: &str) -> String {
 
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 mod stack {
-    //! Where stops are absent, so are the names of instructions.
+    //! Names of instructions exist only where stops do.
 
     pub fn say_of(_thread: i32) {}
 }
 
-/// Where a thread is, and what called it there: a signal's handler notes the thread's instruction
-/// and a copy of its stack, in which what looks like a return address of this program is taken for
-/// one.
+/// Reports where a thread is, and its callers. A signal handler records the thread's instruction
+/// and a copy of its stack. Every word in it that looks like a return address of this program is
+/// taken for one.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod stack {
     use std::ffi::{c_int, c_void};
@@ -128,13 +128,14 @@ mod stack {
     use crate::reports::say;
     use crate::stops::program;
 
-    /// Trials have no other use for it, and without a handler it does nothing.
+    /// Trials do not use this signal, and without a handler it is ignored.
     const SIGNAL: c_int = libc::SIGURG;
 
-    /// How much of a stack is copied, in words: more than the frame of a signal, and many of calls.
+    /// The copied part of a stack, in words: more than the frame of a signal, and many frames of
+    /// calls.
     const COPIED: usize = 4096;
 
-    /// How many return addresses are said.
+    /// The number of return addresses to report.
     const CALLERS: usize = 16;
 
     /// How long a thread has to answer.
@@ -142,11 +143,11 @@ mod stack {
 
     /// The instruction pointer of the thread that was asked.
     static AT: AtomicUsize = AtomicUsize::new(0);
-    /// Its stack.
+    /// A copy of its stack.
     static STACK: [AtomicUsize; COPIED] = [const { AtomicUsize::new(0) }; COPIED];
-    /// How many words of it there are.
+    /// The number of words copied.
     static HEIGHT: AtomicUsize = AtomicUsize::new(0);
-    /// Who has answered.
+    /// The thread that has answered.
     static ANSWERED: AtomicUsize = AtomicUsize::new(0);
 
     extern "C" fn on_question(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -163,8 +164,9 @@ mod stack {
                 iov_base: register(libc::REG_RSP) as *mut c_void,
                 iov_len: size_of_val(&STACK),
             };
-            // SAFETY: the kernel writes no more than there is room for, into atomics that nobody
-            // else uses before this thread has answered; and reads what there is.
+            // SAFETY: the kernel writes at most as much as there is room for, into atomics that no
+            // other thread uses before this thread has answered; and it reads only memory that
+            // exists.
             let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
             let words = usize::try_from(copied).unwrap_or(0) / size_of::<usize>();
             HEIGHT.store(words, Ordering::Relaxed);
@@ -173,12 +175,12 @@ mod stack {
         });
     }
 
-    /// Says where a thread is, and what called it there. One at a time asks.
+    /// Reports where a thread is, and its callers. Only one thread at a time may ask.
     pub fn say_of(thread: i32) {
         blocked::handle(SIGNAL, on_question);
         threads::signal(thread, SIGNAL);
         let look = Duration::from_millis(1);
-        // Acquire: pairs with the release of who answers.
+        // Acquire: pairs with the release of the thread that answers.
         let answered = || ANSWERED.load(Ordering::Acquire) == thread as usize;
         for _ in 0..ANSWER.as_millis() {
             if answered() {
@@ -204,7 +206,7 @@ mod stack {
         }
     }
 
-    /// Could this be where a call returns to?
+    /// Returns whether a call could return to this address.
     fn is_behind_a_call(program: &Program, address: usize) -> bool {
         let text = program.text();
         if !(text.start + 8..text.end).contains(&address) {
@@ -215,14 +217,14 @@ mod stack {
             unsafe { ptr::read_volatile((address - bytes) as *const u8) }
         };
         const CALL: u8 = 0xe8;
-        // Through a register or memory: one of eight forms of the byte behind it.
+        // Calls through a register or memory: one of eight forms of the second opcode byte.
         const INDIRECT: u8 = 0xff;
         let indirect = [2, 3, 4, 6, 7].iter();
         before(5) == CALL || { indirect }
             .any(|bytes| before(*bytes) == INDIRECT && before(bytes - 1) >> 3 & 7 == 2)
     }
 
-    /// A function of this program, or the file that is there.
+    /// Returns the function of this program at the address, or the file mapped there.
     fn place(program: &Program, address: usize) -> String {
         if program.function_at(address).is_some() {
             return program.place(address);

@@ -1,13 +1,14 @@
-//! Stops at single instructions: a breakpoint that whoever comes by first takes away, and meets.
+//! Stops at single instructions: a breakpoint that the first thread to reach it removes, in its
+//! handler.
 //!
 //! ```text
 //! any thread   … mov ─ int3                handler: byte back, act, return ─ the instruction, or the section's abort
 //! kernel              └ signal; in a section: instruction pointer = abort address
 //! ```
 //!
-//! Which instructions an operation comes by is found by running it one instruction at a time, and
-//! by the descriptors of its sections (`verify/every-instruction` does both). Instructions in the
-//! standard library's functions are left out, since handlers use those too; and what runs with
+//! The instructions that an operation executes are found by single-stepping it, and from the
+//! descriptors of its sections (`verify/every-instruction` does both). Instructions in functions of
+//! the standard library are left out because handlers use those, too; so is code that runs with
 //! signals blocked, where a breakpoint would end the process.
 //!
 //! x86-64 with sections only; elsewhere there are no such places.
@@ -25,7 +26,7 @@ pub mod ways;
 
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 mod absent {
-    //! Where there are no stops.
+    //! Where stops are not supported.
 
     /// Places to stop at: none.
     #[derive(Clone, Debug, Default)]
@@ -38,39 +39,39 @@ mod absent {
         /// Nothing to do.
         pub fn ready(&self) {}
 
-        /// None.
+        /// Returns 0.
         pub fn len(&self) -> usize {
             0
         }
 
-        /// There are none.
+        /// Returns `true`.
         pub fn is_empty(&self) -> bool {
             true
         }
 
-        /// Nothing is planted.
+        /// Plants nothing.
         pub fn plant(&self, _index: usize, _met: fn()) -> Option<Stop> {
             None
         }
 
-        /// No such place.
+        /// There is no such place.
         pub fn describe(&self, _index: usize) -> String {
             String::new()
         }
     }
 
-    /// A stop that cannot be.
+    /// A stop that cannot exist.
     #[derive(Debug)]
     pub enum Stop {}
 
     impl Stop {
-        /// Never.
+        /// Never called.
         pub fn lift(self) -> bool {
             match self {}
         }
     }
 
-    /// None are taken.
+    /// Returns 0: no steps are taken.
     pub fn steps() -> u64 {
         0
     }

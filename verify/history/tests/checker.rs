@@ -1,5 +1,5 @@
-//! The checker itself: what has an order must pass, what has none must fail, and on small histories
-//! it says what trying every order says.
+//! Tests of the checker itself: it accepts histories that have an order, rejects histories that
+//! have none, and on small histories agrees with the trial of every order.
 #![cfg(target_os = "linux")]
 
 use fastrand::Rng;
@@ -10,15 +10,15 @@ use verify_history::history::{Event, History, LANES, Seen};
 use verify_history::structures::ends::{self, Ends, SeenFromOneEnd};
 use verify_history::structures::registers::{self, Registers};
 
-/// What calls to make, and what a wrong answer could be.
+/// Generates calls and wrong answers.
 trait Arbitrary: Model {
     fn fresh(rng: &mut Rng) -> Self;
     fn call(rng: &mut Rng, number: u64) -> Self::Call;
-    /// What a sequential structure answers.
+    /// Returns the answer of a sequential structure.
     fn answer(&mut self, call: &Self::Call) -> Self::Answer;
-    /// Another answer that this call could have, in some state.
+    /// Returns another answer that this call could have in some state.
     fn other(rng: &mut Rng, answer: &Self::Answer) -> Self::Answer;
-    /// An answer that no order explains.
+    /// Returns an answer that no order explains.
     fn impossible(answer: &Self::Answer) -> Option<Self::Answer>;
 }
 
@@ -131,7 +131,7 @@ impl Arbitrary for Registers {
     }
 }
 
-/// The first of these answers that the call may have; the state takes its effect.
+/// Returns the first of these answers that the call may have, and applies its effect to the state.
 fn the_one<M: Model>(
     state: &mut M,
     call: &M::Call,
@@ -145,11 +145,11 @@ fn the_one<M: Model>(
     right.expect("every call has an answer")
 }
 
-/// A call, its answer, and when it took effect.
+/// A call, its answer, and the moment at which it took effect.
 type Moment<M> = (<M as Model>::Call, <M as Model>::Answer, f64);
 
-/// A history that has an order: a sequential one whose calls are widened around the moments at
-/// which they took effect.
+/// Makes a history that has an order: a sequential one whose calls are widened around the moments
+/// at which they took effect.
 fn widened<M: Arbitrary>(rng: &mut Rng, lanes: usize, calls: usize) -> History<M> {
     let mut state = M::fresh(rng);
     let before = state.clone();
@@ -202,7 +202,7 @@ fn widened<M: Arbitrary>(rng: &mut Rng, lanes: usize, calls: usize) -> History<M
     }
 }
 
-/// A lane may also have seen less than what had returned.
+/// Makes lanes see fewer returns than there had been.
 fn forget(rng: &mut Rng, history: &mut History<impl Model>) {
     for (number, events) in history.lanes.iter_mut().enumerate() {
         let mut least = [0; LANES];
@@ -215,7 +215,7 @@ fn forget(rng: &mut Rng, history: &mut History<impl Model>) {
     }
 }
 
-/// The last call of a lane may not have returned.
+/// Makes the last call of a lane one that never returned.
 fn cut(rng: &mut Rng, history: &mut History<impl Model>) {
     let lane = rng.usize(..history.lanes.len());
     let last = history.lanes[lane].len();
@@ -229,7 +229,7 @@ fn cut(rng: &mut Rng, history: &mut History<impl Model>) {
     }
 }
 
-/// Replays the order that was found: it explains the history, or the checker is wrong.
+/// Replays the order that was found, and checks that it explains the history.
 fn replay<M: Model>(history: &History<M>, order: &[usize]) {
     let mut state = history.before.clone();
     let mut taken = [0; LANES];
@@ -353,7 +353,7 @@ fn it_says_what_trying_every_order_says() {
     agrees::<Registers>(6);
 }
 
-/// A call whose lane had seen nothing of the others.
+/// Makes a call whose lane has seen no returns of the others.
 fn call(call: ends::Call, answer: ends::Answer) -> Event<Ends> {
     Event {
         call,
@@ -362,7 +362,7 @@ fn call(call: ends::Call, answer: ends::Answer) -> Event<Ends> {
     }
 }
 
-/// The order of one lane counts, also where no other lane has seen anything.
+/// A lane's own order counts even where no lane has seen a return.
 #[test]
 fn a_lane_is_in_order() {
     let pushed = vec![
@@ -379,8 +379,8 @@ fn a_lane_is_in_order() {
     assert!(linearize(&history(vec![pushed, vec![taken(2)], vec![taken(1)]])).is_ok());
 }
 
-/// Each end looks before it sees what the other has done: no order explains both refusals, but one
-/// explains each.
+/// Each end looks before it sees the other's store: no order explains both refusals, and one each
+/// explains either.
 #[test]
 fn refusals_of_two_ends_need_not_agree() {
     let put = |value, is_put| call(ends::Call::PutTail(value), ends::Answer::Put(is_put));
@@ -409,7 +409,7 @@ fn refusals_of_two_ends_need_not_agree() {
     let puts = vec![put(1, true), put(2, true), put(3, false)];
     let both_refused = vec![puts.clone(), vec![take(Some(1)), take(None)]];
     assert_eq!(explained(both_refused), (false, true, true));
-    // One that an end must have seen is no refusal of that end's.
+    // A refusal despite a value that the end must have seen is wrong.
     let refused_with_room = vec![vec![put(1, true), put(2, false)], vec![]];
     assert_eq!(explained(refused_with_room), (false, false, true));
     let mut seen = puts;

@@ -1,5 +1,5 @@
-//! Memory while values come and go: it stays what it was, however many there have been. And nodes
-//! that come back on purpose.
+//! Memory use while values come and go: it stays constant, however many there were. And nodes that
+//! are made to come back.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,23 +13,23 @@ use verify_support::proc::pages_in_memory;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
-/// Operations after which the memory has to be what it was; an hour of them is some 10,000,000,000.
+/// Operations after which the memory use must be unchanged; an hour of them is some 10,000,000.
 fn operations() -> u64 {
-    let told = std::env::var("ATOMSEQ_CHURN_OPERATIONS").ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(100_000)
+    let chosen = std::env::var("ATOMSEQ_CHURN_OPERATIONS").ok();
+    chosen.and_then(|text| text.parse().ok()).unwrap_or(100_000)
 }
 
-/// How many pages may come in while the churn goes on: stacks that grow, the harness' own memory.
+/// How many pages may be added during the churn: stacks that grow, the harness' own memory.
 const CEILING: usize = 128;
 
-/// One test at a time: memory is the process's.
+/// Runs one test at a time: memory use is the process's.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `churn` with a number of its thread's and of the round, on several threads; the first
-/// tenth may take memory.
+/// Calls `churn` with the number of its thread and of the round, on several threads. The first
+/// tenth may allocate memory.
 fn stays_small(name: &str, churn: impl Fn(u64, u64) + Sync) {
     const THREADS: u64 = 3;
     let round = |rounds: u64| {
@@ -106,7 +106,7 @@ fn memory_stays_what_it_was() {
     }
 }
 
-/// A queue by k-CAS, or as the processor allows.
+/// Makes a queue by k-CAS, or by the algorithm that the processor allows.
 fn queue_by<T: AsWord>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
     match mechanism {
         Mechanism::Assisted => Queue::with_capacity(capacity),
@@ -114,11 +114,11 @@ fn queue_by<T: AsWord>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
     }
 }
 
-/// How many values are under way between a producer and a consumer, at most.
+/// The largest number of values in flight between a producer and a consumer.
 const UNDER_WAY: u64 = 2_000;
 
-/// One thread puts values in and another one takes them out, of all that come about as many as
-/// there are operations. The most that can be under way are once, before.
+/// One thread puts values in and another takes them out, about as many as there are operations in
+/// all. The largest number in flight is reached once beforehand.
 fn flows<T>(name: &str, put: impl Fn(u64) + Sync, take: impl Fn() -> Option<T> + Sync) {
     let (put, take) = (&put, &take);
     thread::scope(|scope| {
@@ -200,7 +200,7 @@ fn memory_stays_what_it_was_while_values_flow() {
     }
 }
 
-/// k-CAS keeps nothing for a word that it has changed: so many nodes, and hardly anything else.
+/// k-CAS keeps no memory for a word that it has changed: this many nodes, and hardly anything else.
 #[test]
 fn a_changed_word_costs_nothing() {
     const VALUES: u64 = 100_000;
@@ -210,13 +210,13 @@ fn a_changed_word_costs_nothing() {
     (0..VALUES).for_each(|value| linked.push_back(value).expect("memory"));
     let full = pages_in_memory();
     println!("LinkedStack: {before} pages before, {full} with {VALUES} values");
-    // A cache line a value, if that.
+    // At most a cache line for each value.
     assert!(full < before + VALUES as usize * 64 / 4096 + CEILING);
     while linked.pop().is_some() {}
     assert!(pages_in_memory() < full + CEILING);
 }
 
-/// A control: one value in a hundred that is never taken out.
+/// A control: one value in a hundred is never taken out.
 #[test]
 fn what_is_left_behind_is_noticed() {
     let _alone = alone();
@@ -235,10 +235,10 @@ fn what_is_left_behind_is_noticed() {
     );
 }
 
-/// Between the look and the exchange of a pop, the node it has looked at goes, comes back on top,
-/// and leads elsewhere.
+/// Between the load and the exchange of a pop, the node that it has loaded is removed, and comes
+/// back on top with another successor.
 #[test]
-fn a_node_that_comes_back_deceives_nobody() {
+fn a_node_that_comes_back_is_noticed() {
     let _alone = alone();
     for mechanism in MECHANISMS {
         let stack = LinkedStack::<u64>::forced(mechanism);
@@ -248,7 +248,7 @@ fn a_node_that_comes_back_deceives_nobody() {
         let attempts = AtomicU64::new(0);
         let popped = stack.pop_between(|version| {
             if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
-                // 3 and 2 go; the nodes are the next that are allocated, the last one first.
+                // 3 and 2 are popped; their nodes are allocated next, the last one first.
                 assert_eq!([stack.pop(), stack.pop()], [Some(3), Some(2)]);
                 stack.push(4).unwrap();
                 stack.push(5).unwrap();

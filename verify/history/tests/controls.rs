@@ -1,4 +1,4 @@
-//! What the histories must find out: it takes a stop at the right instruction.
+//! Faults that the histories must find; each takes a stop at the right instruction.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::panic::catch_unwind;
@@ -50,7 +50,8 @@ fn what_is_only_compared_is_looked_at_beforehand() {
     }
 }
 
-/// A trial of threads, in a process that it ends; what that says, although tests are captured.
+/// Runs a trial of threads that ends its process; returns the process's output, although tests are
+/// captured.
 fn last_words<S: Subject<Model = Ends>>(
     test: &str,
     trial: Trial,
@@ -62,7 +63,7 @@ fn last_words<S: Subject<Model = Ends>>(
     })
 }
 
-/// Without handlers.
+/// A trial without handlers.
 fn of_threads(histories: usize) -> Trial {
     Trial {
         histories,

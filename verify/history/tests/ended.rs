@@ -1,5 +1,5 @@
-//! Threads ended inside every operation, at every instruction: at most the one value in their hands
-//! is lost.
+//! Threads exit inside every operation, at every instruction: at most the one value that the thread
+//! holds is lost.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq::dcas::Mechanism;
@@ -16,8 +16,8 @@ use verify_history::structures::{BothEnds, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
-/// All places in release; in debug builds, whose operations are several times as long, some of
-/// them.
+/// All places in release builds; in debug builds, whose operations are several times as long, some
+/// of them.
 const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     Thoroughness {
         scripts: 1,
@@ -34,8 +34,8 @@ const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     }
 };
 
-/// One in so many places need not come up again, besides those in searches for descriptors. The
-/// fewer places there are, the more may be such.
+/// One in this number of places may stay unreached, besides those in searches for descriptors. The
+/// fewer places there are, the larger that part may be.
 const FEW: usize = if cfg!(debug_assertions) { 3 } else { 10 };
 
 fn ends<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
@@ -60,8 +60,8 @@ fn in_a_domain() {
     }
 }
 
-/// Nobody comes by between the thread's end and the domain's: the words' own destructor sees no
-/// half-done exchange.
+/// No other call happens between the thread's exit and the domain's drop: the words' own destructor
+/// must find the unfinished exchange completed or rolled back.
 #[test]
 fn in_a_domain_that_is_dropped_next() {
     for mechanism in MECHANISMS {
@@ -106,7 +106,7 @@ fn in_a_queue() {
 
 #[test]
 fn in_a_ring() {
-    // The thread that ends is the producer's, or the consumer's.
+    // The thread that exits is the producer's, or the consumer's.
     for (end, puts) in [("the producer", 0), ("the consumer", 1)] {
         all_end(&format!("Ring, {end}"), || {
             move |rng: &mut Rng| OneToOne::<Box<Probe>>::fresh(rng, puts)

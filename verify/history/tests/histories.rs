@@ -10,11 +10,11 @@ use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
 use verify_history::structures::{BothEnds, newest_first};
 
-/// Both mechanisms, half of the histories each.
+/// Runs half of the histories under each mechanism.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         let report = trial(mechanism, Trial::of(histories / 2));
-        // Without stops, timers have to come at the right time.
+        // Without stops, only a timer that expires at the right time interrupts an operation.
         let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
         assert!(
             !stops || report.concurrent > 0 && report.stops > 0,

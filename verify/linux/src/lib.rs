@@ -1,2 +1,2 @@
-//! The tests of what atomseq makes of Linux; all of them are in `tests/`, and what they share is in
+//! The tests of atomseq on Linux; all of them are in `tests/`, and their shared helpers in
 //! verify-support.

@@ -1,4 +1,4 @@
-//! Nothing in the platform layer allocates through Rust's global allocator, which may be built on
+//! The platform layer never allocates through Rust's global allocator, which may itself be built on
 //! it.
 #![cfg(not(target_family = "wasm"))]
 
@@ -63,8 +63,8 @@ fn start_up_and_everything_after_allocate_nothing() {
     assert_eq!(mapping, 0);
 }
 
-/// A fork may hold the allocator's lock while it waits for a thread that changes handlers. Adopting
-/// the standard library's handlers of faults is part of the first installation.
+/// A forking thread may hold the allocator's lock while it waits for a thread that changes
+/// handlers. A look at the standard library's fault handlers is part of the first installation.
 #[test]
 fn handlers_are_changed_without_the_allocator() {
     use atomseq::signal;

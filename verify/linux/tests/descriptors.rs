@@ -1,6 +1,6 @@
-//! k-CAS takes its descriptors as the thread that it is told to be: where a sandbox keeps that
-//! back, and where it changes in the middle. And it takes them where there is no memory for new
-//! ones.
+//! k-CAS uses the descriptors of the thread that the kernel reports: where a sandbox withholds the
+//! thread's number, and where the number changes in the middle. And it finds descriptors where
+//! there is no memory for new ones.
 #![cfg(atomseq_sections)]
 
 use std::panic::catch_unwind;
@@ -19,7 +19,7 @@ use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::signals::install_short;
 use verify_support::this_test;
 
-/// Changes two words that nobody else knows, so many times.
+/// Changes two words that no other thread uses, this many times.
 fn count(times: u64) {
     let words = Domain::wide([0, 0].map(Cell::new));
     let [a, b] = &*words;
@@ -27,14 +27,14 @@ fn count(times: u64) {
         let next = value + 1;
         let both = [Change::of(a, value, next), Change::of(b, value, next)];
         let changed = words.compare_exchange_all(&both);
-        changed.expect("nobody else changes them");
+        changed.expect("no other thread changes them");
         assert_eq!(words.snapshot([a, b]).0, [next; 2]);
     }
 }
 
-/// Threads that cannot be told apart, by sandboxes set up before the first operation or after it,
-/// are not at home in one block. Eight processes of three threads, each of which makes 300,000
-/// changes.
+/// Threads that cannot be distinguished, because of sandboxes set up before or after the first
+/// operation, do not share a home block. Eight processes of three threads, each of which makes
+/// 300,000 changes.
 #[test]
 fn threads_without_numbers_are_kept_apart() {
     let check = || {
@@ -61,8 +61,8 @@ fn threads_without_numbers_are_kept_apart() {
     in_fresh_process_under(this_test!(), Circumstances::default(), check);
 }
 
-/// A handler comes while its thread looks for a home, and forks. In the child it finds a home
-/// itself, as somebody else than the thread that it then returns to.
+/// A handler interrupts its thread's search for a home block, and forks. In the child it finds a
+/// home itself, under another number than the thread to which it then returns.
 #[test]
 fn a_child_of_a_handler_goes_on_with_a_search() {
     static FORKED: AtomicI32 = AtomicI32::new(0);
@@ -104,8 +104,8 @@ fn a_child_of_a_handler_goes_on_with_a_search() {
     in_fresh_process_under(this_test!(), Circumstances::default(), check);
 }
 
-/// Threads that find no memory for a descriptor make their changes all the same, whether they take
-/// values out of structures, drop these, or change words of their own. Twice eight threads that
+/// Threads that find no memory for a descriptor make their changes nevertheless, whether they take
+/// values out of structures, drop these, or change words of their own. Twice eight threads, which
 /// take 500 values out of either structure and make 2,000 changes each, and one that drops two
 /// structures of 100 values.
 #[test]
@@ -149,7 +149,7 @@ fn threads_without_memory_make_their_changes() {
                 assert!(stack.is_empty() && list.is_empty());
             });
         }
-        // The whole end of two structures falls to a thread without memory.
+        // A thread without memory drops two structures completely.
         in_child(|| {
             let stack: LinkedStack<u64> = LinkedStack::forced(Mechanism::Kcas);
             let list: List<u64> = List::forced(Mechanism::Kcas);

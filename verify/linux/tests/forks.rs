@@ -1,5 +1,5 @@
-//! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not
-//! have.
+//! Forks: a child continues where its parent was, and finds no gate closed by a thread that it does
+//! not have.
 #![cfg(atomseq_sections)]
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
@@ -18,11 +18,11 @@ use verify_support::processes::{
 use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::this_test;
 
-/// Where the first process of a PID namespace has made another one: a child of this process has its
-/// number.
+/// Runs `check` in a child of the first process of a PID namespace, where the child of a fork can
+/// have this process's number.
 fn in_first_process(check: impl FnOnce()) {
     holds_in_child_of(fork, || {
-        // SAFETY: of the calling process, for the children that it makes.
+        // SAFETY: affects the calling process's later children only.
         let new_numbers = || unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
         if !new_numbers() {
             eprintln!("does not apply, for PID namespaces are refused here");
@@ -37,14 +37,14 @@ fn in_first_process(check: impl FnOnce()) {
     });
 }
 
-/// The next children of this thread have the numbers of a new namespace. Afterwards it can start no
-/// thread.
+/// Numbers the next children of this thread in a new namespace. Afterwards it can start no thread.
 fn number_children_anew() {
-    // SAFETY: of the calling thread.
+    // SAFETY: affects the calling thread only.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
 }
 
-/// As usual; and where the kernel wipes no memory in children, and says so, or promises it.
+/// The usual circumstances; a kernel that does not wipe memory in children, and reports so; and one
+/// that only claims to wipe it.
 fn with_and_without_wiping() -> [Circumstances; 3] {
     let without = |errno| Circumstances {
         refused: vec![Refusal {
@@ -64,7 +64,7 @@ fn await_flag(flag: &AtomicBool) {
     }
 }
 
-/// A fork just while another thread's start-up waits in a sandbox's handler.
+/// Forks while another thread's start-up waits in a sandbox's handler.
 fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
     static MIDDLE: AtomicBool = AtomicBool::new(false);
     static FORKED: AtomicBool = AtomicBool::new(false);
@@ -98,10 +98,10 @@ fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
     });
 }
 
-/// A child decides anew, also where the kernel wipes nothing and says so. (Where it only promises
-/// to, the child waits.)
+/// A child decides anew, also where the kernel wipes nothing and reports so. (Where it only claims
+/// to wipe, the child waits.)
 #[test]
-fn a_child_of_a_start_up_that_stands_still_decides_itself() {
+fn a_child_of_a_stopped_start_up_decides_itself() {
     let [usual, without, _] = with_and_without_wiping();
     for circumstances in [usual, without] {
         in_fresh_process_under(this_test!(), circumstances, || {
@@ -113,8 +113,8 @@ fn a_child_of_a_start_up_that_stands_still_decides_itself() {
     }
 }
 
-/// The fork is the deciding thread's own, in a sandbox's handler: both processes go on with the
-/// start-up that they are in the middle of.
+/// The fork is the deciding thread's own, in a sandbox's handler: both processes continue the
+/// start-up.
 #[test]
 fn a_handler_may_fork_inside_start_up() {
     static CHILD: AtomicI32 = AtomicI32::new(-1);
@@ -154,8 +154,8 @@ fn a_child_with_its_parents_number_decides_itself() {
     });
 }
 
-/// A thread that no fork waits for any longer has closed a gate. In the child, a handler that runs
-/// before atomseq's meets it.
+/// A thread for which no fork waits any longer has closed a gate. In the child, a handler that runs
+/// before atomseq's finds it.
 #[test]
 fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
     static AREA: LazyLock<Area> = LazyLock::new(|| Area::try_new(0).unwrap());
@@ -192,8 +192,8 @@ fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
     });
 }
 
-/// A child of a raw fork counts none of the threads that stayed behind, and its own thread only
-/// where it was counted.
+/// A child of a raw fork counts none of its parent's other threads, and counts its own thread only
+/// where the parent had counted it.
 #[test]
 fn a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -230,16 +230,16 @@ fn a_child_goes_on_as_its_parent_did() {
             ..Circumstances::default()
         };
         in_fresh_process_under(this_test!(), circumstances, || {
-            // The harness's other thread may have started atomseq up; this one may have to register
-            // still.
+            // The harness's other thread may have started atomseq up; this one may still have to
+            // register.
             let status = atomseq::status();
             assert!(status.gates_active(), "{status}");
             holds_in_child_of(fork, || {
-                let told = pin();
+                let pinned = pin();
                 let same = core::ptr::eq(status, start());
-                membarrier_rseq(told as usize);
+                membarrier_rseq(pinned as usize);
                 drop(SignalsBlocked::enter());
-                same && (cpu_id(), current_cpu() as i32) == (told, told)
+                same && (cpu_id(), current_cpu() as i32) == (pinned, pinned)
             });
             holds_in_child_of(fork, || {
                 // A child of a child.
@@ -250,14 +250,14 @@ fn a_child_goes_on_as_its_parent_did() {
     }
 }
 
-/// Threads that close a gate, over and over, while this one forks: so often, or for 15 seconds.
-/// Returns how many children found it closed.
+/// Forks this many times, or for 15 seconds, while threads repeatedly close a gate. Returns how
+/// many children found it closed.
 ///
 /// A closer waits only a few milliseconds for a fork, and a busy machine may make a fork longer
 /// than that. A gate that was closed after such a wait does not count.
 fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
     static GATE: AtomicU32 = AtomicU32::new(0);
-    // Less than what a closer waits before it goes on uncounted.
+    // Less than what a closer waits before it continues uncounted.
     let prompt = Duration::from_millis(1);
     let stop = AtomicBool::new(false);
     let mut closed = 0;
@@ -314,8 +314,8 @@ fn a_child_finds_every_gate_open() {
     }
 }
 
-/// A thread that is inside already enters again while a fork waits for it: as an operation does
-/// that meets a full structure's slow path under a gate.
+/// A thread inside a quiet region enters again while a fork waits for it, like an operation that
+/// needs a full structure's slow path while it holds a gate.
 #[test]
 fn a_thread_inside_may_enter_again() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -333,7 +333,7 @@ fn a_thread_inside_may_enter_again() {
             while !forking.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-            // Time for the fork to begin to wait.
+            // Lets the fork begin to wait.
             std::thread::sleep(Duration::from_millis(50));
             drop(SignalsBlocked::enter());
             assert!(!forker.is_finished(), "the fork did not wait");
@@ -343,7 +343,7 @@ fn a_thread_inside_may_enter_again() {
     });
 }
 
-/// The control: with forks that atomseq is not told of, the same test finds closed gates.
+/// The control: with forks of which atomseq receives no notice, the same test finds closed gates.
 #[test]
 fn a_child_of_a_raw_fork_may_find_a_gate_closed() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -353,8 +353,8 @@ fn a_child_of_a_raw_fork_may_find_a_gate_closed() {
     });
 }
 
-/// Atfork handlers of a program's own run after atomseq's prepare and before its parent and child:
-/// a thread that closed a gate there would wait for itself, if it was counted.
+/// A program's own atfork handlers run after atomseq's prepare handler and before its parent and
+/// child handlers. A thread that closed a gate there would wait for itself if it was counted.
 #[test]
 fn atfork_handlers_may_close_gates() {
     static CALLED: AtomicU32 = AtomicU32::new(0);
@@ -372,8 +372,7 @@ fn atfork_handlers_may_close_gates() {
                 unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
             assert_eq!(result, 0);
         }
-        // Blocked signals would survive an alarm: another thread ends this process, should it
-        // hang.
+        // Blocked signals would survive an alarm: another thread ends this process if it hangs.
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_secs(20));
             std::process::abort();
@@ -384,13 +383,13 @@ fn atfork_handlers_may_close_gates() {
             4,
             "prepare and parent, of two"
         );
-        // And quiet threads are counted again afterwards.
+        // And threads in quiet regions are counted again afterwards.
         holds_in_child_of(fork, || true);
         drop(SignalsBlocked::enter());
     });
 }
 
-/// A library's recursive lock is taken around forks. One thread holds it and forks while another
+/// A library's recursive lock is held around forks. One thread holds it and forks while another
 /// thread's fork waits for it.
 #[test]
 fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
@@ -418,8 +417,7 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
             let result = unsafe { libc::pthread_atfork(Some(take), Some(give), Some(renew)) };
             assert_eq!(result, 0);
             atomseq::status();
-            // Blocked signals would survive an alarm: another thread ends this process, should it
-            // hang.
+            // Blocked signals would survive an alarm: another thread ends this process if it hangs.
             std::thread::spawn(|| {
                 std::thread::sleep(Duration::from_secs(20));
                 std::process::abort();
@@ -452,8 +450,8 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
     }
 }
 
-/// The child of a raw fork that an atfork handler makes goes on with the fork that it is inside of,
-/// as its parent does. Then both fork, and close gates.
+/// An atfork handler makes a raw fork. Its child continues the outer fork, as its parent does. Then
+/// both fork, and close gates.
 #[test]
 fn a_child_of_a_raw_fork_inside_a_fork_may_fork() {
     static ARMED: AtomicBool = AtomicBool::new(false);
@@ -505,7 +503,7 @@ fn forks_from_several_threads_at_once() {
     });
 }
 
-/// A fork in the middle of start-up, by another thread: the child decides anew.
+/// Another thread forks in the middle of start-up: the child decides anew.
 #[test]
 fn a_child_forked_during_start_up_decides_itself() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -523,10 +521,10 @@ fn a_child_forked_during_start_up_decides_itself() {
     });
 }
 
-/// In a child it seems that all of its parent's threads have ended. One of them goes on, under a
-/// new number; what is its own stays so.
+/// In a child all of its parent's threads appear to have exited. One of them continues, under a new
+/// number, and keeps what it owns.
 #[test]
-fn nobody_says_that_a_parents_thread_has_ended() {
+fn no_thread_of_a_parent_is_reported_as_exited() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         atomseq::status();
         let name = thread_name().unwrap();
@@ -534,7 +532,7 @@ fn nobody_says_that_a_parents_thread_has_ended() {
             holds_in_child_of(fork, || {
                 let own = thread_name().unwrap();
                 holds_in_child_of(fork, || !has_ended(name) && !has_ended(own));
-                // The control: of its own threads it does.
+                // The control: exited threads of its own are reported.
                 let other = std::thread::spawn(thread_name).join().unwrap().unwrap();
                 while !has_ended(other) {
                     std::thread::yield_now();
@@ -545,7 +543,7 @@ fn nobody_says_that_a_parents_thread_has_ended() {
     });
 }
 
-/// Two words on one page together with what guards them, so that a child has them as they were at
+/// Two words on one page together with their lock and log, so that a child has them as they were at
 /// one time.
 #[repr(align(4096))]
 struct OnePage(Domain<[Cell; 2]>);
@@ -553,7 +551,7 @@ struct OnePage(Domain<[Cell; 2]>);
 const SUM: u64 = 1_000_000;
 
 impl OnePage {
-    /// Moves something from the first word to the second one, and back another time.
+    /// Moves an amount between the two words, in a direction that alternates.
     fn transfer(&self, amount: u64) {
         let [a, b] = &*self.0;
         loop {
@@ -579,8 +577,8 @@ impl OnePage {
     }
 }
 
-/// Children of a process whose threads are in the middle of changes: what these have half done is
-/// undone, or completed, by whoever comes upon it there.
+/// Children of a process whose threads are in the middle of changes: a thread that finds a partial
+/// update there rolls it back, or completes it.
 #[test]
 fn a_child_goes_on_with_what_threads_had_half_done() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -588,7 +586,7 @@ fn a_child_goes_on_with_what_threads_had_half_done() {
             let page = OnePage(Domain::forced([Cell::new(SUM), Cell::new(0)], mechanism));
             let page = Box::new(page);
             let [a, b] = &*page.0;
-            // For certain, to begin with.
+            // One partial update for certain.
             // SAFETY: the domain stays where it is.
             unsafe { page.0.abandon(Change::of(a, SUM, 1), Change::of(b, 0, 2)) };
             holds_in_child_of(fork, || {

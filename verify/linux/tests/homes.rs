@@ -1,5 +1,5 @@
-//! Locks with a home: in a child of a fork, where rseq is off, where atomseq registers threads
-//! itself, and when their holder ends.
+//! Locks with a home: in a child of a fork, where rseq is off, where atomseq itself registers
+//! threads, and when their holder exits.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use atomseq::mutex::{Biased, Mutex, OnCpu};
 use verify_support::processes::{Circumstances, fork, holds_in_child_of, in_fresh_process_under};
 use verify_support::this_test;
 
-/// Threads of all CPUs add, some of them by way of a visit.
+/// Makes threads of all CPUs add, some of them by a visit from another CPU.
 fn add_from_everywhere(threads: usize, each: u64) {
     let (biased, on_cpu) = (Biased::<u64>::new(0), Mutex::<u64, OnCpu>::new(0));
     thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn a_child_finds_a_lock_as_its_parent_had_it() {
         holds_in_child_of(fork, || {
             biased.try_lock().is_none() && on_cpu.try_lock().is_none()
         });
-        // The child's own thread is the holder's copy: it may unlock what it holds there.
+        // The child's thread is a copy of the holder: it may release the locks there.
         holds_in_child_of(fork, || {
             // SAFETY: locked by this thread before the fork, and its guard is never dropped in
             // the child.
@@ -65,8 +65,8 @@ fn a_child_finds_a_lock_as_its_parent_had_it() {
     });
 }
 
-/// Visits all the time, so that forks meet claims; whatever a child finds, it is no claim that
-/// nobody ends.
+/// A thread visits all the time, so that forks copy claims. No child is blocked by a claim that no
+/// thread ends.
 #[test]
 fn a_child_is_not_kept_out_by_a_claim() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -81,7 +81,8 @@ fn a_child_is_not_kept_out_by_a_claim() {
                 });
             }
             for _ in 0..200 {
-                // Held by a thread that is not there, or to be had: either is known soon.
+                // The lock is held by a thread that the child does not have, or free: both are
+                // found soon.
                 holds_in_child_of(fork, || {
                     _ = lock.try_lock_for(Duration::from_millis(1));
                     true
@@ -120,9 +121,9 @@ fn a_guard_across_a_panic_unlocks() {
     assert_eq!(*lock.lock(), 1);
 }
 
-/// Waiters whose time is up leave no wake-up unused: whoever still waits is woken.
+/// A waiter that times out consumes no wake-up: the other waiters are woken.
 #[test]
-fn waiters_that_give_up_keep_nobody_asleep() {
+fn waiters_that_give_up_leave_no_other_asleep() {
     let lock = Biased::<u64>::new(0);
     let patient = thread::scope(|scope| {
         let patient: Vec<_> = (0..2)

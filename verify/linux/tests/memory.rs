@@ -21,7 +21,7 @@ use verify_support::threads::exit_this_thread;
 
 type Kilobyte = [AtomicU64; 128];
 
-/// Lets this process have so many bytes of addresses more than it has.
+/// Limits this process's address space to this many bytes more than it uses.
 fn limit_addresses(more: usize) {
     proc::limit_addresses(addresses() * proc::page() + more);
 }
@@ -52,8 +52,8 @@ fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
     });
 }
 
-/// More threads than k-CAS has descriptors without the system's memory, each of them new: who puts
-/// in is told, who takes out is not refused, and nothing is lost. 2,000 rounds a thread.
+/// More new threads than k-CAS has descriptors, without memory for others. An insertion returns an
+/// error, a removal succeeds, and nothing is lost. 2,000 rounds a thread.
 #[test]
 fn structures_by_k_cas_go_on_when_memory_has_ended() {
     const THREADS: usize = 48;
@@ -63,7 +63,7 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
         let stack = Stack::with_capacity(64);
         let queue = Queue::with_capacity(64);
         let linked = LinkedStack::new();
-        // In, out, and refused by the linked one.
+        // Inserted, removed, and refused by the linked structure.
         let counts = [const { AtomicU64::new(0) }; 3];
         let started = Barrier::new(THREADS + 1);
         let ended = Barrier::new(THREADS + 1);
@@ -79,7 +79,7 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
                             queue.push(round).is_ok(),
                             !refused,
                         ];
-                        // One in four stays in the linked one.
+                        // Leaves one value in four in the linked structure.
                         let from_linked = (round % 4 > 0).then(|| linked.pop()).flatten();
                         let taken = [stack.pop(), queue.pop(), from_linked];
                         counts[0].fetch_add(put.iter().map(|&put| u64::from(put)).sum(), Relaxed);
@@ -89,7 +89,7 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
                 });
             }
             started.wait();
-            // None of them has taken a descriptor yet.
+            // None of the threads has taken a descriptor yet.
             limit_addresses(0);
             ended.wait();
         });
@@ -105,7 +105,7 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
     });
 }
 
-/// A cache without memory for its limit does with what it has.
+/// A cache without memory for all descriptors of its limit works with those that it has.
 #[test]
 fn a_cache_does_with_the_memory_there_is() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -115,13 +115,13 @@ fn a_cache_does_with_the_memory_there_is() {
         drop(cache.load().expect("the first one"));
         limit_addresses(2 << 20);
         for _ in 0..4000 {
-            drop(cache.load().expect("what was used least recently goes"));
+            drop(cache.load().expect("the least recently used one is evicted"));
         }
         assert!(written_back.load(Relaxed) > 500);
     });
 }
 
-/// The system does not take back what the program has locked. Then nothing has changed.
+/// The system refuses to take back memory that the program has locked. Nothing changes then.
 #[test]
 fn locked_memory_stays() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -186,7 +186,8 @@ fn a_child_allocates_while_its_parent_does() {
 
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the thread right where it was interrupted: no destructor runs, nothing is given back.
+/// Ends the thread at the instruction where it was interrupted: no destructor runs, nothing is
+/// released.
 extern "C" fn end_this_thread(_signal: libc::c_int) {
     ENDED.fetch_add(1, Relaxed);
     exit_this_thread();
@@ -205,8 +206,8 @@ extern "C" fn allocate_and_free(pool: *mut libc::c_void) -> *mut libc::c_void {
     }
 }
 
-/// Threads end wherever they happen to be. The others go on, and all but what was in the hands of
-/// the ended ones is still there: an audit finds what they had allocated.
+/// Threads exit at arbitrary instructions. The others continue, and only what the exited threads
+/// held is missing: an audit finds what they had allocated.
 #[test]
 fn threads_that_end_in_the_middle_take_little_with_them() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -221,7 +222,7 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
         for round in 0..THREADS {
             let mut thread = 0;
             let shared = std::ptr::from_ref(&pool).cast_mut().cast();
-            // SAFETY: a thread that uses the pool, which lives until the thread has ended; it has
+            // SAFETY: a thread that uses the pool, which lives until the thread has exited; it has
             // no Rust destructors to run.
             unsafe {
                 let attributes = std::ptr::null();
@@ -232,16 +233,16 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
                 assert_eq!(libc::pthread_kill(thread, libc::SIGUSR2), 0);
                 assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
             }
-            // Who is left can allocate, and nobody waits for the one that has gone.
+            // The remaining threads can allocate, and none waits for the thread that exited.
             drop(pool.allocate().expect("one that is free"));
         }
         assert_eq!(ENDED.load(Relaxed), THREADS as u64);
 
-        // Those that a thread had allocated when it ended are found.
+        // The descriptors that a thread had allocated when it exited are found.
         let mut reclaimed = 0;
         for _ in 0..2 {
             pool.audit(Duration::ZERO, |unclaimed| {
-                // SAFETY: their owners have ended, and this thread has none.
+                // SAFETY: their owners have exited, and this thread has none.
                 reclaimed += usize::from(unsafe { unclaimed.reclaim() }.is_some());
             });
         }
@@ -254,7 +255,7 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
     });
 }
 
-/// Maps pages that cannot be one mapping, until the system refuses. Those that it gave.
+/// Maps pages that cannot be merged into one mapping, until the system refuses. Returns them.
 fn exhaust_mappings() -> Vec<*mut libc::c_void> {
     let mut pages = Vec::with_capacity(2 << 20);
     for access in [libc::PROT_NONE, libc::PROT_READ].into_iter().cycle() {
@@ -269,7 +270,7 @@ fn exhaust_mappings() -> Vec<*mut libc::c_void> {
     pages
 }
 
-/// The system takes no part of a mapping back where that would make one more.
+/// The system refuses to unmap part of a mapping where that would split it into more mappings.
 #[test]
 fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
     const KILOBYTES: usize = 256;
@@ -284,14 +285,15 @@ fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
         };
         drop(make_full());
         let before = addresses();
-        // One behind the other, in one mapping or, where something else lies between them, a few.
+        // One behind the other, in one mapping or, where something else lies between them, in a
+        // few.
         let mut all: Vec<_> = (0..2 * DROPPED + 1).map(|_| Some(make_full())).collect();
         let each = (addresses() - before) / all.len();
         let fillers = exhaust_mappings();
         let full = [addresses(), proc::kilobytes_in_memory()];
         (0..DROPPED).for_each(|index| all[2 * index + 1] = None);
         let kept = [addresses(), proc::kilobytes_in_memory()];
-        // It takes those that lie at the end of a mapping.
+        // Only those at the end of a mapping are unmapped.
         let refused = (DROPPED - (full[0] - kept[0]) / each)
             * usize::from(fillers.len() < fillers.capacity());
         let made: Vec<_> = (0..refused).map(|_| make()).collect();
@@ -341,9 +343,9 @@ fn use_many_sizes() {
     drop(pool.allocate().expect("memory"));
 }
 
-/// A sandbox refuses to take any mapping back. 40 rounds for each error number.
+/// A sandbox refuses every unmapping. 40 rounds for each error number.
 #[test]
-fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
+fn what_cannot_be_unmapped_is_used_again_whatever_its_size() {
     for errno in [libc::EPERM, libc::EINVAL] {
         let circumstances = Circumstances {
             environment: vec![("ERRNO", if errno == libc::EPERM { "1" } else { "22" })],
@@ -367,9 +369,9 @@ fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
     }
 }
 
-/// A sandbox refuses to take any mapping back. Threads that make and drop pools at the same time
-/// need no more addresses than they had at one time: a pool each, so few of each size that no table
-/// is made. 4 threads, 3,000 pools a thread, for each kind of pool.
+/// A sandbox refuses every unmapping. Threads that make and drop pools at the same time need no
+/// more address space than they had in use at one time: a pool each, so few of each size that no
+/// table is made. 4 threads, 3,000 pools a thread, for each kind of pool.
 #[test]
 fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
     const THREADS: usize = 4;
@@ -395,7 +397,7 @@ fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
                         together.wait();
                         (0..POOLS).for_each(|_| drop(make(cached)));
                         together.wait();
-                        // A thread that ends changes what the process has.
+                        // A thread that exits changes the process's mappings.
                         together.wait();
                     });
                 }
@@ -413,7 +415,7 @@ fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
     });
 }
 
-/// Each audit makes a table of what is protected, and drops the one before. 400 audits.
+/// Each audit makes a table of what is protected, and drops the previous one. 400 audits.
 #[test]
 fn audits_use_what_cannot_be_given_back_again() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -422,7 +424,7 @@ fn audits_use_what_cannot_be_given_back_again() {
         let installed = unsafe { atomseq::signal::install(libc::SIGUSR1, handler) };
         installed.expect("a handler");
         refuse_from_now_on(libc::SYS_munmap, Answer::Error(libc::EPERM));
-        // The C library's memory for a report, too, is there after a few.
+        // The C library's memory for a report is allocated after a few as well.
         (0..4).for_each(|_| _ = atomseq::signal::audit());
         let before = addresses();
         (0..400).for_each(|_| _ = atomseq::signal::audit());
@@ -430,8 +432,8 @@ fn audits_use_what_cannot_be_given_back_again() {
     });
 }
 
-/// A sandbox that answers calls for memory from a handler of `SIGSYS`, which the kernel calls where
-/// that signal is not blocked, and ends the process elsewhere. One run for each set of calls.
+/// A sandbox answers calls for memory in a handler of `SIGSYS`, which the kernel calls where that
+/// signal is not blocked; otherwise it ends the process. One run for each set of calls.
 #[test]
 fn calls_for_memory_are_made_with_no_signal_blocked() {
     for trapped in ["mmap", "munmap", "munmap madvise", "mmap munmap madvise"] {

@@ -1,7 +1,7 @@
-//! Constructors where memory is refused: those that return a `Result` say so, the others panic, and
-//! none ends the process. Each is called with its first request to the global allocator refused,
-//! then with the second one, until it makes none that is refused; and with so few addresses left to
-//! the process that the kernel maps nothing for it, then with more, until it succeeds.
+//! Constructors where memory is refused: those that return a `Result` return an error, the others
+//! panic, and none ends the process. Each is called with its first request to the global allocator
+//! refused, then with the second one, until none of its requests is refused; and with so little
+//! address space left that the kernel maps nothing for it, then with more, until it succeeds.
 #![cfg(atomseq_sections)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -24,14 +24,14 @@ use verify_support::processes::{
 use verify_support::this_test;
 
 thread_local! {
-    /// How many requests of this thread are granted before one is refused; none is where this is
-    /// the largest number.
+    /// How many requests of this thread are granted before one is refused; none is refused at the
+    /// largest number.
     static GRANTED: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 struct Refusing;
 
-/// Is this the request that is refused?
+/// Returns whether this request is the one to refuse.
 fn is_refused() -> bool {
     let granted = GRANTED.get();
     GRANTED.set(match granted {
@@ -76,11 +76,11 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static REFUSING: Refusing = Refusing;
 
-/// A name, how many requests to the global allocator it makes at least, and a call: `false` if
-/// there was no memory.
+/// A name, the minimal number of its requests to the global allocator, and a call, which returns
+/// `false` if there was no memory.
 type Constructor = (&'static str, usize, fn() -> bool);
 
-/// Was it made? Fails for any other reason than memory.
+/// Returns whether construction succeeded. Panics on any error but the lack of memory.
 fn is_made<T, E: Debug + PartialEq>(made: Result<T, E>, no_memory: E) -> bool {
     match made {
         Ok(made) => {
@@ -94,24 +94,24 @@ fn is_made<T, E: Debug + PartialEq>(made: Result<T, E>, no_memory: E) -> bool {
     }
 }
 
-/// The same of a per-CPU structure.
+/// The same for a per-CPU structure.
 fn is_per_cpu_made<T>(made: Result<T, percpu::Error>) -> bool {
     is_made(made, percpu::Error::OutOfMemory)
 }
 
-/// The same of what lies in type-stable memory.
+/// The same for a structure in type-stable memory.
 fn is_stable_made<T>(made: Result<T, type_stable::Error>) -> bool {
     is_made(made, type_stable::Error::OutOfMemory)
 }
 
-/// The same of a structure in an array.
+/// The same for a structure in an array.
 fn is_array_made<T>(made: Result<T, nonblocking::Error>) -> bool {
     is_made(made, nonblocking::Error::OutOfMemory)
 }
 
 fn handler(_: &mut signal::Event<'_>) {}
 
-/// What an intrusive list holds here.
+/// A node of the intrusive list.
 struct Linked {
     link: Link,
 }
@@ -121,7 +121,7 @@ unsafe impl Node for Linked {
     const LINK: usize = std::mem::offset_of!(Linked, link);
 }
 
-/// Of the public interface, what returns a `Result` that may say that there is no memory.
+/// The public constructors that return a `Result` with an error for the lack of memory.
 const FALLIBLE: &[Constructor] = &[
     ("percpu::Area", 0, || {
         is_per_cpu_made(percpu::Area::try_new(100_000))
@@ -204,7 +204,7 @@ const FALLIBLE: &[Constructor] = &[
     }),
 ];
 
-/// Does it make one, rather than panic because there is no memory?
+/// Returns whether `make` succeeds rather than panics for lack of memory.
 fn panics_not<T>(make: fn() -> T) -> bool {
     match catch_unwind(make) {
         Ok(made) => {
@@ -220,7 +220,7 @@ fn panics_not<T>(make: fn() -> T) -> bool {
     }
 }
 
-/// What returns no `Result` and panics instead.
+/// The constructors that return no `Result` and panic instead.
 const INFALLIBLE: &[Constructor] = &[
     ("percpu::Stack::new", 0, || {
         panics_not(|| percpu::Stack::<u64>::with_capacity_per_cpu(10_000))
@@ -263,8 +263,7 @@ const INFALLIBLE: &[Constructor] = &[
     }),
 ];
 
-/// Calls a constructor with one request refused after the other; returns how many there were to
-/// refuse.
+/// Calls a constructor with each of its requests refused in turn; returns the number of requests.
 fn refuse_each(make: fn() -> bool) -> usize {
     for granted in 0.. {
         GRANTED.set(granted);
@@ -278,7 +277,7 @@ fn refuse_each(make: fn() -> bool) -> usize {
     unreachable!("there is no last number")
 }
 
-/// One call for each request, and one more, of each constructor.
+/// Calls each constructor once for each request, and once more.
 fn check_allocations() {
     for &(name, at_least, make) in FALLIBLE.iter().chain(INFALLIBLE) {
         println!("{name}");
@@ -307,7 +306,7 @@ fn no_constructor_ends_the_process_where_an_allocation_is_refused() {
     }
 }
 
-/// The control: what `Box` asks for.
+/// The control: requests by `Box`.
 #[test]
 fn a_constructor_that_ends_the_process_is_noticed() {
     killed_in_fresh_process_under(
@@ -320,10 +319,10 @@ fn a_constructor_that_ends_the_process_is_noticed() {
     );
 }
 
-/// Calls a constructor with so few addresses left, then with twice as many; returns how often it
-/// was refused.
+/// Calls a constructor with little address space left, then repeatedly with twice as much; returns
+/// how often it was refused.
 fn refuse_addresses(make: fn() -> bool) -> usize {
-    // The C library keeps this for what panics need.
+    // Makes the C library keep the memory that panics need.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(100_000)));
     for (refused, more) in (12..48).enumerate() {
         proc::limit_addresses(proc::pages_of_addresses() * proc::page() + (1 << more));
@@ -336,8 +335,8 @@ fn refuse_addresses(make: fn() -> bool) -> usize {
     panic!("it is not made with all the memory that there is");
 }
 
-/// Up to 36 calls of each constructor, each constructor in a child of a process that has used
-/// nothing of atomseq's: the first of them starts it up.
+/// Up to 36 calls of each constructor, each constructor in a child of a process that has not used
+/// atomseq: the first call starts it up.
 #[test]
 fn no_constructor_ends_the_process_where_a_mapping_is_refused() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {

@@ -1,6 +1,7 @@
-//! Memory that a handler of `SIGSEGV` opens on its first use, as a collector's barrier or a
-//! snapshot has it. Slices, vectors and nodes that an operation is given may lie there: also on the
-//! slow path, where every signal is blocked while a gate is held, so that a fault ends the process.
+//! Memory that a handler of `SIGSEGV` makes accessible on first use, like a garbage collector's
+//! barrier or a snapshot. Slices, vectors and nodes passed to an operation may lie there, also on
+//! its slow path, where every signal is blocked while a gate is held, so that a fault would end the
+//! process.
 #![cfg(atomseq_sections)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,7 +18,7 @@ use verify_support::processes::{
 use verify_support::signals::install_plainly;
 use verify_support::this_test;
 
-/// The room for what is closed; whole pages, whatever the size of one is.
+/// The size of the protected memory; whole pages, whatever the page size is.
 const ROOM: usize = 1 << 16;
 
 #[repr(align(65536))]
@@ -33,13 +34,13 @@ fn arena() -> *mut u8 {
 }
 
 thread_local! {
-    /// Does this thread allocate in the arena?
+    /// Whether this thread allocates in the arena.
     static IN_ARENA: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Arenas;
 
-// SAFETY: passes requests on to the system's allocator, or gives out the arena, which is free again
+// SAFETY: passes requests on to the system's allocator, or gives out the arena, which is freed
 // before the next time.
 unsafe impl GlobalAlloc for Arenas {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -62,7 +63,7 @@ unsafe impl GlobalAlloc for Arenas {
 #[global_allocator]
 static ARENAS: Arenas = Arenas;
 
-/// Makes something whose only allocation is the arena.
+/// Makes a value whose only allocation is the arena.
 fn in_arena<T>(make: impl FnOnce() -> T) -> T {
     IN_ARENA.set(true);
     let made = make();
@@ -79,14 +80,14 @@ fn protect(rights: c_int) {
 
 const OPEN: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// How many faults the handler has mended.
+/// The number of faults that the handler has repaired.
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn open(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel's record of a fault.
     let address = unsafe { (*info).si_addr() } as usize;
     if !(arena().addr()..arena().addr() + ROOM).contains(&address) {
-        // SAFETY: the fault comes again, and ends the process.
+        // SAFETY: the fault repeats, and ends the process.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
@@ -98,8 +99,8 @@ fn open_on_faults() {
     install_plainly(libc::SIGSEGV, open, 0, &[]);
 }
 
-/// Does an operation on the arena while that has these rights only, until the handler opens it;
-/// returns how many faults there were as well.
+/// Runs an operation on the arena while it has only these rights, until the handler opens it.
+/// Returns the number of faults as well.
 fn closed<R>(rights: c_int, operation: impl FnOnce() -> R) -> (R, usize) {
     let before = FAULTS.load(Relaxed);
     protect(rights);
@@ -108,10 +109,10 @@ fn closed<R>(rights: c_int, operation: impl FnOnce() -> R) -> (R, usize) {
     (result, FAULTS.load(Relaxed) - before)
 }
 
-/// Batches into a ring and out of it, from and to a slice and a vector.
+/// Pushes batches into a ring and pops them, from and to a slice and a vector.
 fn check_ring<T: Copy + PartialEq + Debug>(make: impl Fn(u64) -> T) {
     const COUNT: usize = 40;
-    // Each second batch goes around the end of the buffer.
+    // Every second batch wraps around the end of the buffer.
     let ring = Ring::with_capacity_per_cpu(64);
     let made: Vec<T> = (0..COUNT as u64).map(&make).collect();
     let mut outside = in_arena(|| Vec::with_capacity(COUNT));
@@ -147,7 +148,7 @@ unsafe impl Node for Numbered {
 
 type Take = fn(&List<Box<Numbered>>) -> Option<Box<Numbered>>;
 
-/// A node is opened by its push, and only read by what takes it out.
+/// A node is opened by its push; removing it only reads it.
 fn check_list() {
     let list: List<Box<Numbered>> = List::new();
     let ways: [Take; 3] = [List::pop, List::steal, |list| list.drain().next()];
@@ -162,7 +163,7 @@ fn check_list() {
     }
 }
 
-/// What boxes lead to is not touched.
+/// The memory behind a box is not touched.
 fn check_boxes() {
     let stack = Stack::with_capacity_per_cpu(4);
     let pool = Pool::with_capacity_per_cpu(4, || Box::new([0u64; 8]));
@@ -197,7 +198,7 @@ fn memory_that_operations_are_given_may_be_opened_by_a_handler() {
     }
 }
 
-/// The control: memory that is touched under a gate.
+/// The control: memory that is touched while a gate is held.
 #[test]
 fn a_fault_under_a_gate_ends_the_process() {
     killed_in_fresh_process_under(

@@ -1,9 +1,9 @@
-//! What stores nothing: a push that is refused by a full queue or stack, and a pop by an empty one.
-//! The structure, its memory and the variables of the program are made read-only around these
+//! Operations that store nothing: a push refused by a full queue or stack, and a pop from an empty
+//! one. The structure, its memory and the program's variables are made read-only around these
 //! operations, so a store ends the process.
 //!
-//! One thread, so no operation meets another one: a thread that finds a stack locked by one that
-//! stays away revokes it, and stores.
+//! A single thread, so no operation meets another one: a thread that finds a stack locked by a
+//! stopped owner revokes it, and so stores.
 #![cfg(atomseq_sections)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -19,10 +19,10 @@ use verify_support::processes::{
 };
 use verify_support::this_test;
 
-/// The room for what is made read-only.
+/// The size of the memory that is made read-only.
 const ROOM: usize = 1 << 20;
 
-/// Whole pages, whatever the size of one is.
+/// Whole pages, whatever the page size is.
 #[repr(align(65536))]
 struct Arena(UnsafeCell<[u8; ROOM]>);
 
@@ -32,16 +32,16 @@ unsafe impl Sync for Arena {}
 static ARENA: Arena = Arena(UnsafeCell::new([0; ROOM]));
 
 thread_local! {
-    /// Does this thread allocate in the arena?
+    /// Whether this thread allocates in the arena.
     static IN_ARENA: Cell<bool> = const { Cell::new(false) };
-    /// How much of it is used, by the one thread that does.
+    /// How much of it is used, by the one thread that uses it.
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Arenas;
 
-// SAFETY: passes requests on to the system's allocator, or gives out a part of the arena that
-// nobody else has.
+// SAFETY: passes requests on to the system's allocator, or gives out a part of the arena that has
+// no other owner.
 unsafe impl GlobalAlloc for Arenas {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !IN_ARENA.get() {
@@ -59,7 +59,7 @@ unsafe impl GlobalAlloc for Arenas {
             // SAFETY: the caller's promise, passed on; parts are zeros when they are given out.
             return unsafe { self.alloc(layout) };
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
@@ -75,7 +75,7 @@ unsafe impl GlobalAlloc for Arenas {
 #[global_allocator]
 static ARENAS: Arenas = Arenas;
 
-/// Makes something whose memory is in the arena, and the thing itself as well. It is never dropped.
+/// Makes a value whose memory lies in the arena, as does the value itself. It is never dropped.
 fn in_arena<T>(make: impl FnOnce() -> T) -> &'static T {
     IN_ARENA.set(true);
     let made = Box::leak(Box::new(make()));
@@ -83,8 +83,8 @@ fn in_arena<T>(make: impl FnOnce() -> T) -> &'static T {
     made
 }
 
-/// The pages of this program's variables, the arena among them: what its file maps for writing, and
-/// the zeros behind that.
+/// Returns the pages of this program's variables, including the arena: the writable mappings of its
+/// file, and the zeroed pages behind them.
 fn variables() -> Vec<Range<usize>> {
     let program = std::env::current_exe().expect("a path");
     let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -102,8 +102,8 @@ fn variables() -> Vec<Range<usize>> {
     ranges
 }
 
-/// Makes an attempt while nothing can be stored to the arena and the program's variables. Nothing
-/// else is done meanwhile.
+/// Makes an attempt while the arena and the program's variables are read-only. The process does
+/// nothing else meanwhile.
 fn without_stores<R>(attempt: impl FnOnce() -> R) -> R {
     let ranges = variables();
     let arena = ARENA.0.get() as usize;
@@ -114,8 +114,8 @@ fn without_stores<R>(attempt: impl FnOnce() -> R) -> R {
     let protect = |rights| {
         for range in &ranges {
             let (start, bytes) = (range.start as *mut libc::c_void, range.len());
-            // SAFETY: pages of this program, whose one thread that does something does what this
-            // test is about.
+            // SAFETY: pages of this program, whose only active thread performs what this test
+            // checks.
             if unsafe { libc::mprotect(start, bytes, rights) } != 0 {
                 std::process::abort();
             }
@@ -127,11 +127,11 @@ fn without_stores<R>(attempt: impl FnOnce() -> R) -> R {
     outcome
 }
 
-/// How many values there is room for, and how often an operation is refused.
+/// The capacity, and how often an operation is refused.
 const CAPACITY: usize = 100;
 const REFUSED: u64 = 1000;
 
-/// Pops of an empty one, pushes to a full one, and pops of one that is empty again.
+/// Pops from an empty one, pushes to a full one, and pops from one that is empty again.
 fn check(name: &str, push: impl Fn(u64) -> bool, pop: impl Fn() -> Option<u64>) {
     let nothing = || (0..REFUSED).all(|_| pop().is_none());
     assert!(without_stores(nothing), "{name}");
@@ -164,7 +164,7 @@ fn what_is_refused_stores_nothing() {
     });
 }
 
-/// The control: a push that is taken.
+/// The control: a push that succeeds.
 #[test]
 fn a_store_to_a_queue_is_noticed() {
     killed_in_fresh_process_under(

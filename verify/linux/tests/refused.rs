@@ -19,15 +19,15 @@ use verify_support::sandbox::{ANSWERED, Answer, Refusal, When, answer_traps, ref
 use verify_support::sources::{library_source, library_sources, without_tests};
 use verify_support::this_test;
 
-/// In place of the C library's, for all of this program: without a vDSO, every look at the clock is
-/// a system call.
+/// Replaces the C library's function in all of this program: as without a vDSO, every reading of
+/// the clock is a system call.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     // SAFETY: the caller's promise to the C library.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int }
 }
 
-/// The same for the question which CPU a thread is on.
+/// The same for the query for the thread's CPU.
 #[unsafe(no_mangle)]
 extern "C" fn sched_getcpu() -> libc::c_int {
     let mut cpu = 0u32;
@@ -38,8 +38,8 @@ extern "C" fn sched_getcpu() -> libc::c_int {
     }
 }
 
-/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor
-/// `membarrier`, which must not fail late.
+/// The calls that operations may make at any time. Excluded are `futex` and `rt_sigprocmask`, which
+/// must stay allowed, and `membarrier`, which must not fail late.
 const CALLS: [(&str, libc::c_long); 10] = [
     ("getpid", libc::SYS_getpid),
     ("gettid", libc::SYS_gettid),
@@ -60,7 +60,7 @@ const ROUNDS: u64 = if cfg!(debug_assertions) {
     30_000
 };
 
-/// Structures that threads share, by one mechanism.
+/// Structures shared by threads, by one mechanism.
 struct Shared {
     domain: Domain<[Cell; 2]>,
     linked: LinkedStack<u64>,
@@ -98,7 +98,7 @@ impl Shared {
         self.linked.pop();
         let key = value % 8;
         let _ = self.list.try_insert(key, value);
-        // Dropped while it is in this thread's hands, it goes back into the list.
+        // Dropped while it is checked out, the entry goes back into the list.
         let _ = self.list.check_out(&key);
         let _ = self.list.remove(&key);
         let _ = self.counted.push_front(value);
@@ -112,7 +112,7 @@ impl Shared {
     }
 }
 
-/// What looks at the clock besides contention.
+/// Operations that read the clock even without contention.
 fn wait_and_measure(held: &Mutex<u32>, soon: Instant) {
     let short = Duration::from_micros(100);
     let (free, changed, permits) = (Mutex::<u32>::new(0), Condvar::new(), Semaphore::new(0));
@@ -129,7 +129,7 @@ fn wait_and_measure(held: &Mutex<u32>, soon: Instant) {
     pool.audit(short, |_| ());
 }
 
-/// How often a source asks one of `std`'s clocks, which panic where they are refused.
+/// Returns how often a source reads one of `std`'s clocks, which panic where they are refused.
 fn asks_std(text: &str) -> usize {
     let asks = |line: &&str| {
         let is_code = !line.trim_start().starts_with("//");
@@ -139,8 +139,8 @@ fn asks_std(text: &str) -> usize {
     without_tests(text).lines().filter(asks).count()
 }
 
-/// Of the library's sources, one asks where the other clock has just been answered, and one where
-/// there is no such refusal.
+/// Of the library's sources, one reads such a clock where the other clock has just been read, and
+/// one where no such refusal exists.
 #[test]
 fn no_other_source_asks_a_clock_that_panics() {
     let mut asking: Vec<String> = library_sources()
@@ -161,7 +161,8 @@ fn a_source_that_asks_is_noticed() {
     assert_eq!(asks_std(test), 0);
 }
 
-/// Does this source map memory past `mappings.rs`, which keeps what the system does not take back?
+/// Returns whether a source maps memory without `mappings.rs`, which keeps mappings that the system
+/// does not take back.
 fn maps(text: &str) -> bool {
     let text = without_tests(text);
     ["platform::map(", "memory::map(", "platform::{map"]
@@ -169,10 +170,10 @@ fn maps(text: &str) -> bool {
         .any(|call| text.contains(call))
 }
 
-/// The others map once in a process: what tells a child from its parent, and what start-up reads
-/// files into.
+/// The other sources map once in a process: the page that distinguishes a child from its parent,
+/// and the memory into which start-up reads files.
 #[test]
-fn all_that_is_mapped_again_and_again_can_be_used_again() {
+fn all_that_is_mapped_repeatedly_can_be_reused() {
     let mut mapping: Vec<String> = library_sources()
         .into_iter()
         .filter(|(_, text)| maps(text))
@@ -195,7 +196,7 @@ fn a_refused_call_makes_nothing_panic() {
             ..Circumstances::default()
         };
         let printed = in_fresh_process_under(this_test!(), circumstances, || {
-            // The one that this process is for.
+            // The call that this process tests.
             let refused = std::env::var("REFUSED").expect("said by the parent");
             let (_, number) = CALLS
                 .into_iter()
@@ -210,7 +211,7 @@ fn a_refused_call_makes_nothing_panic() {
     }
 }
 
-/// The calls that the C library does not make itself where it ends a thread, with signals blocked.
+/// The calls that the C library does not make itself where it ends a thread with signals blocked.
 const TRAPPED: [&str; 6] = [
     "getpid",
     "gettid",
@@ -243,8 +244,8 @@ fn a_trapped_call_is_made_with_no_signal_blocked() {
     }
 }
 
-/// Without sections every operation closes the gate of the CPU that its thread asks for. 100
-/// rounds.
+/// Without sections every operation closes the gate of the CPU on which its thread reports to be.
+/// 10 rounds.
 #[test]
 fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
     let circumstances = Circumstances {
@@ -279,7 +280,7 @@ fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
     });
 }
 
-/// The filter is for the threads of this only: the test harness looks at the clock.
+/// The filter applies only to the threads of this function: the test harness reads the clock.
 fn check(number: libc::c_long, answer: Answer) {
     assert!(atomseq::status().gates_active(), "{}", atomseq::status());
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
@@ -296,7 +297,7 @@ fn check(number: libc::c_long, answer: Answer) {
                         when: When::Always,
                     };
                     refuse(&refusal).expect("a filter");
-                    // The control: what asks `std` for the time panics here.
+                    // The control: a reading of `std`'s clock panics here.
                     let panics = catch_unwind(Instant::now).is_err();
                     assert_eq!(panics, number == libc::SYS_clock_gettime);
                     (0..ROUNDS).for_each(|value| shared.use_all(value));

@@ -1,9 +1,9 @@
-//! Memory that the system refuses to one call, since another one has got what was left: the first
-//! call finds that.
+//! The system refuses memory to one call because another call has received the last of it: the
+//! first call finds that memory.
 //!
-//! A filter traps the first call for memory. The handler of `SIGSYS` has the same memory be needed
-//! meanwhile, by itself or by another thread, and then answers that there is none. Or one thread
-//! has mapped what was left, and is held up before it can publish it: another one waits for it, and
+//! A filter traps the first call for memory. The handler of `SIGSYS` lets the same memory be needed
+//! meanwhile, by itself or by another thread, and then answers that there is none. Or a thread has
+//! mapped the last memory, and is stopped before it can publish it: another thread waits for it and
 //! yields the processor, which the filter traps as well.
 #![cfg(atomseq_sections)]
 
@@ -20,7 +20,7 @@ use verify_support::sandbox::{
 };
 use verify_support::this_test;
 
-/// What happens in the middle of the next trapped call.
+/// The action in the middle of the next trapped call.
 static MEANWHILE: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 fn is_armed() -> bool {
@@ -42,7 +42,7 @@ extern "C" fn answer(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc
     }
 }
 
-/// Maps memory where it is asked for an address, which the filter lets pass.
+/// Maps memory with an address hint, which the filter lets pass.
 fn map_elsewhere(bytes: usize) -> i64 {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -91,7 +91,7 @@ fn in_the_middle(by_handler: bool, first: impl FnOnce(), second: impl FnOnce() +
     other.join().expect("no panic");
 }
 
-/// One run in a handler, and one in a thread.
+/// Runs once in a handler, and once in a thread.
 fn in_both_ways(test: &str, check: impl Fn(bool)) {
     for way in ["handler", "thread"] {
         let circumstances = Circumstances {
@@ -122,7 +122,7 @@ fn small_structures_share_what_another_call_has_mapped() {
     });
 }
 
-/// A sandbox that takes nothing back, so that what is dropped is kept.
+/// A sandbox that refuses every unmapping, so that what is dropped is kept.
 #[test]
 fn a_mapping_that_another_call_drops_is_used() {
     in_both_ways(this_test!(), |by_handler| {
@@ -138,15 +138,15 @@ fn a_mapping_that_another_call_drops_is_used() {
     });
 }
 
-/// The first thread has mapped what was left, and is held up; it may go on; it has got what it
-/// needs.
+/// The first thread has mapped the last memory and is stopped; it may continue; it has received
+/// what it needs.
 static HELD_UP: AtomicBool = AtomicBool::new(false);
-static GOES_ON: AtomicBool = AtomicBool::new(false);
+static MAY_CONTINUE: AtomicBool = AtomicBool::new(false);
 static IS_DONE: AtomicBool = AtomicBool::new(false);
-/// The other one has waited.
+/// The other thread has waited.
 static HAS_WAITED: AtomicBool = AtomicBool::new(false);
 
-/// Without a call that is trapped.
+/// Waits without a call that is trapped.
 fn wait_for(flag: &AtomicBool) {
     while !flag.load(SeqCst) {
         std::thread::sleep(Duration::from_millis(1));
@@ -160,16 +160,16 @@ extern "C" fn hold_up(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
             libc::SYS_mmap if !HELD_UP.load(SeqCst) => {
                 let mapped = map_elsewhere(second_argument(context));
                 HELD_UP.store(true, SeqCst);
-                wait_for(&GOES_ON);
+                wait_for(&MAY_CONTINUE);
                 mapped
             }
             libc::SYS_mmap => {
-                GOES_ON.store(true, SeqCst);
+                MAY_CONTINUE.store(true, SeqCst);
                 -i64::from(libc::ENOMEM)
             }
             _ => {
                 HAS_WAITED.store(true, SeqCst);
-                GOES_ON.store(true, SeqCst);
+                MAY_CONTINUE.store(true, SeqCst);
                 wait_for(&IS_DONE);
                 0
             }
@@ -183,8 +183,8 @@ fn trap(call: libc::c_long, when: When) {
     refuse(&Refusal { call, answer, when }).expect("filters need no privileges");
 }
 
-/// `prepare` returns a need. One thread has it until it has mapped memory for that, and is held up;
-/// another one has it once.
+/// `prepare` returns a need. One thread has it until it has mapped memory for it, and is stopped
+/// there; another thread has it once.
 fn while_another_is_held_up<N: Fn() + Send + Copy>(test: &str, prepare: impl FnOnce() -> N) {
     in_fresh_process_under(test, Circumstances::default(), || {
         atomseq::status();

@@ -1,5 +1,5 @@
-//! What large per-CPU structures take of memory: that of the CPUs that use them, and what the
-//! documentation says beside.
+//! The memory use of large per-CPU structures: that of the CPUs that use them, plus what the
+//! documentation names.
 #![cfg(atomseq_sections)]
 
 use atomseq::percpu::{Queue, Ring, Stack};
@@ -8,25 +8,25 @@ use verify_support::proc::{kilobytes_in_memory, page};
 use verify_support::processes::{Circumstances, in_fresh_process_under};
 use verify_support::this_test;
 
-/// The words of a CPU's part: a mebibyte.
+/// The words of a CPU's part: one mebibyte.
 const CAPACITY: usize = 1 << 17;
 
-/// What the program takes beside: pages of the library that are touched for the first time.
+/// Further memory of the program: pages of the library that are touched for the first time.
 const BESIDE: usize = 3;
 
-/// How many pages of memory this process has, exactly.
+/// Returns the exact number of resident pages of this process.
 fn resident() -> usize {
     kilobytes_in_memory() * 1024 / page()
 }
 
-/// How many pages more there are after it.
+/// Returns how many more pages are resident after the action.
 fn growth<R>(action: impl FnOnce() -> R) -> (R, usize) {
     let before = resident();
     let outcome = action();
     (outcome, resident().saturating_sub(before))
 }
 
-/// In a process whose pages are not huge, and which has asked once for what it asks for later.
+/// Runs `check` in a process without huge pages, which has made each of its requests once before.
 fn check(test: &str, check: impl FnOnce()) {
     in_fresh_process_under(test, Circumstances::default(), || {
         // SAFETY: concerns this process alone.
@@ -41,8 +41,8 @@ fn check(test: &str, check: impl FnOnce()) {
     });
 }
 
-/// Fills this CPU's part, and then that of another CPU, if this process may use one. Each takes its
-/// part's memory, of which a page may be there already.
+/// Fills this CPU's part, and then that of another CPU if this process may use one. Each takes the
+/// part's memory, of which one page may be resident already.
 fn check_parts<S: Sync>(structure: &S, push: impl Fn(&S, u64) -> bool + Sync) {
     let part = CAPACITY * 8 / page();
     let fill = || {
@@ -92,8 +92,8 @@ fn a_stack_takes_two_pages_and_the_memory_of_cpus_that_use_it() {
     });
 }
 
-/// A slot and 32 cells a CPU; then chunks of up to a mebibyte, of which the last is used in part
-/// and the others are, together, no larger than it, unless it is of the largest size.
+/// A slot and 32 cells a CPU; then chunks of up to a mebibyte, of which the last is used in part.
+/// The others are together no larger than the last, unless it is of the largest size.
 #[test]
 fn a_queue_takes_32_cells_a_cpu_and_chunks_for_those_that_use_it() {
     const CELL: usize = 24;

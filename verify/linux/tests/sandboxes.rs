@@ -1,5 +1,5 @@
-//! The system calls that the documentation names are all that there are: in the sources, and in a
-//! process that the kernel ends at any other.
+//! The documentation names all system calls that are made: checked against the sources, and in a
+//! process that the kernel ends at any other call.
 #![cfg(atomseq_sections)]
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use verify_support::sandbox::allow_only;
 use verify_support::sources::{library_source, library_sources, without_tests};
 use verify_support::this_test;
 
-/// By name. One that the documentation names and this does not is missing here.
+/// System calls by name. A call that the documentation names must be listed here.
 const NUMBERS: [(&str, libc::c_long); 39] = [
     ("openat", libc::SYS_openat),
     ("openat2", libc::SYS_openat2),
@@ -51,16 +51,16 @@ const NUMBERS: [(&str, libc::c_long); 39] = [
     ("rt_sigreturn", libc::SYS_rt_sigreturn),
     ("sigaltstack", libc::SYS_sigaltstack),
     ("write", libc::SYS_write),
-    // The end of the process, and what the test harness itself may need for memory.
+    // For the exit of the process, and the memory that the test harness itself may need.
     ("exit_group", libc::SYS_exit_group),
     ("mremap", libc::SYS_mremap),
     ("getrandom", libc::SYS_getrandom),
 ];
 
-/// How many of these the harness needs, the last ones.
+/// The number of calls that only the harness needs, the last ones.
 const OF_THE_HARNESS: usize = 3;
 
-/// What the paragraph on seccomp names, links aside.
+/// Returns the calls named by the paragraph on seccomp, except links.
 fn documented() -> BTreeSet<String> {
     let text = library_source("docs/limitations.rs");
     let (_, after) = text.split_once("* **seccomp.**").expect("the paragraph");
@@ -78,8 +78,8 @@ fn documented() -> BTreeSet<String> {
         .collect()
 }
 
-/// Names of system calls in a file, up to its unit tests: those that Rust calls, and those that
-/// assembly has a comment for.
+/// Returns the names of system calls in a file, up to its unit tests: those called from Rust, and
+/// those named in comments of assembly.
 fn used(text: &str) -> BTreeSet<String> {
     let text = without_tests(text);
     let name = |text: &str| {
@@ -94,7 +94,7 @@ fn used(text: &str) -> BTreeSet<String> {
             rest.is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()))
         });
         let (_, comment) = instruction.split_once("// ")?;
-        // Not the values of a Rust constant.
+        // The number may be the value of a Rust constant, which does not count.
         (is_number && !comment.contains("::")).then(|| name(comment))
     });
     constants.chain(numbers).collect()
@@ -130,7 +130,7 @@ fn a_call_that_is_not_documented_is_noticed() {
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 static HITS: Biased<u32> = Biased::new(0);
 
-/// Any other call ends the process, so that nothing is left out that the C library does on the way.
+/// Any other call ends the process, so that the calls that the C library makes are covered, too.
 #[test]
 fn what_is_documented_is_enough() {
     fn handles(_event: &mut Event<'_>) {
@@ -170,7 +170,7 @@ fn what_is_documented_is_enough() {
             drop(masked);
             assert_eq!(HANDLED.load(Ordering::Relaxed), 1);
         });
-        // In the fresh process once is enough.
+        // Once is enough, in the fresh process.
         if printed.is_none() {
             return;
         }

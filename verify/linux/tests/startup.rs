@@ -1,5 +1,5 @@
-//! What start-up decides, in a process of its own each: who registers, what is refused and why, and
-//! what start-up leaves as it found it.
+//! The decisions of start-up, each in a process of its own: which library registers threads, what
+//! is refused and why, and what start-up leaves unchanged.
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, membarrier_rseq, register_this_thread};
@@ -25,7 +25,7 @@ use verify_support::this_test;
 
 const OWN_REGISTRATION: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
-/// Whether the C library registers threads, asked without atomseq.
+/// Returns whether the C library registers threads, without asking atomseq.
 fn c_library_registers() -> bool {
     // SAFETY: looks a name up; the C library defines it as an unsigned int.
     unsafe {
@@ -34,10 +34,10 @@ fn c_library_registers() -> bool {
     }
 }
 
-/// This thread's CPU as the kernel keeps it is the one it tells.
+/// Asserts that the kernel's record of this thread's CPU is the CPU itself.
 fn assert_registered_here() {
-    let told = pin();
-    assert_eq!((cpu_id(), current_cpu() as i32), (told, told));
+    let pinned = pin();
+    assert_eq!((cpu_id(), current_cpu() as i32), (pinned, pinned));
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn without_membarrier_sections_run_and_gates_do_not() {
     }
 }
 
-/// A sandbox that says yes and does nothing: only the self-test can tell, unless other threads
-/// interrupt it throughout. On a busy machine they do so in most processes (ten in a row in one run
-/// of forty), so up to a hundred are asked.
+/// A sandbox that reports success and does nothing: only the self-test can detect it, unless other
+/// threads interrupt it throughout. On a busy machine they do so in most processes (ten in a row in
+/// one run of forty), so up to a hundred processes are tried.
 #[test]
-fn a_fence_that_does_nothing_is_found_out() {
+fn a_fence_that_does_nothing_is_detected() {
     const PROCESSES: u32 = 100;
     let found = (0..PROCESSES).any(|_| {
         let circumstances = Circumstances {
@@ -142,10 +142,10 @@ fn a_fence_that_does_nothing_is_found_out() {
             let status = atomseq::status();
             assert!(status.is_active(), "{status}");
             if status.reason() == Some(Reason::FenceFailed) {
-                println!("found out");
+                println!("detected");
             }
         });
-        printed.is_none_or(|printed| printed.output.contains("found out"))
+        printed.is_none_or(|printed| printed.output.contains("detected"))
     });
     assert!(found, "not in {PROCESSES} processes");
 }
@@ -165,13 +165,13 @@ fn without_clone_the_self_test_is_blocked() {
             assert_eq!(status.reason(), Some(Reason::SelfTestBlocked(libc::EPERM)));
             assert!(
                 cpu_id() < 0,
-                "sections must be off in every thread, whoever registered it"
+                "sections must be off in every thread, whichever library registered it"
             );
         },
     );
 }
 
-/// Where helpers cannot be reaped, none is started: it would stay behind.
+/// Where helper processes cannot be reaped, none is started: it would be left behind.
 #[test]
 fn without_wait4_the_self_test_is_blocked_and_leaves_nothing() {
     in_fresh_process_under(
@@ -216,8 +216,8 @@ fn without_getcpu_nothing_else_is_blamed() {
     }
 }
 
-/// Nothing is wiped in children then, and processes have no numbers. One run for each answer; the
-/// last is a success in name.
+/// Nothing is wiped in children then, and processes have no numbers. One run for each answer, the
+/// last of which reports success without effect.
 #[test]
 fn without_madvise_and_getpid_start_up_ends() {
     for errno in [libc::EPERM, libc::ENOSYS, 0] {
@@ -235,15 +235,15 @@ fn without_madvise_and_getpid_start_up_ends() {
             counter.add(1);
             assert_eq!(counter.sum(), 1);
         });
-        // In the fresh process once is enough.
+        // Once is enough, in the fresh process.
         if printed.is_none() {
             return;
         }
     }
 }
 
-/// Start-up takes memory and starts a process, which a handler must not. What a handler can be the
-/// first to use is all that has a `const` constructor. One run.
+/// Start-up allocates memory and starts a process, which a handler must not do. A handler can be
+/// the first to use everything that has a `const` constructor. One run.
 #[test]
 fn nothing_starts_up_in_a_handler() {
     static ON_CPU: Mutex<u32, OnCpu> = Mutex::new(0);
@@ -252,7 +252,7 @@ fn nothing_starts_up_in_a_handler() {
     static CHANGED: Condvar = Condvar::new();
     static USED: AtomicU32 = AtomicU32::new(0);
     atomseq::sequence! {
-        /// Without a slot, so without an area that was made before.
+        /// Without a slot, and so without an area that was made before.
         unsafe fn set_here(word: Word) -> bool {
             if cpu() > 0xffff { return false }
             commit(word, 1);
@@ -451,7 +451,7 @@ fn the_callers_affinity_stays_and_no_child_is_left() {
     });
 }
 
-/// Handlers that run while start-up decides, and use what it decided as soon as it has.
+/// Handlers run while start-up decides, and use its decision as soon as it is made.
 #[test]
 fn start_up_in_a_storm_of_signals() {
     static DECIDED: AtomicBool = AtomicBool::new(false);
@@ -495,7 +495,7 @@ fn start_up_in_a_storm_of_signals() {
     }
 }
 
-/// Files that containers put in the place of the kernel's, and that tell of one CPU only.
+/// Files that containers substitute for the kernel's, and that list one CPU only.
 #[test]
 fn a_replaced_list_of_cpus_is_not_believed() {
     const TEST: &str = "a_replaced_list_of_cpus_is_not_believed";
@@ -521,7 +521,7 @@ fn a_replaced_list_of_cpus_is_not_believed() {
     let own = |path: &str| CString::new(path).expect("a path");
     let replacements = [
         vec![(own(POSSIBLE), list.clone())],
-        // A list in the right file system, of something else.
+        // A list in the right file system, of other objects.
         vec![(own(POSSIBLE), own(NODES))],
         vec![(own("/sys"), empty.clone())],
         vec![(own("/proc"), empty), (own(POSSIBLE), list)],
@@ -542,7 +542,7 @@ fn a_replaced_list_of_cpus_is_not_believed() {
     std::fs::remove_dir_all(&directory).expect("the directory is there");
 }
 
-/// On each CPU that this process may use, what is counted there is in the sum.
+/// Checks that counts made on each CPU that this process may use are in the sum.
 fn every_cpu_has_a_slot() {
     let counter = atomseq::percpu::Counter::new();
     let mut counted = 0;
@@ -555,7 +555,7 @@ fn every_cpu_has_a_slot() {
     assert_eq!(counter.sum(), counted);
 }
 
-/// Does something on each CPU that this process may use: those to which the kernel lets this thread
+/// Runs `work` on each CPU that this process may use: those to which the kernel lets this thread
 /// move.
 fn on_every_cpu(mut work: impl FnMut(usize)) {
     let mut moves = 0;
@@ -568,7 +568,7 @@ fn on_every_cpu(mut work: impl FnMut(usize)) {
     assert!(moves > 0);
 }
 
-/// The least that the C library lets a thread have.
+/// The smallest stack that the C library allows for a thread.
 #[test]
 fn start_up_fits_on_the_smallest_stack() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
@@ -585,13 +585,13 @@ fn start_up_fits_on_the_smallest_stack() {
 /// How often a sandbox's handler has answered a system call.
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
 
-/// Counted by that handler, which may come in the middle of start-up or of a registration.
+/// Counted by that handler, which may run in the middle of start-up or of a registration.
 static COUNTED: std::sync::OnceLock<atomseq::percpu::Counter> = std::sync::OnceLock::new();
 
-/// How many structures were refused to that handler.
+/// The number of structures that were refused to that handler.
 static REFUSED: AtomicU32 = AtomicU32::new(0);
 
-/// What that handler was given, one of each kind.
+/// The structures that the handler received, one of each kind.
 #[derive(Default)]
 struct Given {
     area: OnceLock<Area>,
@@ -618,7 +618,7 @@ unsafe impl Node for Linked {
 
 static GIVEN: LazyLock<Given> = LazyLock::new(Given::default);
 
-/// Keeps what was made, and counts what was refused because start-up goes on.
+/// Keeps a structure, and counts one refused because start-up is in progress.
 fn keep<T, E: Display>(place: &OnceLock<T>, make: impl FnOnce() -> Result<T, E>) {
     if place.get().is_some() {
         return;
@@ -650,8 +650,8 @@ impl Given {
         });
     }
 
-    /// Uses each of them on every CPU. How many there are, and that none has fewer slots than there
-    /// are CPUs.
+    /// Uses each of them on every CPU. Returns how many there are, and checks that none has fewer
+    /// slots than there are CPUs.
     fn use_everywhere(&self, cpus: usize) -> u32 {
         let mut used = 0;
         on_every_cpu(|cpu| {
@@ -711,7 +711,7 @@ impl Given {
     }
 }
 
-/// Answers by an error, and uses atomseq.
+/// Answers a trapped call with an error, and uses atomseq.
 extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     ANSWERED.fetch_add(1, Ordering::Relaxed);
     assert!(atomseq::status().features().cpus > 0);
@@ -734,7 +734,7 @@ fn trap(call: libc::c_long) {
     refuse(&refusal).expect("filters need no privileges");
 }
 
-/// A sandbox that answers system calls from a handler of `SIGSYS`, as browsers' do.
+/// A sandbox that answers system calls in a handler of `SIGSYS`, as browsers' sandboxes do.
 #[test]
 fn a_trapped_call_is_a_refused_one_to_start_up() {
     const TEST: &str = "a_trapped_call_is_a_refused_one_to_start_up";
@@ -769,10 +769,10 @@ fn a_trapped_call_is_a_refused_one_to_start_up() {
     assert!(answered >= 20, "only {answered} processes were answered");
 }
 
-/// How many kinds of structures there are in [`Given`].
+/// The number of kinds of structures in [`Given`].
 const KINDS: u32 = 10;
 
-/// What start-up asks, but for what the test itself cannot do without.
+/// The calls of start-up, except those that the test itself needs.
 const TRAPPED: [(&str, libc::c_long); 16] = [
     ("openat", libc::SYS_openat),
     ("read", libc::SYS_read),
@@ -798,8 +798,8 @@ fn await_flag(flag: &AtomicBool) {
     }
 }
 
-/// Start-up stands still where it has prepared the registration of threads, and then decides
-/// against it.
+/// Start-up is stopped where it has prepared the registration of threads, and then decides against
+/// it.
 #[test]
 fn no_thread_registers_before_start_up_has_ended() {
     static MIDDLE: AtomicBool = AtomicBool::new(false);
@@ -832,8 +832,8 @@ fn no_thread_registers_before_start_up_has_ended() {
     );
 }
 
-/// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in
-/// the middle of their registration.
+/// `rseq` is trapped later: new threads use the slow path, and so do handlers that run in the
+/// middle of their registration.
 #[test]
 fn a_trapped_registration_is_a_refused_one() {
     let circumstances = Circumstances::environment(&[OWN_REGISTRATION]);
@@ -842,7 +842,7 @@ fn a_trapped_registration_is_a_refused_one() {
             return;
         }
         let counter = COUNTED.get_or_init(atomseq::percpu::Counter::new);
-        // Of a thread that has not registered: a registered one could not end.
+        // On a thread that has not registered: a registered one could not exit.
         let thread = std::thread::spawn(|| {
             trap(libc::SYS_rseq);
             counter.increment();
@@ -853,9 +853,9 @@ fn a_trapped_registration_is_a_refused_one() {
     });
 }
 
-/// Where `rseq` is refused later, a thread that has registered cannot unregister at its end. glibc
-/// keeps its storage long enough; elsewhere the process ends with a sentence. One run for each
-/// answer.
+/// `rseq` is refused later: a registered thread cannot unregister when it exits. glibc keeps the
+/// thread's storage long enough; with other C libraries the process ends with a message. One run
+/// for each answer.
 #[test]
 fn a_registered_thread_ends_where_rseq_is_refused_later() {
     const TEST: &str = "a_registered_thread_ends_where_rseq_is_refused_later";
@@ -871,7 +871,7 @@ fn a_registered_thread_ends_where_rseq_is_refused_later() {
                 refuse_rseq();
                 counter.add(1);
             });
-            // To its very end, which the scope does not wait for.
+            // Waits for its very end, which the scope does not.
             thread.join().unwrap();
         });
         assert_eq!(counter.sum(), 2);
@@ -897,8 +897,8 @@ fn a_registered_thread_ends_where_rseq_is_refused_later() {
     }
 }
 
-/// A constructor of an object that another thread loads, with the dynamic linker's lock held, needs
-/// atomseq while this thread starts it up, and waits for that lock.
+/// The constructor of an object that another thread loads, with the dynamic linker's lock held,
+/// uses atomseq while this thread starts it up and waits for that lock.
 #[cfg(target_env = "gnu")]
 #[test]
 fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {
@@ -912,7 +912,7 @@ fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {
     extern "C" fn construct() {
         IN_CONSTRUCTOR.store(true, Ordering::SeqCst);
         await_flag(&STARTING);
-        // Time to come to the lock.
+        // Lets the other thread reach the lock.
         std::thread::sleep(std::time::Duration::from_millis(50));
         atomseq::status();
     }
@@ -948,21 +948,21 @@ fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {
         // SAFETY: ends a process that hangs.
         unsafe { libc::alarm(30) };
         atomseq::status();
-        loader.join().expect("it ended");
+        loader.join().expect("the thread returns");
         std::fs::remove_file(&object).expect("it was made");
     });
 }
 
-/// Where glibc's `pthread_atfork`, which is in each program itself, can be replaced.
+/// Where glibc's `pthread_atfork`, which is linked into each program, can be replaced.
 #[cfg(target_env = "gnu")]
 mod registering {
     use super::*;
 
     type Handler = Option<unsafe extern "C" fn()>;
 
-    /// How many handlers of forks are registered.
+    /// The number of registered sets of atfork handlers.
     static REGISTERED: AtomicU32 = AtomicU32::new(0);
-    /// The next thread that registers some stands still before.
+    /// The next thread that registers handlers stops before it does.
     static IS_ARMED: AtomicBool = AtomicBool::new(false);
     static IS_REACHED: AtomicBool = AtomicBool::new(false);
     static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -988,7 +988,7 @@ mod registering {
         errno
     }
 
-    /// Another thread registers them just then.
+    /// Another thread registers the handlers at that time.
     #[test]
     fn gates_are_active_only_once_the_handlers_of_forks_are_registered() {
         let test = "registering::gates_are_active_only_once_the_handlers_of_forks_are_registered";

@@ -1,5 +1,5 @@
-//! A thread that exits between any two instructions of an allocation, which the processor's trap
-//! flag lets it run one by one: what others have freed meanwhile is found.
+//! A thread exits between any two instructions of an allocation, which the processor's trap flag
+//! lets it execute one by one: the descriptors that others have freed meanwhile are found.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::ffi::{c_int, c_void};
@@ -13,10 +13,10 @@ use verify_support::signals::install_plainly;
 use verify_support::this_test;
 use verify_support::threads::exit_this_thread;
 
-/// Few enough that no CPU keeps any.
+/// Few enough that no CPU caches any.
 const LIMIT: usize = 60;
 
-/// At how many points of an allocation the others are freed.
+/// The number of points of an allocation at which the others are freed.
 const POINTS: usize = 110;
 
 type Words = Pool<AtomicU64>;
@@ -30,7 +30,7 @@ static FREE_AT: AtomicUsize = AtomicUsize::new(0);
 static EXIT_AT: AtomicUsize = AtomicUsize::new(0);
 
 fn pool() -> &'static Words {
-    // SAFETY: it lives until the end of a trial, after which nobody asks.
+    // SAFETY: it lives until the end of a trial, after which no thread uses it.
     unsafe { &*POOL.load(SeqCst) }
 }
 
@@ -57,7 +57,7 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     }
     if step == EXIT_AT.load(SeqCst) {
         IS_STEPPING.store(false, SeqCst);
-        // This thread has nothing that another one needs.
+        // This thread holds nothing that another one needs.
         exit_this_thread();
     }
 }
@@ -72,8 +72,8 @@ extern "C" fn allocate_step_by_step(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// How many can be allocated after a thread that has allocated the last one, or has exited
-/// meanwhile, while the others were freed. And how many steps it made.
+/// Frees the other descriptors while a thread allocates the last one or exits. Returns how many can
+/// be allocated afterwards, and the number of steps that the thread made.
 fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
     let build = Pool::options().limit(LIMIT).build();
     let boxed = Box::into_raw(Box::new(build.expect("a pool")));
@@ -86,8 +86,8 @@ fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
     STEPS.store(0, SeqCst);
     FREE_AT.store(free_at, SeqCst);
     EXIT_AT.store(exit_at, SeqCst);
-    // SAFETY: a thread that is joined, however it ends; then nobody borrows the pool but this
-    // function.
+    // SAFETY: a thread that is joined, however it exits; afterwards only this function borrows the
+    // pool.
     unsafe {
         let mut thread = std::mem::zeroed();
         let (no_attributes, nothing) = (ptr::null(), ptr::null_mut());
@@ -103,18 +103,18 @@ fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
 }
 
 /// The others are freed at about 110 points of the allocation, and the thread exits at one of two
-/// later ones: about 220 trials.
+/// later points: about 220 trials.
 #[test]
 fn what_is_free_is_found_after_a_thread_has_exited_in_an_allocation() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         install_plainly(libc::SIGTRAP, on_trap, 0, &[]);
-        // A section never ends when it is stepped.
+        // A single-stepped section never completes.
         atomseq::set_restart_limit(0);
         let never = usize::MAX;
         let (left, steps) = trial(never, never);
         assert_eq!(left, 0);
-        // The windows are dozens of instructions long where nothing is optimised, and a handful
-        // where all is.
+        // Windows are dozens of instructions long in unoptimised builds, and a handful in optimised
+        // ones.
         let distance = steps.div_ceil(POINTS);
         let mut freed = 0;
         for free_at in (0..steps).step_by(distance) {

@@ -1,5 +1,5 @@
 //! Threads that atomseq registers itself: from C, from signal handlers, ten thousand of them, and
-//! up to their very end.
+//! until they exit.
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, register_this_thread};
@@ -27,7 +27,7 @@ fn assert_own_registration() {
     );
 }
 
-/// Runs `body` on a thread that Rust knows nothing of.
+/// Runs `body` on a thread that was not started by Rust.
 fn on_c_thread(body: extern "C" fn(*mut c_void) -> *mut c_void) {
     // SAFETY: the thread takes no argument and is joined.
     unsafe {
@@ -47,8 +47,8 @@ fn a_thread_registers_on_its_first_slow_path() {
         let before = cpu_id();
         let registered = register_this_thread();
         let again = register_this_thread();
-        let told = pin();
-        let right = (cpu_id(), current_cpu() as i32) == (told, told);
+        let pinned = pin();
+        let right = (cpu_id(), current_cpu() as i32) == (pinned, pinned);
         if before < 0 && registered && again && right {
             CHECKED.fetch_add(1, Ordering::Relaxed);
         }
@@ -65,8 +65,8 @@ fn a_thread_registers_on_its_first_slow_path() {
 #[test]
 fn a_thread_of_the_c_librarys_needs_no_registration() {
     extern "C" fn body(_: *mut c_void) -> *mut c_void {
-        let told = pin();
-        if (cpu_id(), current_cpu() as i32) == (told, told) && !register_this_thread() {
+        let pinned = pin();
+        if (cpu_id(), current_cpu() as i32) == (pinned, pinned) && !register_this_thread() {
             CHECKED.fetch_add(1, Ordering::Relaxed);
         }
         core::ptr::null_mut()
@@ -81,7 +81,7 @@ fn a_thread_of_the_c_librarys_needs_no_registration() {
     });
 }
 
-/// A thread-specific key made after atomseq's has its destructor run after atomseq's.
+/// A thread-specific key created after atomseq's, so that its destructor runs after atomseq's.
 static LATE_KEY: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 #[test]
@@ -154,7 +154,7 @@ fn a_thread_that_the_kernel_refuses_asks_once() {
         };
         refuse(&refusal(libc::EPERM)).expect("a filter");
         let first = register_this_thread();
-        // A second question would be answered with a kill.
+        // A second request would be answered by killing the process.
         refuse(&Refusal {
             call: libc::SYS_rseq,
             answer: Answer::Kill,
@@ -210,7 +210,7 @@ fn ten_thousand_short_lived_threads_leave_nothing() {
         assert_eq!(CHECKED.load(Ordering::Relaxed), THREADS);
         assert_eq!(after.1, before.1, "open files");
         let grown = after.0.saturating_sub(before.0);
-        // 64 bytes lost a thread would be 576 KB; three more stacks in the C library's cache
+        // 64 bytes lost for each thread would be 576 KB; three more stacks in the C library's cache
         // are some 30.
         assert!(grown < 400 * 1024, "grown by {grown} bytes");
     });

@@ -1,12 +1,11 @@
 //! Mutations of OS-assisted changes and of k-CAS.
 //!
-//! A mutation is a name, what is in the sources once, and what takes its place. Each must be found
-//! by a model. `…_IN_MODELS` change what would only take models more steps.
+//! A mutation is a name, a text that occurs once in the sources, and its replacement. A model must
+//! detect each. The `…_IN_MODELS` lists only reduce the number of steps.
 
-// assisted: OS-assisted changes with one protection less: a name, what is there once in the
-// sources, and what is there instead.
+// assisted: OS-assisted changes with one protection removed.
 
-/// All of them; each has to be found out.
+/// All mutations; each must be detected.
 pub const ASSISTED: &[(&str, &str, &str)] = &[
     (
         "who_locked_is_thrown_out",
@@ -105,10 +104,9 @@ pub const ASSISTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// kcas: k-CAS with one protection less: a name, what is there once in the sources, and what is
-// there instead.
+// kcas: k-CAS with one protection removed.
 
-/// All of them; each has to be found out.
+/// All mutations; each must be detected.
 pub const KCAS: &[(&str, &str, &str)] = &[
     (
         "late_references_count",
@@ -185,11 +183,10 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// kcas_loom: k-CAS with an ordering that is too weak, and homes with one protection less: a name,
-// what is there once in the sources, and what is there instead.
+// kcas_loom: k-CAS with an ordering that is too weak, and homes with one protection removed.
 
-/// All of them; each has to be found out. A version that is taken without release is not among
-/// them: helpers would follow addresses that were never filled in.
+/// All mutations; each must be detected. Acquiring a version without release is not among them:
+/// helpers would follow addresses that were never filled in.
 pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
     (
         "the_version_is_read_without_acquire",

@@ -1,12 +1,11 @@
-//! Mutations of mappings that are kept, and of the turns of threads that grow something.
+//! Mutations of kept mappings, and of the turns of threads that grow a structure.
 //!
-//! A mutation is a name, what is in the sources once, and what takes its place. Each must be found
-//! by a model. `…_IN_MODELS` change what would only take models more steps.
+//! A mutation is a name, a text that occurs once in the sources, and its replacement. A model must
+//! detect each. The `…_IN_MODELS` lists only reduce the number of steps.
 
-// mappings: What models change in the source, so that few mappings fill all slots; and the source
-// with something wrong.
+// mappings: the changes for all models, so that few mappings fill all slots; and the mutations.
 
-/// What is there once, and what is there instead.
+/// A text that occurs once, and its replacement.
 pub const MAPPINGS_IN_MODELS: &[(&str, &str)] = &[
     (
         "const SIZES: usize =\n    TO_A_DOUBLING * (usize::BITS - UNIT.ilog2() - TO_A_DOUBLING.ilog2() + 1) as usize;",
@@ -20,7 +19,7 @@ pub const MAPPINGS_IN_MODELS: &[(&str, &str)] = &[
         "const TABLE_SLOTS: usize = 509;",
         "const TABLE_SLOTS: usize = 2;",
     ),
-    // Models name and make it.
+    // Models name the type and construct it.
     ("\nstruct Kept", "\npub struct Kept"),
     ("const fn new() -> Kept", "pub const fn new() -> Kept"),
     ("    fn map(&self", "    pub fn map(&self"),
@@ -31,8 +30,7 @@ pub const MAPPINGS_IN_MODELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be
-/// found out.
+/// A name, a text that occurs once in the source, and its replacement. Each must be detected.
 pub const MAPPINGS: &[(&str, &str, &str)] = &[
     (
         "takers_go_without_while_another_takes",
@@ -117,10 +115,9 @@ pub const MAPPINGS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// growth: What models change in the source, so that waiting takes few steps; and the source with
-// something wrong.
+// growth: the changes for all models, so that waiting takes few steps; and the mutations.
 
-/// What is there once, and what is there instead.
+/// A text that occurs once, and its replacement.
 pub const GROWTH_IN_MODELS: &[(&str, &str)] = &[
     ("const ROUNDS: u32 = 128;", "const ROUNDS: u32 = 30;"),
     (
@@ -129,8 +126,7 @@ pub const GROWTH_IN_MODELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be
-/// found out.
+/// A name, a text that occurs once in the source, and its replacement. Each must be detected.
 pub const GROWTH: &[(&str, &str, &str)] = &[
     (
         "no_thread_waits",

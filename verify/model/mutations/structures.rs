@@ -1,21 +1,20 @@
 //! Mutations of rings, of the cells of queues, and of the shelves of a depot.
 //!
-//! A mutation is a name, what is in the sources once, and what takes its place. Each must be found
-//! by a model. `…_IN_MODELS` change what would only take models more steps.
+//! A mutation is a name, a text that occurs once in the sources, and its replacement. A model must
+//! detect each. The `…_IN_MODELS` lists only reduce the number of steps.
 
-// ring: What models change in the source of the ring, so that they see what it does; and the ring
-// with something wrong.
+// ring: the changes for all models, so that loom sees the ring's accesses; and the mutations.
 
-/// What is there once, and what is there instead.
+/// A text that occurs once, and its replacement.
 pub const RING_IN_MODELS: &[(&str, &str)] = &[
     ("std::cell::UnsafeCell", "crate::sync::UnsafeCell"),
     ("std::sync::Arc", "crate::sync::Arc"),
-    // Cells of loom's must be made, one by one. No element is 0.
+    // loom's cells must be constructed one by one. No element is 0.
     (
         "unsafe { places.set_len(count) };",
         "places.resize_with(count, || UnsafeCell::new(MaybeUninit::zeroed()));",
     ),
-    // Whoever copies uses each of the places.
+    // A copy accesses each of the cells.
     (
         "let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();
         start.copy_from_nonoverlapping(from, places.len());",
@@ -30,15 +29,14 @@ pub const RING_IN_MODELS: &[(&str, &str)] = &[
             into.add(number).write((*place.get()).assume_init_read());
         }",
     ),
-    // What a model that has failed leaves behind may be anything.
+    // A failed model may leave any state behind.
     (
         "drops::each(|| consumer.pop().is_some());",
         "if !std::thread::panicking() { drops::each(|| consumer.pop().is_some()) }",
     ),
 ];
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be
-/// found out.
+/// A name, a text that occurs once in the source, and its replacement. Each must be detected.
 pub const RING: &[(&str, &str, &str)] = &[
     (
         "elements_are_not_released",
@@ -60,7 +58,7 @@ pub const RING: &[(&str, &str, &str)] = &[
         "self.0.ring().head.0.load(Ordering::Acquire)",
         "self.0.ring().head.0.load(Ordering::Relaxed)",
     ),
-    // Where batches lie.
+    // The position of batches.
     (
         "batches_begin_at_the_first_place",
         "&self.places[position & self.mask()..]",
@@ -76,7 +74,7 @@ pub const RING: &[(&str, &str, &str)] = &[
         "&self.places[..count - to_the_end]",
         "&self.places[..0]",
     ),
-    // Batches that go in.
+    // Batches that are pushed.
     (
         "a_batch_looks_for_room_for_one",
         "self.room_for(count)",
@@ -114,7 +112,7 @@ pub const RING: &[(&str, &str, &str)] = &[
         "elements.set_len(rest)",
         "elements.set_len(rest + pushed)",
     ),
-    // Batches that come out.
+    // Batches that are popped.
     (
         "a_batch_looks_for_one_element",
         "self.there(count)",
@@ -149,19 +147,18 @@ pub const RING: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// queue: What models change in the source of the ring, so that they see what it does; and the ring
-// with something wrong.
+// queue: the changes for all models, so that loom sees the ring's accesses; and the mutations.
 
-/// What is there once, and what is there instead.
+/// A text that occurs once, and its replacement.
 pub const QUEUE_IN_MODELS: &[(&str, &str)] = &[
     ("crate::dcas::Backoff", "crate::outside::Backoff"),
     ("crate::heap::zeros", "crate::outside::zeros"),
-    // Hints of loom's must be made.
+    // loom's atomic hints must be constructed.
     (
         "#[derive(Debug, Default)]\nstruct End",
         "#[derive(Debug)]\nstruct End",
     ),
-    // Variants may look beyond the cells.
+    // Variants may index beyond the cells.
     (
         "unsafe { self.fixed.cells.get_unchecked(self.index(place) as usize) }",
         "&self.fixed.cells[self.index(place) as usize]",
@@ -170,8 +167,7 @@ pub const QUEUE_IN_MODELS: &[(&str, &str)] = &[
     ("head: End::default()", "head: End(AtomicU64::new(0))"),
 ];
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be
-/// found out.
+/// A name, a text that occurs once in the source, and its replacement. Each must be detected.
 pub const QUEUE: &[(&str, &str, &str)] = &[
     (
         "hints_are_not_acquired",
@@ -225,10 +221,9 @@ pub const QUEUE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// depot: The shelf with something wrong.
+// depot: mutations of the shelf.
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be
-/// found out.
+/// A name, a text that occurs once in the source, and its replacement. Each must be detected.
 pub const DEPOT: &[(&str, &str, &str)] = &[
     (
         "whoever_tries_has_claimed",

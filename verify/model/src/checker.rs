@@ -1,34 +1,36 @@
 //! Exhausts the states of a structure.
 //!
 //! **How it works.** A state is the memory between attempts. The search starts with the empty
-//! structure and takes states first in, first out. From each state, each call is attempted on each
-//! CPU and stepped to its end by the interpreter of `atomseq::sequence::model`. Before each step,
-//! and between the words of a copy:
+//! structure and proceeds breadth first. From each state, each call is attempted on each CPU and
+//! stepped to its end by the interpreter of `atomseq::sequence::model`. Before each step, and
+//! between the words of a copy:
 //!
-//! * nothing has changed that a caller could see: the content is still that of the state;
-//! * the attempt is aborted: what it prepared stays as it is, or turns into garbage. The memory is
-//!   a new state, from which the restart (on any CPU), any interfering call and any number of both
-//!   follow as from every other state: an aborted attempt leaves nothing but memory behind;
-//! * a call by a neighbour, on another CPU, runs as a whole, and the attempt goes on, not aborted
-//!   (tried where either writes what the other touches; elsewhere their order makes no difference).
+//! * no caller can have observed a change: the content is still that of the state;
+//! * the attempt is aborted. The words that it prepared stay as they are, or turn into garbage. The
+//!   resulting memory is a new state, from which the restart (on any CPU), any interfering call and
+//!   any number of both follow as from every other state: an aborted attempt leaves nothing but
+//!   memory behind;
+//! * a neighbour's call, on another CPU, runs as a whole, and the attempt then continues without an
+//!   abort (tried where either writes what the other touches; elsewhere their order makes no
+//!   difference).
 //!
-//! A sequence that is rolled forward ([`Recovery`]) is not aborted: what would interrupt it comes
-//! after its end, so no other call sees what it does in between. Without any recovery, a call on
-//! the same CPU runs as a whole before each step, and the attempt goes on: a broken mechanism,
-//! which must be found.
+//! A sequence that is rolled forward ([`Recovery`]) is not aborted: its interruptions take effect
+//! after its end, so no other call observes its intermediate states. Without any recovery, a call
+//! on the same CPU runs as a whole before each step, and the attempt continues: a broken mechanism,
+//! which must be detected.
 //!
-//! With the last step, the content and the answer must be what the call
-//! [means](Structure::meaning), written down a second time as plain Rust on lists.
+//! After the last step, the content and the answer must be those of the call's
+//! [meaning](Structure::meaning), which is written down a second time as plain Rust on lists.
 //!
 //! **What it proves.** Within the bounds of the structure (values, capacity, CPUs, and calls in a
-//! row) every history of attempts, aborts and restarts equals a serial one, with each call where it
-//! committed or left early. If the search ends before the bound on calls
-//! ([`Explored::exhausted`]), the result holds for histories of any length. Garbage stands for
-//! whatever an aborted attempt may have left in memory that it had only prepared. Memory is
-//! sequentially consistent here; orderings are the business of the models under loom.
+//! row) every history of attempts, aborts and restarts equals a serial one, with each call at the
+//! point where it committed or left early. If the search ends before the bound on calls
+//! ([`Explored::exhausted`]), the result holds for histories of any length. Garbage stands for any
+//! value that an aborted attempt may have left in memory that it had only prepared. Memory is
+//! sequentially consistent here; the models under loom check orderings.
 //!
-//! It reports a shortest history that leads to a violation, since states come in the order of their
-//! distance from the start.
+//! A violation is reported with a shortest history that leads to it, since states are visited in
+//! the order of their distance from the start.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -62,12 +64,13 @@ struct Search<'a> {
     explored: Explored,
     numbers: HashMap<Memory, usize>,
     origins: Vec<Option<Origin>>,
-    /// States to look at: reached by as many calls as the current round, and by one more.
+    /// States to visit: reached by as many calls as the current round, and by one more. An aborted
+    /// attempt is not a call, so the state that it leaves belongs to the current round.
     now: VecDeque<(usize, Memory)>,
     next: VecDeque<(usize, Memory)>,
 }
 
-/// Where a state came from.
+/// The predecessor of a state.
 struct Origin {
     state: usize,
     event: String,
@@ -89,7 +92,7 @@ impl Search<'_> {
         }
     }
 
-    /// Every call on every CPU from one state, then every pair of them on two CPUs.
+    /// Attempts every call on every CPU from one state, then every pair of them on two CPUs.
     fn state(&mut self, state: usize, memory: &Memory) -> Result<(), Box<Violation>> {
         let structure = self.structure;
         let content = structure
@@ -120,7 +123,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// One attempt, aborted before each of its steps; returns what it touched.
+    /// Makes one attempt, with an abort before each of its steps; returns its footprint.
     fn attempt(
         &mut self,
         state: usize,
@@ -160,7 +163,7 @@ impl Search<'_> {
                 .is_unseen(content)
                 .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
             self.explored.aborts += 1;
-            // An abort that leaves no more than the one before it leads nowhere new.
+            // An abort without further prepared words leaves the same memory as the one before it.
             if execution.prepared() > prepared {
                 prepared = execution.prepared();
                 self.abort(state, &execution, content)?;
@@ -168,7 +171,8 @@ impl Search<'_> {
         }
     }
 
-    /// What an abort at this point leaves: what was prepared, as it is and as garbage.
+    /// Adds the states that an abort at this point leaves: with the prepared words as they are, and
+    /// with garbage in their place.
     fn abort(
         &mut self,
         state: usize,
@@ -188,7 +192,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// A neighbour's call as a whole before each step of an attempt.
+    /// Runs a neighbour's call as a whole before each step of an attempt, which then continues.
+    /// Both must have their meaning, in this order: the attempt has not committed yet.
     fn meeting(
         &mut self,
         state: usize,
@@ -219,7 +224,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Notes a state, to be looked at if it is new.
+    /// Records a state, to be visited if it is new.
     fn reached(
         &mut self,
         from: usize,
@@ -262,7 +267,8 @@ impl Search<'_> {
     }
 }
 
-/// Two calls that name the same node or buffer are one caller's, and never run at once.
+/// Returns whether two calls name the same node or buffer: these have one caller, and never run at
+/// the same time.
 fn have_one_caller(a: &Call, b: &Call) -> bool {
     let owned = |word: &&usize| **word >= layout::CALLERS && a.passed.contains(word);
     b.passed.iter().any(|word| owned(&word))

@@ -1,14 +1,13 @@
 //! Models of the library's own sources, and the controls that they could fail.
 //!
 //! A model is a small program of a few threads over a part of the library. It must hold for the
-//! sources as they are: an [`Explorer`] runs it in every order of steps, or in a great many, and it
-//! asserts what must be true in the end. `build.rs` writes variants of the sources with one
-//! protection less each (`mutations/`), and asks for a control of each by `controls!`: a model
-//! must fail for it. So each protection is known to be needed, and each model to see what it is
-//! for.
+//! unchanged sources: an [`Explorer`] runs it in every order of steps, or in many, and it asserts
+//! its invariants at the end. `build.rs` writes variants of the sources with one protection removed
+//! each (`mutations/`), and adds a control for each by `controls!`: a model must fail for it. This
+//! shows that each protection is needed, and that each model detects its absence.
 //!
 //! Under loom, a load may return every value that the memory model allows, which finds missing
-//! orderings; few threads and steps are affordable. Under shuttle, memory is sequentially
+//! orderings; only few threads and steps are affordable. Under shuttle, memory is sequentially
 //! consistent, and orders are drawn at random or tried one by one, for protocols of more steps.
 
 use std::any::Any;
@@ -19,16 +18,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
-/// Runs models, in one order after the other.
+/// Runs models, in one order after another.
 pub trait Explorer {
-    /// Runs `model`; panics with what goes wrong in one of the orders.
+    /// Runs `model`; panics with the failure in one of the orders.
     fn run(self, model: impl Fn() + Send + Sync + 'static);
 }
 
 /// A model by name, and its explorer.
 pub type Attempt<E> = (&'static str, E, fn());
 
-/// Returns in how many orders a model ran, and what went wrong in the last one.
+/// Returns the number of orders in which a model ran, and the failure in the last one, if any.
 pub fn explore(
     explorer: impl Explorer,
     model: impl Fn() + Send + Sync + 'static,
@@ -51,11 +50,11 @@ fn sentence(panic: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Asserts that nothing goes wrong; returns the number of orders.
+/// Asserts that no order fails; returns the number of orders.
 ///
 /// # Panics
 ///
-/// With what goes wrong.
+/// With the failure.
 pub fn holds(what: &str, (name, explorer, model): Attempt<impl Explorer>) -> usize {
     let (runs, wrong) = explore(explorer, model);
     assert_eq!(wrong, None, "{name}, in order {runs}");
@@ -63,11 +62,11 @@ pub fn holds(what: &str, (name, explorer, model): Attempt<impl Explorer>) -> usi
     runs
 }
 
-/// Asserts that something goes wrong in one of the attempts, which are made one after the other.
+/// Asserts that one of the attempts, which are made one after the other, fails.
 ///
 /// # Panics
 ///
-/// If nothing does: the fault was not found.
+/// If none fails: the fault was not found.
 pub fn is_found_out<E: Explorer>(what: &str, attempts: impl Iterator<Item = Attempt<E>>) {
     let mut all = 0;
     for (name, explorer, model) in attempts {
@@ -75,15 +74,15 @@ pub fn is_found_out<E: Explorer>(what: &str, attempts: impl Iterator<Item = Atte
         all += runs;
         if let Some(wrong) = wrong {
             let line = wrong.lines().next().unwrap_or_default();
-            println!("model: {what}: found out by {name}, in order {runs} ({all} in all): {line}");
+            println!("model: {what}: detected by {name}, in order {runs} ({all} in all): {line}");
             return;
         }
     }
     panic!("{what}: not found in {all} orders");
 }
 
-/// A test for each variant of these names, all that there are: the attempts that `attempts::<L>()`
-/// returns have to find it out.
+/// A test for each variant of these names: one of the attempts that `attempts::<L>()` returns must
+/// detect it.
 #[macro_export]
 macro_rules! controls {
     ($($name:ident)*) => {$(
@@ -95,9 +94,9 @@ macro_rules! controls {
     )*};
 }
 
-/// All orders with so many preemptions, or with any number of them.
+/// All orders with up to this number of preemptions, or with any number of them.
 pub struct Executions {
-    /// How many; `None`: any number.
+    /// The number of preemptions; `None`: any number.
     pub preemptions: Option<usize>,
 }
 
@@ -110,17 +109,17 @@ impl Explorer for Executions {
     }
 }
 
-/// The orders of several schedulers, none of them longer than so many steps.
+/// The orders of several schedulers, with a limit on the steps of each order.
 pub struct Orders {
     /// The schedulers, one after the other.
     pub schedulers: Vec<Box<dyn Scheduler + Send>>,
-    /// A thread that waits for what no thread will do is found by this limit.
+    /// The limit on steps. It detects threads that wait for an event that never happens.
     pub most_steps: usize,
-    /// Of each thread, in bytes.
+    /// The stack size of each thread, in bytes.
     pub stack_size: usize,
 }
 
-/// So many orders, half of them drawn at random, half with few changes of thread.
+/// Returns schedulers for this many orders: half of them random, half with few changes of thread.
 pub fn drawn(most: usize) -> Vec<Box<dyn Scheduler + Send>> {
     vec![
         Box::new(RandomScheduler::new_from_seed(1, most / 2)),
@@ -129,7 +128,7 @@ pub fn drawn(most: usize) -> Vec<Box<dyn Scheduler + Send>> {
 }
 
 impl Orders {
-    /// The orders of one scheduler, with limits that ordinary models keep.
+    /// Returns the orders of one scheduler, with limits that correct models keep.
     pub fn by(scheduler: Box<dyn Scheduler + Send>) -> Orders {
         Orders {
             schedulers: vec![scheduler],

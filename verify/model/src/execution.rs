@@ -1,4 +1,4 @@
-//! One call on one CPU, stepped and judged.
+//! Steps one call on one CPU, and judges its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,27 +8,27 @@ use atomseq::sequence::model::{Attempt, Memory, Parameter, Span, Step};
 use crate::layout::{self, GARBAGE};
 use crate::structure::{Answer, Call, Content, Structure};
 
-/// More steps than any sequence has, with its copies.
+/// More steps than any sequence takes, copies included.
 const LONGEST: usize = 1000;
 
-/// An attempt at a call, and the memory it works on.
+/// An attempt at a call, and the memory on which it works.
 #[derive(Clone)]
 pub struct Execution<'a> {
     structure: &'a dyn Structure,
-    /// What is called.
+    /// The call.
     pub call: &'a Call,
-    /// Where it runs.
+    /// The CPU on which it runs.
     pub cpu: usize,
-    /// What it works on.
+    /// The memory on which it works.
     pub memory: Memory,
-    /// How many steps it has made.
+    /// The number of steps made.
     pub steps: usize,
-    /// What it has touched.
+    /// The addresses that it has touched.
     pub footprint: Footprint,
     attempt: Attempt,
 }
 
-/// What an attempt has read and written.
+/// The addresses that an attempt has read and written.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     reads: Vec<Span>,
@@ -36,7 +36,7 @@ pub struct Footprint {
 }
 
 impl<'a> Execution<'a> {
-    /// A fresh attempt.
+    /// Returns an attempt before its first step.
     pub fn new(
         structure: &'a dyn Structure,
         call: &'a Call,
@@ -65,7 +65,8 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// B91 2.4: one visible store, the last step. It must hold of what is restarted.
+    /// Returns whether the only visible store is the last step (B91 2.4), which every restartable
+    /// sequence must satisfy.
     pub fn has_its_commit_last(&self) -> bool {
         let is_commit = |step: &&Step| matches!(step, Step::Commit { .. });
         let steps = self.call.program.steps;
@@ -73,12 +74,12 @@ impl<'a> Execution<'a> {
             && steps.last().is_some_and(|step| is_commit(&step))
     }
 
-    /// Has it committed or left early?
+    /// Returns whether the attempt has committed or left early.
     pub fn is_over(&self) -> bool {
         self.attempt.outcome().is_some()
     }
 
-    /// The exit it takes if its next step leaves, `None` for the commit.
+    /// Returns the exit that the next step takes; `None` for the commit.
     pub fn next_exit(&self) -> Option<usize> {
         match self.attempt.next(self.call.program) {
             Some(Step::Exit { exit, .. }) => Some(exit),
@@ -86,7 +87,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Makes one step, unless it would touch what it must not.
+    /// Makes one step, or fails if that would touch memory outside the structure.
     pub fn step(&mut self) -> Result<(), Fault> {
         if self.steps == LONGEST {
             return Err(Fault::Endless);
@@ -113,7 +114,7 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// Runs to the end and judges.
+    /// Runs to the end and judges the result.
     pub fn finish(mut self, content: &Content) -> Result<Memory, Fault> {
         while !self.is_over() {
             self.step()?;
@@ -121,13 +122,13 @@ impl<'a> Execution<'a> {
         self.judge(content)
     }
 
-    /// Nobody may have seen anything before the end.
+    /// Checks that no other call can have observed a change: the content is still the old one.
     pub fn is_unseen(&self, content: &Content) -> Result<(), Fault> {
         unchanged(self.structure, &self.memory, content)
     }
 
-    /// Judges an attempt that is over by what its call means to the content before it; returns the
-    /// memory it leaves.
+    /// Judges a completed attempt by its call's meaning for the content before it; returns the
+    /// memory that it leaves.
     pub fn judge(mut self, content: &Content) -> Result<Memory, Fault> {
         let mut expected_content = content.clone();
         let expected = self
@@ -157,12 +158,13 @@ impl<'a> Execution<'a> {
         Ok(self.memory)
     }
 
-    /// How many stores an abort now would leave behind.
+    /// Returns the number of prepared stores, which an abort now would leave behind.
     pub fn prepared(&self) -> usize {
         self.attempt.prepared().len()
     }
 
-    /// The memory that an abort now would leave: what was prepared, as it is or as garbage.
+    /// Returns the memory that an abort now would leave: with the prepared words as they are, or
+    /// with garbage in their place.
     pub fn aborted(&self, content: &Content, garbage: bool) -> Result<Memory, Fault> {
         let mut left = self.memory.clone();
         if garbage {
@@ -176,7 +178,8 @@ impl<'a> Execution<'a> {
 }
 
 impl Footprint {
-    /// Does neither write what the other touches? Then their order makes no difference.
+    /// Returns whether neither writes what the other touches, so that their order makes no
+    /// difference.
     pub fn is_apart_from(&self, other: &Footprint) -> bool {
         let meet = |these: &[Span], those: &[Span]| {
             these
@@ -204,35 +207,36 @@ fn unchanged(structure: &dyn Structure, memory: &Memory, content: &Content) -> R
     })
 }
 
-/// The caller's buffer is its own business once the call is over.
+/// Clears the caller's buffer, which is not a part of the state.
 fn forget(call: &Call, memory: &mut Memory) {
     for address in call.fills.clone().step_by(8) {
         memory.store(address, 0);
     }
 }
 
-// What a checker reports: how much it explored, and what it found wrong.
+// A checker's report: how much it explored, and the violation that it found.
 
-/// How much was explored.
+/// The extent of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Explored {
-    /// Different memories between attempts.
+    /// Distinct memories between attempts.
     pub states: usize,
     /// Attempts that ran to their end.
     pub attempts: usize,
-    /// Aborts: one before each step of each attempt but its first.
+    /// Aborts: one before each step of each attempt except its first.
     pub aborts: usize,
-    /// Interruptions that waited for the end: one before each step of each attempt but its first.
+    /// Interruptions deferred to the end: one before each step of each attempt except its first.
     pub rollforwards: usize,
-    /// Pairs of an attempt and a neighbour's that could have met.
+    /// Pairs of an attempt and a neighbour's that could be concurrent.
     pub neighbours: usize,
-    /// Those of them that touch common memory, tried in every order.
+    /// Pairs that touch common memory, tried in every order.
     pub meetings: usize,
-    /// The longest history: how many calls in a row led to a state that no shorter one leads to.
+    /// The longest history: the number of calls in a row that lead to a state which no shorter
+    /// history reaches.
     pub history: usize,
-    /// No longer history leads anywhere new.
+    /// Whether no longer history reaches a new state.
     pub exhausted: bool,
-    /// The ways out that each sequence took, by its name: its exits by number, `None` the commit.
+    /// The exits that each sequence took, by its name; `None` is the commit.
     pub ways_out: BTreeMap<&'static str, BTreeSet<Option<usize>>>,
 }
 
@@ -257,19 +261,19 @@ impl fmt::Display for Explored {
     }
 }
 
-/// What a checker found out about a sequence.
+/// A fault that a checker found in a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "`expected`, `found`, `before`, `after` say it")]
 pub enum Fault {
-    /// Its only commit is not its last step.
+    /// The commit is not the last step, or not the only one.
     Shape,
     /// A step touches memory that is not the structure's, or not aligned.
     Outside(Span),
     /// It does not end.
     Endless,
-    /// Somebody could see a change before the commit.
+    /// Another call could observe a change before the commit.
     VisibleBeforeCommit { before: Content, after: Content },
-    /// The memory is no state of the structure any more.
+    /// The memory is no valid state of the structure any more.
     Broken(String),
     /// The content afterwards is not that of any serial order.
     WrongContent { expected: Content, found: Content },
@@ -277,14 +281,14 @@ pub enum Fault {
     WrongAnswer { expected: Answer, found: Answer },
 }
 
-/// A fault and how to get there.
+/// A fault and the history that leads to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
-    /// What happened up to there, an event a line.
+    /// The history, one event a line.
     pub trace: Vec<String>,
-    /// What was explored before it was found.
+    /// The extent of the exploration until then.
     pub explored: Explored,
 }
 

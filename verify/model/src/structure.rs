@@ -1,26 +1,26 @@
-//! What the checker must know of a structure.
+//! The interface of a structure for the checker.
 
 use atomseq::sequence::model::{Memory, Program, Shape, Step, Value};
 
-/// The abstract content: for each CPU, the values in order. What a user could find out, and no
-/// more.
+/// The abstract content: for each CPU, the values in order. It contains exactly what a caller can
+/// observe.
 pub type Content = Vec<Vec<usize>>;
 
-/// One call of a sequence, ready to be run on any CPU.
+/// One call of a sequence, ready to run on any CPU.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What is called.
+    /// The sequence to call.
     pub program: &'static Program,
-    /// Its words, without the slot.
+    /// Its arguments, without the slot.
     pub words: Vec<usize>,
-    /// The words that are passed: the same, unless the sequence is a wrong one that takes others.
+    /// The arguments passed: the same, unless the sequence is a wrong one with other parameters.
     pub passed: Vec<usize>,
-    /// Words of the caller that the sequence fills, by address.
+    /// The caller's words that the sequence fills, by address.
     pub fills: std::ops::Range<usize>,
 }
 
 impl Call {
-    /// A call that takes and returns words.
+    /// Returns a call that takes and returns words.
     pub fn new(program: &'static Program, words: &[usize]) -> Call {
         Call {
             program,
@@ -30,110 +30,112 @@ impl Call {
         }
     }
 
-    /// A call that fills a buffer of the caller.
+    /// Returns a call that fills a buffer of the caller.
     pub fn filling(self, fills: std::ops::Range<usize>) -> Call {
         Call { fills, ..self }
     }
 }
 
-/// What a call must return.
+/// The result that a call must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The result.
+    /// The return value.
     pub value: Value,
-    /// The words in the caller's buffer, from its start; what lies behind them does not matter.
+    /// The words in the caller's buffer, from its start; words behind them are not compared.
     pub filled: Vec<usize>,
 }
 
-/// What happens to an attempt that is interrupted, and so when the interference comes.
+/// The mechanism's reaction to an interruption of an attempt, which determines when the
+/// interference takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// It is given up, the interference comes, it starts again: by the kernel, or by a signal
-    /// handler.
+    /// The attempt is abandoned, the interference runs, the attempt restarts: by the kernel, or by
+    /// a signal handler.
     Restart,
-    /// It is run to its end, then the interference comes.
+    /// The attempt is run to its end, then the interference runs.
     Rollforward,
-    /// Nothing: the interference comes, and it goes on. What a broken mechanism would do.
+    /// No reaction: the interference runs, and the attempt continues. A broken mechanism would do
+    /// this.
     Nothing,
 }
 
 impl Recovery {
-    /// What a sequence was made for.
+    /// Returns the recovery for which a sequence was made.
     pub fn of(program: &Program) -> Recovery {
         let commits = |step: &Step| matches!(step, Step::Commit { .. });
         match program.steps.iter().any(commits) {
             true => Recovery::Restart,
-            // It has visible stores, or reads several words that are to be of one time.
+            // It has visible stores, or reads several words that must be consistent.
             false => Recovery::Rollforward,
         }
     }
 }
 
-/// A structure: its memory, its calls, and what they mean.
+/// A structure: its memory, its calls, and their meaning.
 pub trait Structure {
-    /// What it is called in reports.
+    /// Returns its name in reports.
     fn name(&self) -> &'static str;
 
-    /// The file in `percpu/` that holds its sequences, without the ending.
+    /// Returns the file in `percpu/` that holds its sequences, without the extension.
     fn file(&self) -> &'static str {
         self.name()
     }
 
-    /// How many CPUs take part.
+    /// Returns the number of participating CPUs.
     fn cpus(&self) -> usize {
         crate::layout::CPUS
     }
 
-    /// What happens to an interrupted attempt at this sequence.
+    /// Returns the reaction to an interrupted attempt at this sequence.
     fn recovery(&self, program: &Program) -> Recovery {
         Recovery::of(program)
     }
 
-    /// How many bytes of bulk memory a CPU has.
+    /// Returns the size of a CPU's bulk memory in bytes.
     fn bulk_bytes(&self) -> usize {
         0
     }
 
-    /// Callers' memory that sequences write to without being asked to fill it.
+    /// Returns the callers' memory that sequences write to although they are not asked to fill it.
     fn nodes(&self) -> std::ops::Range<usize> {
         0..0
     }
 
-    /// How many calls in a row are enough. A structure with finitely many states is exhausted
+    /// Returns the bound on the calls in a row. A structure with finitely many states is exhausted
     /// before.
     fn longest_history(&self) -> usize {
         usize::MAX
     }
 
-    /// The memory as the constructor leaves it.
+    /// Returns the memory as the constructor leaves it.
     fn empty(&self) -> Memory;
 
-    /// Every call that somebody could make now.
+    /// Returns every call that a caller could make in this state.
     fn calls(&self, memory: &Memory) -> Vec<Call>;
 
-    /// The abstract content of the memory, or why it is no state of this structure.
+    /// Returns the abstract content of the memory, or why it is no valid state of this structure.
     fn content(&self, memory: &Memory) -> Result<Content, String>;
 
-    /// What the call must do to the content and answer, when it takes effect on this CPU.
+    /// Applies the call's effect on this CPU to the content; returns the correct answer.
     fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer;
 }
 
-/// The result of a sequence that returns these words.
+/// Returns the result of a sequence that returns these words.
 pub fn plain(words: &[usize]) -> Value {
     value(Shape::Plain, words)
 }
 
-/// `Some` of these words.
+/// Returns `Some` of these words.
 pub fn some(words: &[usize]) -> Value {
     value(Shape::Some, words)
 }
 
-/// `None`.
+/// Returns `None`.
 pub fn none() -> Value {
     value(Shape::None, &[])
 }
 
-/// `true` or `false`.
+/// Returns `true` or `false`.
 pub fn truth(holds: bool) -> Value {
     value(if holds { Shape::True } else { Shape::False }, &[])
 }
@@ -145,7 +147,7 @@ fn value(shape: Shape, words: &[usize]) -> Value {
     }
 }
 
-/// An answer in words only.
+/// Returns an answer without a filled buffer.
 pub fn answer(value: Value) -> Answer {
     Answer {
         value,

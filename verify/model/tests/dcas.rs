@@ -1,4 +1,4 @@
-//! OS-assisted DCAS: the protocol holds, and without any one of its protections it does not.
+//! OS-assisted DCAS: the protocol holds, and fails without any one of its protections.
 
 use std::collections::BTreeSet;
 
@@ -38,17 +38,16 @@ fn the_protocol_holds() {
     for setting in settings() {
         let explored = check(&setting, &Rules::all()).unwrap_or_else(|wrong| panic!("{wrong}"));
         println!(
-            "dcas: {}: {} states, {} aborts, {} exchanges, {} undone",
-            setting.name, explored.states, explored.aborts, explored.done, explored.undone
+            "dcas: {}: {} states, {} aborts, {} exchanges, {} rolled back",
+            setting.name, explored.states, explored.aborts, explored.done, explored.rolled_back
         );
         assert!(explored.states > 500 && explored.aborts > 100 && explored.done > 10);
-        assert!(explored.undone > 0);
+        assert!(explored.rolled_back > 0);
         for (name, taken) in explored.ways_out {
             ways_out.extend(taken.into_iter().map(|way| (name, way)));
         }
     }
-    // An undoing section of a thread that is not registered ends by its first exit, and changes
-    // nothing.
+    // The rollback section of an unregistered thread ends by its first exit, and changes nothing.
     let mut missed = Vec::new();
     for name in [
         "exchange",
@@ -69,13 +68,13 @@ fn the_protocol_holds() {
     assert!(missed.is_empty(), "ways out that nothing took: {missed:?}");
 }
 
-/// Without the rule, something is found wrong, in one of the settings.
+/// Asserts that without the rule, one of the settings has a violation.
 fn is_found_out(what: &str, rules: Rules) {
     let found = settings()
         .iter()
         .find_map(|setting| check(setting, &rules).err());
     let Some(found) = found else {
-        panic!("{what}: nobody noticed");
+        panic!("{what}: not detected");
     };
     println!("{what}: {}", found.lines().next().unwrap_or_default());
 }
@@ -124,7 +123,7 @@ fn readers_that_do_not_look_again_are_found_out() {
     );
 }
 
-/// The program with its steps changed.
+/// Returns the program with its steps changed.
 fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'static Program {
     let mut steps = program.steps.to_vec();
     change(&mut steps);
@@ -139,7 +138,7 @@ fn stores(steps: &[Step]) -> Vec<usize> {
     (0..steps.len()).filter(is).collect()
 }
 
-/// The log is valid before the first word changes, and not before it is whole.
+/// The log is valid before the first word changes, and not before it is complete.
 #[test]
 fn a_log_in_another_order_is_found_out() {
     let late = changed(Rules::all().exchange, |steps| {
@@ -184,7 +183,8 @@ fn undoing_without_a_look_at_the_lock_is_found_out() {
     );
 }
 
-/// Undoing at once what a holder on another CPU has done, which may go on; and freeing its lock.
+/// Rolls back immediately what a holder on another CPU has done, although the holder may continue;
+/// and releases its lock.
 #[test]
 fn recovery_from_another_cpu_is_found_out() {
     let rules = Rules::all();
@@ -197,13 +197,13 @@ fn recovery_from_another_cpu_is_found_out() {
     };
     let anywhere = |program| changed(program, |steps| _ = steps.remove(asks(program)));
     is_found_out(
-        "undone from anywhere",
+        "rolled back from anywhere",
         Rules {
             roll_back_here: anywhere(rules.roll_back_here),
             ..rules
         },
     );
-    // From elsewhere, it says that there is nothing to roll back.
+    // From another CPU, it reports that there is nothing to roll back.
     let nothing = changed(rules.roll_back_here, |steps| {
         let Step::Exit { exit, .. } = &mut steps[asks(rules.roll_back_here)] else {
             unreachable!("found as one");
@@ -220,8 +220,8 @@ fn recovery_from_another_cpu_is_found_out() {
     );
 }
 
-/// Undoing or freeing on the own CPU although the lock is somebody else's by now, or undoing what
-/// an older exchange has logged.
+/// Rolls back or releases on its own CPU although another thread holds the lock by now, or rolls
+/// back the log of an older exchange.
 #[test]
 fn recovery_without_a_look_is_found_out() {
     let without = |program: &'static Program, which: usize| {
@@ -232,7 +232,7 @@ fn recovery_without_a_look_is_found_out() {
         })
     };
     let rules = Rules::all();
-    for (what, which) in [("undone blindly", 1), ("an old log", 2)] {
+    for (what, which) in [("rolled back blindly", 1), ("an old log", 2)] {
         is_found_out(
             what,
             Rules {
@@ -269,7 +269,7 @@ fn a_comparison_left_out_is_found_out() {
         let found = check(&setting("a half", &[task, UP], 3, 0), &rules);
         assert!(
             found.is_err(),
-            "comparison {which} left out: nobody noticed"
+            "comparison {which} left out: not detected"
         );
     }
 }

@@ -1,9 +1,8 @@
-//! The shelves of the depot of `percpu::Pool` under loom: every value that a relaxed load may
-//! return, and a report wherever two threads may touch a cell with nothing to order them. The
-//! library's own source.
+//! The shelves of the depot of `percpu::Pool` under loom, which tries every value that a relaxed
+//! load may return, and reports two unordered accesses to a cell. Runs the library's own source.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
-//! to be found out.
+//! Each protection is removed in turn, by a mutation of the source (`mutations/`), and must be
+//! detected.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -11,12 +10,12 @@ use loom::thread;
 use verify_model::controls;
 use verify_model::controls::{Attempt, Executions, holds};
 
-/// What the source of the library is built on.
+/// The modules on which the library's source is built.
 mod sync {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 }
 
-/// The library, as it is or with something wrong.
+/// The library, unchanged or mutated.
 trait Library: 'static {
     type Shelf: Send + Sync + 'static;
 
@@ -49,7 +48,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/depot.rs"));
 
-/// All models, with no bound on preemptions.
+/// Returns all models, without a bound on preemptions.
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
     let unbounded = || Executions { preemptions: None };
     let models = all::<L>().into_iter();
@@ -64,10 +63,10 @@ fn a_cell_belongs_to_one_thread_at_a_time_and_a_batch_to_one_place() {
     }
 }
 
-// The models: threads that put batches and take them, of which some are interrupted or stopped
-// while a cell is theirs.
+// The models: threads that put and take batches, some of which are interrupted or stopped while
+// they own a cell.
 
-/// A shelf with its cells, each with a batch that is a number; 0 where there is none.
+/// A shelf with its cells, each of which holds a batch, represented by a number, or 0.
 struct Shelf<L: Library> {
     shelf: L::Shelf,
     cells: Vec<UnsafeCell<u64>>,
@@ -81,12 +80,12 @@ impl<L: Library> Shelf<L> {
         })
     }
 
-    /// The batch, if there was no room.
+    /// Puts a batch; returns it if there was no room.
     fn put(&self, batch: u64) -> Option<u64> {
         self.put_and(batch, || ())
     }
 
-    /// The same; `meanwhile` is done while the cell is this thread's.
+    /// The same; runs `meanwhile` while this thread owns the cell.
     fn put_and(&self, batch: u64, meanwhile: impl FnOnce()) -> Option<u64> {
         let put = L::put(&self.shelf, |cell| {
             let before = self.replace(cell, batch);
@@ -110,21 +109,21 @@ impl<L: Library> Shelf<L> {
     }
 
     fn replace(&self, cell: usize, batch: u64) -> u64 {
-        // SAFETY: loom reports whoever else uses the cell at that time.
+        // SAFETY: loom reports any other access to the cell at that time.
         self.cells[cell].with_mut(|place| unsafe { place.replace(batch) })
     }
 }
 
-/// Asserts that the batches which threads were left with and those on the shelf are `1..=all`, once
+/// Asserts that the batches which threads are left with and those on the shelf are `1..=all`, once
 /// each.
-fn settle<L: Library>(shelf: &Shelf<L>, left: impl IntoIterator<Item = Option<u64>>, all: u64) {
+fn assert_batches<L: Library>(shelf: &Shelf<L>, left: impl IntoIterator<Item = Option<u64>>, all: u64) {
     let mut batches: Vec<u64> = left.into_iter().flatten().collect();
     batches.extend(std::iter::from_fn(|| shelf.take()));
     batches.sort_unstable();
     assert!(batches.iter().copied().eq(1..=all), "{batches:?} are left");
 }
 
-/// Runs what another thread does beside this one; returns what both are left with.
+/// Runs another thread's actions beside this one's; returns what both are left with.
 fn beside<const N: usize, const M: usize>(
     other: impl FnOnce() -> [Option<u64>; N] + 'static,
     this: impl FnOnce() -> [Option<u64>; M],
@@ -135,7 +134,7 @@ fn beside<const N: usize, const M: usize>(
     left
 }
 
-/// All of them by name, the largest last.
+/// Returns all models by name, the largest last.
 fn all<L: Library>() -> [(&'static str, fn()); 7] {
     [
         ("one puts and the other takes, twice", || {
@@ -145,14 +144,14 @@ fn all<L: Library>() -> [(&'static str, fn()); 7] {
                 move || [puts.put(1), puts.put(2)],
                 || [shelf.take(), shelf.take()],
             );
-            settle(&shelf, left, 2);
+            assert_batches(&shelf, left, 2);
         }),
         ("both put, and there is room for one", || {
             let shelf = Shelf::<L>::new(1);
             let other = Arc::clone(&shelf);
             let left = beside(move || [other.put(1)], || [shelf.put(2)]);
             assert_eq!(left.iter().flatten().count(), 1, "{left:?}");
-            settle(&shelf, left, 2);
+            assert_batches(&shelf, left, 2);
         }),
         ("both take, and there is one", || {
             let shelf = Shelf::<L>::new(2);
@@ -160,7 +159,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 7] {
             let other = Arc::clone(&shelf);
             let left = beside(move || [other.take()], || [shelf.take()]);
             assert_eq!(left.iter().flatten().count(), 1, "{left:?}");
-            settle(&shelf, left, 1);
+            assert_batches(&shelf, left, 1);
         }),
         ("both exchange, and there is room for two", || {
             let shelf = Shelf::<L>::new(2);
@@ -169,9 +168,9 @@ fn all<L: Library>() -> [(&'static str, fn()); 7] {
                 move || [other.put(1), other.take()],
                 || [shelf.put(2), shelf.take()],
             );
-            settle(&shelf, left, 2);
+            assert_batches(&shelf, left, 2);
         }),
-        ("a handler comes in while a cell is filled", || {
+        ("a handler interrupts while a cell is filled", || {
             let shelf = Shelf::<L>::new(2);
             let other = Arc::clone(&shelf);
             let interrupted = move || {
@@ -183,9 +182,9 @@ fn all<L: Library>() -> [(&'static str, fn()); 7] {
                 [left, put, taken]
             };
             let left = beside(interrupted, || [shelf.take(), shelf.put(3)]);
-            settle(&shelf, left, 3);
+            assert_batches(&shelf, left, 3);
         }),
-        ("a handler comes in while a cell is emptied", || {
+        ("a handler interrupts while a cell is emptied", || {
             let shelf = Shelf::<L>::new(2);
             assert_eq!(shelf.put(1), None);
             let other = Arc::clone(&shelf);
@@ -195,7 +194,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 7] {
                 [taken, put]
             };
             let left = beside(interrupted, || [shelf.put(3), shelf.take()]);
-            settle(&shelf, left, 3);
+            assert_batches(&shelf, left, 3);
         }),
         ("three threads, room for one", || {
             let shelf = Shelf::<L>::new(1);
@@ -205,7 +204,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 7] {
             let mut left = vec![shelf.take()];
             left.extend(second.join().expect("it does not panic"));
             left.extend(third.join().expect("it does not panic"));
-            settle(&shelf, left, 2);
+            assert_batches(&shelf, left, 2);
         }),
     ]
 }

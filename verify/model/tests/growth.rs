@@ -1,9 +1,9 @@
-//! The turns of threads that grow what they share (`growth.rs`) under shuttle: near the limit of
-//! memory, no thread is told that there is none as long as another one has some and publishes it.
-//! The library's own source.
+//! The turns of threads that grow a shared structure (`growth.rs`) under shuttle: near the limit of
+//! memory, no thread reports a lack of memory while another thread has obtained some and is about
+//! to publish it. Runs the library's own source.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
-//! to be found out.
+//! Each protection is removed in turn, by a mutation of the source (`mutations/`), and must be
+//! detected.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use sync::THREAD;
 use verify_model::controls;
 use verify_model::controls::{Attempt, Orders, drawn, holds};
 
-/// What the source of the library is built on.
+/// The modules on which the library's source is built.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     use shuttle::thread;
@@ -41,7 +41,7 @@ mod sync {
         thread::yield_now();
     }
 
-    /// So many looks.
+    /// The number of looks.
     pub struct Patience(u32);
 
     impl Patience {
@@ -60,7 +60,7 @@ mod sync {
     }
 }
 
-/// The library, as it is or with something wrong.
+/// The library, unchanged or mutated.
 trait Library: 'static {
     type Growth: Send + Sync + 'static;
 
@@ -96,7 +96,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/growth.rs"));
 
-/// All models, in so many orders each.
+/// Returns all models, each in this number of orders.
 fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
     all::<L>().into_iter().map(move |(name, model)| {
         let orders = Orders {
@@ -112,10 +112,10 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     attempts_in::<L>(10_000)
 }
 
-/// 2,000 orders of each model, drawn at random.
+/// 2,000 random orders of each model.
 #[test]
 fn no_thread_is_told_that_there_is_no_memory_while_another_has_it() {
-    // Many more by hand, for changes of the protocol.
+    // The environment variable allows many more, after changes to the protocol.
     let asked = std::env::var("ATOMSEQ_GROWTH_ORDERS").ok();
     let most = asked.map_or(2_000, |most| most.parse().expect("a number of orders"));
     for model in attempts_in::<as_it_is::This>(most) {
@@ -128,9 +128,9 @@ fn no_thread_is_told_that_there_is_no_memory_while_another_has_it() {
 
 struct Structure<L: Library> {
     growth: L::Growth,
-    /// The number of the thread that has published a piece; 0: there is none.
+    /// The number of the thread that has published a piece, or 0.
     published: AtomicUsize,
-    /// How many pieces the system has left, how often it was asked, and how often it has refused.
+    /// The pieces that the system has left, the requests to it, and the refusals.
     left: AtomicUsize,
     asked: AtomicUsize,
     refused: AtomicUsize,
@@ -173,7 +173,7 @@ impl<L: Library> Structure<L> {
         self.map().then(|| self.publish())?
     }
 
-    /// What a thread does that needs a piece, if it grows the structure in this way.
+    /// Makes a thread that needs a piece grow the structure in this way.
     fn need_by(&self, mut grow: impl FnMut() -> Option<usize>) -> Option<usize> {
         L::find_or_grow(&self.growth, &mut || self.find(), &mut grow)
     }
@@ -181,7 +181,7 @@ impl<L: Library> Structure<L> {
     fn need(&self) {
         assert!(
             self.need_by(|| self.grow()).is_some(),
-            "told that there is no memory"
+            "a lack of memory was reported"
         );
     }
 
@@ -216,7 +216,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     }
 }
 
-/// A thread has the only piece, and is stopped until as many others as given were refused.
+/// A thread has the only piece, and is stopped until this many others were refused.
 fn stopped_until_refused<L: Library>(others: usize) {
     let structure = Structure::<L>::new(1);
     let stopped = structure.beside(100, move |structure| {
@@ -240,7 +240,7 @@ fn stopped_until_refused<L: Library>(others: usize) {
             };
             assert!(
                 structure.need_by(grow).is_some(),
-                "told that there is no memory"
+                "a lack of memory was reported"
             );
         })
     });
@@ -248,7 +248,7 @@ fn stopped_until_refused<L: Library>(others: usize) {
     join([stopped]);
 }
 
-/// All of them by name.
+/// Returns all models by name.
 fn all<L: Library>() -> [(&'static str, fn()); 5] {
     [
         ("three need one, and there is one", || {
@@ -258,7 +258,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 5] {
             structure.need();
             join(others);
             assert_eq!(structure.asked.load(SeqCst), 1, "copies were asked for");
-            // Another thread is not kept waiting later.
+            // Another thread does not have to wait later.
             structure.published.store(0, SeqCst);
             structure.left.store(1, SeqCst);
             be(4);
@@ -272,7 +272,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 5] {
                 let stopped = structure.beside(2, |structure| {
                     let grow = || {
                         let mapped = structure.map();
-                        // Until another thread goes on without it.
+                        // Until another thread continues without it.
                         while mapped && structure.find().is_none() {
                             thread::yield_now();
                         }
@@ -301,7 +301,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 5] {
             };
             assert!(
                 structure.need_by(grow).is_some(),
-                "told that there is no memory"
+                "a lack of memory was reported"
             );
             join([other]);
         }),

@@ -1,11 +1,11 @@
-//! k-CAS under a weak memory model: loom tries every value that a load may return. Small: two
-//! threads and two words, changed of few threads; `tests/kcas` has the rest. The library's own
-//! sources, and each ordering that is weakened in them (`mutations.rs`) has to be found out.
+//! k-CAS under a weak memory model: loom tries every value that a load may return. The models are
+//! small: two threads and two words; `tests/kcas` has larger ones. Runs the library's own sources,
+//! and each ordering that is weakened in them (`mutations/`) must be detected.
 //!
-//! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are
-//! made of a fence and a load.
+//! Loom treats sequentially consistent loads as acquiring ones; here they consist of a fence and a
+//! load.
 
-/// What the sources of the library are built on.
+/// The modules on which the library's sources are built.
 mod sync {
     pub use loom::hint::spin_loop;
     pub use loom::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -54,11 +54,12 @@ mod platform {
     pub const NAME_BITS: u32 = 52;
 
     thread_local! {
-        /// The thread that has ended, as the kernel knows it. All threads of a model run on one.
+        /// The exited thread, as the kernel reports it. All threads of a model run on one
+        /// operating-system thread.
         static ENDED: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
     }
 
-    /// Begins an execution in which nobody has ended.
+    /// Begins an execution in which no thread has exited.
     pub fn anew() {
         ENDED.set(Some(Arc::new(AtomicU64::new(0))));
     }
@@ -67,13 +68,13 @@ mod platform {
         ENDED.with_borrow(|ended| ended.clone().expect("an execution has begun"))
     }
 
-    /// The last that a thread does.
+    /// Marks a thread as exited; its last action.
     pub fn end(name: u64) {
         ended().store(name, Ordering::Release);
     }
 
-    /// A new thread begins that has the number of the one that has ended.
-    pub fn begin_again() {
+    /// Starts a new thread with the number of the exited one.
+    pub fn reuse_number() {
         ended().store(0, Ordering::Release);
     }
 
@@ -92,9 +93,9 @@ use verify_model::controls;
 use verify_model::controls::Attempt;
 use verify_model::controls::Executions;
 
-/// k-CAS, as it is or with something weaker.
+/// k-CAS, unchanged or weakened.
 trait Library: 'static {
-    /// Begins an execution, with so many descriptors.
+    /// Begins an execution with this number of descriptors.
     fn anew(descriptors: usize);
 
     fn begin(version: &AtomicU64) -> u64;
@@ -103,22 +104,22 @@ trait Library: 'static {
 
     fn load(word: &AtomicU64) -> u64;
 
-    /// Both words, what they hold at this version, what they shall hold.
+    /// Exchanges both words: each word, its expected value at this version, its new value.
     fn exchange(version: &AtomicU64, number: u64, parts: [(&AtomicU64, u64, u64); 2]) -> bool;
 
-    /// Both words, and what they shall hold.
+    /// Stores both words: each word and its new value.
     fn store_pair_if(version: &AtomicU64, number: u64, words: [(&AtomicU64, u64); 2]) -> bool;
 
     type Home: Home;
 }
 
-/// Whose home a block is.
+/// The home thread of a block.
 trait Home: Send + Sync + 'static {
     fn anew() -> Self;
     fn is(&self, tenant: u64) -> bool;
     fn move_in(&self, me: u64) -> Option<u64>;
     fn move_out(&self, tenant: u64);
-    /// Makes it a shared one; returns as whose it is that.
+    /// Makes the block a shared one; returns the thread whose home it was.
     fn share(&self) -> Option<u64>;
 }
 
@@ -158,7 +159,7 @@ macro_rules! library {
                 number: u64,
                 words: [(&crate::sync::AtomicU64, u64); 2],
             ) -> bool {
-                // SAFETY: as above.
+                // SAFETY: a model's words live as long as its threads, and change in no other way.
                 unsafe { kcas::store_pair_if(version, number, words) }
             }
 
@@ -193,13 +194,13 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
 
-/// All models by name.
+/// Returns all models by name.
 fn all<L: Library>() -> [(&'static str, fn()); 8] {
     [
         ("a home whose thread moves out", homes::<L, false>),
         ("a home whose thread ends", homes::<L, true>),
         (
-            "a home that is shared when its thread has ended",
+            "a home that is shared when its thread has exited",
             shared::<L>,
         ),
         ("a number that is had again", again::<L>),
@@ -224,7 +225,7 @@ impl Words {
         })
     }
 
-    /// The values of one time, and the version of that time. The first one goes back and forth, the
+    /// Returns the values of one time, and the version of that time. The first word alternates, the
     /// second one counts how often.
     fn snapshot<L: Library>(&self) -> ([u64; 2], u64) {
         loop {
@@ -237,7 +238,7 @@ impl Words {
         }
     }
 
-    /// Changes both.
+    /// Changes both words.
     fn change<L: Library>(&self) {
         loop {
             let ([side, count], number) = self.snapshot::<L>();
@@ -263,7 +264,7 @@ fn change<L: Library>() {
     assert_eq!(words.snapshot::<L>().1, 3);
 }
 
-/// While both words change, a reader looks at them.
+/// A reader loads both words while they change.
 fn read<L: Library>() {
     L::anew(2);
     let words = Words::new();
@@ -275,7 +276,7 @@ fn read<L: Library>() {
     reader.join().unwrap();
 }
 
-/// While both words change, a thread sets them at the version after that, which it has from
+/// While both words change, a thread stores them at the version after that, which it knows from
 /// elsewhere.
 fn later<L: Library>() {
     L::anew(2);
@@ -292,8 +293,8 @@ fn later<L: Library>() {
     assert_eq!(words.snapshot::<L>().1, number);
 }
 
-/// While one word grows, each time by the same descriptor, a reader looks at it without regard to
-/// the version.
+/// While one word grows, each time by the same descriptor, a reader loads it without regard to the
+/// version.
 fn reuse<L: Library>() {
     L::anew(1);
     let words = Words::new();
@@ -312,8 +313,8 @@ fn reuse<L: Library>() {
     reader.join().unwrap();
 }
 
-/// A block, and how often somebody has been at home: to count is a race unless who counted last has
-/// gone.
+/// A block, and how often a thread was its home thread. Counting is a race unless the thread that
+/// counted last has left.
 struct House<L: Library> {
     home: L::Home,
     count: UnsafeCell<u32>,
@@ -321,7 +322,7 @@ struct House<L: Library> {
 
 // SAFETY: loom panics where two threads touch the count at once.
 unsafe impl<L: Library> Sync for House<L> {}
-// SAFETY: as above.
+// SAFETY: loom panics where two threads touch the count at once.
 unsafe impl<L: Library> Send for House<L> {}
 
 impl<L: Library> House<L> {
@@ -331,23 +332,23 @@ impl<L: Library> House<L> {
         Arc::new(House { home, count })
     }
 
-    /// Is at home once, if it is one still; returns how often.
+    /// Uses the block once as its home thread, if it still is; returns how often that has happened.
     fn stay(&self, tenant: u64) -> u32 {
         let at_home = self.home.is(tenant);
         if at_home {
-            // SAFETY: loom panics if anybody else may be reading or writing.
+            // SAFETY: loom panics if another thread may be reading or writing.
             self.count.with_mut(|count| unsafe { *count += 1 });
         }
         u32::from(at_home)
     }
 
     fn counted(&self, done: u32) {
-        // SAFETY: the other threads have ended.
+        // SAFETY: the other threads have exited.
         assert_eq!(self.count.with(|count| unsafe { *count }), done);
     }
 }
 
-/// One is at home, and goes; two others want it.
+/// A block's home thread leaves; two other threads want the block.
 fn homes<L: Library, const ENDS: bool>() {
     let house = House::<L>::build();
     let stay = |house: &House<L>, me: u64, tenant: u64| {
@@ -373,7 +374,8 @@ fn homes<L: Library, const ENDS: bool>() {
     house.counted(done);
 }
 
-/// One is at home, and ends; another one wants it, and a third one wants it to be shared.
+/// A block's home thread exits; another thread wants the block, and a third one wants it to be
+/// shared.
 fn shared<L: Library>() {
     let house = House::<L>::build();
     let tenant = house.home.move_in(1 << 30).unwrap();
@@ -398,8 +400,8 @@ fn shared<L: Library>() {
     house.counted(done);
 }
 
-/// One is at home, and ends; another one wants it, and so does a new thread that has the first
-/// one's number.
+/// A block's home thread exits; another thread wants the block, and so does a new thread that has
+/// the first one's number.
 fn again<L: Library>() {
     let house = House::<L>::build();
     let tenant = house.home.move_in(1 << 30).unwrap();
@@ -412,14 +414,14 @@ fn again<L: Library>() {
     };
     let mut done = house.stay(tenant);
     platform::end(1 << 30);
-    platform::begin_again();
+    platform::reuse_number();
     let moved = house.home.move_in(1 << 30);
     done += moved.map_or(0, |tenant| house.stay(tenant));
     done += other.join().unwrap();
     house.counted(done);
 }
 
-/// With so many preemptions.
+/// Returns executions with this number of preemptions.
 fn with(preemptions: usize) -> Executions {
     Executions {
         preemptions: Some(preemptions),
@@ -428,7 +430,7 @@ fn with(preemptions: usize) -> Executions {
 
 #[test]
 fn no_order_and_no_stale_value_does_harm() {
-    // More by hand, for changes to k-CAS.
+    // The environment variable allows more, after changes to k-CAS.
     let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
     let most = asked.map_or(1, |asked| asked.parse().expect("a number of preemptions"));
     for (name, model) in all::<as_it_is::This>() {
@@ -438,7 +440,7 @@ fn no_order_and_no_stale_value_does_harm() {
 }
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
-    // With two preemptions, two that both change words are too many orders.
+    // With two preemptions, two threads that both change words have too many orders.
     let models = [(1, 8), (2, 7)].map(|(most, models)| {
         let some = all::<L>().into_iter().take(models);
         some.map(move |(name, model)| (name, with(most), model))

@@ -8,7 +8,7 @@ use verify_model::structures::{
     Counter, Fifo, Flags, Guide, Histogram, Homes, List, Queue, Ring, Stack, local, sequences,
 };
 
-/// A small structure, in which faults show soon, for a sequence of a file.
+/// Returns a small structure, in which faults show soon, for a sequence of a file.
 fn subject(file: &str, name: &str) -> Box<dyn Structure> {
     match file {
         "counter" => Box::new(Counter),
@@ -56,7 +56,7 @@ fn subject(file: &str, name: &str) -> Box<dyn Structure> {
     }
 }
 
-/// Every sequence with one step changed, and what was changed.
+/// Returns every mutant of a sequence with one step changed, and a description of the change.
 fn mutants(program: &Program) -> Vec<(String, &'static Program)> {
     let mut mutants = Vec::new();
     for (index, step) in program.steps.iter().enumerate() {
@@ -79,7 +79,7 @@ fn mutants(program: &Program) -> Vec<(String, &'static Program)> {
     mutants
 }
 
-/// Ways to get a step wrong; `None` leaves it out.
+/// Returns the ways to get a step wrong; `None` removes it.
 fn changes(step: &Step) -> Vec<(&'static str, Option<Step>)> {
     let further = |address: atomseq::sequence::model::Address| atomseq::sequence::model::Address {
         offset: address.offset.wrapping_add(8),
@@ -293,10 +293,10 @@ fn every_step_matters() {
             }
         }
     }
-    println!("model: {found} changed steps, all found out");
+    println!("model: {found} changed steps, all detected");
     assert!(
         unnoticed.is_empty(),
-        "not found out:\n{}",
+        "not detected:\n{}",
         unnoticed.join("\n")
     );
     assert!(found > 200);

@@ -1,6 +1,6 @@
-//! The protocols around sections under loom: every value that a relaxed load may return, and a
-//! report wherever two threads touch memory with nothing to order them. Loom prunes the orders of
-//! steps it tries, and sometimes one too many: `protocols_shuttle` tries them all.
+//! The protocols around sections under loom, which tries every value that a relaxed load may
+//! return, and reports two unordered accesses to memory. Loom prunes the orders of steps, and
+//! sometimes one too many: `protocols_shuttle` tries them all.
 
 #[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
 mod baseline;
@@ -31,10 +31,10 @@ mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]
 mod traffic;
 
-// The library's name of what `homes` holds as well.
+// The library's name of the module `homes`.
 use homes as home;
 
-/// What becomes of the protocols without their orderings.
+/// The protocols without their orderings.
 mod orderings {
     use crate::drains::unordered_drains;
     use crate::gates::pop_and_drain;
@@ -67,7 +67,7 @@ mod orderings {
         });
     }
 
-    /// What is out of order without the fence, whatever comes out.
+    /// The accesses that are unordered without the fence, whatever their result.
     #[test]
     fn without_the_fence_closers_work_while_a_section_does() {
         let rules = Rules {
@@ -87,15 +87,15 @@ mod orderings {
         );
     }
 
-    /// The holder's store may still be on its way when it looks who waits, and the waiter's look
-    /// before that.
+    /// The holder's store may not be visible yet when it looks for waiters, and the waiter's look
+    /// may come before it.
     #[test]
     fn without_the_barrier_a_wake_up_is_lost() {
         let protections = Protections {
             barrier: false,
             ..Protections::ALL
         };
-        for (name, holder) in [("at home", Holder::Stays), ("migrated", Holder::Migrates)] {
+        for (name, holder) in [("on its home CPU", Holder::Stays), ("migrated", Holder::Migrates)] {
             for habit in [Habit::Stays, Habit::Interlocks, Habit::Returns] {
                 let name = format!("home: no barrier, the holder {name}, {habit:?}");
                 misses(&name, "deadlock", Large, move || {

@@ -1,6 +1,6 @@
 //! The protocols around sections under shuttle: every order of steps of the small models, one after
-//! the other, and a great many of the large ones. Memory is sequentially consistent here;
-//! `protocols_loom` has the rest.
+//! the other, and many of the large ones. Memory is sequentially consistent here; `protocols_loom`
+//! covers weaker orderings.
 
 #[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
 mod baseline;
@@ -31,5 +31,5 @@ mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]
 mod traffic;
 
-// The library's name of what `homes` holds as well.
+// The library's name of the module `homes`.
 use homes as home;

@@ -1,10 +1,10 @@
-//! The ring of `nonblocking::Queue` under loom: every value that a weaker load may return. The
-//! library's own source.
+//! The ring of `nonblocking::Queue` under loom, which tries every value that a weaker load may
+//! return. Runs the library's own source.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
-//! to be found out. loom has no double-width exchange: here a lock keeps the exchanges of a pair
-//! apart, which then stores the two words one after the other. Loads see more than they would see
-//! in truth.
+//! Each protection is removed in turn, by a mutation of the source (`mutations/`), and must be
+//! detected. loom has no double-width exchange: here a lock serializes the exchanges of a pair,
+//! which then store the two words one after the other. Loads may therefore return more values than
+//! in reality.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -17,21 +17,21 @@ use sync::FULL_BARRIER;
 use verify_model::controls;
 use verify_model::controls::{Attempt, Executions, holds, is_found_out};
 
-/// What the source of the library is built on.
+/// The modules on which the library's source is built.
 mod sync {
     use loom::sync::Mutex;
     use loom::sync::atomic::fence;
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 
     thread_local! {
-        /// No SeqCst load of the same thread comes before an exchange: on x86-64 that is a full
-        /// barrier, on AArch64 a release that such loads wait for. loom knows no order of SeqCst
-        /// loads, but of fences. These order more than there is to order, and so are made only in
+        /// No later SeqCst load of the same thread passes an exchange: on x86-64 an exchange is a
+        /// full barrier, on AArch64 a release for which such loads wait. loom orders SeqCst fences,
+        /// but not SeqCst loads. These fences order more than necessary, and so are made only in
         /// models that need them.
         pub static FULL_BARRIER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 
-    /// Threads that wait let others run.
+    /// Waiting threads let others run.
     pub fn spin_loop() {
         loom::thread::yield_now();
     }
@@ -52,11 +52,11 @@ mod sync {
             &self.second
         }
 
-        /// As the instruction: what it finds is the last that was stored.
+        /// Exchanges like the instruction: it finds the value that was stored last.
         ///
         /// # Safety
         ///
-        /// As in the library.
+        /// The library's contract.
         pub unsafe fn exchange(&self, expected: (u64, u64), new: (u64, u64)) -> bool {
             let _alone = self.one_at_a_time.lock().unwrap();
             let found = [&self.first, &self.second].map(|word| word.load(Ordering::Acquire));
@@ -73,7 +73,7 @@ mod sync {
     }
 }
 
-/// The rest of what it is built on.
+/// Further modules on which it is built.
 mod outside {
     use crate::sync::{Pair, spin_loop};
 
@@ -95,7 +95,7 @@ mod outside {
     }
 }
 
-/// The library, as it is or with something wrong.
+/// The library, unchanged or mutated.
 trait Library: 'static {
     type Ring: Send + Sync + 'static;
 
@@ -134,7 +134,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/queue.rs"));
 
-/// All models, with as many preemptions as find out every variant.
+/// Returns all models, with as many preemptions as detect every variant.
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
     let few = || Executions {
         preemptions: Some(3),
@@ -151,7 +151,7 @@ fn elements_come_out_once_and_in_order() {
     }
 }
 
-/// Two threads whose exchanges and looks may pass each other.
+/// Two threads whose exchanges and loads may pass each other.
 #[test]
 fn without_a_full_barrier_it_does_not_hold() {
     let attempts = in_need_of_a_barrier::<as_it_is::This>().into_iter();
@@ -159,9 +159,9 @@ fn without_a_full_barrier_it_does_not_hold() {
     is_found_out("queue: without a full barrier", attempts);
 }
 
-// The models: what threads do, and what may come of it.
+// The models: the threads' calls, and their possible results.
 
-/// What a thread does once, and what came of it.
+/// A call of a thread, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Push(usize),
@@ -169,10 +169,11 @@ enum Call {
     Len,
 }
 
-/// So much room, what has gone through, what is there, and what each thread does.
+/// A model: the capacity, the number of elements that have passed through, the initial elements,
+/// and each thread's calls.
 struct Model {
     room: usize,
-    gone: usize,
+    through: usize,
     there: usize,
     threads: &'static [&'static [Call]],
 }
@@ -180,14 +181,14 @@ struct Model {
 /// Each thread makes a change and is refused, unless it sees the other's.
 const BOTH_ENDS: Model = Model {
     room: 2,
-    gone: 1,
+    through: 1,
     there: 1,
     threads: &[&[Push(11), Push(12)], &[Pop, Pop]],
 };
 
 macro_rules! models {
     ($($name:literal: $model:expr;)*) => {
-        /// All of them by name.
+        /// Returns all models by name.
         fn all<L: Library>() -> Vec<(&'static str, fn())> {
             let mut all: Vec<(&'static str, fn())> = vec![$(($name, || run::<L>(&$model))),*];
             all.push(("each finds its end", || {
@@ -198,7 +199,7 @@ macro_rules! models {
             all
         }
 
-        /// Those that a barrier lets hold.
+        /// Returns the models that hold only with a barrier.
         fn in_need_of_a_barrier<L: Library>() -> Vec<(&'static str, fn())> {
             vec![("each finds its end", || run::<L>(&BOTH_ENDS))]
         }
@@ -207,38 +208,38 @@ macro_rules! models {
 
 models! {
     "an element goes around": Model {
-        room: 1, gone: 0, there: 0, threads: &[&[Push(11), Push(12)], &[Pop, Pop]],
+        room: 1, through: 0, there: 0, threads: &[&[Push(11), Push(12)], &[Pop, Pop]],
     };
     "full for two": Model {
-        room: 1, gone: 1, there: 0, threads: &[&[Push(11), Pop], &[Push(21)]],
+        room: 1, through: 1, there: 0, threads: &[&[Push(11), Pop], &[Push(21)]],
     };
     "empty for two": Model {
-        room: 2, gone: 1, there: 1, threads: &[&[Pop], &[Pop, Push(21)]],
+        room: 2, through: 1, there: 1, threads: &[&[Pop], &[Pop, Push(21)]],
     };
     "two push": Model {
-        room: 3, gone: 2, there: 0, threads: &[&[Push(11), Push(12)], &[Push(21)]],
+        room: 3, through: 2, there: 0, threads: &[&[Push(11), Push(12)], &[Push(21)]],
     };
     "two pop": Model {
-        room: 3, gone: 2, there: 3, threads: &[&[Pop, Pop], &[Pop]],
+        room: 3, through: 2, there: 3, threads: &[&[Pop, Pop], &[Pop]],
     };
     "rounds go by": Model {
-        room: 1, gone: 1, there: 0, threads: &[&[Push(11), Pop, Push(12), Pop], &[Push(21)]],
+        room: 1, through: 1, there: 0, threads: &[&[Push(11), Pop, Push(12), Pop], &[Push(21)]],
     };
-    "rounds go by for one who pops": Model {
-        room: 1, gone: 0, there: 1, threads: &[&[Pop, Push(11), Pop], &[Pop]],
+    "rounds pass during a pop": Model {
+        room: 1, through: 0, there: 1, threads: &[&[Pop, Push(11), Pop], &[Pop]],
     };
     "the length": Model {
-        room: 2, gone: 0, there: 1, threads: &[&[Push(11), Pop], &[Len]],
+        room: 2, through: 0, there: 1, threads: &[&[Push(11), Pop], &[Len]],
     };
     "the length, and rounds": Model {
-        room: 1, gone: 0, there: 0, threads: &[&[Push(11), Pop, Push(12)], &[Len]],
+        room: 1, through: 0, there: 0, threads: &[&[Push(11), Pop, Push(12)], &[Len]],
     };
     "three at a time": Model {
-        room: 1, gone: 0, there: 1, threads: &[&[Pop], &[Push(11)], &[Push(21)]],
+        room: 1, through: 0, there: 1, threads: &[&[Pop], &[Push(11)], &[Push(21)]],
     };
 }
 
-/// What a call returned: whether it pushed, what it popped, or how many there are.
+/// The result of a call: whether it pushed, the element popped, or the number of elements.
 type Answer = Option<usize>;
 
 fn call<L: Library>(ring: &L::Ring, call: Call) -> Answer {
@@ -249,7 +250,7 @@ fn call<L: Library>(ring: &L::Ring, call: Call) -> Answer {
     }
 }
 
-/// The same of a queue that nobody shares.
+/// Returns the result of the same call on a queue that is not shared.
 fn right(queue: &mut VecDeque<usize>, room: usize, call: Call) -> Answer {
     match call {
         Push(_) if queue.len() == room => None,
@@ -262,11 +263,11 @@ fn right(queue: &mut VecDeque<usize>, room: usize, call: Call) -> Answer {
     }
 }
 
-/// There is an order of all calls, in which each thread's are as it made them, that explains all
-/// answers and what is left.
+/// Checks that an order of all calls, in which each thread's calls are in its own order, explains
+/// all results and the remaining elements.
 fn run<L: Library>(model: &Model) {
     let ring = Arc::new(L::ring(model.room));
-    for number in 0..model.gone {
+    for number in 0..model.through {
         assert!(L::push(&ring, number));
         assert_eq!(L::pop(&ring), Some(number));
     }
@@ -281,8 +282,8 @@ fn run<L: Library>(model: &Model) {
     let others: Vec<_> = model.threads[1..]
         .iter()
         .map(|&calls| {
-            // If the model fails before this thread begins, loom drops what the thread was given
-            // outside the model, where it cannot be dropped.
+            // If the model fails before this thread begins, loom drops the thread's captured values
+            // outside of the model, where these cannot be dropped.
             let ring = ManuallyDrop::new(Arc::clone(&ring));
             thread::spawn(move || {
                 let all = answers(&ring, calls);

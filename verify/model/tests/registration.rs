@@ -1,21 +1,21 @@
-//! A thread that registers itself: handlers interrupt it anywhere, the kernel may refuse, and at
-//! its end destructors still use atomseq.
+//! A thread that registers itself: handlers interrupt it anywhere, the kernel may refuse, and when
+//! it exits destructors still use atomseq.
 //!
-//! All of it happens on one thread, so a schedule is a list of choices: does a handler run at this
-//! point, does this call fail. Every list is tried. [`Thread`] follows `linux/rseq.rs` step by
-//! step.
+//! All of it happens on one thread, so a schedule is a list of choices: whether a handler runs at
+//! this point, whether this call fails. Every list is tried. [`Thread`] follows `linux/rseq.rs`
+//! step by step.
 
 use std::cell::{Cell, RefCell};
 
 /// Tries every list of choices.
 struct Choices {
-    /// What was chosen, of how many.
+    /// The choices made, each with the number of its alternatives.
     made: RefCell<Vec<(usize, usize)>>,
     next: Cell<usize>,
 }
 
 impl Choices {
-    /// Runs something once for every list of choices it makes; returns how many there were.
+    /// Calls `run` once for every list of choices that it makes; returns the number of lists.
     fn all(mut run: impl FnMut(&Choices) -> Result<(), String>) -> Result<usize, String> {
         let choices = Choices {
             made: RefCell::new(Vec::new()),
@@ -49,7 +49,7 @@ impl Choices {
     }
 }
 
-/// What is done differently from the library.
+/// A deliberate difference from the library.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Difference {
     None,
@@ -67,9 +67,9 @@ enum State {
     Refused,
 }
 
-/// At most so many handlers, inside each other or one after the other.
+/// The largest number of handlers, nested or one after the other.
 const HANDLERS: usize = 3;
-/// How often the C library calls destructors that leave something to destroy.
+/// How often the C library calls destructors as long as there are values to destroy.
 const PASSES: usize = 4;
 
 struct Thread<'a> {
@@ -102,7 +102,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Between two instructions: a handler may run here, unless signals are blocked.
+    /// A point between two instructions: a handler may run here, unless signals are blocked.
     fn point(&self) {
         let may = self.blocked.get() == 0 && self.handlers.get() < HANDLERS;
         if may && self.choices.choose(2) == 1 {
@@ -111,7 +111,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Any operation: the fast path, and the slow one where the CPU number reads as negative.
+    /// Any operation: the fast path, and the slow path where the CPU number reads as negative.
     fn operation(&self) {
         self.point();
         if self.registered.get() {
@@ -212,9 +212,9 @@ impl<'a> Thread<'a> {
         self.point();
     }
 
-    /// The thread's end: the C library calls destructors until none has anything left, and then
-    /// gives the storage away. Another key's destructor uses atomseq, before the hook or after it,
-    /// `busy` passes long.
+    /// The thread's exit: the C library calls destructors until no values are left, and then
+    /// releases the storage. Another key's destructor uses atomseq, before the hook or after it,
+    /// for `busy` passes.
     fn exit(&self, busy: usize) {
         let before_hook = self.choices.choose(2) == 0;
         for pass in 0..PASSES {
@@ -245,7 +245,7 @@ impl<'a> Thread<'a> {
     }
 
     fn end(self) -> Result<(), String> {
-        // One that found it had not asked yet, and each handler that found the same.
+        // The thread that had not asked yet, and each handler that found the same.
         if self.refusals.get() > 1 + HANDLERS {
             self.fails("a refused thread keeps asking");
         }
@@ -256,7 +256,7 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// A thread that makes some operations and ends; destructors use atomseq in `busy` passes.
+/// Runs a thread that makes some operations and exits; destructors use atomseq in `busy` passes.
 fn lives(operations: usize, busy: usize, difference: Difference) -> Result<usize, String> {
     Choices::all(|choices| {
         let thread = Thread::new(choices, difference);
@@ -289,16 +289,16 @@ fn wrong_registrations_are_found() {
     found("the hook comes after the registration", late, "given away");
     let forgotten = lives(8, 0, Difference::RefusalForgotten);
     found("a refusal is forgotten", forgotten, "keeps asking");
-    // Only destructors that never come to an end bring this one out.
+    // Only destructors that never finish reveal this one.
     let retired = lives(1, PASSES, Difference::NotRetired);
     found("a thread does not retire", retired, "given away");
 }
 
 fn found(name: &str, result: Result<usize, String>, fault: &str) {
     let why = match result {
-        Ok(runs) => panic!("{name}: not found out in {runs} runs"),
+        Ok(runs) => panic!("{name}: not detected in {runs} runs"),
         Err(why) => why,
     };
     assert!(why.contains(fault), "{name}: another fault: {why}");
-    println!("model: registration: {name}: found out: {why}");
+    println!("model: registration: {name}: detected: {why}");
 }

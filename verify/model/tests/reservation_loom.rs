@@ -1,5 +1,5 @@
-//! B91's software reservation under loom: every value that a relaxed load may return, so that a
-//! fence which is missing is found out.
+//! B91's software reservation under loom, which tries every value that a relaxed load may return,
+//! so that a missing fence is detected.
 
 #[path = "protocols/loom.rs"]
 #[allow(dead_code, unused_imports, reason = "what other models need")]
@@ -9,7 +9,7 @@ mod lamport;
 #[path = "reservation/models.rs"]
 mod models;
 
-/// What the library's code and the models are built on.
+/// The modules on which the library's code and the models are built.
 mod sync {
     pub use super::explore::{
         AtomicU32, Ordering, Plain, Size, holds, misses as found_out, races, thread,
@@ -17,13 +17,13 @@ mod sync {
     pub use loom::sync::atomic::AtomicBool;
     pub use loom::thread::yield_now as relinquish;
 
-    /// What loom says of two threads inside.
+    /// Loom's message about two threads inside.
     pub const AT_ONCE: &str = "Causality violation";
 
-    /// With three threads that wait for each other, loom's scheduler leaves one out for ever.
+    /// With three threads that wait for each other, loom's scheduler never runs one of them.
     pub const MORE_THAN_TWO: bool = false;
 
-    /// How much there is to try with two threads.
+    /// The extent of the search with two threads.
     pub const MAX: Size = Size::Small;
 
     pub fn fence() {
@@ -31,9 +31,8 @@ mod sync {
     }
 }
 
-/// What becomes of the algorithm without its fences, on processors that let a load pass a store:
-/// B91's had one CPU. And without parts that are missed only after several changes of thread at the
-/// right places.
+/// The algorithm without its fences, on processors that let a load pass a store: B91's had one CPU.
+/// And without parts whose absence shows only after several changes of thread at the right places.
 mod orderings {
     use crate::lamport::Before;
     use crate::models::{Shared, Without, each_adds_one, run};

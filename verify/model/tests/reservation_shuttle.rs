@@ -9,18 +9,18 @@ mod lamport;
 #[path = "reservation/models.rs"]
 mod models;
 
-/// What the library's code and the models are built on.
+/// The modules on which the library's code and the models are built.
 mod sync {
     pub use super::explore::{AtomicU32, Ordering, Plain, Size, fails as found_out, holds, thread};
     pub use shuttle::sync::atomic::AtomicBool;
     pub use shuttle::thread::yield_now as relinquish;
 
-    /// What comes of two threads inside.
+    /// The failure caused by two threads inside.
     pub const AT_ONCE: &str = "additions lost";
 
     pub const MORE_THAN_TWO: bool = true;
 
-    /// Not every order of steps: one who waits may look again without end.
+    /// Not every order of steps: a waiter may look again without end.
     pub const MAX: Size = Size::Large;
 
     pub fn fence() {}

@@ -1,8 +1,8 @@
-//! `nonblocking::spsc::Ring` under loom: every value that a relaxed load may return, and a report
-//! wherever both ends may touch a place with nothing to order them. The library's own source.
+//! `nonblocking::spsc::Ring` under loom, which tries every value that a relaxed load may return,
+//! and reports unordered accesses of both ends to a cell. Runs the library's own source.
 //!
-//! Each ordering is weakened in turn, and each index of batches changed, by a change of the source
-//! (`mutations.rs`), and that has to be found out.
+//! Each ordering is weakened in turn, and each index of batches changed, by a mutation of the
+//! source (`mutations/`), and must be detected.
 
 use std::mem::ManuallyDrop;
 
@@ -16,12 +16,12 @@ mod distance;
 #[path = "../../../crates/atomseq/src/drops.rs"]
 mod drops;
 
-/// What the source of the library is built on.
+/// The modules on which the library's source is built.
 mod sync {
     pub use loom::sync::Arc;
     pub use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 
-    /// A cell that whoever asks for its pointer must have to itself at that time.
+    /// A cell whose pointer may be requested only by its exclusive owner at that time.
     pub struct UnsafeCell<T> {
         value: std::cell::UnsafeCell<T>,
         owner: loom::cell::UnsafeCell<()>,
@@ -42,7 +42,7 @@ mod sync {
     }
 }
 
-/// As the library's.
+/// The library's type.
 #[derive(Debug)]
 #[allow(dead_code, reason = "models have rings that can be made")]
 enum Error {
@@ -56,12 +56,12 @@ impl std::fmt::Display for Error {
     }
 }
 
-/// No ring of these models is refused.
+/// Every ring of these models has a valid capacity.
 fn check_capacity(_capacity: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The library, as it is or with something wrong.
+/// The library, unchanged or mutated.
 trait Library: 'static {
     type Producer: Send + 'static;
     type Consumer: Send + 'static;
@@ -75,7 +75,7 @@ trait Library: 'static {
     fn append(producer: &mut Self::Producer, elements: &mut Vec<u64>) -> usize;
     fn pop_batch(consumer: &mut Self::Consumer, into: &mut [u64]) -> usize;
     fn pop_into(consumer: &mut Self::Consumer, elements: &mut Vec<u64>) -> usize;
-    /// So many at most.
+    /// Drains this many elements at most.
     fn drain(consumer: &mut Self::Consumer, most: usize) -> Vec<u64>;
 }
 
@@ -130,7 +130,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/ring.rs"));
 
-/// All models, with no bound on preemptions.
+/// Returns all models, without a bound on preemptions.
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
     let unbounded = || Executions { preemptions: None };
     let models = all::<L>().into_iter();
@@ -145,37 +145,37 @@ fn every_place_belongs_to_one_end_at_a_time() {
     }
 }
 
-// The models: how both ends are used, and what has to come out.
+// The models: how both ends are used, and the elements that must be received.
 
-/// How elements go in or come out.
+/// How elements are pushed or popped.
 #[derive(Clone, Copy)]
 enum Way {
     /// One by one.
     One,
-    /// So many from a slice, or into one.
+    /// This many from a slice, or into one.
     Batch(usize),
-    /// So many from a vector, or into one that holds something.
+    /// This many from a vector, or into one that is not empty.
     Vector(usize),
-    /// So many out of an iterator that is dropped then.
+    /// This many from a draining iterator that is dropped then.
     Drain(usize),
 }
 
-/// A ring with so much room, through which so many elements have gone, and how often what is done
-/// at each end.
+/// A ring of this capacity, the number of elements that have passed through it, and the number of
+/// operations at each end.
 struct Model {
     room: usize,
-    gone: u64,
+    through: u64,
     put: (usize, Way),
     take: (usize, Way),
 }
 
-/// All of them by name, the largest last. Room for three is in four places.
+/// Returns all models by name, the largest last. A capacity of three has four cells.
 fn all<L: Library>() -> [(&'static str, fn()); 8] {
     [
         ("two of each, room for one", || {
             pass::<L>(&Model {
                 room: 1,
-                gone: 0,
+                through: 0,
                 put: (2, One),
                 take: (2, One),
             });
@@ -183,7 +183,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("batches around the end", || {
             pass::<L>(&Model {
                 room: 2,
-                gone: 1,
+                through: 1,
                 put: (2, Batch(2)),
                 take: (2, Batch(2)),
             });
@@ -191,7 +191,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("a vector that is larger than the room", || {
             pass::<L>(&Model {
                 room: 3,
-                gone: 3,
+                through: 3,
                 put: (2, Vector(4)),
                 take: (3, One),
             });
@@ -199,7 +199,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("one by one into vectors", || {
             pass::<L>(&Model {
                 room: 3,
-                gone: 3,
+                through: 3,
                 put: (3, One),
                 take: (2, Vector(2)),
             });
@@ -207,7 +207,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("iterators that are dropped", || {
             pass::<L>(&Model {
                 room: 3,
-                gone: 2,
+                through: 2,
                 put: (2, Batch(3)),
                 take: (2, Drain(2)),
             });
@@ -215,7 +215,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("a batch that leaves some behind", || {
             pass::<L>(&Model {
                 room: 3,
-                gone: 0,
+                through: 0,
                 put: (2, Batch(3)),
                 take: (1, Batch(2)),
             });
@@ -223,7 +223,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("three of each, room for one", || {
             pass::<L>(&Model {
                 room: 1,
-                gone: 0,
+                through: 0,
                 put: (3, One),
                 take: (3, One),
             });
@@ -231,7 +231,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("three of each, room for two", || {
             pass::<L>(&Model {
                 room: 2,
-                gone: 0,
+                through: 0,
                 put: (3, One),
                 take: (3, One),
             });
@@ -247,7 +247,7 @@ impl Way {
         }
     }
 
-    /// Puts elements in, numbered from `next` on; returns how many.
+    /// Pushes elements, numbered from `next` on; returns how many.
     fn put<L: Library>(self, producer: &mut L::Producer, next: u64) -> usize {
         let mut elements: Vec<u64> = (next..next + self.most() as u64).collect();
         match self {
@@ -289,26 +289,26 @@ impl Way {
     }
 }
 
-/// Nothing is lost, doubled or out of order.
+/// Checks that nothing is lost, duplicated or reordered.
 fn pass<L: Library>(model: &Model) {
     let &Model {
         room,
-        gone,
+        through,
         put: (puts, put),
         take: (takes, take),
     } = model;
     let (mut producer, mut consumer) = L::ends(room);
-    for number in 1..=gone {
+    for number in 1..=through {
         assert!(L::push(&mut producer, number));
         assert_eq!(L::pop(&mut consumer), Some(number));
     }
-    // If the model fails before this thread begins, loom drops what the thread was given outside
-    // the model, where it cannot be dropped.
+    // If the model fails before this thread begins, loom drops the thread's captured values outside
+    // of the model, where these cannot be dropped.
     let mut producer = ManuallyDrop::new(producer);
     let putting = thread::spawn(move || {
         let mut all = 0;
         for number in 0..puts {
-            let more = put.put::<L>(&mut producer, gone + 1 + all as u64);
+            let more = put.put::<L>(&mut producer, through + 1 + all as u64);
             // The ring is empty at first.
             assert!(number > 0 || more == put.most().min(room), "only {more}");
             all += more;
@@ -322,7 +322,7 @@ fn pass<L: Library>(model: &Model) {
             taken += 1;
             assert_eq!(
                 element,
-                gone + taken as u64,
+                through + taken as u64,
                 "lost, doubled or out of order"
             );
         }
@@ -333,7 +333,7 @@ fn pass<L: Library>(model: &Model) {
         there = check(take.take::<L>(&mut consumer));
     }
     let all = putting.join().unwrap();
-    // Nobody puts anything in now.
+    // The producer has finished.
     while there < all {
         let right = all.min(there + take.most());
         there = check(take.take::<L>(&mut consumer));

@@ -1,5 +1,5 @@
-//! Every sequence of the library survives every abort, and none is left out: the library's source
-//! is read, so that nobody has to remember to list a new one.
+//! Every sequence of the library survives every abort, and none is left out: the test reads the
+//! library's source, so that a new sequence does not have to be listed by hand.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn every_sequence_survives_every_abort() {
         let explored = check(&*structure)
             .unwrap_or_else(|violation| panic!("{}:\n{violation}", structure.name()));
         println!("model: {}: {explored}", structure.name());
-        // What a checker passes without looking at it proves nothing.
+        // A sequence that passes without having been explored proves nothing.
         assert!(
             explored.states > 50 && (explored.aborts > 1000 || explored.rollforwards > 500),
             "{explored}"
@@ -51,7 +51,7 @@ fn every_sequence_survives_every_abort() {
     );
 }
 
-/// `file::name` of every function in every `sequence!` below a directory.
+/// Returns `file::name` of every function in every `sequence!` below a directory.
 fn sequences_in(directory: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for path in rust_files(directory) {
@@ -65,17 +65,17 @@ fn sequences_in(directory: &Path) -> BTreeSet<String> {
     found
 }
 
-/// A file's name without its ending; `local/`, `mutex/` and others are named, for files there may
-/// have the same names.
+/// Returns a file's name without its extension, prefixed by its directory (`local/`, `mutex/` and
+/// others), because files there may have the same names.
 fn file_of(path: &Path) -> String {
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
     let stem = name(path.file_stem()).expect("a file name");
     match name(path.parent().and_then(Path::file_name)).as_deref() {
         Some("local") => format!("local/{stem}"),
-        // More than one thread takes part, and nothing starts again: `tests/dcas.rs` checks them.
+        // Several threads take part, and no sequence restarts: `tests/dcas.rs` checks these.
         Some("dcas" | "assisted") => format!("dcas/{stem}"),
-        // Likewise: `tests/shadow.rs`.
+        // The same: `tests/shadow.rs` checks these.
         Some("nonblocking") => format!("nonblocking/{stem}"),
         Some("mutex" | "mechanism") => format!("mutex/{stem}"),
         _ => stem,
@@ -98,7 +98,7 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
 struct Sequences(Vec<String>);
 
 impl<'ast> Visit<'ast> for Sequences {
-    /// What tests are made of is no part of the library.
+    /// Modules of unit tests are not part of the library.
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let is_test = |attribute: &syn::Attribute| {
             matches!(&attribute.meta, syn::Meta::List(list)
@@ -141,7 +141,7 @@ impl syn::parse::Parse for Functions {
     }
 }
 
-/// Every wrong sequence is found out, for the right reason.
+/// Every wrong sequence is detected, for the right reason.
 #[test]
 fn every_wrong_sequence_is_found_out() {
     let all = broken::all();
@@ -149,10 +149,10 @@ fn every_wrong_sequence_is_found_out() {
     for broken in &all {
         let why = broken.why;
         let violation = match check(broken) {
-            Ok(explored) => panic!("not found out: {why}\n{explored}"),
+            Ok(explored) => panic!("not detected: {why}\n{explored}"),
             Err(violation) => violation,
         };
-        println!("model: found out: {why}:\n{violation}");
+        println!("model: detected: {why}:\n{violation}");
         assert!(
             (broken.expected)(&violation.fault),
             "{why}: another fault\n{violation}"
@@ -161,7 +161,7 @@ fn every_wrong_sequence_is_found_out() {
         attempts += violation.explored.attempts;
     }
     println!(
-        "model: {} wrong sequences found out, after {attempts} attempts in {states} states",
+        "model: {} wrong sequences detected, after {attempts} attempts in {states} states",
         all.len()
     );
     assert!(all.len() >= 20 && states > all.len() && attempts > all.len());

@@ -1,5 +1,4 @@
-//! Stacks in arrays where the kernel helps: the protocol holds, and without any one of its
-//! protections it does not.
+//! OS-assisted stacks in arrays: the protocol holds, and fails without any one of its protections.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +39,7 @@ fn settings() -> Vec<Setting> {
         setting("empty", &[], &[&[Task::Take, PUT], &[Task::Take]], 1),
         setting("two take", &[1, 2], &[&[Task::Take], &[Task::Take]], 2),
         setting(
-            "who asks",
+            "length",
             &[1],
             &[&[PUT, Task::Take], &[Task::Length, Task::Length]],
             1,
@@ -91,18 +90,18 @@ fn the_protocol_holds() {
     }
 }
 
-/// Without the rule, something is found wrong, in one of the settings.
+/// Asserts that without the rule, one of the settings has a violation.
 fn is_found_out(what: &str, rules: Rules) {
     let found = settings()
         .into_iter()
         .find_map(|setting| check(&setting, &rules).err());
     let Some(found) = found else {
-        panic!("{what}: nobody noticed");
+        panic!("{what}: not detected");
     };
     println!("{what}: {}", found.lines().next().unwrap_or_default());
 }
 
-/// A claimant that is stopped, one that takes the claim over, and holders that come after.
+/// A stopped claimant, a thread that takes its claim over, and later holders.
 #[test]
 fn stale_claims_do_no_harm() {
     let threads: &[&[Task]] = &[&[PUT], &[Task::Length], &[Task::Length, Task::Take]];
@@ -167,7 +166,7 @@ fn readers_that_do_not_look_again_are_found_out() {
     );
 }
 
-/// The program with its steps changed.
+/// Returns the program with its steps changed.
 fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'static Program {
     let mut steps = program.steps.to_vec();
     change(&mut steps);
@@ -177,7 +176,7 @@ fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'stat
     }))
 }
 
-/// Stores that come in another order, by the compiler's or the processor's fault.
+/// Stores reordered by the compiler or the processor.
 #[test]
 fn a_state_after_the_lock_is_found_out() {
     let late = |program| {
@@ -202,7 +201,7 @@ fn a_state_after_the_lock_is_found_out() {
     );
 }
 
-/// A put that stores its word first, before the place is its own.
+/// A put that stores its word first, before it owns the cell.
 #[test]
 fn a_word_before_the_lock_is_found_out() {
     let early = |program| {
@@ -214,7 +213,7 @@ fn a_word_before_the_lock_is_found_out() {
                 .iter()
                 .position(|step| matches!(step, Step::CompareExchange { .. }));
             let (store, claim) = (store.expect("a word is stored"), claim.expect("a cas"));
-            // With the computation of its address.
+            // Including the computation of its address.
             let moved: Vec<Step> = steps.drain(claim + 2..=store).collect();
             steps.splice(claim..claim, moved);
         })
@@ -229,7 +228,7 @@ fn a_word_before_the_lock_is_found_out() {
     );
 }
 
-/// Freeing the lock of a holder on another CPU, which runs, without a fence.
+/// Releases the lock of a holder on another CPU, which runs, without a fence.
 #[test]
 fn freeing_from_another_cpu_is_found_out() {
     is_found_out(
@@ -246,7 +245,7 @@ fn freeing_from_another_cpu_is_found_out() {
     );
 }
 
-/// Freeing the lock although it is somebody else's by now.
+/// Releases the lock although another thread holds it by now.
 #[test]
 fn freeing_without_a_look_is_found_out() {
     is_found_out(

@@ -1,8 +1,9 @@
-//! What the tests of signal handlers share: a log that handlers write, handlers of libraries that
-//! know nothing of atomseq, and sequences to interrupt. What other crates use as well is in
+//! Shared by the tests of signal handlers: a log that handlers write, handlers of libraries that do
+//! not use atomseq, and sequences to interrupt. Helpers that other crates need too live in
 //! verify-support.
 //!
-//! Each test gets a process of its own: handlers belong to the process, and some tests end it.
+//! Each test runs in a process of its own: dispositions belong to the process, and some tests end
+//! it.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -33,32 +34,32 @@ atomseq::sequence! {
     }
 }
 
-/// What happened in this process, in order: handlers write it, the test reads it.
+/// The events of this process in order: handlers append to it, the test reads it.
 static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 static LOGGED: AtomicUsize = AtomicUsize::new(0);
 
-/// Adds an entry. Async-signal-safe.
+/// Appends an entry. Async-signal-safe.
 pub fn log(entry: usize) {
     LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
 }
 
-/// A handler that adds its signal.
+/// A handler that logs its signal.
 pub fn note(event: &mut Event<'_>) {
     log(event.signal() as usize);
 }
 
-/// A handler that adds its signal, and calls what was there before.
+/// A handler that logs its signal and chains to the previous handler.
 pub fn note_and_chain(event: &mut Event<'_>) {
     note(event);
     event.chain();
 }
 
-/// How many entries there are. Async-signal-safe.
+/// Returns the number of entries. Async-signal-safe.
 pub fn log_length() -> usize {
     LOGGED.load(SeqCst)
 }
 
-/// Every entry since the log was last cleared.
+/// Returns every entry since the log was last cleared.
 pub fn logged() -> Vec<usize> {
     LOG[..log_length()]
         .iter()
@@ -66,15 +67,15 @@ pub fn logged() -> Vec<usize> {
         .collect()
 }
 
-/// Takes all entries off.
+/// Removes all entries.
 pub fn clear_log() {
     LOGGED.store(0, SeqCst);
 }
 
-/// What each has found when it was installed.
+/// The handler that each `pass_on` displaced.
 pub static FOUND: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Logs its number plus 1000, and passes on to what it has found.
+/// Logs its number plus 1000 and calls the handler that it displaced.
 pub extern "C" fn pass_on<const N: usize>(
     signal: i32,
     info: *mut libc::siginfo_t,
@@ -88,19 +89,19 @@ pub extern "C" fn pass_on<const N: usize>(
     }
 }
 
-/// Installs one of them over what is there; returns that.
+/// Installs `pass_on::<N>` over the current handler, which it returns.
 pub fn install_over<const N: usize>(signal: i32) -> libc::sigaction {
     let old = install_plainly(signal, pass_on::<N>, 0, &[]);
     FOUND[N].store(old.sa_sigaction, SeqCst);
     old
 }
 
-/// Logs 2000, and passes on to nothing.
+/// Logs 2000 and calls no other handler.
 pub extern "C" fn lowest(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     log(2000);
 }
 
-/// Ignores a signal.
+/// Sets a signal's disposition to `SIG_IGN`.
 pub fn ignore(signal: i32) {
     // SAFETY: no function.
     unsafe { libc::signal(signal, libc::SIG_IGN) };

@@ -1,4 +1,5 @@
-//! Handlers of several libraries and of atomseq in one chain: who is called, and what each sees.
+//! Handlers of several libraries and of atomseq in one chain: which are called, and what each
+//! observes.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -27,7 +28,7 @@ fn a_handler_that_was_below_a_removed_one_may_pass_on_to_it() {
     });
 }
 
-/// DOS emulators change the flags of a context.
+/// DOS emulators change the flags register in a signal's context.
 #[test]
 fn what_a_chained_handler_does_to_the_kernel_s_flags_stays() {
     static SET: AtomicUsize = AtomicUsize::new(0);
@@ -57,7 +58,7 @@ fn what_a_chained_handler_does_to_the_kernel_s_flags_stays() {
     });
 }
 
-/// A handler that passes on to a removed one is chained to.
+/// Chains to a handler that passes on to one that was removed. Returns the log.
 fn chained_to_what_passes_on() -> Vec<usize> {
     install_plainly(ONE, lowest, 0, &[]);
     install(ONE, note);
@@ -85,20 +86,20 @@ fn control_with_one_entry_for_both_the_signal_goes_round() {
             atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::ENTRIES)
         };
         chained_to_what_passes_on();
-        eprintln!("it came to an end");
+        eprintln!("the process survived");
     });
     if let Some(errors) = killed {
         assert!(errors.contains("index out of bounds"), "the log: {errors}");
-        assert!(!errors.contains("it came to an end"));
+        assert!(!errors.contains("the process survived"));
     }
 }
 
-/// The faulting page, and what the fault's handler is to do on its first call.
+/// The faulting page, and the number of calls of the fault's handler.
 static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static PCS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Lets the managed signal in on the first fault, so that the second one is in the clone.
+/// Unblocks the managed signal on the first fault, so that the second fault is in the clone.
 extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let call = CALLS.fetch_add(1, SeqCst);
     // SAFETY: the kernel's context.
@@ -118,8 +119,8 @@ fn all_signals() -> Vec<i32> {
         .collect()
 }
 
-/// A fault's handler is installed over an adopted one; what it sees of two faults, of which the
-/// second is in a clone.
+/// Installs a fault's handler over an adopted one. Returns the program counters that it observes
+/// for two faults, the second of which is in a clone.
 fn seen_by_a_second_fault_handler(repair: bool) -> [usize; 2] {
     install_plainly(libc::SIGSEGV, lowest, 0, &[]);
     install(ONE, note);
@@ -192,8 +193,8 @@ fn adopted_handlers_pass_on_to_each_other_and_put_back_what_they_found() {
     });
 }
 
-/// A crash reporter that is armed twice keeps what it finds, which is an entry that leads to
-/// itself.
+/// A crash reporter that is armed twice stores the handler that it finds, which is now an entry
+/// that leads back to the reporter itself.
 #[test]
 fn an_adopted_handler_that_finds_itself_ends_in_the_default_action() {
     let killed = killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
@@ -240,7 +241,7 @@ fn the_c_library_s_own_signals_are_covered_and_no_finding() {
     });
 }
 
-/// What the kernel does on a signal that the C library hides: the handler, and what it blocks.
+/// Returns the kernel's disposition of a signal that the C library hides: the handler and its mask.
 fn kernel_disposition(signal: i32) -> (usize, u64) {
     let mut words = [0usize; 4];
     // SAFETY: asks only; four words are the kernel's disposition.

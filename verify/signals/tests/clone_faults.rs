@@ -1,6 +1,7 @@
-//! A fault of a clone finds its signal open, whatever the entry that runs the clone was called
-//! with: blocked, it would kill. The handlers of others block faults, and other code changes what
-//! atomseq has installed, puts an older one back, or passes signals on.
+//! A fault in a clone finds its signal unblocked, whatever the mask of the entry that runs the
+//! clone; a blocked fault would kill the process. Here handlers of others block the faults'
+//! signals, and other code changes the handler that atomseq installed, restores an older one, or
+//! passes signals on.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
@@ -21,12 +22,12 @@ fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// The faults' signals in a mask.
+/// Returns the faults' signals among those of a mask.
 fn faults_in(mask: u64) -> u64 {
     FAULTS.into_iter().map(bit).sum::<u64>() & mask
 }
 
-/// All that can be blocked. (qemu-user keeps the two others in masks, too.)
+/// Returns all signals that can be blocked. (qemu-user keeps SIGKILL and SIGSTOP in masks, too.)
 fn all() -> Vec<i32> {
     let can_be_blocked = |signal: &i32| ![libc::SIGKILL, libc::SIGSTOP].contains(signal);
     (1..32).filter(can_be_blocked).collect()
@@ -35,14 +36,14 @@ fn all() -> Vec<i32> {
 static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
 /// The signal that arrives in the middle of the sequence.
 static SENT: AtomicI32 = AtomicI32::new(0);
-/// How many faults there were, and how often the signal's handler ran.
+/// The number of faults, and of runs of the signal's handler.
 static FAULTED: AtomicUsize = AtomicUsize::new(0);
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
-/// Which faults' signals the handler of the clone's fault has found blocked, beside its own.
+/// The faults' signals, apart from its own, that the handler of the clone's fault found blocked.
 static BLOCKED: AtomicUsize = AtomicUsize::new(0);
 
-/// The sequence's first fault sends the signal, which arrives when this returns; the second one,
-/// the clone's, is mended.
+/// The first fault is in the sequence: sends the signal, which arrives when this handler returns.
+/// The second fault is in the clone: makes the page accessible.
 extern "C" fn on_segv(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel's record.
     if unsafe { (*info).si_code } <= 0 {
@@ -76,24 +77,25 @@ fn managed_on_sent(_: &mut Event<'_>) {
 
 fn nothing(_: &mut Event<'_>) {}
 
-/// What atomseq's entry stands for, and what others have done to it.
+/// The handler behind atomseq's entry, and how other code has changed the disposition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Case {
     Managed,
-    /// Handlers of others, which block nothing.
+    /// Handlers of others that block nothing.
     Adopted,
-    /// Handlers of others, which block all signals.
+    /// Handlers of others that block all signals.
     AdoptedThatBlocks,
-    /// Other code has added all signals to the mask of what atomseq has installed.
+    /// Other code has added all signals to the mask of atomseq's installed entry.
     Filled,
-    /// Other code has put back what it read while its handler, which blocks all signals, was
-    /// adopted.
+    /// Other code has restored the disposition that it read while its own handler, which blocks all
+    /// signals, was adopted.
     PutBack,
-    /// A handler of others that blocks all signals was installed over it, and passes them on.
+    /// A handler of others, which blocks all signals, was installed over atomseq's and passes
+    /// signals on.
     PassedOn,
 }
 
-/// What a handler of others passes signals on to.
+/// The handler to which a handler of others passes signals on.
 static BELOW: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -114,7 +116,7 @@ fn fill(signal: i32) {
     put_back(signal, &filled);
 }
 
-/// Sets handlers of `sent` and of `SIGSEGV` up; returns what an audit is to find.
+/// Installs handlers of `sent` and of `SIGSEGV`. Returns the fault that an audit must report.
 fn set_up(sent: i32, case: Case) -> Option<Fault> {
     let plainly = |mask: &[i32]| {
         install_plainly(libc::SIGSEGV, on_segv, 0, &[]);
@@ -154,7 +156,7 @@ fn set_up(sent: i32, case: Case) -> Option<Fault> {
     None
 }
 
-/// Interrupts a sequence by `sent`, and lets its clone fault.
+/// Interrupts a sequence by `sent` and makes its clone fault.
 fn roll_forward_through_a_fault(sent: i32) {
     SENT.store(sent, SeqCst);
     FAULTED.store(0, SeqCst);
@@ -175,7 +177,7 @@ fn roll_forward_through_a_fault(sent: i32) {
     assert_eq!(signal::statistics().rollforwards, rollforwards + 1);
 }
 
-/// All combinations, of which each audit tells what it is to tell.
+/// All combinations; each audit must report exactly the fault that `set_up` returned.
 #[test]
 fn a_clone_s_fault_finds_its_signal_open() {
     fn check(sent: i32, case: Case) {
@@ -186,8 +188,7 @@ fn a_clone_s_fault_finds_its_signal_open() {
         });
         assert_eq!(findings(), Vec::from_iter(expected));
         roll_forward_through_a_fault(sent);
-        // The others' signals are not blocked because of `sent`, but because of the handler that
-        // mends.
+        // The other faults' signals are blocked by the handler of the fault, not because of `sent`.
         let of_segv = sent == libc::SIGSEGV && !matches!(case, Case::Managed | Case::Adopted);
         assert_eq!(BLOCKED.load(SeqCst) != 0, of_segv);
         if fault == Some(Fault::Altered) {
@@ -223,8 +224,8 @@ fn control_where_it_stays_blocked_it_kills() {
     });
 }
 
-/// What a handler of others has blocked stays so, though the clone runs without: a signal that was
-/// sent comes when that returns.
+/// A signal that a handler of others has blocked stays blocked even though the clone runs with it
+/// unblocked. A signal that was sent meanwhile arrives when that handler returns.
 #[test]
 fn a_handler_that_passes_a_signal_on_lets_nothing_in_that_it_blocks() {
     extern "C" fn send_and_pass_on(

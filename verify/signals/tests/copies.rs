@@ -1,4 +1,4 @@
-//! Two copies of atomseq in one process: to each, the other one's entries are handlers of others.
+//! Two copies of atomseq in one process: each treats the other's entries as handlers of others.
 #![cfg(atomseq_sections)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -22,7 +22,7 @@ fn note_in_second(event: &mut second_copy::signal::Event<'_>) {
     log(100 + event.signal() as usize);
 }
 
-/// Installs through the second copy.
+/// Installs a handler through the second copy.
 fn install_in_second(signal: i32) {
     // SAFETY: the handler writes to a log.
     unsafe { second_copy::signal::install(signal, note_in_second) }.expect("installed");
@@ -32,13 +32,13 @@ extern "C" fn theirs(signal: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void)
     log(1000 + signal as usize);
 }
 
-/// Handlers that the program has: of `SIGABRT`, and of faults, which mends them.
+/// Installs the program's own handlers: of `SIGABRT`, and of faults, which they repair.
 fn install_theirs() {
     install_plainly(libc::SIGABRT, theirs, 0, &[]);
     install_fault_handler();
 }
 
-/// Both copies' signals, `SIGABRT` and a fault have their handlers called.
+/// Checks that both copies' signals, `SIGABRT` and a fault reach their handlers.
 fn all_work() {
     clear_log();
     for signal in [ONE, TWO, libc::SIGABRT] {
@@ -62,7 +62,7 @@ fn handlers_of_the_program_are_called_through_both() {
     });
 }
 
-/// A fault without a handler kills, through both.
+/// A fault without a handler kills the process, through both copies.
 #[test]
 fn a_fault_without_a_handler_kills() {
     killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
@@ -75,7 +75,7 @@ fn a_fault_without_a_handler_kills() {
     });
 }
 
-/// A sequence that either copy's signal interrupts is whole for its handler.
+/// The handler of either copy's signal finds the interrupted sequence complete.
 #[test]
 fn each_copy_s_handlers_find_sequences_whole() {
     in_fresh_process(this_test!(), || {
@@ -108,7 +108,7 @@ fn each_copy_s_handlers_find_sequences_whole() {
     });
 }
 
-/// What a handler of others gets is what the kernel would have given it.
+/// A handler of others receives the context that the kernel would have passed.
 #[test]
 fn an_adopted_handler_finds_no_link_in_its_context() {
     in_fresh_process(this_test!(), || {
@@ -127,7 +127,7 @@ fn an_adopted_handler_finds_no_link_in_its_context() {
     });
 }
 
-/// However often each looks after its own.
+/// However often each copy repairs its own entries.
 #[test]
 fn copies_that_repair_in_turn_add_no_layers() {
     in_fresh_process(this_test!(), || {
@@ -162,7 +162,7 @@ fn a_handler_that_the_other_copy_has_adopted_is_not_displaced() {
         assert_eq!(installed(libc::SIGABRT).sa_sigaction, adopted);
         raise(libc::SIGABRT);
         assert_eq!(logged(), [libc::SIGABRT as usize]);
-        // A handler of the program over both is none of theirs.
+        // The program's handler, installed over both, belongs to neither copy.
         install_plainly(libc::SIGABRT, theirs, 0, &[]);
         let finding = signal::Finding {
             signal: libc::SIGABRT,
@@ -195,7 +195,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A fork may hold the allocator's locks, and wait for a thread that changes handlers.
+/// A forking thread may hold the allocator's locks and wait for a thread that changes handlers.
 #[test]
 fn handlers_are_changed_without_the_global_allocator() {
     in_fresh_process(this_test!(), || {

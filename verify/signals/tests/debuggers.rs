@@ -1,5 +1,5 @@
-//! Breakpoints in sequences: a debugger's, or those that the kernel puts there for a tracer. Every
-//! sequence is decoded when a handler is installed, which must not take them for damage.
+//! Breakpoints in sequences, set by a debugger or by the kernel for a tracer. Installing a handler
+//! decodes every sequence and must not report a breakpoint as damage.
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::table::{self, Row};
@@ -14,13 +14,13 @@ const BREAKPOINT: &[u8] = &[0xcc];
 #[cfg(target_arch = "aarch64")]
 const BREAKPOINT: &[u8] = &0xd420_0000u32.to_le_bytes();
 
-/// What is no instruction that a sequence has: `ud2`, `udf`.
+/// Instructions that no sequence contains: `ud2`, `udf`.
 #[cfg(target_arch = "x86_64")]
 const DAMAGE: &[u8] = &[0x0f, 0x0b];
 #[cfg(target_arch = "aarch64")]
 const DAMAGE: &[u8] = &[0; 4];
 
-/// Puts bytes over code, does something, and puts the code back.
+/// Writes bytes over code, runs `body`, and restores the code.
 fn with_bytes_over(address: usize, bytes: &[u8], body: impl FnOnce()) {
     let page = address & !4095;
     // SAFETY: pages of this program's code, which stays executable, and which no other thread
@@ -39,7 +39,7 @@ fn with_bytes_over(address: usize, bytes: &[u8], body: impl FnOnce()) {
 
 fn nothing(_: &mut Event<'_>) {}
 
-/// The rows of this program, at least one of which has a clone.
+/// Returns the rows of this program, at least one of which has a clone.
 fn rows() -> Vec<Row> {
     let mut words = [0usize; 3];
     // SAFETY: three words of this function's.
@@ -50,7 +50,8 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Two breakpoints for each sequence of this program that has a clone, and one for each other.
+/// Plants two breakpoints in each sequence of this program that has a clone, and one in every
+/// other.
 #[test]
 fn a_breakpoint_in_a_sequence_or_its_clone_does_not_keep_a_handler_from_being_installed() {
     in_fresh_process(this_test!(), || {

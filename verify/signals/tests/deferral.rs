@@ -1,5 +1,5 @@
-//! Deferred signals come back: the ones that queueing again would lose, and in sandboxes that
-//! refuse to queue or to send. (qemu-user has no seccomp.)
+//! Deferred signals are delivered: those that queueing again would lose, and those in sandboxes
+//! that refuse to queue or to send signals. (qemu-user has no seccomp.)
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ const ONE: i32 = libc::SIGUSR1;
 const STOP: i32 = libc::SIGTSTP;
 const CONTINUE: i32 = libc::SIGCONT;
 
-/// Logs the signal, or the value that came with it.
+/// Logs the signal, or the value sent with it.
 fn note(event: &mut Event<'_>) {
     match event.info().si_code {
         libc::SI_QUEUE => log(1000 + event.value()),
@@ -30,7 +30,7 @@ fn note(event: &mut Event<'_>) {
     }
 }
 
-/// Queues again what the filter has trapped, and lets `CONTINUE` come right before.
+/// Queues again the signal that the filter trapped, immediately after `CONTINUE` arrives.
 extern "C" fn continue_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     if !SENT.swap(true, SeqCst) {
         raise(CONTINUE);
@@ -38,7 +38,7 @@ extern "C" fn continue_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc
     queue_trapped(context);
 }
 
-/// Makes the call to queue a signal that the filter has trapped.
+/// Makes the trapped system call, which queues a signal.
 fn queue_trapped(context: *mut libc::c_void) {
     const NAMES: [i32; 4] = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10];
     // SAFETY: the kernel's context of a system call, which is made with the same arguments.
@@ -53,7 +53,8 @@ fn queue_trapped(context: *mut libc::c_void) {
 static SENT: AtomicBool = AtomicBool::new(false);
 const PASSWORD: i64 = 0x5052;
 
-/// Defers `STOP`. `CONTINUE` comes before it is queued again; after it if it is not.
+/// Defers `STOP`. `CONTINUE` is sent before `STOP` is queued again or, if it is not queued,
+/// afterwards.
 fn continued_while_a_stop_is_deferred() -> Vec<usize> {
     install_plainly(libc::SIGSYS, continue_first, 0, &[]);
     install(STOP, note);
@@ -87,8 +88,8 @@ fn control_queued_again_it_does() {
     });
 }
 
-/// A timer's signal is deferred. The timer expires before that is queued again; after it if it is
-/// not. All expirations that the handler is told of.
+/// Defers a timer's signal. The timer expires before the signal is queued again or, if it is not
+/// queued, afterwards. Returns the number of expirations that the handler received.
 fn expirations_of_a_timer_in_a_mask() -> usize {
     extern "C" fn expire_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         expire();
@@ -133,9 +134,9 @@ fn control_queued_again_it_is() {
     });
 }
 
-/// A timer's signal is kept, and queued to the kernel before a call that waits. The timer expires
-/// in the middle of that, after the kernel was asked for the thread's number, which must be before
-/// it is asked what is pending.
+/// The thread keeps a timer's signal, and queues it to the kernel before a call that waits. The
+/// timer expires in the middle of that: after the library asked for the thread's number, which it
+/// must do before it asks what is pending.
 #[test]
 fn no_expiration_of_a_timer_is_lost_while_a_kept_one_is_queued() {
     static TO_SEND: AtomicBool = AtomicBool::new(false);
@@ -167,7 +168,8 @@ fn no_expiration_of_a_timer_is_lost_while_a_kept_one_is_queued() {
     });
 }
 
-/// What the thread keeps is not queued beside one of its number before a call that waits.
+/// A signal that the thread keeps is not queued beside one of the same number before a call that
+/// waits.
 #[test]
 fn nor_before_a_call_that_waits_for_it() {
     in_fresh_process(this_test!(), || {
@@ -219,9 +221,9 @@ fn of_stop_and_continue_the_later_one_comes_as_with_the_kernel_s_mask() {
                     came.sort_unstable();
                     let mut sorted = expected.clone();
                     sorted.sort_unstable();
-                    // A `CONTINUE` that another stop signal has discarded leaves no trace, so the
-                    // first stop signal comes as well. Either way the last one that comes is a stop
-                    // signal.
+                    // A `CONTINUE` that another stop signal discards leaves no trace, so the first
+                    // stop signal arrives as well. In both cases the last signal to arrive is a
+                    // stop signal.
                     if came != sorted {
                         assert_eq!(second, CONTINUE, "{signals:?}");
                         assert_eq!(
@@ -253,7 +255,7 @@ fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
             raise(ONE);
             // A mask of the handler's own.
             drop(mask());
-            // SAFETY: the context's mask, which the thread goes on with.
+            // SAFETY: the context's mask, which the thread resumes with.
             unsafe {
                 libc::sigaddset(verify_support::pages::mask(event.context()), libc::SIGWINCH)
             };
@@ -265,17 +267,17 @@ fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
         drop(guard);
         assert_ne!(EVENT.load(SeqCst), 0);
         assert_eq!(logged(), [STOP as usize, ONE as usize]);
-        assert!(is_blocked(libc::SIGWINCH), "the handler wanted it");
+        assert!(is_blocked(libc::SIGWINCH), "the handler blocked it in the context");
         assert!(!is_blocked(STOP) && !is_blocked(ONE) && !is_blocked(libc::SIGHUP));
     });
 }
 
-/// The thread keeps two signals. The handler of the first one jumps.
+/// Makes the thread keep two signals. The handler of the first one jumps.
 fn jump_out_of_the_first_of_two(jump: signal::Handler) {
     extern "C" fn keep_two() {
         let guard = mask();
         raise(STOP);
-        // It was not blocked with the other one: the thread keeps it, too.
+        // The second signal was not blocked together with the first: the thread keeps it, too.
         install(libc::SIGTTIN, note);
         raise(libc::SIGTTIN);
         drop(guard);
@@ -284,7 +286,8 @@ fn jump_out_of_the_first_of_two(jump: signal::Handler) {
     jump::with_target(keep_two);
 }
 
-/// The second one comes with the end of the next mask, or of a gate in which that has ended.
+/// The second signal is delivered at the end of the next mask, or of a gate in which that mask
+/// ended.
 #[test]
 fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
     fn jump(_: &mut Event<'_>) {
@@ -305,8 +308,8 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
     });
 }
 
-/// The library's own jump gives it to the kernel, so that it also ends waits: it comes when the
-/// jump restores the mask.
+/// The library's own jump returns the signal to the kernel, so that it also interrupts waits: it
+/// arrives when the jump restores the mask.
 #[test]
 fn what_the_library_s_own_jump_has_left_comes_at_once() {
     fn jump(_: &mut Event<'_>) {
@@ -320,7 +323,7 @@ fn what_the_library_s_own_jump_has_left_comes_at_once() {
     });
 }
 
-/// A guard ends its mask also inside `with_kernel_mask`, beside a signal that the thread keeps
+/// A guard also ends its mask inside `with_kernel_mask`, beside a signal that the thread has kept
 /// since a wait there.
 #[test]
 fn a_guard_that_is_dropped_beside_a_kept_signal_ends_its_mask() {
@@ -357,7 +360,8 @@ fn a_guard_that_is_dropped_beside_a_kept_signal_ends_its_mask() {
     });
 }
 
-/// Two timers' signals of one number, of which the thread keeps one, end two waits: there, too.
+/// Two timers send one signal number, and the thread keeps one of the signals: each interrupts a
+/// wait, inside `with_kernel_mask` as well.
 #[test]
 fn what_is_kept_inside_ends_a_wait_of_its_own() {
     static PAGE: OnceLock<Page> = OnceLock::new();
@@ -389,9 +393,9 @@ fn what_is_kept_inside_ends_a_wait_of_its_own() {
     });
 }
 
-/// A handler in the middle of a sequence unblocks a signal, and defers it by a mask of its own: the
-/// deferred signal's handler learns that it runs over a half-done sequence, whether the kernel
-/// delivers it or the thread has kept it, at the end of the mask or of a gate.
+/// A handler in the middle of a sequence unblocks a signal and defers it by a mask of its own. The
+/// deferred signal's handler learns that it runs inside an incomplete sequence, whether the kernel
+/// or the thread itself delivers it, at the end of the mask or of a gate.
 #[test]
 fn deferred_signals_that_come_inside_learn_it() {
     static PAGE: OnceLock<Page> = OnceLock::new();
@@ -401,7 +405,7 @@ fn deferred_signals_that_come_inside_learn_it() {
         assert_eq!(event.interrupted(), Interrupted::Inside);
         change_mask(libc::SIG_UNBLOCK, &[STOP, ONE]);
         let guard = mask();
-        // The thread keeps it. The other one is blocked by that, and waits in the kernel.
+        // The thread keeps it. That blocks the other one, which stays pending in the kernel.
         raise(STOP);
         raise(ONE);
         let held = IN_A_GATE
@@ -427,7 +431,7 @@ fn deferred_signals_that_come_inside_learn_it() {
             // SAFETY: three words of the page, the second of which faults.
             unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
             assert_eq!(logged(), [1, 1]);
-            // Over nothing, they learn that.
+            // With no sequence underneath, they learn that as well.
             clear_log();
             let guard = mask();
             raise(STOP);
@@ -450,7 +454,7 @@ fn a_kept_signal_waits_for_the_end_of_a_gate_and_for_the_kernel_s_mask() {
         drop(held);
         assert_eq!(logged(), [STOP as usize]);
         assert!(!is_blocked(STOP) && !signal::is_masked());
-        // Calls that wait for signals see it.
+        // Calls that wait for signals find it pending.
         let guard = mask();
         raise(STOP);
         assert!(!is_pending(STOP));
@@ -460,13 +464,13 @@ fn a_kept_signal_waits_for_the_end_of_a_gate_and_for_the_kernel_s_mask() {
             assert_eq!(unsafe { libc::sigsuspend(&set(&[])) }, -1);
             assert_eq!(logged(), [STOP as usize; 2]);
         });
-        // A child has none of its parent's.
+        // A child has none of its parent's signals.
         raise(STOP);
         in_child(|| {
             drop(guard);
             assert_eq!(logged(), [STOP as usize; 2]);
         });
-        // The parent's guard went with the closure.
+        // The closure dropped the parent's guard.
         assert_eq!(logged(), [STOP as usize; 3]);
     });
 }
@@ -488,7 +492,7 @@ fn a_kept_signal_whose_handler_was_removed_is_handled_by_what_is_restored() {
     });
 }
 
-/// A standard and a real-time signal with values are deferred in a sandbox that refuses `calls`.
+/// Defers a standard signal and real-time signals with values in a sandbox that refuses `calls`.
 fn deferred_without(calls: &[i64]) {
     let real_time = libc::SIGRTMIN() + 3;
     install(ONE, note);
@@ -498,7 +502,7 @@ fn deferred_without(calls: &[i64]) {
         queue(signal, value);
     }
     sandbox::refuse_all(calls);
-    // One after the other: the first one that arrives is deferred, and blocks the rest.
+    // One after the other: the first to arrive is deferred, and that blocks the rest.
     for signal in [ONE, real_time, real_time] {
         let guard = mask();
         change_mask(libc::SIG_UNBLOCK, &[signal]);
@@ -524,7 +528,7 @@ fn a_sandbox_without_rt_tgsigqueueinfo_loses_nothing() {
     });
 }
 
-/// Whether what it was given still waits, the kernel does not say: it comes once.
+/// The kernel does not report whether a signal queued to it is still pending: it is delivered once.
 #[test]
 fn nor_does_one_that_refuses_to_tell_what_is_pending_double_any() {
     in_fresh_process(this_test!(), || {
@@ -537,7 +541,8 @@ fn nor_does_one_that_refuses_to_tell_what_is_pending_double_any() {
     });
 }
 
-/// There, the thread keeps until the mask's end what the kernel might discard or count as one.
+/// In such a sandbox the thread keeps, until the mask's end, signals that the kernel might discard
+/// or merge.
 #[test]
 fn one_that_refuses_to_tell_what_is_pending_loses_nothing_in_a_kernel_mask() {
     fn note_or_count(event: &mut Event<'_>) {
@@ -568,7 +573,7 @@ fn one_that_refuses_to_tell_what_is_pending_loses_nothing_in_a_kernel_mask() {
     });
 }
 
-/// The same of one for which the queue has no room: it keeps its record.
+/// The same for a signal for which the queue has no room: it keeps its record.
 #[test]
 fn nor_does_it_lose_the_record_of_one_without_room() {
     let real_time = libc::SIGRTMIN() + 3;
@@ -613,15 +618,15 @@ fn control_what_is_neither_sent_nor_kept_is_lost() {
     });
 }
 
-/// A signal that cannot be queued while a rollforward is under way: it was managed after the
-/// rollforward began.
+/// A signal that cannot be queued while a rollforward is in progress, because it became managed
+/// after the rollforward began.
 #[test]
 fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
     in_fresh_process(this_test!(), || {
         const TWO: i32 = libc::SIGUSR2;
         static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
-        /// The first fault lets `ONE` in, for which a rollforward begins; the second is in that,
-        /// and lets `TWO` in.
+        /// The first fault unblocks `ONE`, for which a rollforward begins. The second fault, in
+        /// that rollforward, unblocks `TWO`.
         extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
             static CALLS: AtomicUsize = AtomicUsize::new(0);
             let context_mask = verify_support::pages::mask(context);
@@ -658,9 +663,9 @@ fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
     });
 }
 
-/// Some system calls raise `SIGSYS`, whose handler is to emulate them. No delivery makes another
-/// one before that handler runs, which would kill; and deliveries of other signals go on when
-/// theirs are refused. What came, in order.
+/// Some system calls raise `SIGSYS`, whose handler emulates them. No delivery makes a second such
+/// call before that handler runs, which would kill the process; and deliveries of other signals
+/// continue when their calls are refused. Returns the signals in order of arrival.
 fn with_emulated_masks(install_emulator: fn()) -> Vec<usize> {
     const PASSWORD: u32 = 0x5053;
     install_emulator();
@@ -697,8 +702,8 @@ fn nor_before_one_that_is_installed_here() {
     });
 }
 
-/// A kept signal's handler runs when the mask ends, and may have masks itself: what it keeps out
-/// stays out.
+/// A kept signal's handler runs at the mask's end and may use masks itself: what it defers stays
+/// deferred.
 #[test]
 fn the_handler_of_a_kept_signal_may_have_masks() {
     in_fresh_process(this_test!(), || {
@@ -712,7 +717,7 @@ fn the_handler_of_a_kept_signal_may_have_masks() {
         }
         install(ONE, note);
         install(STOP, with_masks);
-        // Twice: the second time, the first end is what was last unblocked.
+        // Twice: the second round starts with the mask that the first one restored.
         for _ in 0..2 {
             clear_log();
             let guard = mask();

@@ -1,4 +1,4 @@
-//! Dispositions that other code reads and puts back, over and after atomseq's handlers.
+//! Dispositions that other code reads and restores, over and after atomseq's handlers.
 #![cfg(target_os = "linux")]
 
 use atomseq::signal::{self, Fault, Finding, Options};
@@ -30,12 +30,12 @@ fn a_handler_for_one_signal_resets_only_what_is_its_own() {
         );
         assert!(!signal::is_managed(ONE));
         raise(ONE);
-        assert_eq!(logged(), [1000, ONE as usize, 1000], "it was for one");
+        assert_eq!(logged(), [1000, ONE as usize, 1000], "the handler ran once");
     });
 }
 
-/// Another thread gets the signal that uses a handler up, while this one installs over it: what is
-/// new stays, and is covered.
+/// Another thread receives the signal that resets a one-shot handler while this thread installs
+/// over it: the new handler stays and is covered.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_handler_that_is_installed_over_one_that_is_used_up_stays() {
@@ -71,7 +71,7 @@ fn a_handler_that_is_installed_over_one_that_is_used_up_stays() {
             assert!(signal::repair().is_clean());
             assert!(holds(&installed(libc::SIGWINCH).sa_mask, ONE), "{round}");
         }
-        other.join().expect("it ended");
+        other.join().expect("the thread returns");
     });
 }
 

@@ -1,5 +1,5 @@
-//! Faults that the program mends: traps in the clone of a sequence, and where atomseq has most
-//! signals blocked.
+//! Faults that the program repairs: traps in the clone of a sequence, and faults while atomseq has
+//! most signals blocked.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -13,12 +13,12 @@ use verify_support::signals::{change_mask, install, install_plainly, kernel_mask
 use verify_support::this_test;
 
 static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
-/// How many faults there were, and how often the signal's handler ran.
+/// The number of faults, and of runs of the signal's handler.
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 
-/// A program that steps itself sees one address for a trap, in the record and in the context: also
-/// while a clone runs.
+/// A program that single-steps itself finds the same address of a trap in the record and in the
+/// context, also while a clone runs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
@@ -82,7 +82,7 @@ fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
     });
 }
 
-/// What atfork handlers touch: a page that is to fault each time.
+/// Touches a page that faults each time, as an atfork handler.
 fn touch() {
     let page = PAGE.get().expect("made");
     page.interrupt(0);
@@ -102,7 +102,8 @@ fn note(_: &mut Event<'_>) {
     ARRIVED.fetch_add(1, SeqCst);
 }
 
-/// Nothing is left blocked or locked: signals arrive, other threads change handlers and fork.
+/// Checks that nothing is left blocked or locked: signals arrive, other threads change handlers and
+/// fork.
 fn check_that_all_works(mask: u64) {
     assert_eq!(kernel_mask(), mask);
     let arrived = ARRIVED.load(SeqCst);
@@ -113,10 +114,10 @@ fn check_that_all_works(mask: u64) {
         signal::uninstall(libc::SIGUSR2).expect("installed");
         in_child(|| install(libc::SIGUSR2, nothing));
     });
-    other.join().expect("it ended");
+    other.join().expect("the thread returns");
 }
 
-/// Collectors with write barriers do, for one.
+/// Garbage collectors with write barriers have such faults.
 #[test]
 fn atfork_handlers_may_have_faults_that_the_program_mends() {
     extern "C" fn mend(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -144,7 +145,7 @@ fn atfork_handlers_may_have_faults_that_the_program_mends() {
     });
 }
 
-/// The handler of such a fault may fork: one that has a debugger look, for one.
+/// The handler of such a fault may fork, for example to start a debugger.
 #[test]
 fn the_handler_of_a_fault_in_an_atfork_handler_may_fork() {
     static MASK: AtomicUsize = AtomicUsize::new(0);
@@ -154,7 +155,7 @@ fn the_handler_of_a_fault_in_an_atfork_handler_may_fork() {
             let before = kernel_mask();
             in_child(|| {
                 assert_eq!(kernel_mask(), before);
-                // As one does before it takes another program in.
+                // As a handler does before it executes another program.
                 change_mask(libc::SIG_SETMASK, &[]);
                 check_that_signals_arrive();
             });
@@ -205,8 +206,7 @@ fn an_atfork_handler_may_ask_for_an_audit() {
     });
 }
 
-/// A sandbox may have the program answer by itself that a call is refused. (qemu-user has no
-/// seccomp.)
+/// A sandbox may let the program itself answer that a call is refused. (qemu-user has no seccomp.)
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_that_change_handlers_and_forks_may_be_answered_by_a_handler() {
@@ -240,7 +240,7 @@ fn calls_that_change_handlers_and_forks_may_be_answered_by_a_handler() {
             raise(libc::SIGUSR1);
             assert_eq!((ARRIVED.load(SeqCst), kernel_mask()), (1, mask));
         });
-        // What others than glibc call is another matter.
+        // C libraries other than glibc make other calls.
         if cfg!(not(target_env = "gnu")) {
             return;
         }

@@ -1,5 +1,5 @@
-//! Forks among threads that change handlers, and in the middle of other forks; and what a fork does
-//! to the signal mask.
+//! Forks among threads that change handlers, forks in the middle of other forks, and the effect of
+//! a fork on the signal mask.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -36,7 +36,7 @@ fn await_flag(flag: &AtomicBool) {
     }
 }
 
-/// Registers atfork handlers as a program does.
+/// Registers atfork handlers as a program would.
 fn at_fork(handlers: [Option<unsafe extern "C" fn()>; 3]) {
     let [prepare, parent, child] = handlers;
     // SAFETY: functions that live as long as the process.
@@ -44,8 +44,7 @@ fn at_fork(handlers: [Option<unsafe extern "C" fn()>; 3]) {
     assert_eq!(registered, 0);
 }
 
-/// Leaves a kept signal to the end of the next mask: the handler of an earlier one leaves by a
-/// jump.
+/// Leaves a kept signal to the end of the next mask: the handler of an earlier signal jumps.
 fn keep_one() {
     fn leave(_: &mut Event<'_>) {
         // SAFETY: called inside `with_target`, with frames between that have nothing to drop. (The
@@ -55,7 +54,7 @@ fn keep_one() {
     extern "C" fn body() {
         let guard = mask();
         raise(libc::SIGTSTP);
-        // It was not blocked with the other one: the thread keeps it, too.
+        // The second signal was not blocked together with the first: the thread keeps it, too.
         install(libc::SIGTTOU, count);
         raise(libc::SIGTTOU);
         drop(guard);
@@ -65,15 +64,16 @@ fn keep_one() {
     assert_eq!((runs(), signal::statistics().kept), (0, 2));
 }
 
-/// The end of a mask in which nothing has happened. Returns whether it leaves blocked what the
-/// program has blocked.
+/// Ends a mask in which nothing was deferred. Returns whether the signals that the program has
+/// blocked stay blocked.
 fn an_empty_mask_unblocks_nothing() -> bool {
     change_mask(libc::SIG_BLOCK, &[ONE]);
     drop(mask());
     is_blocked(ONE)
 }
 
-/// The child of each `fork` handles a signal, and then has nothing left of what its parent keeps.
+/// The child of each `fork` handles a signal and then has none of the signals that its parent
+/// keeps.
 fn a_child_forgets_what_is_kept(forks: &[fn() -> i32]) {
     install(ONE, count);
     install(TWO, |_| ());
@@ -86,7 +86,7 @@ fn a_child_forgets_what_is_kept(forks: &[fn() -> i32]) {
         assert_eq!(code, 0);
     }
     assert!(an_empty_mask_unblocks_nothing());
-    assert_eq!(runs(), 1, "the parent's");
+    assert_eq!(runs(), 1, "only the parent handles its signal");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn the_next_mask_of_a_child_has_nothing_to_unblock() {
     in_fresh_process(this_test!(), || a_child_forgets_what_is_kept(&[fork]));
 }
 
-/// qemu-user wipes no memory in children.
+/// qemu-user does not wipe memory in children.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_next_mask_of_a_child_without_fork_handlers_has_nothing_to_unblock() {
@@ -115,17 +115,17 @@ fn control_a_child_that_forgets_nothing_handles_what_its_parent_keeps() {
     });
 }
 
-/// What one of the program's atfork handlers does to the mask.
+/// A change that one of the program's atfork handlers makes to the mask.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Nothing,
-    /// Unblocks what the program had blocked before the fork.
+    /// Unblocks a signal that the program had blocked before the fork.
     Unblock,
     /// Blocks a fault's signal, which atomseq leaves open.
     BlockFault,
     /// Unblocks a fault's signal that was blocked before.
     UnblockFault,
-    /// Leaves a signal unblocked that was so before.
+    /// Blocks and unblocks a signal that was unblocked before.
     BlockAndUnblock,
 }
 
@@ -137,7 +137,8 @@ const CHANGES: [Change; 5] = [
     Change::BlockAndUnblock,
 ];
 
-/// Prepare, parent, child, of handlers older than atomseq's; then of newer ones.
+/// Prepare, parent and child, of handlers registered before atomseq's; then of handlers registered
+/// after.
 const PLACES: usize = 6;
 static PLACE: AtomicUsize = AtomicUsize::new(0);
 static CHANGE: AtomicUsize = AtomicUsize::new(0);
@@ -163,7 +164,7 @@ impl Change {
         }
     }
 
-    /// Which of `WATCHED` are blocked after it, or without it.
+    /// Returns which of `WATCHED` are blocked after the change, or without it.
     fn expected(self, is_made: bool) -> i32 {
         match self {
             Change::Unblock if is_made => 0b0100,
@@ -189,7 +190,7 @@ fn blocked() -> i32 {
     })
 }
 
-/// Thirty forks: each change in each place, as it would be without atomseq.
+/// Thirty forks: each change in each place has the effect that it would have without atomseq.
 #[test]
 fn what_atfork_handlers_change_in_the_mask_stays_changed() {
     in_fresh_process(this_test!(), || {
@@ -214,15 +215,15 @@ fn what_atfork_handlers_change_in_the_mask_stays_changed() {
     });
 }
 
-/// The program forks in all of its atfork handlers, older and newer than atomseq's. Each process
-/// then has its mask as it was, and so have its children.
+/// The program forks in all of its atfork handlers, older and newer than atomseq's. Afterwards each
+/// process and its children have the mask that they had before.
 #[test]
 fn forks_inside_forks_leave_the_mask_as_it_was() {
     static LEFT: AtomicI32 = AtomicI32::new(0);
     unsafe extern "C" fn nested() {
         if LEFT.load(SeqCst) > 0 {
             LEFT.fetch_sub(1, SeqCst);
-            // Both processes go on with the fork that they are inside of.
+            // Both processes continue the fork that they are inside of.
             let child = fork();
             assert!(child >= 0);
             if child > 0 {
@@ -255,7 +256,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
     });
 }
 
-/// glibc's lock of the loaded objects, which a fork copies as it is.
+/// A fork copies glibc's lock of the loaded objects in whatever state it is.
 #[test]
 fn a_child_audits_whatever_another_thread_was_doing() {
     in_fresh_process(this_test!(), || {
@@ -270,11 +271,11 @@ fn a_child_audits_whatever_another_thread_was_doing() {
             in_child(|| _ = signal::audit());
         }
         DONE.store(true, SeqCst);
-        auditor.join().expect("it ended");
+        auditor.join().expect("the thread returns");
     });
 }
 
-/// Older atfork handlers run with the mask that the program has: what they start inherits it.
+/// Older atfork handlers run with the program's own mask: threads that they start inherit it.
 #[test]
 fn older_atfork_handlers_find_the_mask_as_it_is() {
     static SEEN: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
@@ -292,7 +293,7 @@ fn older_atfork_handlers_find_the_mask_as_it_is() {
     });
 }
 
-/// An older atfork handler waits for a thread that audits: for a lock, say, that the thread holds.
+/// An older atfork handler waits for a thread that audits, for example for a lock that it holds.
 #[test]
 fn an_audit_does_not_wait_for_a_fork_that_waits_for_it() {
     static INSIDE: AtomicBool = AtomicBool::new(false);
@@ -308,12 +309,12 @@ fn an_audit_does_not_wait_for_a_fork_that_waits_for_it() {
         await_flag(&INSIDE);
         assert!(signal::audit().is_clean());
         AUDITED.store(true, SeqCst);
-        forker.join().expect("it ended");
+        forker.join().expect("the thread returns");
     });
 }
 
-/// A thread stands still in a fork. Another one makes a child that knows nothing of it. (qemu-user
-/// wipes no memory in children.)
+/// A thread is stopped in a fork. Another thread forks a child that has no part in it. (qemu-user
+/// does not wipe memory in children.)
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_child_without_fork_handlers_does_not_wait_for_a_fork_of_its_parent_s() {
@@ -332,41 +333,40 @@ fn a_child_without_fork_handlers_does_not_wait_for_a_fork_of_its_parent_s() {
         let code = code_of_child_of(raw_fork, || {
             install(TWO, count);
             signal::uninstall(TWO).expect("installed");
-            // Threads of the child's have the lock to themselves as well.
+            // Threads of the child can acquire the lock as well.
             let audits =
                 [(); 2].map(|()| thread::spawn(|| (0..10).for_each(|_| _ = signal::audit())));
             audits
                 .into_iter()
-                .for_each(|it| it.join().expect("it ended"));
+                .for_each(|it| it.join().expect("the thread returns"));
             i32::from(!signal::repair().is_clean())
         });
         assert_eq!(code, 0);
         DONE.store(true, SeqCst);
-        forker.join().expect("it ended");
+        forker.join().expect("the thread returns");
     });
 }
 
-// Children that are made in the middle of a rollforward, by the handler of a fault that its clone
-// has: the signal for which the sequence is run to its end is the parent's, however the child
-// leaves the handler.
+// Children forked in the middle of a rollforward, by the handler of a fault in its clone. The
+// signal that the rollforward serves is the parent's, however the child leaves the handler.
 
 /// How the child is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fork {
     Usual,
-    /// As `_Fork`: no handlers of atomseq's run, in the child or before it.
+    /// As `_Fork`: no atfork handlers of atomseq run, neither before it nor in the child.
     Raw,
 }
 
-/// How the child leaves the handler.
+/// How the child leaves the fault's handler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Leave {
     Return,
     Jump,
-    /// By the C library's jump, after it has given the rollforward up.
+    /// By the C library's jump, after it has abandoned the rollforward.
     AbandonAndJump,
     AbandonAndReturn,
-    /// As it must not: the next delivery gives the rollforward up.
+    /// A wrong use: the next delivery abandons the rollforward.
     JumpOnly,
 }
 
@@ -375,15 +375,15 @@ static FAULTS: AtomicUsize = AtomicUsize::new(0);
 static HOW: std::sync::Mutex<(Fork, Leave)> = std::sync::Mutex::new((Fork::Usual, Leave::Return));
 static CHILD: AtomicI32 = AtomicI32::new(-1);
 
-/// The sequence's first fault sends the signal, which arrives when this returns; at the second one,
-/// the clone's, it forks.
+/// The first fault is in the sequence: sends the signal, which arrives when this handler returns.
+/// The second is in the clone: forks.
 fn on_segv(_: &mut Event<'_>) {
     if FAULTS.fetch_add(1, SeqCst) == 0 {
         change_mask(libc::SIG_BLOCK, &[ONE]);
         return raise(ONE);
     }
     PAGE.get().expect("made").release();
-    let (fork, leave) = *HOW.try_lock().expect("nobody holds it");
+    let (fork, leave) = *HOW.try_lock().expect("the lock is free");
     let child = match fork {
         Fork::Usual => processes::fork(),
         Fork::Raw => processes::raw_fork(),
@@ -411,10 +411,10 @@ extern "C" fn interrupted_sequence() {
     unsafe { add_to_three::rolling(words as usize, 99) };
 }
 
-/// The signal interrupts a sequence, whose clone's fault makes a child. Returns what the child has
-/// run its handler for, when it has left the fault's.
+/// The signal interrupts a sequence, and a fault of its clone forks a child. Returns how often the
+/// child ran the signal's handler until it had left the fault's handler.
 fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
-    *HOW.lock().expect("nobody holds it") = (fork, leave);
+    *HOW.lock().expect("the lock is free") = (fork, leave);
     install(libc::SIGSEGV, on_segv);
     install(ONE, count);
     FAULTS.store(0, SeqCst);
@@ -426,18 +426,18 @@ fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
     let child = CHILD.load(SeqCst);
     if child == 0 {
         let parents = runs();
-        // What is the child's own comes.
+        // The child's own signal arrives.
         raise(ONE);
         let is_right = runs() == parents + 1 && !is_blocked(ONE) && kernel_mask() == before;
         // SAFETY: ends the child.
         unsafe { libc::_exit(if is_right { parents as i32 } else { 99 }) };
     }
-    assert_eq!((runs(), kernel_mask()), (1, before), "the parent's");
+    assert_eq!((runs(), kernel_mask()), (1, before), "the parent handles its signal once");
     code_of(child)
 }
 
-/// qemu-user wipes no memory in children, so there a child of a raw fork is not told from its
-/// parent.
+/// qemu-user does not wipe memory in children, so a child of a raw fork cannot be distinguished
+/// from its parent there.
 fn forks() -> &'static [Fork] {
     match cfg!(target_arch = "x86_64") {
         true => &[Fork::Usual, Fork::Raw],

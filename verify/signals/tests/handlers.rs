@@ -1,4 +1,4 @@
-//! Installing, options, chaining, removing; what a handler runs under.
+//! Installing, options, chaining and removing handlers; the environment in which a handler runs.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -17,7 +17,7 @@ use verify_support::timers::Timer;
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
 
-/// Logs the signal when it begins and, plus 100, when it ends; sends TWO in between if it is ONE.
+/// Logs the signal on entry and, plus 100, on exit. `ONE` sends `TWO` in between.
 fn nest(event: &mut Event<'_>) {
     log(event.signal() as usize);
     if event.signal() == ONE {
@@ -84,7 +84,7 @@ fn signals_of_others_are_blocked_only_on_request() {
     });
 }
 
-/// Sends itself once more, from inside.
+/// Sends its own signal again from inside.
 fn again(event: &mut Event<'_>) {
     let entry = log_length();
     log(entry);
@@ -155,8 +155,9 @@ fn interrupted_calls_are_restarted_or_fail() {
         fn wake(_: &mut Event<'_>) {
             WOKEN.fetch_add(1, SeqCst);
         }
-        // Reads from a pipe. Signals come once the reader sleeps: one, and the byte when it was
-        // handled; or, where they are to end the call, one after another until it has ended.
+        // Reads from a pipe. Signals are sent once the reader sleeps: one, followed by the byte
+        // when it was handled; or, where signals must interrupt the call, one after another until
+        // the call returns.
         let read = |ends: bool| {
             let mut pipe = [0; 2];
             // SAFETY: two places for descriptors; the thread's names are asked for.
@@ -287,8 +288,7 @@ extern "C" fn earlier(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     log(usize::from(is_blocked(libc::SIGWINCH)));
 }
 
-/// A handler that is chained to does not interrupt itself, though the one that chains to it may be
-/// interrupted by itself.
+/// A chained handler does not interrupt itself, even where the handler that chains to it may.
 #[test]
 fn a_chained_handler_blocks_its_own_signal_unless_it_asked_for_the_opposite() {
     in_fresh_process(this_test!(), || {
@@ -337,7 +337,7 @@ fn chaining_calls_what_was_there_with_its_mask() {
                 masked
             ]
         );
-        // Installed again, it is still the first one that is chained to.
+        // After a second installation, the handler below is still the first one.
         install(ONE, chain);
         clear_log();
         raise(ONE);
@@ -387,7 +387,7 @@ fn uninstalling_refuses_when_somebody_is_installed_over_it() {
         assert_eq!(signal::uninstall(ONE), Err(Error::Displaced(ONE)));
         raise(ONE);
         assert_eq!(logged(), [1000 + ONE as usize, 0]);
-        // Installing again takes the signal back.
+        // Installing again makes the signal managed again.
         install(ONE, nest);
         clear_log();
         raise(ONE);
@@ -434,7 +434,7 @@ fn what_cannot_be_installed_is_refused_with_a_reason() {
     });
 }
 
-/// An alternate stack of this size for this thread; returns where it is.
+/// Gives this thread an alternate stack of this size; returns its address range.
 fn alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     let memory = Box::leak(vec![0u8; bytes].into_boxed_slice());
     let stack = libc::stack_t {

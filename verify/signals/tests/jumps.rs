@@ -1,8 +1,7 @@
-//! Handlers that never return, because they jump: nothing that they leave behind changes what later
-//! signals meet.
+//! Handlers that jump instead of returning: what they leave behind does not affect later signals.
 //!
-//! Each way out is taken three times at the same depth of the stack, so that the kernel puts its
-//! frame where the last one was.
+//! Each way out is taken three times at the same stack depth, so that the kernel puts its frame
+//! where the previous one was.
 #![cfg(atomseq_sections)]
 
 use std::sync::OnceLock;
@@ -22,7 +21,7 @@ use verify_support::this_test;
 
 static JUMPS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a program does that recovers from faults and knows nothing of atomseq.
+/// The handler of a program that recovers from faults and does not use atomseq.
 extern "C" fn jump_back(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     JUMPS.fetch_add(1, SeqCst);
     // SAFETY: every test calls this inside `with_target`, with frames between that have nothing to
@@ -45,7 +44,7 @@ extern "C" fn raise_ill() {
 
 fn nothing(_: &mut Event<'_>) {}
 
-/// Takes a way out three times.
+/// Takes a way out three times and checks that each of them jumped.
 fn three_times(body: extern "C" fn()) {
     for time in 1..=3 {
         jump::with_target(body);
@@ -114,9 +113,9 @@ fn out_of_a_handler_by_atomseq_s_jump() {
     });
 }
 
-/// The fault is in the clone that another signal's delivery runs. The handler gives that
-/// rollforward up by hand, and jumps as the C library does: three times. The signal that waited for
-/// the end of the sequence comes after each jump.
+/// The fault is in the clone that another signal's delivery runs. The handler abandons that
+/// rollforward explicitly and jumps as the C library does, three times. The signal that was
+/// deferred to the end of the sequence arrives after each jump.
 #[test]
 fn out_of_a_rollforward_that_was_given_up_by_hand() {
     in_fresh_process(this_test!(), || {
@@ -131,7 +130,7 @@ fn out_of_a_rollforward_that_was_given_up_by_hand() {
             info: *mut libc::siginfo_t,
             context: *mut libc::c_void,
         ) {
-            // The sequence has its fault, then the clone that is run for the signal that waits.
+            // The sequence faults first, then the clone that runs for the pending signal.
             if FAULTS.fetch_add(1, SeqCst).is_multiple_of(2) {
                 assert!(!signal::abandon_rollforward());
                 // SAFETY: the context's set.
@@ -165,7 +164,7 @@ fn out_of_a_rollforward_that_was_given_up_by_hand() {
     });
 }
 
-/// The handler that is installed over an adopted one passes on what it gets, and the one below it
+/// The handler that is installed over an adopted one passes signals on, and the handler below it
 /// jumps.
 #[test]
 fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
@@ -190,8 +189,8 @@ fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
     });
 }
 
-/// The handler of a signal that the thread has kept. What other masks ended for is no reason to
-/// unblock what the program blocks.
+/// The handler of a signal that the thread has kept. Signals deferred by other masks do not justify
+/// unblocking what the program blocks.
 #[test]
 fn out_of_the_handler_of_a_kept_signal() {
     in_fresh_process(this_test!(), || {
@@ -215,7 +214,7 @@ fn out_of_the_handler_of_a_kept_signal() {
     });
 }
 
-/// A kept signal that such a jump has left, and that the kernel gets after a handler inside a
+/// Such a jump leaves a kept signal, which the kernel receives after a handler that runs inside a
 /// sequence: the next mask finds nothing.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -235,7 +234,7 @@ fn a_kept_signal_that_is_blocked_meanwhile_leaves_nothing_to_unblock() {
         extern "C" fn keep_two() {
             let guard = signal::mask();
             raise(libc::SIGTSTP);
-            // It was not blocked with the other one: the thread keeps it, too.
+            // The second signal was not blocked together with the first: the thread keeps it, too.
             install(libc::SIGTTIN, |_| _ = HANDLED.fetch_add(1, SeqCst));
             raise(libc::SIGTTIN);
             drop(guard);
@@ -264,8 +263,8 @@ fn a_kept_signal_that_is_blocked_meanwhile_leaves_nothing_to_unblock() {
     });
 }
 
-/// The same, after a handler that was `Inside` a sequence and has left it: no later signal waits
-/// for that delivery.
+/// The same after a handler that ran `Inside` a sequence and has left it: no later signal waits for
+/// that delivery.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn out_of_the_handler_of_a_kept_signal_after_one_inside() {
@@ -284,7 +283,7 @@ fn out_of_the_handler_of_a_kept_signal_after_one_inside() {
         extern "C" fn keep_two() {
             let guard = signal::mask();
             raise(libc::SIGTSTP);
-            // It was not blocked with the other one: the thread keeps it, too.
+            // The second signal was not blocked together with the first: the thread keeps it, too.
             install(libc::SIGTTIN, jump);
             raise(libc::SIGTTIN);
             drop(guard);
@@ -296,8 +295,8 @@ fn out_of_the_handler_of_a_kept_signal_after_one_inside() {
             assert_eq!(event.interrupted(), Interrupted::Inside);
             page().release();
             let context = event.context().cast::<libc::ucontext_t>();
-            // SAFETY: the context of this delivery; nothing goes on with it but a function that
-            // needs none of it.
+            // SAFETY: the context of this delivery; only a function that reads none of it resumes
+            // from it.
             unsafe {
                 let registers = &mut (*context).uc_mcontext.gregs;
                 registers[libc::REG_RIP as usize] = nowhere as *const () as i64;

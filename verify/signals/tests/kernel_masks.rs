@@ -1,6 +1,6 @@
-//! The kernel's mask while handlers run: what the interrupted code, or the handler that passes the
-//! signal on, has blocked, and what the handler's installer has asked for; beside that only managed
-//! signals.
+//! The kernel's mask while handlers run: the signals blocked by the interrupted code or by the
+//! handler that passes the signal on, and those that the handler's installer asked for; beyond
+//! these only managed signals.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -17,11 +17,12 @@ use verify_support::signals::{
 use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
-/// Managed, too.
+/// Managed as well.
 const TWO: i32 = libc::SIGUSR2;
 const ABORT: i32 = libc::SIGABRT;
 
-/// Signals that are not managed. The bits of each one's place say what holds it.
+/// Signals that are not managed. The bits of each one's index say which of the masks below contain
+/// it.
 const OTHERS: [i32; 16] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -51,17 +52,17 @@ fn of_thread() -> Vec<i32> {
     held_by(0)
 }
 
-/// The mask of a thread that waits for a signal.
+/// Returns the mask of a thread that waits for a signal.
 fn of_wait() -> Vec<i32> {
     held_by(1)
 }
 
-/// The handler's `sa_mask`.
+/// Returns the handler's `sa_mask`.
 fn of_handler() -> Vec<i32> {
     held_by(2)
 }
 
-/// That of a handler which is installed over it.
+/// Returns the `sa_mask` of a handler that is installed over it.
 fn of_handler_over() -> Vec<i32> {
     held_by(3)
 }
@@ -81,7 +82,7 @@ extern "C" fn find_plainly(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void
     FOUND.store(kernel_mask() as usize, SeqCst);
 }
 
-/// What a handler passes the signal on to.
+/// The handler to which another one passes the signal on.
 static BELOW: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -92,8 +93,8 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     assert_eq!(kernel_mask(), before, "it has its own mask again");
 }
 
-// As compilers end a function with a call: by a jump, after which the stack is as the kernel has
-// left it.
+// Compilers may end a function with a tail call: the callee then finds the stack as the kernel left
+// it.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".globl verify_signals_jump_below",
@@ -116,7 +117,7 @@ unsafe extern "C" {
     safe fn jump_below(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void);
 }
 
-/// How the signal comes.
+/// How the signal is delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Raised,
@@ -127,7 +128,7 @@ enum Way {
 
 const WAYS: [Way; 4] = [Way::Raised, Way::Suspended, Way::Polled, Way::Selected];
 
-/// Lets a signal come; returns the mask that its handler has found.
+/// Delivers a signal; returns the mask that its handler observed.
 fn send(signal: i32, way: Way) -> u64 {
     FOUND.store(usize::MAX, SeqCst);
     change_mask(libc::SIG_SETMASK, &of_thread());
@@ -194,7 +195,7 @@ fn check(found: u64, right: u64, case: &dyn std::fmt::Debug) {
     assert_eq!(found, right, "{case:?}: {found:#x} is not {right:#x}");
 }
 
-/// In each case that matters, a signal that is blocked without atomseq comes in.
+/// In each case that matters, a signal arrives that would be blocked without atomseq.
 #[test]
 fn control_with_the_mask_of_the_context_signals_come_in() {
     in_fresh_process(this_test!(), || {
@@ -215,7 +216,7 @@ fn control_with_the_mask_of_the_context_signals_come_in() {
     });
 }
 
-/// As without atomseq, but for managed signals.
+/// The mask is as without atomseq, except for managed signals.
 #[test]
 fn a_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
     in_fresh_process(this_test!(), || {
@@ -241,8 +242,7 @@ fn a_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
     });
 }
 
-/// The same of a handler that is called by way of atomseq, because nothing may hold its signal
-/// back.
+/// The same for an adopted handler, which atomseq calls because its signal may not be deferred.
 #[test]
 fn an_adopted_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
     in_fresh_process(this_test!(), || {
@@ -260,7 +260,7 @@ fn an_adopted_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
     });
 }
 
-/// And of one for which a removed handler's entry stands, that other code has put back.
+/// And for a handler below the entry of a removed one, which other code has restored.
 #[test]
 fn a_handler_below_a_removed_one_runs_with_the_mask_that_the_kernel_would_give_it() {
     in_fresh_process(this_test!(), || {
@@ -280,8 +280,8 @@ fn a_handler_below_a_removed_one_runs_with_the_mask_that_the_kernel_would_give_i
     });
 }
 
-/// A managed signal's handler of others is made to block the managed signals, and no others: it may
-/// wait for these.
+/// A handler of others of a managed signal is made to block the managed signals and no others,
+/// because it may wait for the others.
 #[test]
 fn a_handler_over_atomseq_s_is_made_to_block_managed_signals_only() {
     in_fresh_process(this_test!(), || {
@@ -300,8 +300,8 @@ fn a_handler_over_atomseq_s_is_made_to_block_managed_signals_only() {
     });
 }
 
-/// One signal inside a mask calls a handler of others, which passes it on, once: it has not blocked
-/// the signal itself.
+/// One signal inside a mask calls a handler of others, which does not block the signal itself. It
+/// passes the signal on once.
 #[test]
 fn a_handler_without_defer_does_not_meet_again_what_waits_for_the_end_of_a_mask() {
     in_fresh_process(this_test!(), || {
@@ -309,7 +309,7 @@ fn a_handler_without_defer_does_not_meet_again_what_waits_for_the_end_of_a_mask(
         BELOW.store(installed(ONE).sa_sigaction, SeqCst);
         extern "C" fn over(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
             log(2);
-            assert!(logged().len() < 8, "without end");
+            assert!(logged().len() < 8, "it meets the pending signal repeatedly");
             jump_below(signal, info, context);
             log(3);
         }
@@ -323,7 +323,7 @@ fn a_handler_without_defer_does_not_meet_again_what_waits_for_the_end_of_a_mask(
     });
 }
 
-/// Once `TWO` is managed no longer, no handler holds it back, unless the interrupted code does.
+/// Once `TWO` is no longer managed, it is blocked only if the interrupted code blocks it.
 #[test]
 fn a_handler_lets_in_a_signal_that_is_managed_no_longer() {
     fn nothing(_: &mut Event<'_>) {}
@@ -355,7 +355,7 @@ fn a_handler_lets_in_a_signal_that_is_managed_no_longer() {
             check_removed(&("used up", options));
             assert!(signal::repair().is_clean());
             check_removed(&("repaired", options));
-            // An entry whose mask was not made for it.
+            // An entry whose mask does not include the signal.
             install_with(ONE, find, options);
             check_removed(&("installed again", options));
         }

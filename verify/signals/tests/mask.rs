@@ -1,4 +1,5 @@
-//! The user-level mask: what it puts off, when that is delivered, and what its end unblocks.
+//! The user-level mask: which signals it defers, when they are delivered, and what its end
+//! unblocks.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
@@ -11,7 +12,7 @@ use verify_support::signals::{
 };
 use verify_support::this_test;
 
-/// Logs the signal, or the value that came with it.
+/// Logs the signal, or the value sent with it.
 fn note(event: &mut Event<'_>) {
     if event.info().si_code == libc::SI_QUEUE {
         log(1000 + event.value());
@@ -128,7 +129,7 @@ fn every_queued_signal_comes_with_its_value() {
         assert_eq!(logged(), []);
         drop(guard);
         let mut values = logged();
-        // The first one that arrived was queued again, and so is last: the stated limit on order.
+        // The first to arrive was queued again and so comes last: the documented limit on order.
         values.sort_unstable();
         assert_eq!(values, (1000..1008).collect::<Vec<_>>());
     });
@@ -269,7 +270,7 @@ fn calls_that_wait_for_signals_work_with_the_kernel_s_mask() {
             assert_eq!(result, -1);
         });
         assert_eq!(logged(), [ONE as usize, TWO as usize]);
-        // sigwait and signalfd: nobody's handler runs.
+        // sigwait and signalfd: no handler runs.
         raise(ONE);
         signal::with_kernel_mask(|| {
             let mut taken = 0;
@@ -332,7 +333,7 @@ fn the_kernel_s_mask_is_put_back_by_a_panic_and_survives_guards_that_end_inside(
         });
         drop(guard);
         assert_eq!(logged(), [ONE as usize]);
-        // Outside of masks it blocks as well.
+        // It blocks outside of masks as well.
         signal::with_kernel_mask(|| {
             raise(ONE);
             assert_eq!(logged(), [ONE as usize]);
@@ -388,7 +389,7 @@ fn a_signal_put_off_becomes_this_thread_s_and_is_lost_only_with_a_forgotten_guar
                     unsafe { libc::gettid() }
                 })
                 .join()
-                .expect("the thread ended")
+                .expect("the thread returns")
             };
             let thread = run(false);
             assert_eq!((logged().len(), THREAD.load(SeqCst)), (1, thread));

@@ -1,5 +1,5 @@
-//! Signals that cannot be blocked, and what they find when they interrupt another signal's
-//! delivery, or a handler that is in the middle of a sequence.
+//! Signals that cannot be blocked, and what they observe when they interrupt another signal's
+//! delivery or a handler that runs in the middle of a sequence.
 #![cfg(atomseq_sections)]
 
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ use verify_support::signals::{
 };
 use verify_support::this_test;
 
-/// Those that a test can send without meeting them by itself.
+/// Those that a test can send without causing them itself.
 const UNMASKABLE: [i32; 6] = [
     libc::SIGABRT,
     libc::SIGBUS,
@@ -30,7 +30,7 @@ const UNMASKABLE: [i32; 6] = [
     libc::SIGSYS,
 ];
 
-/// The one that a test sends.
+/// The unmaskable signal that the test sends.
 static UNMASKED: AtomicI32 = AtomicI32::new(0);
 static PAGE: OnceLock<Page> = OnceLock::new();
 
@@ -38,13 +38,13 @@ fn page() -> &'static Page {
     PAGE.get_or_init(Page::new)
 }
 
-/// The words that sequences work on; the second one lies on the page that faults.
+/// Returns the words that sequences work on; the second one lies on the faulting page.
 fn words() -> [usize; 3] {
     // SAFETY: three words of the page, which no other thread changes.
     unsafe { page().words(1).cast::<[usize; 3]>().read_volatile() }
 }
 
-/// Logs the signal, what it is told, and the words; if they may be touched.
+/// Logs the signal, what the library reports as interrupted, and the words if they are accessible.
 fn look(event: &mut Event<'_>) {
     log(event.signal() as usize);
     log(match event.interrupted() {
@@ -58,11 +58,11 @@ fn look(event: &mut Event<'_>) {
     }
 }
 
-/// How many faults there were, and what their handler does on the first and on the second.
+/// The number of faults, and what their handler does on the first and the second.
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 static HANDLERS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Installed as a library would that knows nothing of atomseq.
+/// Installed as by a library that does not use atomseq.
 extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let handler = HANDLERS[FAULTS.fetch_add(1, SeqCst)].load(SeqCst);
     // SAFETY: stored by `run`; the context's set is its handler's.
@@ -72,8 +72,8 @@ extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_vo
     }
 }
 
-/// Runs the sequence, at whose second word the page faults: `first` handles the fault in the
-/// sequence, `second` one in the clone that runs the rest of it. Returns what the handlers logged.
+/// Runs the sequence, which faults at its second word. `first` handles the fault in the sequence,
+/// `second` one in the clone that runs the rest of it. Returns what the handlers logged.
 fn run(first: fn(&mut libc::sigset_t), second: fn(&mut libc::sigset_t)) -> Vec<usize> {
     FAULTS.store(0, SeqCst);
     clear_log();
@@ -95,19 +95,19 @@ fn unblock(set: &mut libc::sigset_t, signal: i32) {
     unsafe { libc::sigdelset(set, signal) };
 }
 
-/// Lets the signal in that waits since before.
+/// Unblocks the signal that is already pending.
 fn let_in(set: &mut libc::sigset_t) {
     unblock(set, libc::SIGHUP);
 }
 
-/// Lets both in, and the sequence go on.
+/// Unblocks both signals and lets the sequence continue.
 fn let_both_in(set: &mut libc::sigset_t) {
     page().release();
     unblock(set, libc::SIGHUP);
     unblock(set, UNMASKED.load(SeqCst));
 }
 
-/// Sends a signal that the handler blocks: it arrives as soon as that returns.
+/// Sends a signal that the handler blocks: it arrives when the handler returns.
 fn send_for_later(_: &mut libc::sigset_t) {
     page().release();
     let signal = UNMASKED.load(SeqCst);
@@ -124,12 +124,12 @@ fn never(_: &mut libc::sigset_t) {
     unreachable!("one fault only");
 }
 
-/// For each signal: prepares handlers, and checks.
+/// Installs the handlers for each signal and runs `check`.
 fn for_each(check: impl Fn(usize)) {
     install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
     for signal in UNMASKABLE {
         UNMASKED.store(signal, SeqCst);
-        // SIGHUP comes before SIGABRT if both are pending.
+        // The kernel delivers SIGHUP before SIGABRT if both are pending.
         install(libc::SIGHUP, look);
         install(signal, look);
         check(signal as usize);
@@ -146,14 +146,14 @@ fn hold(signals: &[i32]) {
     signals.iter().copied().for_each(raise);
 }
 
-/// Whichever the kernel delivers first, the other one comes at the first instruction of its
-/// delivery.
+/// Whichever signal the kernel delivers first, the other one arrives at the first instruction of
+/// its delivery.
 fn both_at_once() -> Vec<usize> {
     hold(&[libc::SIGHUP, UNMASKED.load(SeqCst)]);
     run(let_both_in, never)
 }
 
-/// Once for each of the six signals, as where this file says `for_each`.
+/// Once for each of the six signals, as in every test that calls `for_each`.
 #[test]
 fn both_at_once_find_the_sequence_done() {
     in_fresh_process(this_test!(), || {
@@ -161,7 +161,7 @@ fn both_at_once_find_the_sequence_done() {
             assert_eq!(
                 both_at_once(),
                 [signal, 2, 1, 1, 1, HUP, 0, 1, 1, 1],
-                "what cannot wait comes first"
+                "the signal that cannot be deferred is handled first"
             );
         });
     });
@@ -184,12 +184,12 @@ fn control_without_noticing_deliveries_one_finds_it_half_done() {
 /// A map of one entry.
 type One = Map<usize, usize, 1>;
 
-/// What is stored for that entry's key.
+/// The key and value of that entry.
 const KEY: usize = 7;
 const STORED: usize = 42;
 
-/// A map whose third word is the entry's key, and whose fourth one, on the page that faults, is its
-/// value.
+/// Returns a map whose third word is the entry's key and whose fourth word, on the faulting page,
+/// is its value.
 fn map() -> &'static One {
     let map = page().words(3).cast::<One>();
     // SAFETY: zeros are an empty map; one thread and its handlers use it, as a map is meant to be
@@ -197,8 +197,8 @@ fn map() -> &'static One {
     unsafe { &*map }
 }
 
-/// Logs the signal, what it is told, and what it finds in the map: the value of the key or, where
-/// it is not there, 1000.
+/// Logs the signal, what the library reports as interrupted, and the key's value in the map, or
+/// 1000 if the key is absent.
 fn find(event: &mut Event<'_>) {
     log(event.signal() as usize);
     log(match event.interrupted() {
@@ -209,7 +209,7 @@ fn find(event: &mut Event<'_>) {
     log(map().get(KEY).unwrap_or(1000));
 }
 
-/// Puts the entry in; both signals arrive when its key is stored and its value is not. Returns what
+/// Inserts the entry. Both signals arrive when the key is stored and the value is not. Returns what
 /// their handlers logged.
 fn put_and_interrupt(put: fn(&One)) -> Vec<usize> {
     FAULTS.store(0, SeqCst);
@@ -267,8 +267,8 @@ fn control_without_noticing_deliveries_one_finds_in_a_map_what_was_never_stored(
     });
 }
 
-/// In the clone: it waits until the clone has come to its end, and comes before the handler of the
-/// other one.
+/// In the clone: the unmaskable signal is deferred to the end of the clone, and its handler runs
+/// before the other one's.
 #[test]
 fn in_the_clone_it_waits_for_the_sequence() {
     in_fresh_process(this_test!(), || {
@@ -282,8 +282,8 @@ fn in_the_clone_it_waits_for_the_sequence() {
     });
 }
 
-/// A library puts back the entry that it found, over which another one was installed meanwhile: the
-/// handler below that one is called, also of a signal that has waited.
+/// A library restores the entry that it found, over which another was installed meanwhile. The
+/// handler below that entry is called, also for a signal that was deferred.
 #[test]
 fn what_has_waited_is_handled_as_the_entry_says_that_it_came_by() {
     in_fresh_process(this_test!(), || {
@@ -320,13 +320,13 @@ fn in_the_handler_of_a_fault_in_the_sequence_it_is_told_that_it_is_inside() {
             assert_eq!(run(send_now, never), [signal, 3]);
             clear_log();
             raise(signal as i32);
-            assert_eq!(logged(), [signal, 0, 1, 1, 1], "and not later");
+            assert_eq!(logged(), [signal, 0, 1, 1, 1], "its handler ran exactly once");
         });
     });
 }
 
-/// The fault's handler blocks nothing that the interrupted code has not blocked: its return alone
-/// says that it is over.
+/// The fault's handler blocks nothing beyond what the interrupted code has blocked: only its return
+/// ends it.
 #[test]
 fn after_the_handler_of_a_fault_has_returned_nothing_is_inside() {
     in_fresh_process(this_test!(), || {
@@ -341,15 +341,15 @@ fn after_the_handler_of_a_fault_has_returned_nothing_is_inside() {
         // SAFETY: three words of the page.
         unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
         let abort = libc::SIGABRT as usize;
-        // From deeper down the stack than the fault was.
+        // From a deeper stack than the fault's.
         signal::with_kernel_mask(|| raise(libc::SIGABRT));
         raise(libc::SIGHUP);
         assert_eq!(logged(), [abort, 0, 1, 1, 1, abort, 0, 1, 1, 1]);
     });
 }
 
-/// A signal that can be blocked waits for a sequence that has a fault, whatever the fault's handler
-/// lets in.
+/// A signal that can be blocked is deferred to the end of a sequence that has faulted, whatever the
+/// fault's handler unblocks.
 #[test]
 fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {
     in_fresh_process(this_test!(), || {
@@ -368,14 +368,14 @@ fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {
         // SAFETY: three words of the page.
         unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
         let fault = libc::SIGSEGV as usize;
-        // It arrives where the fault was, when that handler returns.
+        // It arrives at the faulting instruction when that handler returns.
         assert_eq!(logged(), [fault, 3, 1000, HUP, 2, 1, 1, 1]);
     });
 }
 
-/// The fault's handler unblocks a signal, for a time limit or for faults of its own. Others that it
-/// has blocked still say that it runs, also where the thread had blocked the managed ones before.
-/// The C library's are not blocked: other threads wait for these.
+/// The fault's handler unblocks a signal, for a time limit or for its own faults. Other signals
+/// that it has blocked still show that it runs, also where the thread had blocked the managed ones
+/// before. The C library's own signals stay unblocked, because other threads wait for them.
 #[test]
 fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
     in_fresh_process(this_test!(), || {
@@ -404,12 +404,12 @@ fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
         }
         clear_log();
         raise(libc::SIGABRT);
-        assert_eq!(logged()[..2], [libc::SIGABRT as usize, 0], "and not later");
+        assert_eq!(logged()[..2], [libc::SIGABRT as usize, 0], "its handlers ran exactly once");
     });
 }
 
-/// Nor are the C library's blocked where the clone has the fault, though the delivery that runs it
-/// has blocked them.
+/// The C library's signals are not blocked where the clone faults either, although the delivery
+/// that runs the clone has blocked them.
 #[test]
 fn the_handler_of_a_fault_in_the_clone_lets_the_c_library_s_signals_in() {
     in_fresh_process(this_test!(), || {
@@ -424,8 +424,7 @@ fn the_handler_of_a_fault_in_the_clone_lets_the_c_library_s_signals_in() {
     });
 }
 
-/// A sequence that a fault's handler has left by a jump is over: what comes later is told nothing
-/// of it.
+/// A sequence that a fault's handler has left by a jump is over: later deliveries do not report it.
 #[test]
 fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
     in_fresh_process(this_test!(), || {
@@ -448,7 +447,7 @@ fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
             jump::with_target(in_the_clone);
             page().release();
             change_mask(libc::SIG_UNBLOCK, &[libc::SIGHUP]);
-            // The delivery that was left has not run its handler. The next one sees to that.
+            // The abandoned delivery has not run its handler. The next one runs it.
             raise(signal as i32);
             let mut signals: Vec<usize> = logged().chunks(5).map(|entry| entry[0]).collect();
             signals.sort_unstable();
@@ -458,8 +457,8 @@ fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
     });
 }
 
-/// The fault's handler asks for nothing to be blocked: what is blocked all the same says that it
-/// was left.
+/// The fault's handler asks for no signal to be blocked. The signals that are blocked nevertheless
+/// show that it was left.
 #[test]
 fn nothing_is_inside_after_a_jump_out_of_a_handler_that_blocks_nothing() {
     in_fresh_process(this_test!(), || {
@@ -491,8 +490,9 @@ fn nothing_is_inside_after_a_jump_out_of_a_handler_that_blocks_nothing() {
     });
 }
 
-/// The kernel reports a broken page to a thread wherever that is: no instruction of a sequence has
-/// a fault then. (An emulator of another architecture takes the report for a fault of its own.)
+/// The kernel reports a hardware memory error to a thread at any instruction, so no instruction of
+/// a sequence has faulted. (An emulator of another architecture takes the report for a fault of its
+/// own.)
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
@@ -508,9 +508,9 @@ fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
     });
 }
 
-/// A signal that arrives at the first instruction of a fault's delivery: the sequence cannot be run
-/// to its end, for it would have the fault again, whose signal is blocked. (As above, of
-/// emulators.)
+/// A signal arrives at the first instruction of a fault's delivery. The sequence cannot be run to
+/// its end, because it would repeat the fault, whose signal is blocked. (An emulator takes this
+/// report for a fault of its own as well.)
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn before_the_delivery_of_a_fault_it_is_told_that_it_is_inside() {
@@ -527,7 +527,7 @@ fn before_the_delivery_of_a_fault_it_is_told_that_it_is_inside() {
     });
 }
 
-/// What waits for a delivery is the parent's alone, as pending signals are.
+/// Signals that wait for a delivery are the parent's alone, as pending signals are.
 #[test]
 fn a_child_gets_no_signal_that_waits_for_a_delivery() {
     in_fresh_process(this_test!(), || {
@@ -560,8 +560,8 @@ fn a_child_gets_no_signal_that_waits_for_a_delivery() {
     });
 }
 
-/// In a mask a signal is put off, and the sequence that it has interrupted is not its business; but
-/// it is that of one that no mask holds back.
+/// A signal that a mask defers does not complete the sequence that it interrupts. A signal that no
+/// mask defers does.
 #[test]
 fn in_a_mask_the_sequence_is_whole_before_what_no_mask_holds_back() {
     in_fresh_process(this_test!(), || {
@@ -578,7 +578,7 @@ fn in_a_mask_the_sequence_is_whole_before_what_no_mask_holds_back() {
     }
 }
 
-/// A restarting sequence has not begun for those that interrupt the delivery of what restarts it.
+/// To signals that interrupt the delivery that restarts it, a restarting sequence has not begun.
 #[test]
 fn a_restarting_sequence_starts_again_after_both() {
     in_fresh_process(this_test!(), || {

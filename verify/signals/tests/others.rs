@@ -1,5 +1,5 @@
-//! Handlers of libraries that know nothing of atomseq: they keep working, and sequences are safe
-//! from what they let in.
+//! Handlers of libraries that do not use atomseq keep working, and sequences stay protected from
+//! the signals that they let in.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -16,7 +16,7 @@ use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
-/// A signal of somebody else's.
+/// A signal of another library.
 const THEIRS: i32 = libc::SIGWINCH;
 
 extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -50,7 +50,7 @@ fn a_handler_from_before_keeps_working_and_lets_nothing_in() {
         assert_eq!(findings(), []);
         raise(THEIRS);
         assert_eq!(logged(), [1, 2, ONE as usize]);
-        // What is managed later is added too.
+        // A signal that becomes managed later is added, too.
         install(TWO, note);
         assert!(holds(&installed(THEIRS).sa_mask, TWO));
     });
@@ -75,7 +75,7 @@ fn control_without_widening_signals_get_in() {
 #[test]
 fn a_handler_installed_later_is_reported_and_repaired() {
     in_fresh_process(this_test!(), || {
-        assert_eq!(findings(), [], "nothing is promised yet");
+        assert_eq!(findings(), [], "no signal is managed yet");
         install(ONE, note);
         install_plainly(THEIRS, theirs, 0, &[]);
         assert_eq!(
@@ -96,7 +96,7 @@ fn a_handler_installed_later_is_reported_and_repaired() {
         clear_log();
         raise(THEIRS);
         assert_eq!(logged(), [1, 2, ONE as usize]);
-        // One that blocks all signals by itself is fine.
+        // A handler that itself blocks all signals is not reported.
         let all: Vec<i32> = (1..=64)
             .filter(|signal| ![32, 33].contains(signal))
             .collect();
@@ -125,7 +125,7 @@ fn what_the_kernel_refuses_to_tell_is_reported() {
     });
 }
 
-/// Also where no signal is managed that can be blocked.
+/// Also where no maskable signal is managed.
 #[test]
 fn a_handler_over_one_of_a_signal_that_cannot_be_blocked_is_reported() {
     in_fresh_process(this_test!(), || {
@@ -145,8 +145,8 @@ fn a_handler_over_one_of_a_signal_that_cannot_be_blocked_is_reported() {
     });
 }
 
-/// One that nothing blocks is called by way of atomseq, so that it does not come in the middle of a
-/// delivery.
+/// A handler of a signal that nothing blocks is called through atomseq, so that it does not run in
+/// the middle of a delivery.
 #[test]
 fn a_handler_of_abort_is_adopted() {
     in_fresh_process(this_test!(), || {
@@ -174,7 +174,7 @@ fn a_handler_of_abort_is_adopted() {
 #[test]
 fn an_adopted_handler_keeps_its_flags() {
     in_fresh_process(this_test!(), || {
-        /// The kernel shows a fault's tag bits.
+        /// The kernel keeps the tag bits of a fault's address.
         const SA_EXPOSE_TAGBITS: i32 = 0x800;
         for flag in [
             libc::SA_ONSTACK,
@@ -183,7 +183,7 @@ fn an_adopted_handler_keeps_its_flags() {
             SA_EXPOSE_TAGBITS,
         ] {
             install_plainly(libc::SIGSEGV, theirs, flag, &[]);
-            // Old kernels and emulators know fewer.
+            // Old kernels and emulators support fewer flags.
             let before = installed(libc::SIGSEGV).sa_flags;
             install(ONE, note);
             let now = installed(libc::SIGSEGV);
@@ -194,7 +194,7 @@ fn an_adopted_handler_keeps_its_flags() {
     });
 }
 
-/// It has its own mask again when atomseq's handler, which it has called, comes back.
+/// Its own mask is restored when atomseq's handler, which it calls, returns.
 #[test]
 fn a_handler_over_atomseq_s_keeps_its_mask() {
     in_fresh_process(this_test!(), || {
@@ -220,7 +220,7 @@ fn a_handler_over_atomseq_s_keeps_its_mask() {
         let (of_over, of_note) = ([1, 0, 1, 0], [1, 0, 1, 1]);
         assert_eq!(logged(), [of_over, of_note, of_over].concat());
         assert!(![libc::SIGHUP, THEIRS, ONE, TWO].into_iter().any(is_blocked));
-        // Repaired, it blocks the managed signals as well, and no other.
+        // Repaired, it blocks the managed signals as well, and no others.
         signal::repair();
         clear_log();
         raise(ONE);
@@ -247,8 +247,8 @@ fn default_and_ignored_are_left_alone() {
     });
 }
 
-/// `TWO` arrives in the middle of a sequence together with `ONE`. What its handler finds in the
-/// three words.
+/// `TWO` arrives in the middle of a sequence together with `ONE`. Returns the three words as its
+/// handler finds them.
 fn two_at_once() -> Vec<usize> {
     static WORDS: AtomicUsize = AtomicUsize::new(0);
     fn look(event: &mut Event<'_>) {
@@ -309,7 +309,7 @@ fn control_without_the_covering_mask_one_of_them_does_not() {
     });
 }
 
-/// A managed signal that is let in by someone else's handler, which has interrupted a sequence.
+/// A handler of others interrupts a sequence and lets a managed signal in.
 fn nested_in_theirs() -> Vec<usize> {
     static WORDS: AtomicUsize = AtomicUsize::new(0);
     fn look(_: &mut Event<'_>) {
@@ -431,7 +431,7 @@ fn a_handler_of_a_fault_can_be_installed_and_removed() {
     });
 }
 
-/// Rolls a sequence forward for `TWO`; what its handler finds.
+/// Rolls a sequence forward for `TWO`; returns the words that its handler finds.
 fn rolled_forward() -> [usize; 3] {
     static WORDS: AtomicUsize = AtomicUsize::new(0);
     static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
@@ -459,7 +459,7 @@ fn rolled_forward() -> [usize; 3] {
     SEEN.each_ref().map(|seen| seen.load(SeqCst))
 }
 
-/// Installed over atomseq's, with what it has displaced.
+/// The handler that the one installed over atomseq's has displaced.
 static DISPLACED: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -495,7 +495,7 @@ fn a_managed_signal_that_was_displaced_is_reported() {
         );
         raise(ONE);
         assert_eq!(logged(), [1000 + ONE as usize, ONE as usize]);
-        // Through a handler that passes on, a mask defers as well.
+        // A mask defers through a handler that passes signals on, too.
         let guard = signal::mask();
         raise(ONE);
         assert_eq!(logged().len(), 3);
@@ -591,7 +591,7 @@ fn signal_hook_works_before_and_after() {
         raise(THEIRS);
         raise(libc::SIGHUP);
         assert!(before.load(SeqCst) && after.load(SeqCst));
-        // Its registry installs itself over a managed signal, and passes on to what was there.
+        // Its registry installs a handler over a managed signal and passes on to the displaced one.
         let counted = shared.clone();
         // SAFETY: adds to a number.
         unsafe { signal_hook_registry::register(ONE, move || _ = counted.fetch_add(1, SeqCst)) }

@@ -1,4 +1,4 @@
-//! Masks and waiting signals across fork, exec and the starting of programs.
+//! Masks and deferred signals across fork, exec and the start of other programs.
 #![cfg(atomseq_sections)]
 
 use std::process::Command;
@@ -26,7 +26,7 @@ fn runs() -> usize {
     RUNS.load(SeqCst)
 }
 
-/// What `grep` makes of its own status: the signals that it was started with as blocked.
+/// Prints the signals with which `grep` was started blocked, from its own status.
 const SHOW_BLOCKED: [&str; 3] = ["grep", "SigBlk", "/proc/self/status"];
 
 fn blocked_in(output: &[u8]) -> u64 {
@@ -49,17 +49,17 @@ fn a_child_is_inside_the_mask_without_its_parent_s_waiting_signals() {
             assert!(signal::is_masked());
             assert!(!is_pending(ONE) && !is_blocked(ONE));
             raise(ONE);
-            assert_eq!(runs(), 0, "it is put off here too");
+            assert_eq!(runs(), 0, "the child's mask defers it too");
             drop(guard);
             assert_eq!(runs(), 1);
             assert!(!is_blocked(ONE));
         });
-        // The parent's guard went with the closure, which only the child ran.
+        // The closure, which only the child ran, dropped the parent's guard.
         assert_eq!(runs(), 1);
     });
 }
 
-/// qemu-user wipes no memory in children.
+/// qemu-user does not wipe memory in children.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_child_without_fork_handlers_has_none_of_its_parent_s_kept_signals() {
@@ -82,7 +82,7 @@ fn a_child_without_fork_handlers_has_none_of_its_parent_s_kept_signals() {
     });
 }
 
-/// A crash reporter: forks.
+/// A crash reporter that forks.
 fn fork_in_handler(_: &mut Event<'_>) {
     in_child(|| ());
     RUNS.fetch_add(1, SeqCst);
@@ -128,12 +128,12 @@ fn a_handler_that_no_mask_holds_back_may_fork_in_the_middle_of_an_audit() {
         while runs() < FORKS {
             signal::audit();
         }
-        sender.join().expect("it ended");
+        sender.join().expect("the thread returns");
     });
 }
 
-/// The context of a handler of others holds what the mask that it has interrupted has blocked; so
-/// the child goes on with that.
+/// The context of a handler of others contains the signals that the interrupted mask has blocked,
+/// so the child resumes with them.
 #[test]
 fn a_child_of_a_handler_of_others_has_nothing_blocked_after_the_mask() {
     in_fresh_process(this_test!(), || {
@@ -149,7 +149,7 @@ fn a_child_of_a_handler_of_others_has_nothing_blocked_after_the_mask() {
         raise(libc::SIGALRM);
         let child = CHILD.load(SeqCst);
         drop(guard);
-        // What waits is the parent's.
+        // The deferred signal is the parent's.
         let of_mask = usize::from(child != 0);
         let is_unblocked = !is_blocked(ONE) && runs() == of_mask;
         raise(ONE);
@@ -294,7 +294,7 @@ fn a_spawned_program_gets_the_program_s_own_mask() {
         install(ONE, count);
         change_mask(libc::SIG_BLOCK, &[libc::SIGWINCH]);
         let guard = mask();
-        assert_eq!(spawn(false), bit(libc::SIGWINCH), "nothing was put off yet");
+        assert_eq!(spawn(false), bit(libc::SIGWINCH), "nothing is deferred yet");
         raise(ONE);
         assert!(holds(&signal::own_mask(), libc::SIGWINCH) && !holds(&signal::own_mask(), ONE));
         assert_eq!(spawn(true), bit(libc::SIGWINCH));
@@ -313,8 +313,8 @@ fn a_program_that_takes_this_one_s_place_after_the_mask_has_nothing_blocked() {
         let inside = in_child_output(|| ());
         drop(guard);
         assert_eq!((inside, in_child_output(|| ())), (0, 0));
-        // Inside a mask in which a signal was put off, it would be blocked: that is why the mask is
-        // to be left.
+        // Inside a mask that has deferred a signal, the signal would be blocked: this is why the
+        // mask must be left first.
         let blocked = in_child_output(|| {
             std::mem::forget(mask());
             raise(ONE);
@@ -323,7 +323,7 @@ fn a_program_that_takes_this_one_s_place_after_the_mask_has_nothing_blocked() {
     });
 }
 
-/// Forks, does something in the child, and lets `grep` take its place.
+/// Forks, runs `before` in the child, and executes `grep` there.
 fn in_child_output(before: impl FnOnce()) -> u64 {
     let mut pipe = [0; 2];
     // SAFETY: two places for descriptors.

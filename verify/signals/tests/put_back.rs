@@ -1,5 +1,5 @@
-//! What the kernel is told to do on a signal while atomseq puts back what others had installed,
-//! call by call: a tracer stops the process at each. From the first call on, a signal may arrive in
+//! The kernel's disposition of a signal while atomseq restores a handler of others, system call by
+//! system call: a tracer stops the process at each. From the first call on, a signal may arrive in
 //! the middle of a sequence.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
@@ -54,7 +54,7 @@ fn registers(child: i32) -> libc::user_regs_struct {
     }
 }
 
-/// Runs `body` in a child; returns what it has the kernel do on `signal`, one after the other.
+/// Runs `body` in a child; returns the dispositions of `signal` that it installs, in order.
 fn placed_by(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
     let (placed, status) = placed_and_status(signal, body);
     assert!(libc::WIFEXITED(status), "{status:#x}");
@@ -99,7 +99,7 @@ fn placed_and_status(signal: i32, body: impl FnOnce()) -> (Vec<Placed>, i32) {
                 let call = registers(child);
                 let is_new = call.orig_rax == libc::SYS_rt_sigaction as u64 && call.rsi != 0;
                 if is_entry && is_new && call.rdi == signal as u64 {
-                    // The handler, the flags, the restorer, the mask.
+                    // The fields of the kernel's structure: handler, flags, restorer, mask.
                     placed.push(Placed {
                         handler: peek(child, call.rsi) as usize,
                         mask: peek(child, call.rsi + 24),
@@ -120,16 +120,16 @@ fn placed_and_status(signal: i32, body: impl FnOnce()) -> (Vec<Placed>, i32) {
     }
 }
 
-/// How a handler of others comes back.
+/// How a handler of others is restored.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Uninstall,
-    /// By a repair, when other code has put the entry back.
+    /// By a repair, after other code has restored the entry.
     Repair,
 }
 
-/// Whether `theirs` is ever called by the kernel with less blocked than what is managed; or at all,
-/// where no mask helps.
+/// Returns whether the kernel ever calls `theirs` with a managed signal unblocked; or, where no
+/// mask helps, whether it calls it at all.
 fn is_uncovered(signal: i32, way: Way) -> bool {
     install_plainly(signal, theirs, libc::SA_RESTART, &[]);
     install(signal, nothing);
@@ -157,7 +157,7 @@ fn is_uncovered(signal: i32, way: Way) -> bool {
     })
 }
 
-/// (One that was adopted again stays so when other code puts the entry back.)
+/// (An adopted handler stays adopted when other code restores the entry.)
 const CASES: [(i32, Way); 4] = [
     (MASKABLE, Way::Uninstall),
     (MASKABLE, Way::Repair),
@@ -175,7 +175,7 @@ fn a_handler_of_others_that_is_put_back_is_covered_from_the_first_call_on() {
     });
 }
 
-/// One process: it is put back as it was.
+/// One process: the handler is restored with its old mask.
 #[test]
 fn control_without_widening_it_is_not() {
     in_fresh_process(this_test!(), || {

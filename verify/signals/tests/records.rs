@@ -1,4 +1,4 @@
-//! Deferred signals and their records, where the kernel's queue has no room for them.
+//! Deferred signals and their records when the kernel's queue has no room for them.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -13,7 +13,7 @@ use verify_support::signals::{
 };
 use verify_support::this_test;
 
-/// Logs the signal, or the value that came with it.
+/// Logs the signal, or the value sent with it.
 fn note(event: &mut Event<'_>) {
     match event.info().si_code {
         libc::SI_QUEUE => log(1000 + event.value()),
@@ -26,10 +26,10 @@ fn real_time() -> i32 {
     libc::SIGRTMIN() + 3
 }
 
-/// Runs `f` in a mask that has deferred the first of the signals that `send` sends, with the queue
-/// full.
+/// Runs `f` in a mask that has deferred the first of the signals that `send` sends, while the queue
+/// is full.
 fn deferred_with_a_full_queue<R>(send: impl FnOnce(), f: impl FnOnce() -> R) -> R {
-    // Sent while blocked, so that the queue can be closed before they arrive.
+    // Sent while blocked, so that the queue can be filled before they arrive.
     change_mask(libc::SIG_BLOCK, &[real_time()]);
     send();
     limit_queue(0);
@@ -43,7 +43,7 @@ fn deferred_with_a_full_queue<R>(send: impl FnOnce(), f: impl FnOnce() -> R) -> 
     result
 }
 
-/// Nothing is left of what was deferred: a signal that is sent comes as it is.
+/// Checks that nothing deferred is left: a signal sent now is delivered unchanged.
 fn assert_nothing_is_left() {
     let before = logged().len();
     limit_queue(libc::RLIM_INFINITY);
@@ -76,8 +76,8 @@ fn control_without_the_kept_record_only_the_number_comes() {
     });
 }
 
-/// With others of its number behind it in the queue, of which the kernel delivers the last one and
-/// then clears the number.
+/// Others of its number are behind it in the queue. The kernel delivers the last one and then
+/// clears the number.
 fn several_with_a_full_queue(send_first: fn(i32)) -> Vec<usize> {
     install(real_time(), note);
     let send = || {
@@ -123,7 +123,7 @@ fn control_the_kernel_s_note_of_a_number_is_lost_with_others_behind_it() {
     });
 }
 
-/// A call that waits for signals sees one that has no room.
+/// A call that waits for signals receives one for which the queue has no room.
 fn waited_for_with_a_full_queue(send_later: impl FnOnce()) -> Vec<usize> {
     install(real_time(), note);
     let send = || queue(real_time(), 1);
@@ -148,9 +148,9 @@ fn a_real_time_signal_without_room_ends_waits() {
     });
 }
 
-/// What a wait has taken does not come again, with or without another signal.
+/// A signal that a wait has consumed is not delivered again, with or without another signal.
 #[test]
-fn one_that_a_wait_has_taken_is_gone() {
+fn one_that_a_wait_has_taken_is_not_delivered_again() {
     in_fresh_process(this_test!(), || {
         install(real_time(), note);
         let send = || queue(real_time(), 1);
@@ -164,7 +164,7 @@ fn one_that_a_wait_has_taken_is_gone() {
     });
 }
 
-/// Waits for one, and returns the value that came with it.
+/// Waits for a signal and returns the value sent with it.
 fn wait_for_one() -> usize {
     let (mut info, wanted) = (std::mem::MaybeUninit::uninit(), set(&[real_time()]));
     // SAFETY: fills in a record, in which the value is a word.
@@ -174,7 +174,7 @@ fn wait_for_one() -> usize {
     }
 }
 
-/// The kernel delivers another one in its place.
+/// The kernel delivers a later signal instead.
 #[test]
 fn one_that_was_queued_later_does_not_hide_it() {
     in_fresh_process(this_test!(), || {
@@ -213,7 +213,7 @@ fn queue_to_process(signal: i32, value: usize) {
     assert!(is_pending(signal));
 }
 
-/// Runs `check` in a process with no other thread: none that takes a signal which was sent to the
+/// Runs `check` in a process without another thread that could receive a signal sent to the
 /// process.
 fn alone_in_fresh_process(test: &'static str, check: impl Fn()) {
     in_fresh_process(test, || {
@@ -225,7 +225,7 @@ fn alone_in_fresh_process(test: &'static str, check: impl Fn()) {
     });
 }
 
-/// Another thread takes what is pending for the process. Call it with the signal blocked.
+/// Lets another thread consume what is pending for the process. The caller has the signal blocked.
 fn let_another_thread_take(signal: i32) {
     let taking = || {
         change_mask(libc::SIG_UNBLOCK, &[signal]);
@@ -233,8 +233,8 @@ fn let_another_thread_take(signal: i32) {
     std::thread::scope(|scope| scope.spawn(taking).join().expect("it ends"));
 }
 
-/// How many waits end by a deferred signal of `kill` and one of the process, which another thread
-/// may take first.
+/// Returns how many waits are interrupted by a deferred signal of `kill` and one sent to the
+/// process, which another thread may consume first.
 fn waits_beside_one_of_the_process(is_taken_by_another: bool) -> usize {
     install(real_time(), note);
     let guard = mask();
@@ -273,8 +273,8 @@ fn one_of_kill_and_one_of_the_process_end_two_waits() {
     });
 }
 
-/// The kernel would drop it if the other one were the thread's, which the thread cannot find out: a
-/// stated limit. It is not lost.
+/// The kernel would drop it if the other signal were the thread's, which the thread cannot find
+/// out: a documented limit. The signal is not lost.
 #[test]
 fn a_timer_s_beside_one_of_the_process_comes_with_the_mask_s_end() {
     alone_in_fresh_process(this_test!(), || {
@@ -291,7 +291,7 @@ fn a_timer_s_beside_one_of_the_process_comes_with_the_mask_s_end() {
     });
 }
 
-/// Two timers of one number, each of which ends a wait.
+/// Two timers with one signal number: each interrupts a wait.
 #[test]
 fn a_timer_s_beside_another_one_ends_a_wait_of_its_own() {
     in_fresh_process(this_test!(), || {
@@ -309,8 +309,8 @@ fn a_timer_s_beside_another_one_ends_a_wait_of_its_own() {
     });
 }
 
-/// With no room in the queue, the kernel would drop it with the other one: it comes with the mask's
-/// end.
+/// With no room in the queue, the kernel would merge it with the other signal: it is delivered at
+/// the mask's end.
 #[test]
 fn one_of_kill_without_room_beside_another_comes_with_the_mask_s_end() {
     in_fresh_process(this_test!(), || {
@@ -327,8 +327,8 @@ fn one_of_kill_without_room_beside_another_comes_with_the_mask_s_end() {
     });
 }
 
-/// The delivery of the last one in the thread's queue clears the number of one that had no room.
-/// One of the process is pending, but another thread takes that.
+/// Delivering the last signal of the thread's queue clears the number of one that had no room. One
+/// sent to the process is pending, but another thread consumes it.
 #[test]
 fn one_without_room_does_not_rely_on_one_of_the_process() {
     alone_in_fresh_process(this_test!(), || {
@@ -352,8 +352,8 @@ fn one_without_room_does_not_rely_on_one_of_the_process() {
     });
 }
 
-/// A handler on the alternate stack stays there: the last delivery from the queue finds what the
-/// kernel has cleared.
+/// A handler on the alternate stack stays there: the last delivery from the queue finds the number
+/// that the kernel has cleared.
 #[test]
 fn on_the_alternate_stack_it_comes_there() {
     in_fresh_process(this_test!(), || {
@@ -383,7 +383,7 @@ fn on_the_alternate_stack_it_comes_there() {
     });
 }
 
-/// A signal that is sent, with the place in the order of sending as its value or overruns.
+/// A signal to send; its index in the order of sending is its value or its overruns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sent {
     Timer,
@@ -413,7 +413,7 @@ impl Sent {
         }
     }
 
-    /// What its handler logs.
+    /// Returns what its handler logs.
     fn logs(self, place: usize) -> usize {
         match self {
             Sent::Timer => 2000 + place,
@@ -423,7 +423,7 @@ impl Sent {
     }
 }
 
-/// Every order of up to `length` signals.
+/// Returns every order of up to `length` signals.
 fn orders(length: usize) -> Vec<Vec<Sent>> {
     let mut orders = vec![vec![]];
     let mut from = 0;
@@ -437,9 +437,9 @@ fn orders(length: usize) -> Vec<Vec<Sent>> {
     orders
 }
 
-/// Signals that are sent before a mask defers the first of them, with room in the queue left then
-/// or not, and after that, in the mask or inside a kernel mask. What comes of them, and what
-/// should: all, but that the kernel drops a standard signal if one is pending.
+/// Signals that are sent before a mask defers the first of them, with or without room left in the
+/// queue, and after that, in the mask or inside a kernel mask. Compares the signals delivered with
+/// the signals expected: all, except that the kernel drops a standard signal if one is pending.
 #[derive(Debug)]
 struct Run {
     before: Vec<Sent>,
@@ -455,13 +455,13 @@ impl Run {
         let all = self.before.iter().chain(&self.after).enumerate();
         for (place, &sent) in all {
             if place == self.before.len() && !self.is_inside {
-                // That of the lowest number has been deferred.
+                // The timer's signal with the lowest number has been deferred.
                 is_timer_pending = false;
             }
             if sent != Sent::Timer || !is_timer_pending {
                 expected.push(sent.logs(place));
             }
-            // The first one that finds the mask open is deferred.
+            // The first signal that arrives inside the mask is deferred.
             let is_deferred = place == 0 && self.before.is_empty() && !self.is_inside;
             is_timer_pending |= sent == Sent::Timer && !is_deferred;
         }
@@ -506,8 +506,8 @@ impl Run {
     }
 }
 
-/// All runs. Not those in which the kernel gets a signal of `kill` or a timer with the queue full:
-/// it drops the record without an error, a stated limit.
+/// Returns all runs, except those in which the kernel receives a signal of `kill` or of a timer
+/// with the queue full: it drops the record without an error, a documented limit.
 fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for before in orders(3) {

@@ -1,5 +1,5 @@
-//! Restart: a restartable sequence that a signal interrupts starts again. The trap flag stops at
-//! each instruction.
+//! Restart: a restartable sequence that a signal interrupts restarts from its first instruction.
+//! The trap flag stops at each instruction.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -38,11 +38,11 @@ fn how() -> [usize; 3] {
     HOW.each_ref().map(|count| count.load(SeqCst))
 }
 
-/// How many more instructions strictly inside a sequence are to be passed by.
+/// The number of instructions strictly inside a sequence still to pass.
 static PASS_BY: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// A debugger's handler: steps, and lets `USR1` in at the chosen instruction.
+/// A debugger's handler: single-steps, and sends `USR1` at the chosen instruction.
 extern "C" fn step(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     const TRAP_FLAG: i64 = 0x100;
     // SAFETY: the kernel's record and context.
@@ -61,7 +61,7 @@ extern "C" fn step(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_voi
     }
 }
 
-/// Steps with the trap flag until it is cleared or the sequence is over.
+/// Stops stepping, unless the sequence has ended and cleared the trap flag already.
 fn stop_stepping() {
     // SAFETY: clears the flag; the stack is left as it was.
     unsafe {
@@ -69,8 +69,8 @@ fn stop_stepping() {
     }
 }
 
-/// Interrupts at the instruction with this index, of those strictly inside; what the sequence
-/// returns and leaves, or `None` when it has fewer instructions.
+/// Interrupts at the instruction with this index among those strictly inside. Returns the
+/// sequence's result and the words, or `None` if it has fewer instructions.
 fn interrupt_at(index: usize) -> Option<(usize, [usize; 2])> {
     let mut words = [1usize, 2];
     WORDS.store(words.as_mut_ptr() as usize, SeqCst);
@@ -123,7 +123,7 @@ fn control_without_the_restart_an_update_is_lost() {
 fn after_a_fault_it_starts_again() {
     in_fresh_process(this_test!(), || {
         static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
-        // A fault's handler that changes what the sequence has loaded already.
+        // A fault's handler that changes a word that the sequence has already loaded.
         fn change_and_repair(event: &mut Event<'_>) {
             assert_eq!(event.interrupted(), Interrupted::Inside);
             PAGE.get().expect("made").release();
@@ -144,13 +144,14 @@ fn after_a_fault_it_starts_again() {
     });
 }
 
-/// Two threads' worth of noise: a timer interrupts a loop of sequences, and every addition of
-/// either counts.
+/// A timer interrupts a loop of sequences, and every addition of the handler and of the loop
+/// counts.
 #[test]
 fn a_storm_loses_nothing() {
     in_fresh_process(this_test!(), || {
         fn add(_: &mut Event<'_>) {
-            // SAFETY: the test's words; as the thread does it.
+            // SAFETY: the test's words, which the handler changes by the same sequence as the
+            // thread.
             unsafe { add_second_to_first::restarting(WORDS.load(SeqCst)) };
             HOW[0].fetch_add(1, SeqCst);
         }

@@ -1,4 +1,4 @@
-//! Rollforward: a rolling sequence that a signal interrupts runs to its end first.
+//! Rollforward: a rolling sequence that a signal interrupts is run to its end before the handler.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -21,7 +21,7 @@ static WORDS: AtomicUsize = AtomicUsize::new(0);
 static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(usize::MAX) }; 3];
 static HOW: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
-/// Notes the words as it finds them, and adds ten to each.
+/// Records the words as it finds them, and adds ten to each.
 fn look(event: &mut Event<'_>) {
     HOW[match event.interrupted() {
         Interrupted::Plain => 0,
@@ -32,7 +32,7 @@ fn look(event: &mut Event<'_>) {
     .fetch_add(1, SeqCst);
     let words = WORDS.load(SeqCst) as *mut usize;
     for (index, seen) in SEEN.iter().enumerate() {
-        // SAFETY: the test's three words, which no one else changes meanwhile.
+        // SAFETY: the test's three words; no other thread changes them.
         unsafe {
             let word = words.add(index);
             seen.store(word.read_volatile(), SeqCst);
@@ -49,7 +49,7 @@ fn how() -> [usize; 4] {
     HOW.each_ref().map(|word| word.load(SeqCst))
 }
 
-/// Interrupts at the store to the word with this index, which was loaded before.
+/// Interrupts at the store to the word with this index, which the sequence has already loaded.
 fn interrupt_at(index: usize, stop: usize) -> [usize; 3] {
     install_fault_handler();
     install(libc::SIGUSR1, look);
@@ -63,7 +63,7 @@ fn interrupt_at(index: usize, stop: usize) -> [usize; 3] {
     three(words)
 }
 
-/// What the words hold.
+/// Returns the three words.
 fn three(words: *mut usize) -> [usize; 3] {
     // SAFETY: three words of a test's.
     unsafe { words.cast::<[usize; 3]>().read() }
@@ -122,7 +122,8 @@ fn an_early_return_taken_in_the_clone_is_a_return_of_the_original() {
     });
 }
 
-/// Interrupts at the second word with signals blocked by the program; what is blocked afterwards.
+/// Interrupts at the second word while the program blocks `signals`, and checks that they stay
+/// blocked.
 fn with_blocked(signals: &[i32]) {
     change_mask(libc::SIG_BLOCK, signals);
     assert_eq!(interrupt_at(1, 99), [11, 11, 11]);
@@ -219,7 +220,7 @@ fn a_signal_during_a_rollforward_comes_after_it() {
     in_fresh_process(this_test!(), || {
         extern "C" fn send_another(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
             static FAULTS: AtomicUsize = AtomicUsize::new(0);
-            // The first fault is in the original: lets USR1 in. The second one is in the clone.
+            // The first fault is in the original: unblocks USR1. The second one is in the clone.
             if FAULTS.fetch_add(1, SeqCst) == 0 {
                 // SAFETY: the context's set.
                 unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
@@ -244,21 +245,21 @@ fn a_signal_during_a_rollforward_comes_after_it() {
             [1, 0, 1, 0],
             "the second one interrupts no sequence any more"
         );
-        assert_eq!(seen(), [11, 11, 11], "it came second");
+        assert_eq!(seen(), [11, 11, 11], "its handler ran second");
         assert_eq!(signal::statistics().faults, 1);
     });
 }
 
-/// The delivery has it blocked.
+/// The delivery has the signal blocked.
 #[test]
 fn a_signal_that_becomes_managed_during_a_rollforward_comes_after_it() {
     in_fresh_process(this_test!(), || becomes_managed_during_a_rollforward(0));
 }
 
-/// It arrives in the clone, as in a delivery whose entry a handler of others' has called, and is
-/// put off.
+/// It arrives in the clone, as in a delivery whose entry was called by a handler of others, and is
+/// deferred.
 #[test]
-fn control_with_less_blocked_it_is_put_off() {
+fn control_with_less_blocked_it_is_deferred() {
     in_fresh_process(this_test!(), || {
         // SAFETY: this test expects what follows.
         unsafe { signal_controls::set(signal_controls::FOREIGN) };
@@ -273,7 +274,7 @@ fn becomes_managed_during_a_rollforward(deferrals: u64) {
             // SAFETY: the context's set.
             unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
         } else {
-            // What this fault has interrupted is no allocator, so this may be done in its handler.
+            // The fault did not interrupt an allocator, so its handler may do this.
             change_mask(libc::SIG_BLOCK, &[libc::SIGUSR2]);
             install(libc::SIGUSR2, look);
             raise(libc::SIGUSR2);
@@ -292,16 +293,16 @@ fn becomes_managed_during_a_rollforward(deferrals: u64) {
     unsafe { add_to_three::rolling(words as usize, 99) };
     assert_eq!(how(), [1, 0, 1, 0]);
     assert_eq!(signal::statistics().deferrals, deferrals);
-    assert_eq!(seen(), [11, 11, 11], "it came second");
+    assert_eq!(seen(), [11, 11, 11], "its handler ran second");
     assert!(!is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGUSR2));
 }
 
-/// The program counters that a fault's handler was given.
+/// The program counters that a fault's handler received.
 static PLACES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 static PLACED: AtomicUsize = AtomicUsize::new(0);
 
-/// Lets USR1 in at the first fault, in the original; at the second, in the clone, does what
-/// `second` says.
+/// Unblocks USR1 at the first fault, in the original; calls `second` at the second fault, in the
+/// clone.
 fn fault_in_the_clone(second: extern "C" fn(*mut libc::c_void)) -> [usize; 3] {
     static SECOND: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -358,7 +359,7 @@ fn control_without_mapping_it_is_reported_in_the_clone() {
         fault_in_the_clone(repair);
         let places = PLACES.each_ref().map(|place| place.load(SeqCst));
         assert!(table::find(places[1]).is_none() && table::find_clone(places[1]).is_some());
-        // What a handler can do that knows.
+        // The conversion that a handler which uses atomseq can make.
         assert_eq!(signal::original_pc(places[1]), places[0]);
         assert_eq!(signal::original_pc(places[0]), places[0]);
     });
@@ -369,8 +370,8 @@ fn a_fault_s_handler_that_goes_elsewhere_leaves_the_sequence_and_the_signal_is_d
     in_fresh_process(this_test!(), || {
         extern "C" fn leave(context: *mut libc::c_void) {
             INNER.get().expect("made").release();
-            // SAFETY: the kernel's context. To the end of the sequence, where every register is as
-            // the compiler expects it.
+            // SAFETY: the kernel's context. The new address is the end of the sequence, where every
+            // register is as the compiler expects it.
             unsafe {
                 let pc = program_counter(context);
                 *pc = table::find(*pc).expect("reported in the original").end;
@@ -387,7 +388,7 @@ fn a_fault_s_handler_that_goes_elsewhere_leaves_the_sequence_and_the_signal_is_d
     });
 }
 
-/// Nothing is left of an earlier rollforward: another one works.
+/// Runs another rollforward: nothing is left of an earlier one. Returns its words.
 fn rolled_forward_again() -> [usize; 3] {
     install_fault_handler();
     signal::repair();
@@ -437,12 +438,13 @@ fn control_a_plain_jump_leaves_the_signal_waiting_for_ever() {
     in_fresh_process(this_test!(), || {
         extern "C" fn jump(_: *mut libc::c_void) {
             repair(std::ptr::null_mut());
-            // SAFETY: as above, but for what this test is about.
+            // SAFETY: `with_target` is still there, and no frame in between has anything to drop;
+            // that the rollforward is left in progress is what this test checks.
             unsafe { jump::back() };
         }
         jump_out(jump);
         assert_eq!(how(), [0; 4]);
-        // It can still be given up by hand.
+        // It can still be abandoned explicitly.
         assert!(signal::abandon_rollforward());
         assert!(!signal::abandon_rollforward());
         assert_eq!(how(), [1, 0, 0, 0]);
@@ -490,7 +492,7 @@ fn a_clone_that_only_faults_is_given_up_with_a_report() {
         // SAFETY: three words of the test's.
         unsafe { add_to_three::rolling(words as usize, 99) };
         assert!(started.elapsed() >= std::time::Duration::from_millis(20));
-        assert_eq!(how(), [0, 0, 0, 1], "the handler is told that it is inside");
+        assert_eq!(how(), [0, 0, 0, 1], "the handler learns that it runs inside");
         assert_eq!(three(words), [1, 1, 1], "the sequence went on");
         let statistics = signal::statistics();
         assert_eq!((statistics.abandoned, statistics.rollforwards), (1, 0));
@@ -538,7 +540,7 @@ fn a_child_of_a_fork_finishes_the_sequence_without_the_signal() {
         extern "C" fn fork_here(context: *mut libc::c_void) {
             INNER.get().expect("made").release();
             let _ = context;
-            // SAFETY: forks; the child goes on as this process does.
+            // SAFETY: forks; the child continues as this process does.
             CHILD.store(unsafe { libc::fork() } as usize, SeqCst);
         }
         static CHILD: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -560,7 +562,7 @@ fn a_child_of_a_fork_finishes_the_sequence_without_the_signal() {
     });
 }
 
-/// Where `look` runs.
+/// The stack address at which `look` runs.
 static PLACE: AtomicUsize = AtomicUsize::new(0);
 
 fn look_where(event: &mut Event<'_>) {
@@ -628,7 +630,7 @@ fn nested_on_the_alternate_stack() {
     });
 }
 
-/// An alternate stack for this thread; returns where it is.
+/// Gives this thread an alternate stack; returns its address range.
 fn alternate_stack() -> std::ops::Range<usize> {
     let memory = Box::leak(vec![0u8; 256 << 10].into_boxed_slice());
     let stack = libc::stack_t {
@@ -645,7 +647,7 @@ fn alternate_stack() -> std::ops::Range<usize> {
 
 const NUMBER: u64 = 0x1234_5678_9abc_def0;
 
-/// Rolls `add_to_three` forward with `NUMBER` in a vector register; what is in the register
+/// Rolls `add_to_three` forward with `NUMBER` in a vector register; returns the register
 /// afterwards.
 fn with_a_vector_register(words: *mut usize) -> u64 {
     let after: u64;
@@ -681,7 +683,7 @@ fn with_a_vector_register(words: *mut usize) -> u64 {
     after
 }
 
-/// A handler that uses vector registers.
+/// Uses vector registers in a handler.
 fn use_vector_registers() {
     // SAFETY: registers that C may change.
     unsafe {
@@ -727,7 +729,7 @@ fn vector_registers_are_the_thread_s_after_one_that_was_given_up() {
     });
 }
 
-/// A fault's handler leaves the sequence; what is in the vector register then.
+/// Lets a fault's handler leave the sequence; returns the vector register afterwards.
 fn left_with_a_vector_register() -> u64 {
     extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         static FAULTS: AtomicUsize = AtomicUsize::new(0);
@@ -763,7 +765,7 @@ fn vector_registers_are_the_thread_s_after_a_fault_s_handler_went_elsewhere() {
     });
 }
 
-/// Whether the handler that runs the clone has used the register by then is the compiler's choice;
+/// The compiler decides whether the handler that runs the clone has used the register by then;
 /// unoptimized code for x86-64 has.
 #[cfg(all(target_arch = "x86_64", debug_assertions))]
 #[test]

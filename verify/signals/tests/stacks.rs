@@ -1,4 +1,4 @@
-//! What deliveries take of an alternate stack is what `install_with` has asked for.
+//! Deliveries use no more of an alternate stack than `install_with` has required.
 #![cfg(atomseq_sections)]
 
 use std::sync::OnceLock;
@@ -16,14 +16,14 @@ use verify_support::this_test;
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
 
-/// What no code writes over a whole stack.
+/// A byte that no code writes over a whole stack.
 const UNTOUCHED: u8 = 0xa5;
-/// What lies below the stack that handlers are given, so that what they write there is seen.
+/// The memory below the stack that handlers get, so that writes past its end are found.
 const BELOW: usize = 256 << 10;
-/// More than the three handlers of a test take together.
+/// More than the three handlers of a test use together.
 const HANDLERS: usize = if cfg!(debug_assertions) { 1024 } else { 512 };
 
-/// Memory at the end of which an alternate stack may be.
+/// Memory that holds an alternate stack at its end.
 struct Memory(&'static mut [u8]);
 
 impl Memory {
@@ -31,7 +31,7 @@ impl Memory {
         Memory(Box::leak(vec![0; BELOW + (64 << 10)].into_boxed_slice()))
     }
 
-    /// Gives this thread an alternate stack of `bytes`, which nothing has touched.
+    /// Gives this thread an untouched alternate stack of `bytes`.
     fn lend(&mut self, bytes: usize) {
         self.0.fill(UNTOUCHED);
         let start = self.0.len() - bytes;
@@ -45,7 +45,7 @@ impl Memory {
         assert_eq!(result, 0);
     }
 
-    /// How many bytes at the end of it were touched.
+    /// Returns how many bytes at its end were touched.
     fn used(&self) -> usize {
         let memory = std::hint::black_box(&*self.0);
         let first = memory.iter().position(|&byte| byte != UNTOUCHED);
@@ -53,7 +53,7 @@ impl Memory {
     }
 }
 
-/// The smallest stack that `install_with` accepts for handlers of `HANDLERS` bytes.
+/// Returns the smallest stack that `install_with` accepts for handlers of `HANDLERS` bytes.
 fn smallest(memory: &mut Memory, options: Options) -> usize {
     memory.lend(libc::MINSIGSTKSZ);
     fn nothing(_: &mut Event<'_>) {}
@@ -65,8 +65,8 @@ fn smallest(memory: &mut Memory, options: Options) -> usize {
     needs
 }
 
-/// A handler that was not installed for it does not run there, also if the thread calls it after
-/// one that was.
+/// A handler that was not installed for the alternate stack does not run there, even if the thread
+/// calls it after one that was.
 #[test]
 fn kept_signals_come_on_the_thread_s_own_stack() {
     static IS_ON_IT: AtomicBool = AtomicBool::new(false);
@@ -94,7 +94,7 @@ fn kept_signals_come_on_the_thread_s_own_stack() {
         install(TIMER, tick);
         for round in 1..=100 {
             let guard = signal::mask();
-            // The first one is deferred, and kept beside the second one.
+            // The first one is deferred, and kept together with the second.
             queue_of_timer(TIMER, 0, 0);
             queue_of_timer(TIMER, 0, 0);
             raise(ONE);
@@ -114,7 +114,8 @@ fn kept_signals_come_on_the_thread_s_own_stack() {
 
 static PAGE: OnceLock<Page> = OnceLock::new();
 
-/// What the kernel's frame takes of it on this machine, now, with a handler that does nothing.
+/// Returns the size of the kernel's frame on this machine at this time, with a handler that does
+/// nothing.
 fn frame(memory: &mut Memory) -> usize {
     extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     memory.lend(32 << 10);
@@ -123,7 +124,7 @@ fn frame(memory: &mut Memory) -> usize {
     memory.used()
 }
 
-/// How much of the frame's room `install_with` asks for.
+/// Returns the room for the frame that `install_with` requires.
 fn frame_s_room() -> usize {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: looks up a number.
@@ -131,8 +132,8 @@ fn frame_s_room() -> usize {
     (frame as usize).max(libc::MINSIGSTKSZ)
 }
 
-/// The handlers of a test, each of which interrupts the one before; the fault's is installed
-/// already if it is not atomseq's.
+/// Runs the handlers of a test, each of which interrupts the previous one. The fault's handler is
+/// already installed if it is not atomseq's.
 fn fits(outer: signal::Handler, inner: signal::Handler, of_fault: Option<signal::Handler>) {
     let mut memory = Memory::new();
     let frame = frame(&mut memory);
@@ -150,8 +151,8 @@ fn fits(outer: signal::Handler, inner: signal::Handler, of_fault: Option<signal:
     let used = memory.used();
     println!("{used} of {needs} bytes, with frames of {frame}");
     assert!(used > 3 * frame, "three frames");
-    // Frames are smaller than the room for them where no large register is in use, which is not to
-    // hide anything.
+    // Frames are smaller than their reserved room where no large register is in use. This
+    // difference must not hide an overrun.
     let room = needs - 3 * frame_s_room() + 3 * frame;
     assert!(used <= room, "{used} of {room} bytes");
 }

@@ -1,5 +1,5 @@
-//! Forks while another thread walks through the loaded objects, with a `dl_iterate_phdr` of this
-//! test's own, which stands still where it would hold glibc's lock.
+//! Forks while another thread walks through the loaded objects. The test defines its own
+//! `dl_iterate_phdr`, which stops where it would hold glibc's lock.
 #![cfg(all(atomseq_sections, target_env = "gnu"))]
 
 use std::ffi::c_void;
@@ -14,17 +14,17 @@ use verify_support::this_test;
 
 type Visitor = unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> i32;
 
-/// The next walk stands still.
+/// The next walk stops.
 static ARMED: AtomicBool = AtomicBool::new(false);
-/// A walk is under way that was armed: glibc's lock is held.
+/// An armed walk is in progress: glibc's lock is held.
 static INSIDE: AtomicBool = AtomicBool::new(false);
-/// The mask with which it was begun.
+/// The mask with which it began.
 static MASK: AtomicU64 = AtomicU64::new(0);
-/// A walk stands still for longer.
+/// The walk stays stopped until the handler has run.
 static HANDLED_FIRST: AtomicBool = AtomicBool::new(false);
-/// A fork has begun; atomseq's handlers have not run yet.
+/// A fork has begun; atomseq's atfork handlers have not run yet.
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// It is over.
+/// The fork is over.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 fn await_flag(flag: &AtomicBool) {
@@ -33,7 +33,7 @@ fn await_flag(flag: &AtomicBool) {
     }
 }
 
-/// In the place of the C library's.
+/// Replaces the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dl_iterate_phdr(visitor: Option<Visitor>, data: *mut c_void) -> i32 {
     let stands_still = ARMED.swap(false, SeqCst);
@@ -41,7 +41,7 @@ unsafe extern "C" fn dl_iterate_phdr(visitor: Option<Visitor>, data: *mut c_void
         MASK.store(kernel_mask(), SeqCst);
         INSIDE.store(true, SeqCst);
         await_flag(&FORKING);
-        // Time for a fork that does not wait. One that does may give up after a second.
+        // Long enough for a fork that does not wait. A fork that waits may give up after a second.
         thread::sleep(Duration::from_millis(50));
         while HANDLED_FIRST.load(SeqCst) {
             thread::sleep(Duration::from_millis(1));
@@ -84,12 +84,12 @@ fn a_fork_waits_for_the_end_of_a_walk() {
         let walker = thread::spawn(signal::audit);
         await_flag(&INSIDE);
         assert_eq!(code_of_child(|| i32::from(INSIDE.load(SeqCst))), 0);
-        assert!(walker.join().expect("it ended").is_clean());
+        assert!(walker.join().expect("the thread returns").is_clean());
     });
 }
 
-/// What a thread waits with for glibc's lock: another one, which holds that, may wait for a handler
-/// on it, and so may what a fork waits for.
+/// The signals that a thread leaves unblocked while it waits for glibc's lock: another thread that
+/// holds the lock may wait for a handler on this one, and so may what a fork waits for.
 #[test]
 fn neither_a_walk_nor_a_fork_that_waits_for_it_blocks_anything() {
     static SEEN: AtomicBool = AtomicBool::new(false);
@@ -122,12 +122,12 @@ fn neither_a_walk_nor_a_fork_that_waits_for_it_blocks_anything() {
             handled
         });
         assert_eq!(code_of_child(|| 0), 0);
-        assert!(sender.join().expect("it ended"), "blocked while it waits");
-        assert!(walker.join().expect("it ended").is_clean());
+        assert!(sender.join().expect("the thread returns"), "blocked while it waits");
+        assert!(walker.join().expect("the thread returns").is_clean());
     });
 }
 
-/// As a thread that holds glibc's lock, in a callback, for which that walk waits.
+/// A thread holds glibc's lock in a callback, as the one that this walk waits for.
 #[test]
 fn a_walk_does_not_wait_for_another_one() {
     in_fresh_process(this_test!(), || {
@@ -144,11 +144,11 @@ fn a_walk_does_not_wait_for_another_one() {
         });
         assert!(is_at_once && INSIDE.load(SeqCst));
         HANDLED_FIRST.store(false, SeqCst);
-        assert!(walker.join().expect("it ended").is_clean());
+        assert!(walker.join().expect("the thread returns").is_clean());
     });
 }
 
-/// A walk of the program's own: no fork waits for it.
+/// A walk of the program's own: forks do not wait for it.
 #[test]
 fn control_a_fork_copies_a_walk_that_atomseq_does_not_make() {
     in_fresh_process(this_test!(), || {
@@ -162,14 +162,14 @@ fn control_a_fork_copies_a_walk_that_atomseq_does_not_make() {
         let walker = thread::spawn(|| unsafe { dl_iterate_phdr(Some(wait), std::ptr::null_mut()) });
         await_flag(&INSIDE);
         assert_eq!(code_of_child(|| i32::from(INSIDE.load(SeqCst))), 1);
-        assert_eq!(walker.join().expect("it ended"), 1);
+        assert_eq!(walker.join().expect("the thread returns"), 1);
     });
 }
 
 /// A fork inside a callback, which runs with glibc's lock held, and another thread's walk that
 /// waits for that lock: neither waits indefinitely for the other.
 #[test]
-fn a_fork_inside_a_callback_waits_for_no_walk_for_ever() {
+fn a_fork_inside_a_callback_never_waits_indefinitely_for_a_walk() {
     in_fresh_process(this_test!(), || {
         static WALKER: AtomicBool = AtomicBool::new(false);
         unsafe extern "C" fn fork(_: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> i32 {
@@ -187,6 +187,6 @@ fn a_fork_inside_a_callback_waits_for_no_walk_for_ever() {
         // SAFETY: the visitor looks at nothing.
         let forked = unsafe { dl_iterate_phdr(Some(fork), std::ptr::null_mut()) };
         assert_eq!(forked, 1);
-        assert!(walker.join().expect("it ended").is_clean());
+        assert!(walker.join().expect("the thread returns").is_clean());
     });
 }

@@ -24,7 +24,7 @@ macro_rules! container {
                 found(container.pop())
             }
 
-            /// With so many elements on each CPU.
+            /// Makes one with this number of elements on each CPU.
             fn with<const FILLED: u64>() -> Words64 {
                 let container = $new;
                 on_both(|cpu| {
@@ -58,9 +58,9 @@ macro_rules! container {
     };
 }
 
-// Of three places a CPU.
+// Three places a CPU.
 container!(stack: Stack by Stack::with_capacity_per_cpu(3), ("full", 3), "Stack::push", "Stack::pop");
-// 31 elements fill the cells a queue begins with.
+// 31 elements fill the cells that a queue begins with.
 container!(queue: Queue by Queue::new(), ("out of cells", 31), "Queue::push", "Queue::pop");
 
 struct Numbered {
@@ -120,7 +120,7 @@ const INTERFERENCES: &[(&str, Operation<Nodes>)] = &[
     ("drain", |list| {
         list.drain().map(|node| node.number).collect()
     }),
-    // The same node first again, with another behind it: the classic trap for a list.
+    // Pops two nodes and pushes the first again, with another behind it: the ABA problem of a list.
     ("two pops and a push of the first", |list| {
         let (first, second) = (take(list), take(list));
         let words = [&first, &second]

@@ -1,6 +1,6 @@
-//! OS-assisted DCAS, and the stacks made of it. An interruption ends its sequences, and the next
-//! thread rolls back what they did: an interference then comes before the operation or after it, as
-//! for the others.
+//! OS-assisted DCAS, and the stacks built on it. An interruption ends their sequences, and the next
+//! thread rolls back their partial updates. An interference then takes effect before the operation
+//! or after it, as for the other structures.
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use atomseq::nonblocking::Stack;
@@ -8,7 +8,7 @@ use atomseq::nonblocking::Stack;
 use super::{found, taken};
 use crate::scenario::{Check, Fresh, Named, Scenario, Words, each};
 
-/// Where it is, it stays.
+/// Boxed, because a domain must not move.
 struct Pair(Box<Domain<[Cell; 2]>>);
 
 impl std::ops::Deref for Pair {
@@ -26,7 +26,8 @@ fn fresh() -> Pair {
     pair
 }
 
-/// Left by a thread that was stopped indefinitely with both words changed.
+/// Makes a pair that a thread left with both words changed and the lock held, as if stopped
+/// indefinitely.
 fn abandoned() -> Pair {
     let pair = fresh();
     let (first, second) = (Change::of(&pair[0], 1, 50), Change::of(&pair[1], 2, 60));
@@ -35,14 +36,14 @@ fn abandoned() -> Pair {
     pair
 }
 
-/// Likewise with the lock taken and nothing changed.
+/// Makes a pair whose lock was left held with nothing changed.
 fn locked() -> Pair {
     let pair = fresh();
     assert!(pair.abandon_lock());
     pair
 }
 
-/// And a second thread was stopped as it threw the first one out.
+/// Makes a pair that a second thread left in the middle of revoking the first.
 fn abandoned_twice() -> Pair {
     let pair = abandoned();
     pair.abandon_claim();
@@ -53,7 +54,7 @@ fn exchange(pair: &Pair) -> Words {
     exchange_by(pair, [1, 3], [2, 4])
 }
 
-/// The first word differs, and the second.
+/// Exchanges words of which the first differs, and so does the second.
 fn exchange_changed(pair: &Pair) -> Words {
     exchange_by(pair, [7, 8], [2, 9])
 }
@@ -62,7 +63,7 @@ fn exchange_half_changed(pair: &Pair) -> Words {
     exchange_by(pair, [1, 8], [7, 9])
 }
 
-/// One copy of the sequence for all of them: not each comes to its end.
+/// A single copy of the sequence for all of them: not every call reaches its end.
 #[inline(never)]
 fn exchange_by(pair: &Pair, first: [u64; 2], second: [u64; 2]) -> Words {
     let of = |index: usize, [old, new]: [u64; 2]| Change::of(&pair[index], old, new);
@@ -70,7 +71,8 @@ fn exchange_by(pair: &Pair, first: [u64; 2], second: [u64; 2]) -> Words {
     vec![u64::from(done.is_ok())]
 }
 
-/// By the version. An interruption uses that up, so it begins again, as its callers do.
+/// Exchanges by version. An interruption changes the version, so the operation retries, as callers
+/// do.
 #[inline(never)]
 fn swap(pair: &Pair) -> Words {
     loop {
@@ -127,19 +129,19 @@ fn check_pair(checker: &mut impl Check) {
             ..base
         });
     }
-    // The words are what they were before the threads that were stopped.
+    // The words have the values from before the threads were stopped.
     let left: [(&str, Fresh<Pair>); 3] = [
         ("a stopped holder", abandoned),
         ("one that had changed nothing", locked),
         ("a stopped claimant", abandoned_twice),
     ];
-    for (who, fresh) in left {
+    for (left_by, fresh) in left {
         for (name, operation) in [
             ("snapshot", read as fn(&Pair) -> Words),
             ("exchange", exchange),
         ] {
             checker.check(&Scenario {
-                name: format!("Domain::{name} after {who}"),
+                name: format!("Domain::{name} after {left_by}"),
                 fresh,
                 operation,
                 ..base
@@ -148,11 +150,11 @@ fn check_pair(checker: &mut impl Check) {
     }
 }
 
-// Stacks that all CPUs share. As for OS-assisted DCAS, an interruption ends their sequences, and
-// the operation is retried.
+// Stacks shared by all CPUs. As for OS-assisted DCAS, an interruption ends their sequences, and the
+// operation is retried.
 
-/// A structure stays where it is, as the sequences that were interrupted in it expect, and for
-/// good: its destructor would have copies of its sequences where none is interrupted.
+/// The structure stays in place, as interrupted sequences expect, and is leaked: its destructor
+/// would contain further copies of its sequences, which no scenario interrupts.
 type Home<S> = &'static S;
 
 macro_rules! scenarios {
@@ -176,7 +178,7 @@ macro_rules! scenarios {
                 std::iter::from_fn(|| pop(structure).pop()).collect()
             }
 
-            /// Of three places, with some filled.
+            /// Makes one of three places, with some filled.
             fn with<const FILLED: u64>() -> Structure {
                 let place = Box::new_uninit();
                 let structure = $structure::forced(3, Mechanism::Assisted);
@@ -185,7 +187,7 @@ macro_rules! scenarios {
                 structure
             }
 
-            /// And left by a thread that was stopped indefinitely in the middle of a push.
+            /// Makes one that a thread left in the middle of a push, as if stopped indefinitely.
             fn abandoned<const FILLED: u64>() -> Structure {
                 let structure = with::<FILLED>();
                 assert!(structure.abandon(), "sections work here");

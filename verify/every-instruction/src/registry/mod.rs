@@ -1,8 +1,8 @@
 //! A scenario for each operation of the library that has a sequence.
 //!
-//! A new sequence needs one here: without it the test finds instructions that nothing reached.
-//! Every structure is used through wrappers that are never inlined, so that each operation has one
-//! copy of its sequence in the program.
+//! Every new sequence needs one here: without it the test reports instructions that were not
+//! reached. Every structure is used through wrappers that are never inlined, so that each operation
+//! has one copy of its sequence in the program.
 
 mod containers;
 mod dcas;
@@ -14,7 +14,7 @@ mod sums;
 use crate::scenario::{Check, Words};
 use verify_support::cpus;
 
-/// Checks everything.
+/// Checks all scenarios.
 pub fn check(checker: &mut impl Check) {
     sums::check_counter(checker);
     sums::check_histogram(checker);
@@ -25,18 +25,17 @@ pub fn check(checker: &mut impl Check) {
     own::check(checker);
 }
 
-/// Checks what a claim protects, where sections run.
+/// Checks the operations that a claim protects, where sections run.
 pub fn check_claims(checker: &mut impl Check) {
     dcas::check(checker);
 }
 
-/// Checks what closes a gate and has no sequence.
+/// Checks the operations that close a gate and have no sequence.
 pub fn check_remote(checker: &mut impl Check) {
     pool::check_remote(checker);
 }
 
-/// Does something on each CPU that takes part, ending on the home CPU; it gets a number to tell
-/// them apart.
+/// Runs `work` on each participating CPU, the home CPU last, with a number that differs on each.
 fn on_both(mut work: impl FnMut(u64)) {
     for cpu in cpus::both() {
         cpus::move_to(cpu);
@@ -44,8 +43,8 @@ fn on_both(mut work: impl FnMut(u64)) {
     }
 }
 
-/// What each CPU that takes part has, the CPU's number first: taken out one by one until there is
-/// no more.
+/// Returns the elements of each participating CPU, preceded by the CPU's number: takes them out one
+/// by one until none is left.
 fn by_cpu(mut take: impl FnMut(usize) -> Option<u64>) -> Words {
     cpus::both()
         .flat_map(|cpu| {
@@ -55,12 +54,12 @@ fn by_cpu(mut take: impl FnMut(usize) -> Option<u64>) -> Words {
         .collect()
 }
 
-/// A word or none, as words.
+/// Returns a word or none, as words.
 fn found(word: Option<u64>) -> Words {
     word.into_iter().collect()
 }
 
-/// Whether something was taken, and what was given back if not.
+/// Returns the refused element, if there was one, as words.
 fn taken(result: Result<(), u64>) -> Words {
     result.err().into_iter().collect()
 }

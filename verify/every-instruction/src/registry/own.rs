@@ -1,6 +1,6 @@
-//! Sequences of a user's own, with what those of the library do not use: half words, an acquire and
-//! a release, the CPU's number, two words returned, a shift by a word, no slot.
-//! Then test-and-set that has a home: [`OnCpu`] and [`BiasedFlag`].
+//! A user's own sequences, with the operations that the library's sequences do not use: half words,
+//! an acquire, a release, the CPU's number, two words returned, a shift by a word, no slot. Then
+//! test-and-set flags with a home: [`OnCpu`] and [`BiasedFlag`].
 
 use atomseq::mutex::{BiasedFlag, OnCpu, TestAndSet};
 use atomseq::percpu::Area;
@@ -14,7 +14,7 @@ const HALF: usize = Area::FIRST_WORD + 8;
 const SPARE: usize = Area::FIRST_WORD + 12;
 
 atomseq::sequence! {
-    /// Exchanges the word; returns what it was, and where.
+    /// Exchanges the word; returns its old value and the CPU.
     unsafe fn exchange(slot: Slot, new: Word) -> (Word, Word) {
         let old = load_acquire(slot + WORD);
         let here = cpu();
@@ -67,15 +67,15 @@ fn run_scramble(area: &Area, factor: usize, shift: usize) -> Words {
     old.map(|old| old as u64).into_iter().collect()
 }
 
-/// Works on the home CPU's word, from wherever it runs; there is no gate, and so no slow path.
+/// Adds to the home CPU's word from any CPU; there is no gate, and so no slow path.
 #[inline(never)]
 fn run_add_on(area: &Area) -> Words {
     let home = cpus::Cpus::allowed().home;
     // The slots of one area lie at the same distance from each other.
     let word = area.slots().base() as usize + home * area.slots().stride() + WORD;
     loop {
-        // SAFETY: the word of an area that lives, which no other CPU's sequence uses; sections run,
-        // or there would be no area with open gates here.
+        // SAFETY: the word of a live area, which no other CPU's sequence uses. Sections run here,
+        // or an area with open gates could not exist.
         if let Ok(added) = unsafe { add_on::on_cpu(word, home) } {
             return vec![added.into()];
         }
@@ -91,8 +91,8 @@ fn fresh() -> Area {
     area
 }
 
-/// The committed words; what was prepared in an attempt that was interrupted may still be there,
-/// and is nobody's.
+/// Returns the committed words. The prepared word of an interrupted attempt may still be present,
+/// and has no meaning.
 fn content(area: &Area) -> Words {
     let half = |word: usize| word as u64 & u64::from(u32::MAX);
     cpus::both()
@@ -162,11 +162,12 @@ fn is_set<M: TestAndSet>(flag: &M) -> Words {
 
 fn set_and_clear<M: TestAndSet>(flag: &M) {
     assert_eq!(set(flag), [1]);
-    // SAFETY: this thread set it.
+    // SAFETY: this thread has set it.
     unsafe { flag.clear() };
 }
 
-/// At home on this CPU, and used on the other one before, if that takes part.
+/// Makes a flag whose home is this CPU, and which was used on the other CPU before if that takes
+/// part.
 fn used<M: TestAndSet>() -> M {
     let flag = M::CLEAR;
     set_and_clear(&flag);
@@ -174,7 +175,7 @@ fn used<M: TestAndSet>() -> M {
     flag
 }
 
-/// Where it is at home already, and where it is not.
+/// Checks a flag whose home is this CPU, and one that has no home yet.
 fn check_mechanism<M: TestAndSet>(
     checker: &mut impl Check,
     interferences: &'static [(&'static str, Operation<M>)],

@@ -1,4 +1,4 @@
-//! [`Pool`], and operations through the gate: steal, drain, and a user's own.
+//! [`Pool`], and operations that close the gate: steal, drain, and a user's own.
 
 use std::sync::Mutex;
 
@@ -50,7 +50,8 @@ fn lease(pool: &Objects) -> Words {
     vec![]
 }
 
-/// Room for two objects a CPU, `FILLED` of them there; `STOCK` in the source.
+/// Makes a pool with room for two objects a CPU, `FILLED` of them cached, and `STOCK` in the
+/// source.
 fn with<const FILLED: u64, const STOCK: u64>() -> Objects {
     let pool = Pool::with_capacity_per_cpu(2, Stock(Mutex::new((500..500 + STOCK).collect())));
     on_both(|cpu| {
@@ -64,7 +65,7 @@ fn with<const FILLED: u64, const STOCK: u64>() -> Objects {
 fn content(pool: &Objects) -> Words {
     let mut words = by_cpu(|cpu| pool.steal_from(cpu));
     words.push(u64::MAX);
-    // Between the CPUs.
+    // Separates the CPUs' objects from the source's.
     words.extend(pool.drain());
     words.push(u64::MAX);
     words.extend(pool.source().objects().iter());
@@ -102,7 +103,7 @@ pub fn check(checker: &mut impl Check) {
                 fresh,
                 operation,
                 interferences: INTERFERENCES,
-                // The stock's lock is not for handlers.
+                // Handlers must not acquire the stock's lock.
                 signal_safe: from_cache,
                 whole: from_cache,
                 content,
@@ -139,7 +140,7 @@ const STACK_INTERFERENCES: &[(&str, Operation<Stack<u64>>)] = &[
     ("steal", steal),
 ];
 
-/// Adds to a word under the gate.
+/// Adds to a word while the gate is held.
 fn add(area: &Area) -> Words {
     let held = area.close_gate(Cpus::allowed().home);
     let word = (held.address() + Area::FIRST_WORD) as *mut u64;
@@ -163,7 +164,7 @@ pub fn check_remote(checker: &mut impl Check) {
     checker.check(&Scenario {
         name: "Stack::drain".to_string(),
         operation: drain,
-        // The gate is open between two CPUs.
+        // Between two CPUs, no gate is held.
         whole: false,
         ..base
     });

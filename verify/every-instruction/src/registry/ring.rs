@@ -1,4 +1,4 @@
-//! [`Ring`]: of words, which have sequences of their own; of pairs; and of elements that are no
+//! [`Ring`]: of words, which have sequences of their own; of pairs; and of elements that are not
 //! whole words.
 
 use std::fmt::Debug;
@@ -9,9 +9,10 @@ use super::{by_cpu, on_both};
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 use verify_support::cpus::Cpus;
 
-/// What a ring is made of here.
+/// An element of the rings tested here.
 trait Element: Copy + Send + Debug + PartialEq + 'static {
-    /// Whether a batch goes through one sequence; otherwise each element goes through its own.
+    /// Whether a batch goes through one sequence; otherwise each element goes through a sequence of
+    /// its own.
     const WHOLE: bool = size_of::<Self>().is_multiple_of(8);
 
     fn of(number: u64) -> Self;
@@ -33,7 +34,7 @@ impl Element for [u64; 2] {
         [number, number << 32]
     }
 
-    /// A torn pair is no number.
+    /// Panics on a torn pair.
     fn number(self) -> u64 {
         assert_eq!(self[0] << 32, self[1], "a torn pair");
         self[0]
@@ -62,7 +63,7 @@ fn pop<T: Element>(ring: &Ring<T>) -> Words {
     ring.pop().map(T::number).into_iter().collect()
 }
 
-/// The elements refused.
+/// Pushes a batch; returns the elements refused.
 #[inline(never)]
 fn push_batch<T: Element>(ring: &Ring<T>, from: u64, count: u64) -> Words {
     let elements: Vec<T> = (from..from + count).map(T::of).collect();
@@ -70,11 +71,11 @@ fn push_batch<T: Element>(ring: &Ring<T>, from: u64, count: u64) -> Words {
     (from + pushed as u64..from + count).collect()
 }
 
-/// Stands for an element behind the popped ones that is not what the caller had there.
+/// Marks an element behind the popped ones that the operation has overwritten.
 const SPOILED: u64 = u64::MAX;
 
-/// The elements popped, and what became of the caller's own behind them: an attempt that was
-/// aborted must leave those alone.
+/// Pops a batch into the caller's slice. Returns the popped elements and the state of the elements
+/// behind them, which an aborted attempt must leave unchanged.
 #[inline(never)]
 fn pop_batch<T: Element>(ring: &Ring<T>, count: usize) -> Words {
     let mut elements = vec![T::of(0); count];
@@ -85,7 +86,7 @@ fn pop_batch<T: Element>(ring: &Ring<T>, count: usize) -> Words {
     numbers.chain(spoiled.map(|_| SPOILED)).collect()
 }
 
-/// The elements refused.
+/// Appends a batch; returns the elements refused.
 #[inline(never)]
 fn append<T: Element>(ring: &Ring<T>, from: u64, count: u64) -> Words {
     let mut elements: Vec<T> = (from..from + count).map(T::of).collect();
@@ -100,7 +101,7 @@ fn pop_into<T: Element>(ring: &Ring<T>, count: usize) -> Words {
     elements.into_iter().map(T::number).collect()
 }
 
-/// Of four places a CPU, the first element in the place `FIRST`.
+/// Makes a ring of four places a CPU, with its first element in the place `FIRST`.
 fn with<T: Element, const FIRST: u64, const FILLED: u64>() -> Ring<T> {
     let ring = Ring::with_capacity_per_cpu(4);
     on_both(|cpu| {
@@ -160,7 +161,8 @@ fn check_each<T: Element>(checker: &mut impl Check, name: &'static str) {
                 fresh,
                 operation,
                 interferences: interferences(),
-                // A batch looks again for what the first sequence had no place or no element for.
+                // A batch tries again for the elements that did not fit, or were not there, in its
+                // first sequence.
                 signal_safe: true,
                 whole: count == 1,
                 content,

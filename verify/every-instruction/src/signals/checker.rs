@@ -1,16 +1,16 @@
 //! Runs scenarios, with signals that arrive at each instruction of each row they reach.
 //!
-//! **How it works.** A trace of the operation, one instruction at a time, finds the places to
-//! interrupt: the instructions of rows (sequences with an entry in the program's table) and next to
-//! them, of their clones, and of the functions under test in between. For each place and each kind
-//! of `Interruption`, the operation runs once; the `stepper` stops it at the place and sends the
+//! **How it works.** A single-stepped trace of the operation finds the places to interrupt: the
+//! instructions of rows (sequences with an entry in the program's table) and next to them, of their
+//! clones, and of the functions under test in between. For each place and each kind of
+//! `Interruption`, the operation runs once; the `stepper` stops it at the place and sends the
 //! signals, whose handlers run interferences. Results and content must then be those of a serial
-//! order of the operation and the handlers. Inside a sequence the library promises which order: a
+//! order of the operation and the handlers. Inside a sequence the library guarantees the order: a
 //! sequence that is rolled forward comes first, one that is restarted comes last.
 //!
 //! **What it proves.** At every instruction of every row and clone in this program, handlers found
-//! the sequence whole or not begun, and the operation was right afterwards. What no scenario has
-//! reached is reported, and fails the test. The controls switch parts of the protection off
+//! the sequence complete or not begun, and the operation was correct afterwards. A place that no
+//! scenario reached is reported and fails the test. The controls switch parts of the protection off
 //! (`tests/signal_controls.rs`): the same checker must then report violations.
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ use crate::scenario::{Check, Scenario};
 use verify_support::code::table::Program;
 use verify_support::watchdog::Watchdog;
 
-/// What the names of functions have in common that are interrupted everywhere, not only in their
+/// Substrings of the names of functions that are interrupted everywhere, not only in their
 /// sequences.
 const TESTED: [&str; 5] = [
     "atomseq::local::",
@@ -39,58 +39,59 @@ const TESTED: [&str; 5] = [
     "signals::registry::rolling::",
 ];
 
-/// In how many scenarios a place is interrupted that is no row's, and a clone's: many come by the
-/// same ones.
+/// The number of scenarios that interrupt a place in a clone or outside of rows: many scenarios
+/// reach the same ones.
 const SCENARIOS: usize = if cfg!(debug_assertions) { 1 } else { 3 };
 
-/// How far out of a row an early return is followed.
+/// How many instructions out of a row an early return is followed.
 const OUTSIDE: usize = 4;
 
-/// A place on the way through an operation.
+/// A place in the execution of an operation.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The row it lies in, or next to; none if it lies between rows.
+    /// The row that contains it or is next to it; none between rows.
     row: Option<usize>,
-    /// Where the way to it begins.
+    /// Where the breakpoint before it is.
     from: usize,
     /// The instruction.
     at: usize,
 }
 
-/// Runs scenarios, and keeps what was covered and what went wrong.
+/// Runs scenarios, and records what was covered and which violations were found.
 pub struct Checker {
     program: Program,
-    /// The functions of what is tested.
+    /// The functions under test.
     tested: Vec<Range<usize>>,
-    /// In how many scenarios a place between rows, or in a clone, was interrupted.
+    /// The number of scenarios that interrupted a place between rows, or in a clone.
     visits: HashMap<usize, usize>,
-    /// What is right, of the scenario under way.
+    /// The correct outcomes of the current scenario.
     expected: HashMap<(Part, Option<Part>, Option<bool>), Vec<Outcome>>,
     scenarios: usize,
-    /// Is the operation under way one sequence?
+    /// Whether the current operation is a single sequence.
     is_single: bool,
     rows: Vec<Row>,
     covered: Vec<Vec<bool>>,
     cloned: Vec<Vec<bool>>,
-    /// Whether the library's own handling is on, or switched off as a control.
+    /// Whether the library's handling is active, or switched off as a control.
     managed: bool,
     watchdog: Watchdog,
-    /// How many interrupted runs there were.
+    /// The number of interrupted runs.
     pub runs: usize,
-    /// In how many of them the interruption came out as before, and as after the operation.
+    /// In how many of them the interruption took effect before the operation, and in how many after
+    /// it.
     pub outcomes: [usize; 2],
-    /// How many of them restarted a sequence, and how many ran it to its end.
+    /// How many sequences these runs restarted, and how many they rolled forward.
     pub counts: Counts,
-    /// In how many of them the signal arrived between sequences.
+    /// The number of runs in which the signal arrived between sequences.
     pub between: usize,
-    /// In how many of them a handler was interrupted in its own sequence.
+    /// The number of runs in which a handler was interrupted in its own sequence.
     pub nested: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
 }
 
 impl Checker {
-    /// Checks these rows of this program; handlers are installed already.
+    /// Returns a checker of these rows of this program; the handlers are installed already.
     pub fn new(rows: Vec<Row>, managed: bool) -> Checker {
         let program = Program::this();
         rows::unlock(&program, &rows);
@@ -123,23 +124,24 @@ impl Checker {
         }
     }
 
-    /// The rows that are checked.
+    /// Returns the rows that are checked.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The pairs of row and instruction at which a signal arrived, out of how many.
+    /// Returns the pairs of row and instruction at which a signal arrived, and the number of all
+    /// pairs.
     pub fn pairs(&self) -> (usize, usize) {
         count(&self.covered)
     }
 
-    /// The same of clones.
+    /// Returns the same for clones.
     pub fn clones(&self) -> (usize, usize) {
         count(&self.cloned)
     }
 
-    /// Forgets the rows in code that nothing leads to, and returns their names; fails on none that
-    /// was interrupted.
+    /// Drops the rows in code that cannot be reached, and returns their names. Panics if one of
+    /// them was interrupted.
     pub fn set_unreachable_aside(&mut self) -> Vec<String> {
         let reachable = Reachable::of_this_program(super::rows::SECTION);
         let (mut aside, mut index) = (Vec::new(), 0);
@@ -157,8 +159,8 @@ impl Checker {
         aside
     }
 
-    /// Is it the same sequence of the same function, compiled for another type, and was that
-    /// interrupted everywhere? Not every type's operations come by every sequence.
+    /// Returns whether another row is the same sequence of the same function, compiled for another
+    /// type, and was interrupted everywhere. Not every type's operations execute every sequence.
     fn has_twin(&self, row: &Row) -> bool {
         self.rows.iter().enumerate().any(|(index, twin)| {
             let covered = self.covered[index].iter().chain(&self.cloned[index]);
@@ -168,8 +170,8 @@ impl Checker {
         })
     }
 
-    /// The copies that were never run, because their type's operations do not come by, but a twin's
-    /// do.
+    /// Returns the number of copies that were never run, because their type's operations do not
+    /// execute them, and that have a twin.
     pub fn twins(&self) -> usize {
         let unused = self.rows.iter().enumerate();
         unused
@@ -177,7 +179,7 @@ impl Checker {
             .count()
     }
 
-    /// The instructions no scenario reached.
+    /// Returns the instructions that no scenario reached.
     pub fn missed(&self) -> Vec<String> {
         let mut missed = Vec::new();
         for (index, row) in self.rows.iter().enumerate() {
@@ -196,8 +198,8 @@ impl Checker {
         missed
     }
 
-    /// The places in rows that a call comes by, in front of and behind them; and all others in the
-    /// code of what is tested.
+    /// Returns the places in, before and after rows that a call reaches, and all other places in
+    /// the code under test.
     fn places(&self, call: impl FnOnce()) -> Vec<Place> {
         self.places_in(&stepper::trace(call))
     }
@@ -248,13 +250,13 @@ impl Checker {
         places
     }
 
-    /// Is it code of what is tested? Breakpoints elsewhere could be met by the harness itself.
+    /// Returns whether the code is under test. The harness itself could hit breakpoints elsewhere.
     fn is_tested(&self, at: usize) -> bool {
         let in_row = |row: &Row| (row.start..row.end).contains(&at);
         self.tested.iter().any(|function| function.contains(&at)) && !self.rows.iter().any(in_row)
     }
 
-    /// One run: the operation, interrupted at these stops; returns its outcome, and how many stops
+    /// Runs the operation once, interrupted at these stops; returns its outcome, and how many stops
     /// it met.
     fn run<S: 'static>(
         &self,
@@ -316,7 +318,7 @@ impl Checker {
         self.between += usize::from(place.row.is_none());
         let row = place.row.map(|row| &self.rows[row]);
         let inside = row.filter(|row| row.is_inside(place.at));
-        // What the library promises of this place; of others it is either.
+        // The order that the library guarantees at this place; elsewhere either order is correct.
         let operation_first = match row {
             Some(_) if inside.is_some() => inside.map(|row| row.clone.is_some()),
             Some(row) if place.at == row.end => Some(true),
@@ -324,7 +326,7 @@ impl Checker {
             _ => None,
         };
         let mut wrong = Vec::new();
-        // Of several sequences, the promise is of one of them.
+        // With several sequences, the guarantee is about one of them only.
         let asked = operation_first.filter(|_| scenario.whole && self.managed && self.is_single);
         let (first, second) = interruption.parts();
         let expected = self
@@ -364,7 +366,7 @@ impl Checker {
         true
     }
 
-    /// Was it interrupted in enough scenarios? If not, this is one more.
+    /// Returns whether the place was interrupted in enough scenarios. If not, counts one more.
     fn visited(&mut self, at: usize) -> bool {
         let visits = self.visits.entry(at).or_default();
         *visits += 1;
@@ -379,7 +381,7 @@ impl Checker {
     }
 
     /// Signals in the clone: the rollforward begins at the sequence's second instruction, and so
-    /// passes all of it.
+    /// runs all of the clone.
     fn in_clone<S: 'static>(&mut self, scenario: &Scenario<S>, place: Place, row: usize) {
         for (index, at) in self.rows[row].clone_boundaries().into_iter().enumerate() {
             if self.visited(at) {
@@ -397,7 +399,7 @@ impl Checker {
         }
     }
 
-    /// Handlers that are interrupted in the middle of their own sequences.
+    /// Signals that interrupt handlers in the middle of their own sequences.
     fn in_handler<S: 'static>(&mut self, scenario: &Scenario<S>, place: Place, first: usize) {
         let structure = (scenario.fresh)();
         let places = self.places(|| drop((scenario.interferences[first].1)(&structure)));
@@ -469,8 +471,9 @@ impl Check for Checker {
             self.watchdog.at(&*scenario.name);
             self.in_clone(scenario, *place, *row);
         }
-        // Each in its turn: to find the places in a handler takes longer than to interrupt it
-        // there. Between two operations of one, another may well come.
+        // One pair in turn: finding the places in a handler takes longer than interrupting it
+        // there. Another operation may come between the two of one interference, so those are left
+        // out.
         let single = |index: &usize| !scenario.interferences[*index].0.contains(" and ");
         let singles: Vec<usize> = indices.filter(single).collect();
         if let Some((place, _)) = second_instructions.first() {

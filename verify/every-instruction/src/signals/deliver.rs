@@ -1,4 +1,4 @@
-//! The signals that interrupt, and what their handlers do: whatever the run under way asks for.
+//! The signals that interrupt, and their handlers, which run the current run's actions.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -13,28 +13,29 @@ use verify_support::signals::install_short;
 
 /// The managed signal that interrupts an operation.
 pub const FIRST: c_int = libc::SIGUSR1;
-/// Another one, which the first one's handler lets in.
+/// Another managed signal, which the first one's handler unblocks.
 pub const SECOND: c_int = libc::SIGUSR2;
-/// A signal whose handler knows nothing of the library.
+/// A signal whose handler does not use the library.
 pub const FOREIGN: c_int = libc::SIGURG;
 
-/// What the handlers of the three signals do, each once.
+/// The actions of the three signals' handlers, each performed once.
 type Actions<'a> = [Cell<Option<&'a mut dyn FnMut()>>; 3];
 
-/// The actions of the run under way.
+/// The actions of the current run.
 static ACTIONS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// How often the library did what.
+/// Counts of the library's actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Sequences that started again.
+    /// Sequences that were restarted.
     pub restarts: u64,
-    /// Sequences that were run to their end.
+    /// Sequences that were rolled forward.
     pub rollforwards: u64,
 }
 
 impl Counts {
-    /// Since the process began; nothing where the library does not handle the signals.
+    /// Returns the counts since the process began; zeros where the library does not handle the
+    /// signals.
     pub fn now(managed: bool) -> Counts {
         if !managed {
             return Counts::default();
@@ -67,7 +68,7 @@ impl Sub for Counts {
     }
 }
 
-/// Calls `body`; meanwhile the three signals' handlers do this, each once.
+/// Calls `body`, during which the three signals' handlers perform these actions, each once.
 pub fn with<R>(actions: [&mut dyn FnMut(); 3], body: impl FnOnce() -> R) -> R {
     let actions: Actions<'_> = actions.map(|action| Cell::new(Some(action)));
     ACTIONS.store((&raw const actions).cast_mut().cast(), Ordering::SeqCst);
@@ -80,16 +81,16 @@ fn act(signal: c_int) {
     let actions = ACTIONS.load(Ordering::SeqCst);
     if actions.is_null() {
         // Not by a panic: where SIGABRT is handled, that would not end the process.
-        eprintln!("signal {signal}, which nobody sent");
+        eprintln!("signal {signal}, which this test did not send");
         std::process::exit(1);
     }
-    // SAFETY: `with` waits on this thread's stack until the pointer is null again; the lifetime is
-    // shorter than said.
+    // SAFETY: `with` stays on this thread's stack until the pointer is null again; the real
+    // lifetime is shorter than `'static`.
     let actions = unsafe { &*actions.cast::<Actions<'static>>() };
     let index = match signal {
         FIRST => 0,
         FOREIGN => 2,
-        // The second one, and those that take its place.
+        // The second signal, and those that replace it.
         _ => 1,
     };
     if let Some(action) = actions[index].take() {
@@ -105,11 +106,11 @@ extern "C" fn on_signal(signal: c_int) {
     act(signal);
 }
 
-/// Handlers of the library's: the first signal's lets the second one in.
+/// Installs handlers through the library: the first signal's unblocks the second one.
 pub fn install_managed() {
     install_short(FOREIGN, on_signal, 0);
     // SAFETY: the interferences are operations that are allowed in handlers; the rest writes to
-    // memory that is there already. Nothing panics but a test that has found something.
+    // memory allocated before. Only a test that has found a violation panics.
     unsafe {
         signal::install_with(FIRST, on_event, Options::new().nesting()).expect("a signal of ours");
         signal::install(SECOND, on_event).expect("a signal of ours");
@@ -117,8 +118,7 @@ pub fn install_managed() {
     stepper::install();
 }
 
-/// Signals that cannot be blocked, other than the stepper's own: they take the place of the second
-/// one.
+/// Signals that cannot be blocked, other than the stepper's own: they replace the second one.
 pub const UNMASKABLE: [c_int; 6] = [
     libc::SIGABRT,
     libc::SIGBUS,
@@ -128,21 +128,22 @@ pub const UNMASKABLE: [c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// Handlers of the library's, for the first signal and those that cannot be blocked.
+/// Installs handlers through the library, for the first signal and those that cannot be blocked.
 pub fn install_unmaskable() {
     for signal in [FIRST].into_iter().chain(UNMASKABLE) {
-        // SAFETY: as in `install_managed`.
+        // SAFETY: the handler only runs interferences that are allowed in handlers, as in
+        // `install_managed`.
         unsafe { signal::install(signal, on_event).expect("a signal of ours") };
     }
     stepper::install();
 }
 
-/// Where the handlers that the library calls begin.
+/// Returns the address of the handler that the library calls.
 pub fn handler() -> usize {
     on_event as *const () as usize
 }
 
-/// Handlers that the library knows nothing of: its protection is switched off.
+/// Installs handlers without the library: its protection is switched off.
 pub fn install_unmanaged() {
     [FIRST, SECOND, FOREIGN]
         .into_iter()

@@ -1,5 +1,5 @@
-//! Signals that deferral has not blocked arrive at each instruction of what begins and ends masks;
-//! their handlers have masks.
+//! Lets signals that deferral has not blocked arrive at each instruction of the code that begins
+//! and ends masks; their handlers use masks.
 //!
 //! ```text
 //! thread   mask ─ deferred signal ─ end: one less … what is blocked? … unblocked ─ its handler
@@ -7,12 +7,12 @@
 //!                                          handler with masks: nothing comes in between
 //! ```
 //!
-//! They are those that are never blocked, and one that is managed only since the others were
-//! deferred. Such a handler must neither see the half-finished operation nor end it: the deferred
-//! signal waits for the end that the thread itself makes.
+//! These signals are those that are never blocked, and one that became managed only after the
+//! others were deferred. Their handler must neither observe the unfinished operation nor complete
+//! it: the deferred signal waits for the end that the thread itself makes.
 //!
-//! In another pass a handler of others' forks there, and the child goes on with the operation,
-//! without what waited for its parent.
+//! In another pass a handler of others' forks there, and the child continues the operation, without
+//! the signals that are pending for its parent.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
@@ -30,31 +30,31 @@ use super::stepper;
 /// A signal that threads keep instead of queueing it again.
 const KEPT: c_int = libc::SIGTSTP;
 
-/// The same, as it comes from a timer.
+/// Such a signal, sent by a timer.
 const TIMER: c_int = libc::SIGPROF;
 
-/// A signal whose handler is others', and forks.
+/// A signal whose handler was not installed through the library, and forks.
 const FORKING: c_int = libc::SIGWINCH;
 
-/// The handlers that run now of those that managed signals must not interrupt.
+/// The number of running handlers that managed signals must not interrupt.
 static UNDISTURBED: AtomicUsize = AtomicUsize::new(0);
-/// How often which handlers have run.
+/// The numbers of handlers that have run.
 static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
 static DEFERRED: AtomicUsize = AtomicUsize::new(0);
-/// The handlers that are run use no mask.
+/// Whether the handlers use no mask.
 static IS_PLAIN: AtomicBool = AtomicBool::new(false);
-/// Something else that is wrong.
+/// Other violations.
 static IS_DISTURBED: AtomicBool = AtomicBool::new(false);
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
-/// What `leave_over` leaves, and whether the next handler jumps.
+/// The signal that `leave_over` leaves, and whether the next handler jumps.
 static LEFT_OVER: AtomicI32 = AtomicI32::new(0);
 static IS_JUMPING: AtomicBool = AtomicBool::new(false);
 
-/// Has masks of its own, or none.
+/// A handler that uses masks of its own, or none.
 fn undisturbed(event: &mut Event<'_>) {
     if IS_JUMPING.swap(false, SeqCst) {
-        // SAFETY: `leave_over` runs, whose mask has ended.
+        // SAFETY: `leave_over` runs, and its mask has ended.
         unsafe { jump::back() };
     }
     UNDISTURBED.fetch_add(1, SeqCst);
@@ -82,7 +82,7 @@ fn deferred(_: &mut Event<'_>) {
     }
 }
 
-/// What the last fork has returned.
+/// The result of the last fork.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn fork(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -102,7 +102,7 @@ pub fn install_handlers() {
     stepper::install();
 }
 
-/// Raises a signal, as a timer's if it is that one.
+/// Raises a signal; [`TIMER`] as if sent by a timer.
 fn raise_before(signal: c_int) {
     match signal {
         TIMER => queue_of_timer(TIMER, 0, 0),
@@ -110,7 +110,7 @@ fn raise_before(signal: c_int) {
     }
 }
 
-/// Lets the thread keep `signal`, after a mask whose end a handler has left by a jump.
+/// Makes the thread keep `signal`: a handler leaves the end of the mask by a jump.
 fn leave_over(signal: c_int) {
     extern "C" fn keep_two() {
         let masked = signal::mask();
@@ -125,22 +125,22 @@ fn leave_over(signal: c_int) {
     change_mask(libc::SIG_BLOCK, &[FIRST]);
 }
 
-/// An operation, at whose instructions signals arrive.
+/// An operation at whose instructions signals arrive.
 #[derive(Clone, Copy)]
 pub struct Operation {
     /// For messages.
     pub name: &'static str,
-    /// What is deferred in a mask before it.
+    /// The signals deferred in a mask before it.
     pub before: &'static [c_int],
-    /// What the thread keeps since an earlier mask; [`FIRST`] is blocked by the program, then.
+    /// The signals kept since an earlier mask; the program then blocks [`FIRST`].
     pub left_over: &'static [c_int],
-    /// What arrives together with the signal that interrupts.
+    /// The signals that arrive together with the one that interrupts.
     pub along: &'static [c_int],
-    /// Begins inside the mask that is passed to it, and ends it.
+    /// Begins inside the mask that is passed to it, and ends that mask.
     pub call: fn(signal::Masked),
 }
 
-/// Those that there are.
+/// All operations.
 pub const OPERATIONS: [Operation; 11] = [
     Operation {
         name: "the end of a mask",
@@ -255,7 +255,7 @@ fn note_what_is_open() {
     }
 }
 
-/// Does a mask in which nothing happens leave blocked what the program has blocked?
+/// Returns whether a mask in which nothing happens leaves the program's blocked signals blocked.
 fn an_empty_mask_unblocks_nothing() -> bool {
     change_mask(libc::SIG_BLOCK, &[FIRST]);
     drop(signal::mask());
@@ -264,18 +264,18 @@ fn an_empty_mask_unblocks_nothing() -> bool {
     is_still_blocked
 }
 
-/// What was done, and what went wrong.
+/// The work done, and the violations found.
 #[derive(Default)]
 pub struct Ends {
-    /// How often signals arrived.
+    /// The number of interrupted runs.
     pub runs: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
 }
 
 impl Ends {
-    /// Interrupts an operation at each of its instructions, by one of the signals in turn, and by
-    /// one whose handler uses no masks; `every` of them.
+    /// Interrupts an operation at each of its instructions, or at one in `every`: by one of the
+    /// signals in turn, and by one whose handler uses no masks.
     pub fn check(&mut self, operation: &Operation, every: usize) {
         let mut step = 1;
         let in_turn = |step| match step % (UNMASKABLE.len() + 1) {
@@ -290,7 +290,7 @@ impl Ends {
         }
     }
 
-    /// Forks at each instruction of an operation; `every` of them.
+    /// Forks at each instruction of an operation, or at one in `every`.
     pub fn check_forks(&mut self, operation: &Operation, every: usize) {
         let mut step = 1;
         while self.run_fork(operation, step) {
@@ -298,7 +298,7 @@ impl Ends {
         }
     }
 
-    /// Returns `false` if the operation has no so many instructions.
+    /// Returns `false` if the operation has fewer instructions.
     fn run_fork(&mut self, operation: &Operation, step: usize) -> bool {
         operation
             .left_over
@@ -334,7 +334,7 @@ impl Ends {
         true
     }
 
-    /// Returns `false` if the operation has no so many instructions.
+    /// Returns `false` if the operation has fewer instructions.
     fn run(&mut self, operation: &Operation, step: usize, signal: c_int) -> bool {
         for count in [&INTERRUPTED, &DEFERRED] {
             count.store(0, SeqCst);
@@ -356,8 +356,8 @@ impl Ends {
             install(SECOND, undisturbed);
         }
         if !operation.left_over.is_empty() {
-            // Not one that was adopted: its deliveries would forget what an earlier end has
-            // unblocked.
+            // A disposition that was adopted must not be used here: its deliveries would forget
+            // what an earlier end of a mask has unblocked.
             stepper::install();
         }
         let send = [operation.along, &[signal]].concat();
@@ -404,7 +404,7 @@ impl Ends {
                 operation.name
             ));
         }
-        // For the next run, if this one has left signals blocked.
+        // Prepares the next run, in case this one has left signals blocked.
         drop(signal::mask());
         change_mask(libc::SIG_SETMASK, &[]);
         true

@@ -1,5 +1,5 @@
-//! Signals that cannot be blocked arrive at each instruction of a fault's delivery, and of the way
-//! back from it.
+//! Lets signals that cannot be blocked arrive at each instruction of a fault's delivery, and of the
+//! return from it.
 //!
 //! ```text
 //! sequence  a │ fault                                                                   │ b c
@@ -7,8 +7,8 @@
 //!               └──────────────────── each of these instructions ───────────────────┘
 //! ```
 //!
-//! While only `a` is done, each of their handlers is told that it is inside; or the library runs
-//! the sequence to its end first.
+//! While only `a` is done, the handler of each of these signals learns that it runs inside; or the
+//! library first runs the sequence to its end.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ use verify_support::code::table::Program;
 /// The fault's signal.
 const FAULT: c_int = libc::SIGSEGV;
 
-/// Those that arrive: all that cannot be blocked, but for the fault's and the stepper's.
+/// The signals that arrive: all that cannot be blocked, except the fault's and the stepper's.
 const SENT: [c_int; 5] = [
     libc::SIGABRT,
     libc::SIGBUS,
@@ -38,12 +38,12 @@ const SENT: [c_int; 5] = [
 ];
 
 static PAGE: OnceLock<Page> = OnceLock::new();
-/// How many faults the handler is still to leave as they are.
+/// The number of faults that the handler is still to leave unrepaired.
 static NOT_MENDED: AtomicUsize = AtomicUsize::new(0);
-/// How often the handlers of the signals that arrive have run, and how often that of the first one.
+/// How often the handlers of the arriving signals have run, and how often that of the first signal.
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
-/// What such a handler found wrong.
+/// The violations that such a handler found.
 static IS_TORN: AtomicBool = AtomicBool::new(false);
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
@@ -51,7 +51,7 @@ fn page() -> &'static Page {
     PAGE.get_or_init(Page::new)
 }
 
-/// The three words of the sequence: the second one lies on the page that has the fault.
+/// Returns the three words of the sequence; the second one lies on the faulting page.
 fn words() -> *mut usize {
     page().words(1)
 }
@@ -96,52 +96,52 @@ fn on_unmaskable(event: &mut Event<'_>) {
     note(event, &ARRIVED);
 }
 
-/// The handler of the fault.
+/// The kind of the fault's handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// Of others: the library adopts it.
+    /// Not installed through the library, which adopts it.
     Others,
-    /// Of the library's.
+    /// Installed through the library.
     Library,
-    /// The same, and lets the signal in that it handles.
+    /// Installed through the library; leaves the fault's own signal unblocked.
     NoDefer,
 }
 
-/// A fault, at whose delivery signals arrive.
+/// A fault at whose delivery signals arrive.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// For messages.
     pub name: &'static str,
-    /// Who handles it.
+    /// The kind of its handler.
     pub by: By,
-    /// Is it met by the clone, which the first signal's delivery runs?
+    /// Whether the fault is in the clone that the first signal's delivery runs.
     pub is_in_clone: bool,
-    /// Is the clone's run given up?
+    /// Whether the clone's run is abandoned.
     pub is_given_up: bool,
-    /// Does the sequence lie in a mask?
+    /// Whether the sequence runs in a mask.
     pub is_masked: bool,
-    /// The code that has the fault.
+    /// The code that faults.
     pub call: fn(usize),
 }
 
-/// Interrupts deliveries of faults, and keeps what went wrong.
+/// Interrupts deliveries of faults, and records the violations found.
 pub struct Deliveries {
     program: Program,
     rows: Vec<Row>,
-    /// At how many instructions a signal arrived.
+    /// The number of instructions at which a signal arrived.
     pub places: usize,
-    /// How many interrupted runs there were.
+    /// The number of interrupted runs.
     pub runs: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
 }
 
 impl Deliveries {
-    /// Of this program.
+    /// Returns deliveries of this program.
     pub fn new() -> Deliveries {
         install_plainly(FAULT, on_fault_of_others, 0, &[]);
         install(FIRST, on_first);
-        // What is adopted over an adopted handler has an entry of its own.
+        // A handler that is adopted over an adopted one gets an entry of its own.
         install_plainly(FAULT, on_fault_of_others, 0, &[]);
         signal::repair();
         for signal in SENT {
@@ -159,9 +159,10 @@ impl Deliveries {
         }
     }
 
-    /// Interrupts the delivery of a fault at each instruction of the library, and of what it calls,
-    /// by one of the signals in turn. (Debug builds leave the latter out: they are many.) Faults
-    /// that others handle come first: the library keeps what it has.
+    /// Interrupts the delivery of a fault at each instruction of the library, and of the code that
+    /// it calls, by one of the signals in turn. (Debug builds leave out the called code, which is
+    /// long.) Faults handled by others come first: the library keeps the disposition that it
+    /// adopted.
     pub fn check(&mut self, case: Case) {
         match case.by {
             By::Others => {}
@@ -172,7 +173,7 @@ impl Deliveries {
         let from = entry(FAULT);
         assert_ne!(from, entry(FIRST), "each has an entry of its own");
         let mut stops = Vec::new();
-        // What only a first delivery comes by is no later one's.
+        // Instructions that only a first delivery executes do not appear in later ones.
         arm(case);
         (case.call)(words() as usize);
         let trace = stepper::trace(|| (case.call)(words() as usize));
@@ -202,7 +203,7 @@ impl Deliveries {
             self.places += 1;
             let signal = SENT[index % SENT.len()];
             let mut stops = stops.clone();
-            // The first signal's delivery comes by the same instructions before.
+            // The first signal's delivery executes the same instructions before.
             if is_ours && at != from {
                 stops.push(Stop {
                     from,
@@ -240,7 +241,7 @@ impl Deliveries {
             ),
             (
                 !IS_TORN.load(SeqCst),
-                "the sequence is half done, and a handler is not told so",
+                "the sequence is incomplete, and a handler does not learn it",
             ),
             (
                 case.by != By::NoDefer || case.is_in_clone || !IS_CLOSED.load(SeqCst),
@@ -275,7 +276,7 @@ fn arm(case: Case) {
         false => Duration::from_secs(10),
     };
     signal::set_rollforward_limit(limit);
-    // The clone's second fault is over the limit.
+    // The clone's second fault exceeds the limit.
     NOT_MENDED.store(usize::from(case.is_given_up), SeqCst);
     page().release();
     // SAFETY: three words of the page.

@@ -1,14 +1,11 @@
-//! What arrives at an instruction, and in which orders it and the operation may then appear to have
-//! run.
-//!
-//! In which orders an operation and what interrupts it may appear to have run, and what each of
-//! them gives.
+//! The signals that arrive at an instruction, and the orders in which they and the operation may
+//! appear to have run, with the outcome of each.
 
 use Interruption::{ForeignInClone, InClone, InForeign, InHandler, One, Two};
 
 use crate::scenario::{Scenario, Words};
 
-/// What arrives.
+/// The signals that arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     /// One managed signal, whose handler runs an interference.
@@ -21,12 +18,12 @@ pub enum Interruption {
     InClone(usize, usize),
     /// One managed signal, and in the clone a foreign one, whose handler sends another managed one.
     ForeignInClone(usize, usize),
-    /// One managed signal, whose handler lets in another one in the middle of its own sequence.
+    /// One managed signal, whose handler unblocks another one in the middle of its own sequence.
     InHandler(usize, usize),
 }
 
 impl Interruption {
-    /// For messages; `names` are the interferences'.
+    /// Describes the interruption, for messages; `names` returns the interferences' names.
     pub fn describe(self, names: impl Fn(usize) -> &'static str) -> String {
         match self {
             One(first) => format!("interrupted by {}", names(first)),
@@ -65,7 +62,7 @@ impl Interruption {
         }
     }
 
-    /// The interferences' parts.
+    /// Returns the interferences' parts.
     pub fn parts(self) -> (Part, Option<Part>) {
         match self {
             One(first) | InForeign(first) => (Part::First(first), None),
@@ -76,7 +73,7 @@ impl Interruption {
         }
     }
 
-    /// The orders that are right; `None` where either may be.
+    /// Returns the correct orders; `None` allows either.
     pub fn orders(self, operation_first: Option<bool>) -> Vec<Vec<Part>> {
         let handlers = match self.parts() {
             (first, None) => vec![vec![first]],
@@ -95,32 +92,32 @@ impl Interruption {
     }
 }
 
-/// Something that runs as a whole.
+/// A part that appears to run atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The operation.
     Operation,
     /// The interference of the first signal, by its index.
     First(usize),
-    /// That of the second one.
+    /// The interference of the second signal, by its index.
     Second(usize),
 }
 
-/// What a run gave.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the operation returned.
+    /// The operation's result.
     pub operation: Words,
-    /// What the first interference returned.
+    /// The first interference's result.
     pub first: Words,
-    /// What the second one returned.
+    /// The second interference's result.
     pub second: Words,
-    /// What the structure then held.
+    /// The structure's content afterwards.
     pub content: Words,
 }
 
 impl Outcome {
-    /// All words together.
+    /// Returns all words together, sorted.
     fn sorted(&self) -> Words {
         let mut words = [
             &*self.operation,
@@ -149,8 +146,8 @@ pub fn serial<S>(scenario: &Scenario<S>, parts: &[Part]) -> Outcome {
     outcome
 }
 
-/// Which of the serial outcomes it is; of an operation that takes several sequences, only that
-/// nothing is lost or doubled is asked.
+/// Returns which of the serial outcomes this is. For an operation of several sequences, only loss
+/// and duplication are checked.
 pub fn matching(outcome: &Outcome, serial: &[Outcome], whole: bool) -> Option<usize> {
     serial.iter().position(|right| match whole {
         true => right == outcome,

@@ -1,4 +1,4 @@
-//! A handler that knows nothing of the library leaves by `siglongjmp`, having arrived at each
+//! A handler that does not use the library leaves by `siglongjmp`, having arrived at each
 //! instruction of a delivery.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!    └──── jump ─────────────┴─────────────── each of these instructions ──────────────────┘
 //! ```
 //!
-//! What the library keeps about the thread must then hold nothing of that delivery. So signals are
-//! handled at once, nothing is written to the stack that the delivery had, masks are as before, and
-//! tables that are replaced later are unmapped.
+//! Afterwards the library's state of the thread must hold nothing of that delivery: signals are
+//! handled immediately, nothing is written to the stack that the delivery used, masks are as
+//! before, and tables that are replaced later are unmapped.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -29,17 +29,17 @@ use verify_support::code::table::Program;
 const FIRST: c_int = libc::SIGUSR1;
 /// A managed signal that nothing blocks.
 const PROBE: c_int = libc::SIGILL;
-/// Signals of others, whose handlers jump: one that is blocked where the library wants it, two that
-/// are not.
+/// Signals of others, whose handlers jump: one that is blocked where the library requires it, and
+/// two that are not.
 const LEAVING: [c_int; 3] = [libc::SIGURG, libc::SIGABRT, libc::SIGBUS];
 
-/// How often the handlers of the library's ran that were told the right thing, and those that were
-/// told that they are inside.
+/// How often the library's handlers ran with the correct report of what they interrupted, and how
+/// often they were reported to be inside.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static PROBED: AtomicUsize = AtomicUsize::new(0);
 static JUMPS: AtomicUsize = AtomicUsize::new(0);
-/// Is there a place to jump to?
+/// Whether there is a target to jump to.
 static HAS_TARGET: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn leave(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -59,10 +59,10 @@ fn handle(event: &mut Event<'_>) {
     count.fetch_add(1, SeqCst);
 }
 
-/// Bytes of alternate stack that a handler is said to need.
+/// The bytes of alternate stack that a handler declares to need.
 const NEEDED: usize = 1 << 14;
 
-/// Installs all handlers, on the thread's alternate stack or not: those of others first.
+/// Installs all handlers, those of others first; on the thread's alternate stack if so wanted.
 pub fn install(is_on_alternate_stack: bool) {
     let (flags, options) = match is_on_alternate_stack {
         true => (libc::SA_ONSTACK, Options::new().on_alternate_stack(NEEDED)),
@@ -93,39 +93,40 @@ pub struct Work {
     pub name: &'static str,
     /// The code.
     pub call: extern "C" fn(),
-    /// Does it run inside a mask?
+    /// Whether it runs inside a mask.
     pub in_mask: bool,
     /// Prepares it.
     pub prepare: fn(),
-    /// Was the sequence run to its end, or not begun?
+    /// Returns whether the sequence was completed, or not begun.
     pub is_whole: fn() -> bool,
 }
 
 /// A part of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Up to the handler, or to its end if that is not called.
+    /// Up to the handler, or to the delivery's end if no handler is called.
     ToHandler,
-    /// The handler, and what comes after it.
+    /// The handler and the rest of the delivery.
     FromHandler,
 }
 
-/// Jumps out of deliveries, and keeps what went wrong.
+/// Jumps out of deliveries, and records the violations found.
 pub struct Jumps {
     program: Program,
     rows: Vec<Row>,
-    /// At how many instructions a signal arrived.
+    /// The number of instructions at which a signal arrived.
     pub places: usize,
-    /// How many deliveries were interrupted.
+    /// The number of interrupted deliveries.
     pub runs: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
     is_in_threads: bool,
 }
 
 impl Jumps {
-    /// Out of this program's deliveries; handlers are installed already. If `is_in_threads`, each
-    /// run has a thread of its own: nothing that one leaves behind keeps the next from its place.
+    /// Returns jumps out of this program's deliveries; the handlers are installed already. If
+    /// `is_in_threads`, each run has a thread of its own: nothing that a run leaves behind keeps
+    /// the next one from its places.
     pub fn new(is_in_threads: bool) -> Jumps {
         let program = Program::this();
         let rows = rows::of(&program);
@@ -142,8 +143,8 @@ impl Jumps {
 
     /// Lets a signal interrupt the code in the middle of its first sequence, and a handler of
     /// others jump out of the delivery of that signal at each of its instructions: up to its own
-    /// handler, or from there on. (Debug builds leave out the instructions of what the library
-    /// calls: they are many.)
+    /// handler, or from there on. (Debug builds leave out the code that the library calls, which is
+    /// long.)
     pub fn check(&mut self, work: Work, part: Part) {
         (work.prepare)();
         let trace = stepper::trace(|| perform(work));
@@ -162,7 +163,7 @@ impl Jumps {
             function.expect("every instruction lies in a function").0
         };
         let handler = handle as *const () as usize;
-        // The code may have come back to its caller when its next instruction is met.
+        // The code may have returned to its caller when its next instruction is met.
         let back = [function(row.start), function(perform as *const () as usize)];
         let [work_itself, caller] = back.clone();
         match part {
@@ -212,7 +213,7 @@ impl Jumps {
         self.program.function_at(at) == self.program.function_at(entry(FIRST))
     }
 
-    /// `is_unblocked`: the delivery has not blocked the signals of others yet, at the second stop.
+    /// `is_unblocked`: at the second stop, the delivery has not blocked the signals of others yet.
     fn run(&mut self, work: Work, stops: &[Stop; 2], is_unblocked: bool) {
         (work.prepare)();
         for count in [&HANDLED, &INSIDE, &PROBED, &JUMPS] {
@@ -231,15 +232,16 @@ impl Jumps {
         let after_mask = HANDLED.load(SeqCst);
         raise(FIRST);
         let Stop { at, ref send, .. } = stops[1];
-        // The other signal comes first, in the place of one whose delivery has done nothing yet;
-        // that one is lost with it, as it would be if the kernel had called both handlers.
+        // The other signal replaces one whose delivery has done nothing yet. That one is lost with
+        // it, as it would be if the kernel had called both handlers.
         let may_be_lost = match send[0] == LEAVING[0] {
             true => is_unblocked,
             false => self.is_in_entry(at),
         };
         let wrong = [
             (met == 2 && jumps == 1, "the handler has not jumped"),
-            // A handler that is not blocked yet has interrupted the sequence itself, so to speak.
+            // The handler of a signal that is not blocked yet has, in effect, interrupted the
+            // sequence itself.
             (
                 is_whole || send[0] == LEAVING[0] && is_unblocked,
                 "the sequence is half done",
@@ -254,7 +256,7 @@ impl Jumps {
                 HANDLED.load(SeqCst) == after_mask + 1,
                 "the next signal was not handled",
             ),
-            (INSIDE.load(SeqCst) == 0, "a handler was told it is inside"),
+            (INSIDE.load(SeqCst) == 0, "a handler was reported to be inside"),
             (
                 !signal::is_masked() && ![FIRST, PROBE].into_iter().any(is_blocked),
                 "the mask is another one",
@@ -269,12 +271,11 @@ impl Jumps {
                 self.program.place(at),
             ));
         }
-        // For the next run, if this one has left signals blocked.
+        // Prepares the next run, in case this one has left signals blocked.
         change_mask(libc::SIG_SETMASK, &[]);
     }
 
-    /// Replaces the tables of sequences, each of which takes a page: what is no longer used is
-    /// unmapped.
+    /// Replaces the tables of sequences, each of which takes a page: unused ones are unmapped.
     pub fn check_tables(&mut self) {
         const TIMES: usize = 256;
         let mapped = || {
@@ -284,7 +285,7 @@ impl Jumps {
         };
         let before = mapped();
         for _ in 0..TIMES {
-            // What it finds is the stepper's handler.
+            // The finding it reports is the stepper's handler.
             let _ = signal::audit();
         }
         let more = mapped().saturating_sub(before);
@@ -301,8 +302,8 @@ fn perform(work: Work) {
     std::hint::black_box(&work);
 }
 
-/// Handles a signal over a live array, where the frames of signals were before; returns how many
-/// words of it are no longer zero.
+/// Handles a signal over a live array, where the frames of signals were before; returns the number
+/// of its words that are no longer zero.
 #[inline(never)]
 fn probe() -> usize {
     let mut words = [0u64; 1 << 13];

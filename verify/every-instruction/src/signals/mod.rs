@@ -2,10 +2,11 @@
 //! their instructions.
 //!
 //! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one
-//! instruction and lets signals arrive there, whose handlers ([`deliver`]) do what a scenario asks
-//! for. `interruption` says what arrives, and which outcomes are right. [`checker`] runs it all,
-//! and [`registry`] holds the scenarios. [`nested`] interrupts deliveries, [`faults`] those of
-//! faults, [`jumps`] leaves them, and [`ends`] interrupts what begins and ends masks.
+//! instruction and lets signals arrive there, whose handlers ([`deliver`]) run a scenario's
+//! interferences. `interruption` defines the signals that arrive, and which outcomes are correct.
+//! [`checker`] runs it all, and [`registry`] holds the scenarios. [`nested`] interrupts deliveries,
+//! [`faults`] those of faults, [`jumps`] leaves them, and [`ends`] interrupts the code that begins
+//! and ends masks.
 
 pub mod checker;
 pub mod deliver;

@@ -1,4 +1,4 @@
-//! Signals that cannot be blocked arrive at each instruction of another signal's delivery.
+//! Lets signals that cannot be blocked arrive at each instruction of another signal's delivery.
 //!
 //! ```text
 //! sequence  a b │                                                             │ end
@@ -20,24 +20,24 @@ use verify_support::code::steps::vdso;
 use verify_support::code::table::Program;
 use verify_support::signals::installed;
 
-/// What must be so of the order in which the operation and the handlers of both signals appear to
+/// A condition on the order in which the operation and the handlers of both signals appear to have
 /// run.
 pub type Order = fn(&[Part]) -> bool;
 
-/// Interrupts deliveries, and keeps what went wrong.
+/// Interrupts deliveries, and records the violations found.
 pub struct Deliveries {
     program: Program,
     rows: Vec<Row>,
-    /// At how many instructions a signal arrived.
+    /// The number of instructions at which a signal arrived.
     pub places: usize,
-    /// How many interrupted runs there were.
+    /// The number of interrupted runs.
     pub runs: usize,
-    /// What went wrong.
+    /// The violations found.
     pub violations: Vec<String>,
 }
 
 impl Deliveries {
-    /// Of this program; handlers are installed already.
+    /// Returns deliveries of this program; the handlers are installed already.
     pub fn new() -> Deliveries {
         let program = Program::this();
         let rows = rows::of(&program);
@@ -52,9 +52,9 @@ impl Deliveries {
     }
 
     /// Lets a signal interrupt the scenario's operation in the middle of its first sequence, and
-    /// others the delivery of that signal at each instruction of the library, and of what it calls:
-    /// every one of them at the library's, one of them in turn at the others', which are reached
-    /// one instruction at a time. (Debug builds leave those out: they are many.)
+    /// others the delivery of that signal at each instruction of the library, and of the code that
+    /// it calls: every signal at the library's instructions, one of them in turn at the others',
+    /// which are reached by single-stepping. (Debug builds leave the called code out: it is long.)
     pub fn check<S: 'static>(&mut self, scenario: &Scenario<S>, order: Order) {
         let trace = {
             let structure = (scenario.fresh)();
@@ -78,7 +78,7 @@ impl Deliveries {
         let from = entry(FIRST);
         let places = self.places(scenario, &row, &interruption, from);
         for (index, at) in places.into_iter().enumerate() {
-            // The harness runs none of it, so a breakpoint may lie there.
+            // The harness runs none of it, so a breakpoint may be there.
             let function = self.program.function_at(at);
             let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
             if !is_ours && cfg!(debug_assertions) {
@@ -97,7 +97,8 @@ impl Deliveries {
         }
     }
 
-    /// The instructions of a delivery, up to the handler or to where the interrupted code goes on.
+    /// Returns the instructions of a delivery, up to the handler or to where the interrupted code
+    /// continues.
     fn places<S: 'static>(
         &self,
         scenario: &Scenario<S>,
@@ -152,8 +153,8 @@ impl Default for Deliveries {
     }
 }
 
-/// The instructions of a delivery, each once, from `from` up to the first one that lies in one of
-/// `ends`.
+/// Returns the instructions of a delivery, each once, from `from` up to the first one that lies in
+/// one of `ends`.
 pub(super) fn trace_delivery(
     interruption: &Stop,
     from: usize,
@@ -177,17 +178,17 @@ pub(super) fn trace_deliveries(
     };
     let mut places = stepper::trace_after(&[stops, &[begin]].concat(), ends, body);
     let (mut seen, clock) = (HashSet::new(), vdso());
-    // Which instructions a read of the clock comes by depends on the time.
+    // Which instructions a read of the clock executes depends on the time.
     places.retain(|place| !clock.contains(place) && seen.insert(*place));
     places
 }
 
-/// What the kernel calls on a signal.
+/// Returns the address that the kernel calls on a signal.
 pub(super) fn entry(signal: c_int) -> usize {
     installed(signal).sa_sigaction
 }
 
-/// Every order of the three parts.
+/// Returns every order of the three parts.
 fn permutations() -> Vec<[Part; 3]> {
     let parts = [Part::Operation, Part::First(0), Part::Second(1)];
     let orders = [

@@ -1,4 +1,4 @@
-//! The rows of this very program's table of sequences, read from the notes in its file by code that
+//! The rows of this program's own table of sequences, read from the notes in its file by code that
 //! shares nothing with the library's.
 
 use std::ops::Range;
@@ -14,35 +14,35 @@ pub const SECTION: &str = ".note.atomseq";
 /// One copy of one sequence.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The function it lies in.
+    /// The function that contains it.
     pub name: String,
     /// The first instruction's address in the program's file.
     pub address: u64,
     /// The first instruction.
     pub start: usize,
-    /// Behind the last instruction.
+    /// The address after the last instruction.
     pub end: usize,
-    /// The places where a signal can arrive: before each instruction, and at `end`.
+    /// The addresses where a signal can arrive: each instruction, and `end`.
     pub boundaries: Vec<usize>,
-    /// The clone, of a rolling sequence.
+    /// The clone of a rolling sequence.
     pub clone: Option<Range<usize>>,
 }
 
 impl Row {
-    /// Is the sequence under way when its next instruction is this one?
+    /// Returns whether the sequence is in progress when its next instruction is this one.
     pub fn is_inside(&self, pointer: usize) -> bool {
         self.start < pointer && pointer < self.end
     }
 
-    /// The clone's instruction for one of the sequence's.
+    /// Returns the clone's instruction for one of the sequence's.
     pub fn in_clone(&self, pointer: usize) -> Option<usize> {
         let clone = self.clone.as_ref()?;
         Some(pointer - self.start + clone.start)
     }
 
-    /// The places in the clone where a signal can arrive: after its first instruction, which is
-    /// never run, up to the way back that ends it. None for a sequence of one instruction, which
-    /// nothing can be inside of.
+    /// Returns the addresses in the clone where a signal can arrive: after its first instruction,
+    /// which is never run, up to the jump that ends it. Empty for a sequence of one instruction,
+    /// inside of which no signal can arrive.
     pub fn clone_boundaries(&self) -> Vec<usize> {
         if self.boundaries.len() <= 2 {
             return Vec::new();
@@ -56,14 +56,14 @@ impl Row {
             .collect()
     }
 
-    /// What its instructions are, whatever registers they use.
+    /// Returns the kinds of its instructions, whatever registers they use.
     pub fn code(&self) -> Vec<Mnemonic> {
         instructions(self.start..self.end)
             .map(|instruction| instruction.mnemonic())
             .collect()
     }
 
-    /// The instruction at an address, for messages.
+    /// Describes the instruction at an address, for messages.
     pub fn describe(&self, address: usize) -> String {
         let text = instructions(address..address + 15)
             .next()
@@ -77,11 +77,11 @@ impl Row {
     }
 }
 
-/// Every row of a program.
+/// Returns every row of a program.
 ///
 /// # Panics
 ///
-/// If there is none, or one that is not what a row must be.
+/// If there is none, or one that violates the format of rows.
 pub fn of(program: &Program) -> Vec<Row> {
     let section = program
         .section(SECTION)
@@ -100,7 +100,7 @@ pub fn of(program: &Program) -> Vec<Row> {
     rows
 }
 
-/// Lets breakpoints be put into a program, and into the clones of these rows.
+/// Makes a program, and the clones of these rows, writable for breakpoints.
 pub fn unlock(program: &Program, rows: &[Row]) {
     trap::unlock(program.text());
     for clone in rows.iter().filter_map(|row| row.clone.as_ref()) {
@@ -108,7 +108,7 @@ pub fn unlock(program: &Program, rows: &[Row]) {
     }
 }
 
-/// A function as if it were a sequence: for code that is in no table.
+/// Returns a function as if it were a sequence: for code that is in no table.
 ///
 /// # Panics
 ///

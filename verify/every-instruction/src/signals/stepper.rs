@@ -1,7 +1,7 @@
 //! Stops a thread at chosen instructions, and lets signals arrive exactly there.
 //!
-//! A breakpoint leads to the neighbourhood, the trap flag in the saved context then goes on one
-//! instruction at a time:
+//! A breakpoint stops the thread near the instruction; from there the trap flag in the saved
+//! context makes it run one instruction at a time:
 //!
 //! ```text
 //! thread   … int3 ─ mov ─ add ─ mov …          handler of SIGTRAP: byte back, trap flag on
@@ -9,13 +9,14 @@
 //!                             └ the signals arrive: their saved program counter is this instruction
 //! ```
 //!
-//! The handler blocks every signal, so what it sends waits until it returns, and then arrives
-//! before the thread runs another instruction. That is what makes a stop exact: the saved program
-//! counter that the library's handler sees is the chosen instruction, and not a later one.
+//! The handler blocks every signal, so the signals that it sends stay pending until it returns, and
+//! then arrive before the thread runs another instruction. That makes a stop exact: the saved
+//! program counter that the library's handler receives is the chosen instruction, and not a later
+//! one.
 //!
-//! A breakpoint, and not single steps from the start, leads to the neighbourhood: each step is a
-//! signal, and a step inside a section of another kind would abort it. One thread at a time is
-//! stopped.
+//! The first stop is a breakpoint because single-stepping from the start would be slow and
+//! intrusive: each step is a signal, and a step inside an rseq section would abort it. Only one
+//! thread at a time is stopped.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -27,16 +28,15 @@ use verify_support::code::steps::{STEP, clear_trap_flag, set_trap_flag};
 use verify_support::signals::install_alone;
 use verify_support::threads;
 
-/// The most instructions recorded or stepped over.
+/// The largest number of instructions recorded or stepped over.
 const MAX: usize = 1 << 16;
 
-/// Where to stop, and what arrives there.
+/// Where to stop, and which signals arrive there.
 #[derive(Clone, Debug)]
 pub struct Stop {
     /// Where the breakpoint is.
     pub from: usize,
-    /// The instruction before which the signals arrive; reached from `from` one instruction at a
-    /// time.
+    /// The instruction before which the signals arrive; reached from `from` by single-stepping.
     pub at: usize,
     /// The signals.
     pub send: Vec<c_int>,
@@ -44,25 +44,25 @@ pub struct Stop {
 
 struct Run<'a> {
     stops: &'a [Stop],
-    /// Where the record ends.
+    /// The code at which the record ends.
     ends: &'a [Range<usize>],
     has_ended: Cell<bool>,
-    /// How many of them were met.
+    /// The number of stops met.
     met: Cell<usize>,
-    /// The breakpoint that is planted, and the byte it lies on.
+    /// The address of the planted breakpoint, and the byte that it replaced.
     planted: Cell<Option<(usize, u8)>>,
     steps: Cell<usize>,
-    /// Where all addresses go when nothing but a record is wanted. Never grows: a handler writes to
-    /// it.
+    /// The addresses of all instructions, if a record is wanted. Its capacity never grows, because
+    /// a handler writes to it.
     record: Option<RefCell<Vec<usize>>>,
-    /// Without stops: the number of the instruction before which signals arrive, and these.
+    /// Without stops: the number of the instruction before which signals arrive, and the signals.
     arrivals: Option<(usize, &'a [c_int])>,
 }
 
 static RUN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Calls `body`, which meets the stops one after the other; returns how many of them it met. Their
-/// text must be [unlocked](verify_support::code::trap::unlock).
+/// Calls `body`, which meets the stops one after the other; returns its result and the number of
+/// stops met. The text must be [unlocked](verify_support::code::trap::unlock).
 pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
     let run = Run::new(stops, None);
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
@@ -74,7 +74,7 @@ pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
 }
 
 /// Calls `body`, which meets the stops one after the other. Returns the address of each instruction
-/// that it runs from then on, up to the first one that lies in one of `ends`.
+/// that it executes from then on, up to the first one that lies in one of `ends`.
 pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -> Vec<usize> {
     let run = Run {
         ends,
@@ -91,7 +91,7 @@ pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -
 }
 
 /// Calls `body`, and lets `signals` arrive before the instruction with this number. Returns `false`
-/// if it runs fewer.
+/// if `body` executes fewer.
 pub fn at_step(step: usize, signals: &[c_int], body: impl FnOnce()) -> bool {
     let run = Run {
         arrivals: Some((step, signals)),
@@ -105,7 +105,7 @@ pub fn at_step(step: usize, signals: &[c_int], body: impl FnOnce()) -> bool {
     run.met.get() == 1
 }
 
-/// Calls `body`, and returns the address of each instruction it runs, in order.
+/// Calls `body`, and returns the address of each instruction that it executes, in order.
 pub fn trace(body: impl FnOnce()) -> Vec<usize> {
     let run = Run::new(&[], Some(RefCell::new(Vec::with_capacity(MAX))));
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
@@ -117,12 +117,13 @@ pub fn trace(body: impl FnOnce()) -> Vec<usize> {
     record.unwrap_or_default()
 }
 
-/// Installs the handler of SIGTRAP, behind the back of the program that installed one before.
+/// Installs the handler of SIGTRAP without the knowledge of the library, which may manage the
+/// signal.
 pub fn install() {
     install_alone(libc::SIGTRAP, on_trap, 0);
 }
 
-/// Lets a signal arrive at this thread as soon as it is not blocked.
+/// Sends a signal to this thread, which receives it as soon as it is not blocked.
 pub fn send(signal: c_int) {
     let sent = threads::signal(threads::this_thread(), signal);
     assert!(sent, "{}", std::io::Error::last_os_error());
@@ -142,7 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Puts the next stop's breakpoint in.
+    /// Plants the next stop's breakpoint.
     fn plant(&self) {
         let Some(stop) = self.stops.get(self.met.get()) else {
             return;
@@ -155,16 +156,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes the breakpoint out; returns where it was.
+    /// Removes the breakpoint; returns its address.
     fn lift(&self) -> Option<usize> {
         let (address, byte) = self.planted.take()?;
-        // SAFETY: as in `plant`.
+        // SAFETY: the byte that `plant` has written, in text that the caller has unlocked.
         unsafe { (address as *mut u8).write_volatile(byte) };
         Some(address)
     }
 
-    /// The thread is about to run the instruction at `pointer`. Does it go on one instruction at a
-    /// time?
+    /// Acts at the instruction at `pointer`, which the thread is about to execute. Returns whether
+    /// it continues by single-stepping.
     fn arrive(&self, pointer: usize) -> bool {
         let Some(stop) = self.stops.get(self.met.get()) else {
             return self.record(pointer);
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
         self.met.get() == self.stops.len() && self.record(pointer)
     }
 
-    /// Records an instruction, if a record is wanted and goes on.
+    /// Records an instruction. Returns whether a record is wanted and continues.
     fn record(&self, pointer: usize) -> bool {
         let Some(record) = self.record.as_ref().filter(|_| !self.has_ended.get()) else {
             return false;
@@ -197,8 +198,8 @@ impl<'a> Run<'a> {
 
 extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let run = RUN.load(Ordering::SeqCst);
-    assert!(!run.is_null(), "a trap nobody set");
-    // SAFETY: `run` waits on this thread's stack until RUN is null again.
+    assert!(!run.is_null(), "a trap outside of a run");
+    // SAFETY: `run` stays on this thread's stack until RUN is null again.
     let run = unsafe { &*run.cast::<Run<'_>>() };
     // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
@@ -213,7 +214,7 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         return;
     }
     if run.stops.is_empty() {
-        // A trace, which ends when the thread clears the flag itself.
+        // A trace; it ends when the thread clears the flag itself.
         run.record(registers[libc::REG_RIP as usize] as usize);
         return;
     }

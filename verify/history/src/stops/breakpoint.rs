@@ -12,13 +12,13 @@ use crate::interrupt::with_errno_kept;
 
 const INT3: u8 = 0xcc;
 
-/// Where the breakpoint is; 0: there is none.
+/// The address of the breakpoint; 0: there is none.
 static PLANTED: AtomicUsize = AtomicUsize::new(0);
-/// Where it was last: a thread may have met it while another took it away.
+/// Its last address: a thread may have hit it while another removed it.
 static LAST: AtomicUsize = AtomicUsize::new(0);
-/// What was there.
+/// The byte that it replaced.
 static ORIGINAL: AtomicU8 = AtomicU8::new(0);
-/// What whoever meets it does: a `fn()`.
+/// The function that the thread which hits it calls: a `fn()`.
 static MET: AtomicUsize = AtomicUsize::new(0);
 
 /// Instructions to stop at.
@@ -29,11 +29,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// Adds the instructions of atomseq, and of the function at `entry`, that `operation` comes by
+    /// Adds the instructions of atomseq, and of the function at `entry`, that `operation` executes
     /// when it calls that function.
     pub fn add(&mut self, entry: usize, mut operation: impl FnMut()) {
         let program = program();
-        // The sections before the steps: those abort them.
+        // The sections first: single steps abort them.
         operation();
         let windows = program.windows(table::SECTION);
         let starts: Vec<trap::Stop> = windows
@@ -47,7 +47,8 @@ impl Places {
                 addresses.extend(window.boundaries.iter().copied());
             }
         }
-        // Single steps abort every section: the way around them is found soon enough.
+        // Single steps abort every section: with this limit the path that does without is found
+        // soon.
         atomseq::set_restart_limit(1);
         let phases = trace::trace(program.text(), entry, &mut operation);
         atomseq::set_restart_limit(atomseq::sequence::DEFAULT_RESTART_LIMIT);
@@ -59,25 +60,26 @@ impl Places {
         self.order.extend(addresses);
     }
 
-    /// Makes this process ready for stops.
+    /// Prepares this process for stops.
     pub fn ready(&self) {
         if !self.is_empty() {
             blocked::handle(libc::SIGTRAP, on_trap);
         }
     }
 
-    /// How many there are.
+    /// Returns the number of places.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Are there none?
+    /// Returns whether there are no places.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Lets whoever comes by first call `met`, in a signal handler. `None`: there are no places, or
-    /// a breakpoint is planted already. The process is [ready](Places::ready).
+    /// Makes the first thread that reaches the place call `met`, in a signal handler. Returns
+    /// `None` if there are no places or a breakpoint is planted already. The process must be
+    /// [ready](Places::ready).
     pub fn plant(&self, index: usize, met: fn()) -> Option<Stop> {
         let address = *self.order.get(index)?;
         if PLANTED.load(Ordering::SeqCst) != 0 {
@@ -91,18 +93,18 @@ impl Places {
         Some(Stop(()))
     }
 
-    /// The place, for messages.
+    /// Describes the place, for messages.
     pub fn describe(&self, index: usize) -> String {
         program().place(self.order[index])
     }
 }
 
-/// A breakpoint that is planted. One at a time.
+/// A planted breakpoint. Only one exists at a time.
 #[derive(Debug)]
 pub struct Stop(());
 
 impl Stop {
-    /// Takes it away, if nobody has. `true`: it was met.
+    /// Removes the breakpoint unless a thread has. Returns `true` if it was hit.
     pub fn lift(self) -> bool {
         let met = PLANTED.load(Ordering::SeqCst) == 0;
         drop(self);
@@ -116,10 +118,10 @@ impl Drop for Stop {
     }
 }
 
-/// `true`: it was this call that took it away.
+/// Removes the breakpoint. Returns `true` if this call removed it.
 ///
-/// The byte comes first: whoever is interrupted in between leaves no breakpoint behind that nobody
-/// knows, which others, or its own handlers, would meet for ever.
+/// The byte is restored first. Otherwise a thread interrupted in between would leave a breakpoint
+/// that no variable records, and other threads, or its own handlers, would hit it indefinitely.
 #[inline(always)]
 fn take_away() -> bool {
     let address = PLANTED.load(Ordering::SeqCst);
@@ -132,10 +134,11 @@ fn take_away() -> bool {
         .is_ok()
 }
 
-/// A byte of this program's text, which is writable.
+/// Returns a byte of this program's text, which is writable.
 #[inline(always)]
 fn byte<'a>(address: usize) -> &'a AtomicU8 {
-    // SAFETY: `Places::of` has made the text writable; whoever runs it fetches either byte.
+    // SAFETY: `Places::of` has made the text writable; a thread that executes it fetches either
+    // byte.
     unsafe { AtomicU8::from_ptr(address as *mut u8) }
 }
 
@@ -155,7 +158,7 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
-/// This program, with text that can be written.
+/// Returns this program, with its text made writable.
 pub(crate) fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -165,14 +168,14 @@ pub(crate) fn program() -> &'static Program {
     })
 }
 
-/// Not in functions that the handler itself may use.
+/// Returns whether the instruction is outside of functions that the handler itself may use.
 pub(super) fn may_stop_at(program: &Program, entry: usize, address: usize) -> bool {
     program
         .function_at(address)
         .is_some_and(|(function, name)| function.contains(&entry) || is_tested(name))
 }
 
-/// Is it a function of atomseq, or of a structure that is wrong on purpose?
+/// Returns whether a function is of atomseq or of a structure that is wrong on purpose.
 fn is_tested(name: &str) -> bool {
     let own = [
         "<atomseq::",

@@ -1,5 +1,5 @@
-//! Ways to instructions that can be gone a second time: the same call of the same script, with the
-//! same interruptions.
+//! Ways to reach an instruction repeatably: the same call of the same script, with the same
+//! interruptions.
 //!
 //! ```text
 //! plain      nothing else happens
@@ -16,34 +16,34 @@ use verify_support::code::trap::{self, Kind, Stop};
 
 use super::breakpoint::{may_stop_at, program};
 
-/// An instruction, and how to come by it.
+/// An instruction, and how to reach it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The instruction.
     pub address: usize,
-    /// Which script comes by.
+    /// The script that reaches it.
     pub script: u64,
-    /// In which of its calls.
+    /// The call of the script that reaches it.
     pub call: usize,
-    /// What else happens in that call.
+    /// The interruptions of that call.
     pub way: Way,
 }
 
 impl Place {
-    /// Makes the call; `met` is called, in a signal handler, when it comes by the place.
+    /// Makes the call. When it reaches the place, a signal handler calls `met`.
     pub fn meet(&self, met: fn(), call: impl FnOnce()) {
         let limit = Limit::of(self.way);
         trace::meet(self.way, self.address, met, call);
         drop(limit);
     }
 
-    /// The same place, with nothing else happening.
+    /// Returns the same place without interruptions.
     pub fn plainly(self) -> Place {
         let way = plain(self.way.entry);
         Place { way, ..self }
     }
 
-    /// For messages.
+    /// Describes the place, for messages.
     pub fn describe(&self) -> String {
         let place = |address| program().place(address);
         let Way {
@@ -60,14 +60,14 @@ impl Place {
         format!("{}{interrupted}{stepped}", place(self.address))
     }
 
-    /// Makes this process ready for the next call after one whose thread has ended in it.
+    /// Prepares this process for the next call after one whose thread has exited in it.
     pub fn forget() {
         trace::forget();
         atomseq::set_restart_limit(atomseq::sequence::DEFAULT_RESTART_LIMIT);
     }
 }
 
-/// Single steps abort every section: the way around them is to be found soon.
+/// Single steps abort every section: a low limit makes the path without sections start soon.
 struct Limit;
 
 impl Limit {
@@ -93,11 +93,11 @@ fn plain(entry: usize) -> Way {
     }
 }
 
-/// What makes one of a script's calls: it calls what it is given where that call is due, with the
+/// A function that makes a script's calls: it calls its argument where that call is due, with the
 /// call.
 pub type Script<'a> = &'a mut dyn FnMut(u64, usize, &mut dyn FnMut(&mut dyn FnMut()));
 
-/// How many ways to a place are kept: a section that a call begins may come to different ends.
+/// How many ways to a place are kept: a section that a call begins may take different paths.
 const ALTERNATIVES: usize = 6;
 
 /// Places, and the ways to each.
@@ -108,7 +108,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// None yet.
+    /// Makes an empty set.
     pub fn none() -> Places {
         Places {
             windows: program().windows(table::SECTION),
@@ -117,8 +117,9 @@ impl Places {
         }
     }
 
-    /// Those that one call of a script comes by, in the function at `entry` and in atomseq. Each
-    /// section that it comes by is aborted, once, at one in `sparse` of its instructions.
+    /// Adds the places that one call of a script reaches, in the function at `entry` and in
+    /// atomseq. Each section that it enters is aborted, once, at one in `sparse` of its
+    /// instructions.
     pub fn add(&mut self, entry: usize, number: u64, call: usize, sparse: usize, script: Script) {
         let way = plain(entry);
         let place = Place {
@@ -130,7 +131,7 @@ impl Places {
         self.add_behind(place, sparse, script);
     }
 
-    /// Those behind the sections that the way has interrupted, or from the beginning.
+    /// Adds the places after the sections that the way has interrupted, or from the beginning.
     fn add_behind(&mut self, place: Place, sparse: usize, script: Script) {
         let sections = self.sections(place, script);
         for section in &sections {
@@ -154,7 +155,7 @@ impl Places {
         }
     }
 
-    /// The sections that a call comes by, apart from those that the way interrupts.
+    /// Returns the sections that a call enters, apart from those that the way interrupts.
     fn sections(&self, place: Place, script: Script) -> Vec<usize> {
         let aborted = place.way.interrupted.into_iter().flatten();
         let window_of = |address| {
@@ -183,13 +184,13 @@ impl Places {
         let others: Vec<usize> = (0..self.windows.len())
             .filter(|index| !is_aborted(*index))
             .collect();
-        // Some are met only because others were interrupted by that.
+        // Some are met only because other sections were interrupted by the stop itself.
         let mut some = met(&others);
         some.retain(|index| !met(&[*index]).is_empty());
         some
     }
 
-    /// Those that are come by one instruction at a time.
+    /// Adds the places that are reached when single-stepping.
     fn step(&mut self, mut place: Place, script: Script) {
         place.way.stepped = true;
         let mut phases = Vec::new();
@@ -218,7 +219,7 @@ impl Places {
         }
     }
 
-    /// The ways to each place.
+    /// Returns the ways to each place.
     pub fn found(self) -> Vec<Vec<Place>> {
         let ways = self.found.into_values();
         ways.filter(|ways| !ways.is_empty()).collect()

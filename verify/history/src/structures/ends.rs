@@ -1,4 +1,4 @@
-//! Values in a row, put in and taken out at its ends: what stacks, queues and rings are.
+//! Values in a row, put in and taken out at its ends: the model of stacks, queues and rings.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::history::{Model, agrees};
 use crate::record::{Subject, lane_of};
 use crate::structures::Element;
 
-/// The row, and how many it holds at most.
+/// The row and its capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ends {
     row: VecDeque<u64>,
@@ -22,7 +22,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// An empty row.
+    /// Returns an empty row.
     pub fn empty(capacity: usize) -> Ends {
         Ends {
             row: VecDeque::new(),
@@ -30,7 +30,7 @@ impl Ends {
         }
     }
 
-    /// From the head to the tail.
+    /// Returns the values from the head to the tail.
     pub(super) fn values(&self) -> impl Iterator<Item = u64> {
         self.row.iter().copied()
     }
@@ -39,17 +39,17 @@ impl Ends {
 /// An operation on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// At the head; stacks push and pop there, queues take there.
+    /// Puts a value in at the head; stacks push and pop there, queues take there.
     PutHead(u64),
-    /// At the tail.
+    /// Puts a value in at the tail.
     PutTail(u64),
-    /// At the head.
+    /// Takes the value at the head.
     Take,
-    /// At the head, without taking it.
+    /// Reads the value at the head.
     Look,
-    /// How many there are.
+    /// Counts the values.
     Count,
-    /// This one, wherever it is.
+    /// Deletes this value, wherever it is.
     Delete(u64),
 }
 
@@ -58,11 +58,11 @@ pub enum Call {
 pub enum Answer {
     /// Whether there was room.
     Put(bool),
-    /// What was at the head.
+    /// The value at the head.
     Value(Option<u64>),
-    /// How many there were.
+    /// The number of values.
     Count(usize),
-    /// Whether it was there.
+    /// Whether the value was present.
     Deleted(bool),
 }
 
@@ -93,10 +93,10 @@ impl Model for Ends {
     }
 }
 
-/// A row as one of its two users sees it: `nonblocking::spsc::Ring`, whose ends make no fence. What
-/// one end stores may reach the other one only after that has looked, so each history must have an
-/// order in which the refusals of one end are right, and one in which those of the other are. It
-/// need not be the same.
+/// A row as one of its two users sees it: `nonblocking::spsc::Ring`, whose ends execute no fence. A
+/// store of one end may become visible to the other only after the other has looked. So each
+/// history must have an order in which the refusals of one end are right, and one in which those of
+/// the other are; the two need not be the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeenFromOneEnd {
     row: Ends,
@@ -104,7 +104,7 @@ pub struct SeenFromOneEnd {
 }
 
 impl SeenFromOneEnd {
-    /// An empty row, as the producer or the consumer sees it.
+    /// Returns an empty row, as the producer or the consumer sees it.
     pub fn empty(capacity: usize, is_producer: bool) -> SeenFromOneEnd {
         SeenFromOneEnd {
             row: Ends::empty(capacity),
@@ -127,14 +127,14 @@ impl Model for SeenFromOneEnd {
     }
 }
 
-// Structures whose values go in and come out at ends.
+// Structures whose values go in and come out at their ends.
 
-/// Calls until there is nothing left.
+/// Takes values until none is left.
 fn take_all(before: Option<&Answer>) -> Option<Call> {
     (before != Some(&Answer::Value(None))).then_some(Call::Take)
 }
 
-/// Small, so that it is full at times, or never full.
+/// Returns a small capacity, so that the structure is full at times, or one that it never reaches.
 fn capacity(rng: &mut Rng) -> usize {
     [1, 2, 3, 100][rng.usize(..4)]
 }
@@ -145,7 +145,7 @@ macro_rules! bounded {
         pub struct $name<E: Element + AsWord>($structure<E>);
 
         impl<E: Element + AsWord> $name<E> {
-            /// An empty one, under this mechanism.
+            /// Makes an empty one under this mechanism.
             pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name<E>, Ends) {
                 let capacity = capacity(rng);
                 let made: fn(usize, Mechanism) -> $structure<E> = $made;
@@ -183,7 +183,7 @@ macro_rules! bounded {
 bounded! {
     /// `nonblocking::Stack`.
     Lifo: Stack by Stack::forced, PutHead;
-    /// `nonblocking::Queue`; without k-CAS, as the processor allows.
+    /// `nonblocking::Queue`; without k-CAS, by the algorithm that the processor allows.
     Fifo: Queue by |capacity, mechanism| match mechanism {
         Mechanism::Assisted => Queue::with_capacity(capacity),
         Mechanism::Kcas => Queue::by_kcas(capacity),
@@ -194,16 +194,16 @@ bounded! {
 pub struct OneToOne<E: Element> {
     producer: CachePadded<UnsafeCell<Producer<'static, E>>>,
     consumer: CachePadded<UnsafeCell<Consumer<'static, E>>>,
-    /// Who puts; of the first two lanes, the other one takes.
+    /// The lane that puts; of the first two lanes, the other one takes.
     puts: usize,
 }
 
-// SAFETY: one lane alone uses the producer, another one the consumer, and the last lane when those
-// are done.
+// SAFETY: one lane alone uses the producer, another one the consumer, and the last lane uses it
+// when they are done.
 unsafe impl<E: Element> Sync for OneToOne<E> {}
 
 impl<E: Element> OneToOne<E> {
-    /// An empty one, into which lane 0 or lane 1 puts.
+    /// Makes an empty one, into which lane 0 or lane 1 puts.
     pub fn fresh(rng: &mut Rng, puts: usize) -> (OneToOne<E>, SeenFromOneEnd) {
         let ring = Ring::with_capacity(capacity(rng));
         let capacity = ring.capacity();
@@ -235,11 +235,11 @@ impl<E: Element> Subject for OneToOne<E> {
 
     fn operate(&self, call: &Call, (): &mut ()) -> Answer {
         if let Call::PutTail(value) = *call {
-            // SAFETY: only one lane chooses it.
+            // SAFETY: only one lane chooses this call.
             let producer = unsafe { &mut *self.producer.get() };
             return Answer::Put(producer.push(E::of(value)).is_ok());
         }
-        // SAFETY: only the other lane chooses these, and at last the last one.
+        // SAFETY: only the other lane chooses these calls, and after the end the last lane.
         let consumer = unsafe { &mut *self.consumer.get() };
         Answer::Value(match call {
             Call::Look => consumer.peek().map(E::number),

@@ -1,4 +1,4 @@
-//! Values in a row, some of which somebody has a guard of: `nonblocking::RefList`.
+//! Values in a row, some of which a lane holds a guard of: `nonblocking::RefList`.
 
 use std::mem::ManuallyDrop;
 
@@ -16,12 +16,12 @@ use crate::structures::Element;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guards {
     row: Ends,
-    /// In the order in which they came.
+    /// All values, in order of insertion.
     came: Vec<u64>,
 }
 
 impl Guards {
-    /// An empty row.
+    /// Returns an empty row.
     pub fn empty(capacity: usize) -> Guards {
         Guards {
             row: Ends::empty(capacity),
@@ -29,7 +29,7 @@ impl Guards {
         }
     }
 
-    /// The first that came before this one, which need not be in the row any more.
+    /// Returns the first value inserted before this one, which need not be in the row any more.
     fn behind(&self, value: u64) -> Option<u64> {
         let of_this = |other: &u64| *other == value;
         let place = self.came.iter().position(of_this)?;
@@ -41,13 +41,13 @@ impl Guards {
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// One that needs no guard.
+    /// A call that needs no guard.
     Row(ends::Call),
-    /// A guard of the first one.
+    /// Acquires a guard of the first value.
     Enter,
-    /// A guard of the one behind this, of which the caller has one.
+    /// Moves to the value after this one, of which the caller has a guard.
     Next(u64),
-    /// Is this one, of which the caller has a guard, removed?
+    /// Asks whether this value, of which the caller has a guard, was removed.
     IsRemoved(u64),
 }
 
@@ -71,26 +71,26 @@ impl Model for Guards {
     }
 }
 
-// `nonblocking::RefList`: lanes put in, take out and delete, and go on from values that they have
+// `nonblocking::RefList`: lanes put in, take out and delete, and move on from values that they hold
 // a guard of.
 
 /// A list.
 pub struct Counted<E: Element> {
     list: RefList<E>,
-    /// Do lanes keep guards from one call to the next?
+    /// Whether lanes keep guards from one call to the next.
     keeps: bool,
 }
 
 impl<E: Element> Counted<E> {
-    /// An empty one, under this mechanism. Lanes that keep guards keep them for ever, and with them
-    /// values that were removed.
+    /// Makes an empty one under this mechanism. Lanes that keep guards never drop them, which keeps
+    /// removed values allocated.
     pub fn fresh(mechanism: Mechanism, keeps: bool) -> (Counted<E>, Guards) {
         let list = RefList::forced(mechanism);
         (Counted { list, keeps }, Guards::empty(NEVER_FULL))
     }
 }
 
-/// The value that a lane has put in last, and the one that it has a guard of.
+/// The value that a lane has put in last, and the value that it holds a guard of.
 pub struct Hands<E: Element> {
     mine: u64,
     guard: Option<Held<E>>,
@@ -109,11 +109,11 @@ impl<E: Element> Default for Hands<E> {
 struct Held<E: Element>(ManuallyDrop<Ref<'static, E>>);
 
 impl<E: Element> Hands<E> {
-    /// Keeps a guard in place of the last one, and says of what it is.
+    /// Keeps a guard in place of the last one, and returns the value that it guards.
     fn keep(&mut self, guard: Option<Ref<'_, E>>) -> Answer {
         let number = guard.as_ref().map(|guard| guard.number());
-        // SAFETY: the list stays where it is until the history is over, and nobody uses the guard
-        // after that.
+        // SAFETY: the list stays where it is until the history is over, and no thread uses the
+        // guard after that.
         let guard =
             unsafe { std::mem::transmute::<Option<Ref<'_, E>>, Option<Ref<'static, E>>>(guard) };
         self.let_go();
@@ -162,7 +162,8 @@ impl<E: Element> Subject for Counted<E> {
                 hands.mine = value;
                 Answer::Put(self.list.push_front(E::of(value)).is_ok())
             }
-            // Found and removed by one of several: who fails has seen it gone.
+            // Several lanes may find the same value and remove it: a lane that fails has seen it
+            // removed.
             ends::Call::Delete(value) => {
                 let found = self.list.find(|other| other.number() == value);
                 Answer::Deleted(found.is_some_and(|found| self.list.remove(&found)))

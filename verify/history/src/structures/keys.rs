@@ -1,4 +1,4 @@
-//! Keys in order, each with a value, some of them removed for change: `nonblocking::List`.
+//! Keys in order, each with a value, some of them checked out: the model of `nonblocking::List`.
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -10,10 +10,10 @@ use fastrand::Rng;
 use crate::history::{Model, agrees};
 use crate::record::Subject;
 
-/// Keys are smaller than this.
+/// Keys are below this number.
 pub const KEYS: usize = 4;
 
-/// The entries. An entry that somebody has removed for change keeps its place.
+/// The entries. A checked-out entry keeps its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Keys(BTreeMap<u64, Entry>);
 
@@ -23,46 +23,46 @@ struct Entry {
     being_changed: bool,
 }
 
-/// Keys and values, and how many of them count.
+/// Keys and values, and how many of them are valid.
 pub type Entries = ([(u64, u64); KEYS], usize);
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A key that is not there.
+    /// Inserts a key that is absent.
     Insert(u64, u64),
-    /// A key, or its value if it is there.
+    /// Inserts a key, or replaces its value.
     Put(u64, u64),
-    /// The value of a key that is there.
+    /// Replaces the value of a key that is present.
     Replace(u64, u64),
-    /// A key's value.
+    /// Reads a key's value.
     Find(u64),
-    /// Takes a key out.
+    /// Removes a key.
     Delete(u64),
-    /// Takes the first one out.
+    /// Removes the first entry.
     TakeFirst,
-    /// All of them at one time.
+    /// Reads all entries at one time.
     Entries,
-    /// Removes a key for change.
+    /// Checks a key out, to change its entry.
     RemoveForChange(u64),
-    /// Puts it back.
+    /// Checks a key in again with this value.
     Reinsert(u64, u64),
 }
 
 /// What it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done.
+    /// The call took effect.
     Done,
-    /// The key is there.
+    /// The key is present.
     Present,
-    /// Somebody has removed the key for change.
+    /// The key is checked out.
     CheckedOut,
-    /// The value that is, or was, a key's.
+    /// The key's current or previous value.
     Value(Option<u64>),
-    /// What was first.
+    /// The first entry.
     First(Option<(u64, u64)>),
-    /// All of them.
+    /// All entries.
     Entries(Entries),
 }
 
@@ -72,7 +72,7 @@ impl Model for Keys {
 
     fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
         let right = match *call {
-            Call::Insert(key, value) => match self.settled(key) {
+            Call::Insert(key, value) => match self.value_unless_out(key) {
                 Err(being_changed) => being_changed,
                 Ok(Some(_)) => Answer::Present,
                 Ok(None) => {
@@ -80,18 +80,18 @@ impl Model for Keys {
                     Answer::Done
                 }
             },
-            Call::Put(key, value) => self.settled(key).map_or_else(said, |old| {
+            Call::Put(key, value) => self.value_unless_out(key).map_or_else(said, |old| {
                 self.set(key, value);
                 Answer::Value(old)
             }),
-            Call::Replace(key, value) => self.settled(key).map_or_else(said, |old| {
+            Call::Replace(key, value) => self.value_unless_out(key).map_or_else(said, |old| {
                 if old.is_some() {
                     self.set(key, value);
                 }
                 Answer::Value(old)
             }),
-            Call::Find(key) => self.settled(key).map_or_else(said, Answer::Value),
-            Call::Delete(key) => self.settled(key).map_or_else(said, |old| {
+            Call::Find(key) => self.value_unless_out(key).map_or_else(said, Answer::Value),
+            Call::Delete(key) => self.value_unless_out(key).map_or_else(said, |old| {
                 self.0.remove(&key);
                 Answer::Value(old)
             }),
@@ -111,13 +111,13 @@ impl Model for Keys {
                 }
                 Answer::Entries((entries, count))
             }
-            Call::RemoveForChange(key) => self.settled(key).map_or_else(said, |old| {
+            Call::RemoveForChange(key) => self.value_unless_out(key).map_or_else(said, |old| {
                 if let Some(entry) = self.0.get_mut(&key) {
                     entry.being_changed = true;
                 }
                 Answer::Value(old)
             }),
-            // Only by the one who has removed it.
+            // Only the lane that has checked it out calls this.
             Call::Reinsert(key, value) => {
                 self.set(key, value);
                 Answer::Done
@@ -143,27 +143,28 @@ impl Keys {
         );
     }
 
-    /// The value of a key, unless somebody has removed it for change.
-    fn settled(&self, key: u64) -> Result<Option<u64>, Answer> {
+    /// Returns the value of a key, unless it is checked out.
+    fn value_unless_out(&self, key: u64) -> Result<Option<u64>, Answer> {
         match self.0.get(&key) {
             Some(entry) if entry.being_changed => Err(Answer::CheckedOut),
             found => Ok(found.map(|entry| entry.value)),
         }
     }
 
-    /// Those that nobody has removed for change.
+    /// Returns the entries that are not checked out.
     fn there(&self) -> impl Iterator<Item = (u64, u64)> {
         let there = self.0.iter().filter(|(_, entry)| !entry.being_changed);
         there.map(|(key, entry)| (*key, entry.value))
     }
 }
 
-// `nonblocking::List` with an order: few keys, so that they meet.
+// `nonblocking::List` with an order: few keys, so that calls conflict.
 
 /// A list.
 pub struct Ordered(List<u64, u64>);
 
-/// Lists whose nodes come from one pool, so that what one has freed the next one uses.
+/// Returns a maker of lists whose nodes come from one pool: a list reuses the nodes that another
+/// has freed.
 pub fn lists(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (Ordered, Keys) {
     let first = List::forced(mechanism);
     move |_| (Ordered(first.sibling()), Keys::default())
@@ -171,14 +172,14 @@ pub fn lists(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (Ordered, Keys) {
 
 type Out<'list> = Checkout<'list, u64, u64, Ascending>;
 
-/// What a lane has removed for change.
+/// The entry that a lane has checked out.
 #[derive(Default)]
 pub struct Hands(Option<Held>);
 
-/// Never dropped: at the end of a history the entry stays removed.
+/// Never dropped: at the end of a history the entry stays checked out.
 struct Held(ManuallyDrop<Out<'static>>);
 
-// SAFETY: handed from thread to thread only while its lane is not used, and forgotten there.
+// SAFETY: moved between threads only while its lane is not in use, and forgotten there.
 unsafe impl Send for Held {}
 
 impl Subject for Ordered {
@@ -231,8 +232,8 @@ impl Subject for Ordered {
             Call::RemoveForChange(key) => value(self.0.check_out(&key).map(|removed| {
                 let removed = removed?;
                 let value = removed.value();
-                // SAFETY: the list stays where it is and as it is until the history is over, and
-                // nobody uses it after that.
+                // SAFETY: the list stays in place and unmoved until the history is over, and no
+                // thread uses the entry after that.
                 let removed = unsafe { std::mem::transmute::<Out<'_>, Out<'static>>(removed) };
                 hands.0 = Some(Held(ManuallyDrop::new(removed)));
                 Some(value)
@@ -240,7 +241,7 @@ impl Subject for Ordered {
             Call::Reinsert(_, value) => {
                 let Held(removed) = hands.0.take().expect("chosen by what the lane holds");
                 let back = ManuallyDrop::into_inner(removed).check_in(value);
-                back.expect("nobody gives it up");
+                back.expect("no revoker has removed it");
                 Answer::Done
             }
         }

@@ -1,5 +1,5 @@
-//! What one thread alone sees of each structure, a sequential model, and the structures themselves
-//! with the calls that their lanes choose. Here: elements, and the linked structures.
+//! The sequential model of each structure, and the structures themselves with the calls that their
+//! lanes choose. In this file: elements, and the linked structures.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -25,9 +25,9 @@ pub use visits::Visits;
 
 /// A value on its way through a structure.
 pub trait Element: Send + Sync + Sized + 'static {
-    /// Of this number.
+    /// Makes the element with this number.
     fn of(number: u64) -> Self;
-    /// Its number.
+    /// Returns its number.
     fn number(&self) -> u64;
 }
 
@@ -48,7 +48,7 @@ pub struct Probe(u64);
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
 impl Probe {
-    /// How many there are.
+    /// Returns how many probes exist.
     pub fn alive() -> i64 {
         ALIVE.load(Ordering::Relaxed)
     }
@@ -78,15 +78,15 @@ impl Drop for Probe {
 /// More values than a history has.
 pub(super) const NEVER_FULL: usize = 1 << 20;
 
-/// Calls until there is nothing left.
+/// Takes values until none is left.
 fn take_all(before: Option<&Answer>) -> Option<Call> {
     (before != Some(&Answer::Value(None))).then_some(Call::Take)
 }
 
-/// `nonblocking::List` without an order, each value under itself as the key.
+/// `nonblocking::List` without an order; each value is its own key.
 pub struct NewestFirst(List<u64, u64, Unordered>);
 
-/// Lists whose nodes come from one pool.
+/// Returns a maker of lists whose nodes come from one pool.
 pub fn newest_first(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (NewestFirst, Ends) {
     let first = List::unordered_forced(mechanism);
     move |_| (NewestFirst(first.sibling()), Ends::empty(NEVER_FULL))
@@ -138,11 +138,11 @@ fn whole((key, value): (u64, u64)) -> u64 {
     value
 }
 
-/// `nonblocking::LinkedStack`, which takes values at both ends.
+/// `nonblocking::LinkedStack`, which accepts values at both ends.
 pub struct BothEnds<E: Element>(LinkedStack<E>);
 
 impl<E: Element> BothEnds<E> {
-    /// An empty one, under this mechanism.
+    /// Makes an empty one under this mechanism.
     pub fn fresh(mechanism: Mechanism) -> (BothEnds<E>, Ends) {
         (
             BothEnds(LinkedStack::forced(mechanism)),

@@ -1,26 +1,26 @@
-//! Words that change together, and their version number: `dcas::Domain`, and `dcas::Adjacent`,
-//! which has none.
+//! Words that change together, and their version number: the model of `dcas::Domain`, and of
+//! `dcas::Adjacent`, which has no version.
 
 use crate::history::{Model, agrees};
 
-/// How many words there are.
+/// The number of words.
 pub const WORDS: usize = 3;
 
 /// The words, and what is known of the version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Registers {
     words: [u64; WORDS],
-    /// The version when it was last seen.
+    /// The version that was observed last.
     version: u64,
-    /// Something has changed since then.
+    /// Whether a word has changed since then.
     changed: bool,
-    /// The version counts modifications and nothing else, and only a modification fails an exchange
-    /// by version.
+    /// Whether the version counts modifications and nothing else, and only a modification fails an
+    /// exchange by version.
     exact: bool,
 }
 
 impl Registers {
-    /// Zeros. `exact`: the version counts modifications and nothing else.
+    /// Returns zeros. `exact`: the version counts modifications and nothing else.
     pub fn zeros(version: u64, exact: bool) -> Registers {
         Registers {
             words: [0; WORDS],
@@ -40,7 +40,7 @@ impl Registers {
         }
     }
 
-    /// Can the version have been this one?
+    /// Returns whether this can be the version.
     fn see(&mut self, version: u64) -> bool {
         let fits = match self.exact {
             true => version == self.version,
@@ -52,26 +52,26 @@ impl Registers {
     }
 }
 
-/// An operation on words, which it names by their numbers.
+/// An operation on words, which it names by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// One word.
+    /// Loads one word.
     Load(usize),
-    /// All words, and the version.
+    /// Loads all words and the version.
     Snapshot,
-    /// All words, without a version.
+    /// Loads all words without a version.
     Words,
-    /// The version.
+    /// Loads the version.
     Version,
-    /// From these values to those: word, old value, new value.
+    /// Exchanges two words: word, old value, new value.
     Exchange([(usize, u64, u64); 2]),
-    /// The same for one word.
+    /// Exchanges one word.
     ExchangeOne((usize, u64, u64)),
-    /// Sets two words if the version is still this one.
+    /// Stores two words if the version is still this one.
     ExchangeSince(u64, [(usize, u64); 2]),
     /// Adds to a word.
     Add(usize, u64),
-    /// All words from these values to those; the same twice only compares.
+    /// Exchanges all words; an equal old and new value only compares.
     ExchangeAll([(usize, u64, u64); WORDS]),
 }
 
@@ -111,7 +111,7 @@ impl Model for Registers {
             (Call::Exchange(changes), _) => self.exchange(&changes, answer),
             (Call::ExchangeOne(change), _) => self.exchange(&[change], answer),
             (Call::ExchangeAll(changes), _) => {
-                // Where nothing would change, the version stays as well.
+                // Where no value changes, the version stays as well.
                 let changes_some = changes.iter().any(|(_, old, new)| old != new);
                 let same = self.are(&changes);
                 if same && changes_some {
@@ -125,7 +125,7 @@ impl Model for Registers {
                 if done {
                     self.change(&changes);
                 }
-                // Its own interruption may have used the version up.
+                // An interruption of the exchange itself may have consumed the version.
                 agrees(answer, Answer::Done(done)) && (done || !same || !self.exact)
             }
         }
@@ -133,7 +133,7 @@ impl Model for Registers {
 }
 
 impl Registers {
-    /// Have the words their old values?
+    /// Returns whether the words have their old values.
     fn are(&self, changes: &[(usize, u64, u64)]) -> bool {
         let mut changes = changes.iter();
         changes.all(|&(word, old, _)| self.words[word] == old)

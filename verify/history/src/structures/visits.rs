@@ -1,4 +1,4 @@
-//! Values in a row, each visited by one at a time: `nonblocking::OneVisitorList`.
+//! Values in a row, each visited by one lane at a time: the model of `nonblocking::OneVisitorList`.
 
 use std::mem::ManuallyDrop;
 
@@ -10,7 +10,7 @@ use crate::history::{Model, agrees};
 use crate::record::Subject;
 use crate::structures::Element;
 
-/// The row, the first value first.
+/// The row, in order from the head.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Visits(Vec<Entry>);
 
@@ -20,47 +20,47 @@ struct Entry {
     visited: bool,
 }
 
-/// An operation. What somebody visits is named by its number.
+/// An operation. A visited value is named by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// At the head.
+    /// Puts a value in at the head.
     PutHead(u64),
-    /// Behind the first one, which the caller visits.
+    /// Puts a value in after this one, which the caller visits.
     PutBehind(u64, u64),
-    /// The first that nobody visits.
+    /// Takes the first value that is not visited.
     Take,
-    /// Begins a visit of the first that nobody visits.
+    /// Begins a visit of the first value that is not visited.
     Enter,
-    /// Goes on to the next that nobody visits.
+    /// Moves on to the next value that is not visited.
     Next(u64),
-    /// Makes another number of it, and ends the visit.
+    /// Changes the value's number, and ends the visit.
     Leave(u64, u64),
-    /// Takes it out, and ends the visit.
+    /// Removes the value, and ends the visit.
     Remove(u64),
-    /// How many there are.
+    /// Counts the values.
     Count,
 }
 
 /// What it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done.
+    /// The call took effect.
     Done,
-    /// Which one it was, if any.
+    /// The value's number, if there was one.
     Number(Option<u64>),
-    /// How many there were.
+    /// The number of values.
     Count(usize),
 }
 
 impl Visits {
-    /// Where somebody visits this one.
+    /// Returns the index of a value that is visited.
     fn place(&self, number: u64) -> usize {
         let mut places = self.0.iter();
         let place = places.position(|entry| entry.number == number && entry.visited);
-        place.expect("whoever visits a value keeps it where it is")
+        place.expect("a visited value stays in the row")
     }
 
-    /// Where the first is, from a place on, that nobody visits.
+    /// Returns the index of the first value, from `place` on, that is not visited.
     fn free_from(&self, place: usize) -> Option<usize> {
         (place..self.0.len()).find(|place| !self.0[*place].visited)
     }
@@ -97,8 +97,8 @@ impl Model for Visits {
                 let from = self.place(visited);
                 let next = self.free_from(from + 1);
                 self.0[from].visited = false;
-                // At the end of the row it looks first and leaves then; meanwhile one may have come
-                // in behind.
+                // At the end of the row a visitor looks first and leaves afterwards; meanwhile a
+                // value may have been put in behind it.
                 if answer == Some(&Answer::Number(None)) {
                     return true;
                 }
@@ -120,13 +120,14 @@ impl Model for Visits {
     }
 }
 
-// `nonblocking::OneVisitorList`: lanes put in and take out, and visit what nobody else visits.
+// `nonblocking::OneVisitorList`: lanes put in and take out, and each visits what no other lane
+// visits.
 
 /// A list.
 pub struct Visited<E: Element>(OneVisitorList<E>);
 
 impl<E: Element> Visited<E> {
-    /// An empty one, under this mechanism.
+    /// Makes an empty one under this mechanism.
     pub fn fresh(mechanism: Mechanism) -> (Visited<E>, Visits) {
         (
             Visited(OneVisitorList::forced(mechanism)),
@@ -135,7 +136,7 @@ impl<E: Element> Visited<E> {
     }
 }
 
-/// What a lane visits.
+/// The value that a lane visits.
 pub struct Here<E: Element>(Option<Held<E>>);
 
 impl<E: Element> Default for Here<E> {
@@ -147,15 +148,15 @@ impl<E: Element> Default for Here<E> {
 /// Never dropped: at the end of a history the value stays visited.
 struct Held<E: Element>(ManuallyDrop<Visit<'static, E>>);
 
-// SAFETY: handed from thread to thread only while its lane is not used, and forgotten there.
+// SAFETY: moved between threads only while its lane is not in use, and forgotten there.
 unsafe impl<E: Element> Send for Held<E> {}
 
 impl<E: Element> Here<E> {
-    /// Keeps a visit, and says whose it is.
+    /// Keeps a visit, and returns the number of its value.
     fn keep(&mut self, visit: Option<Visit<'_, E>>) -> Answer {
         let number = visit.as_ref().map(|visit| visit.number());
-        // SAFETY: the list stays where it is and as it is until the history is over, and nobody
-        // uses the visit after that.
+        // SAFETY: the list stays in place and unmoved until the history is over, and no thread uses
+        // the visit after that.
         let visit = unsafe {
             std::mem::transmute::<Option<Visit<'_, E>>, Option<Visit<'static, E>>>(visit)
         };
@@ -207,7 +208,7 @@ impl<E: Element> Subject for Visited<E> {
             }
             Call::Leave(_, value) => {
                 let mut visit = here.end();
-                // Whoever ends in the middle leaves the one or the other.
+                // A thread that exits in the middle leaves either the old element or the new one.
                 drop(std::mem::replace(&mut *visit, E::of(value)));
                 Answer::Done
             }

@@ -1,4 +1,4 @@
-//! `dcas::Domain` and `dcas::Adjacent`: a few words with few values, so that values come back.
+//! `dcas::Domain` and `dcas::Adjacent`: few words with few values, so that values recur.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,14 +8,14 @@ use fastrand::Rng;
 use crate::record::{Subject, lane_of};
 use crate::structures::registers::{Answer, Call, Registers, WORDS};
 
-/// Values are this and the smaller ones.
+/// Values are 0 to this one.
 const MAX: u64 = 2;
 
 /// Three words in one domain.
 pub struct Words(Domain<[Cell; WORDS]>);
 
 impl Words {
-    /// Zeros, under this mechanism.
+    /// Makes one of zeros under this mechanism.
     pub fn fresh(mechanism: Mechanism) -> (Words, Registers) {
         let words = Domain::forced(std::array::from_fn(|_| Cell::new(0)), mechanism);
         let version = words.version().number();
@@ -27,8 +27,8 @@ impl Words {
         Change::of(&self.0[word], old, new)
     }
 
-    /// A change of all words, mostly from what was seen; of a word less in a domain that changes no
-    /// more than two at once.
+    /// Returns a change of all words, mostly from the values last seen. A domain that changes at
+    /// most two at once leaves one word unchanged.
     fn change_of_all(&self, rng: &mut Rng, sight: &Sight) -> [(usize, u64, u64); WORDS] {
         let seen = sight.map_or([0; WORDS], |(_, seen)| seen);
         let is_wide = self.0.mechanism() == Mechanism::Kcas;
@@ -44,7 +44,7 @@ fn change(rng: &mut Rng, word: usize) -> (usize, u64, u64) {
     (word, rng.u64(..=MAX), rng.u64(..=MAX))
 }
 
-/// Two different words.
+/// Returns two different indices.
 fn two(rng: &mut Rng) -> [usize; 2] {
     let first = rng.usize(..WORDS);
     [first, (first + rng.usize(1..WORDS)) % WORDS]
@@ -68,7 +68,7 @@ impl Subject for Words {
                 let words = two(rng);
                 Call::ExchangeSince(version.number(), words.map(|word| (word, rng.u64(..=MAX))))
             }
-            // From what the lane has seen, mostly.
+            // From the values that the lane has seen, mostly.
             (8, Some((_, seen))) => {
                 Call::Exchange(two(rng).map(|word| (word, seen[word], rng.u64(..=MAX))))
             }
@@ -117,17 +117,17 @@ impl Subject for Words {
     }
 }
 
-/// Words of a domain of which the first two always change together; and whose destructor looks
-/// whether they have.
+/// The words of a domain, of which the first two always change together. The destructor checks that
+/// they are equal.
 ///
-/// Only the first lane calls: where its thread ends, nobody else comes by before the domain is
-/// dropped.
+/// Only the first lane calls. When its thread exits inside a call, no other call follows before the
+/// domain is dropped.
 pub struct Twins(Box<Domain<Equal>>);
 
 #[derive(Covered)]
 struct Equal([Cell; WORDS]);
 
-/// How often a destructor has looked, and how often the words were not equal.
+/// How often a destructor has checked, and how often the words were not equal.
 static LOOKS: AtomicUsize = AtomicUsize::new(0);
 static UNEQUAL: AtomicUsize = AtomicUsize::new(0);
 
@@ -141,17 +141,17 @@ impl Drop for Equal {
 }
 
 impl Twins {
-    /// Zeros, under this mechanism.
+    /// Makes one of zeros under this mechanism.
     pub fn fresh(mechanism: Mechanism) -> (Twins, Registers) {
         let zeros = Equal(std::array::from_fn(|_| Cell::new(0)));
-        // In a box: it stays where it is when the history moves.
+        // Boxed, so that it stays in place when the history moves.
         let twins = Box::new(Domain::forced(zeros, mechanism));
         let version = twins.version().number();
         let exact = twins.mechanism() == Mechanism::Kcas;
         (Twins(twins), Registers::zeros(version, exact))
     }
 
-    /// How often destructors have looked so far, and how often the words were not equal.
+    /// Returns how often destructors have checked, and how often the words were not equal.
     pub fn seen() -> (usize, usize) {
         (LOOKS.load(Ordering::SeqCst), UNEQUAL.load(Ordering::SeqCst))
     }
@@ -193,11 +193,11 @@ impl Subject for Twins {
     }
 }
 
-/// Two words side by side.
+/// Two adjacent words.
 pub struct Pair(Adjacent);
 
 impl Pair {
-    /// Zeros; by the processor's instruction if it has one, or by k-CAS.
+    /// Makes one of zeros, by the processor's instruction if it has one, or by k-CAS.
     pub fn fresh(mechanism: Mechanism) -> (Pair, Registers) {
         let pair = match mechanism {
             Mechanism::Assisted => Adjacent::new(0, 0),

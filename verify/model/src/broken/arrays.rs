@@ -17,7 +17,7 @@ mod one_too_many {
     use super::{BUFFER, CAPACITY, HEAD, MASK, TAIL};
 
     atomseq::sequence! {
-        /// Asks whether the ring is more than full.
+        /// Tests whether the ring is more than full.
         pub(super) unsafe fn push_word(slot: Slot, from: Word) -> bool {
             let tail = load(slot + TAIL);
             if tail - load(slot + HEAD) > load(slot + CAPACITY) { return false }
@@ -33,7 +33,7 @@ mod delivered_before {
     use super::{BUFFER, HEAD, MASK, TAIL};
 
     atomseq::sequence! {
-        /// Takes a word in the caller's buffer, which was empty, for proof that the word has been
+        /// Takes a word in the caller's buffer, which was empty, as proof that the word has been
         /// popped.
         pub(super) unsafe fn pop_word(slot: Slot, to: Word) -> bool {
             let head = load(slot + HEAD);
@@ -52,7 +52,7 @@ mod past_the_end {
     use super::{BUFFER, HEAD, MASK, TAIL};
 
     atomseq::sequence! {
-        /// Copies on where the buffer ends.
+        /// Continues copying where the buffer ends.
         pub(super) unsafe fn pop_batch(slot: Slot, to: Word, count: Word, words: Word) -> Word {
             let head = load(slot + HEAD);
             let there = load(slot + TAIL) - head;
@@ -137,7 +137,7 @@ mod on_the_top {
     use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
-        /// Prepares the top element, where there is one, instead of the word above.
+        /// Prepares the top element, if there is one, instead of the word above.
         pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
             let pushed = load(slot + PUSHED);
             let height = pushed - load(slot + POPPED);
@@ -154,7 +154,7 @@ mod top_first {
     use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
-        /// Moves the top before the word under it is there.
+        /// Moves the top before the word under it is stored.
         pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
             let pushed = load(slot + PUSHED);
             let height = pushed - load(slot + POPPED);
@@ -170,7 +170,7 @@ mod whole_batch {
     use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
-        /// Copies stacks words given, not only those there is room for.
+        /// Copies all words given, not only those that there is room for.
         pub(super) unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
             let pushed = load(slot + PUSHED);
             let height = pushed - load(slot + POPPED);
@@ -186,7 +186,7 @@ mod wrong_end {
     use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
-        /// Takes from the bottom, and counts what the top would give.
+        /// Takes from the bottom, and returns the number for the top.
         pub(super) unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
             let popped = load(slot + POPPED);
             let height = load(slot + PUSHED) - popped;

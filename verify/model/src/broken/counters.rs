@@ -30,7 +30,7 @@ mod kept_slot {
     use super::VALUE;
 
     atomseq::sequence! {
-        /// Works on the slot whose address the caller found out before.
+        /// Works on the slot whose address the caller has computed before.
         pub(super) unsafe fn add(slot: Slot, home: Word, amount: Word) {
             let value = load(home + VALUE);
             commit(home + VALUE, value + amount);
@@ -53,7 +53,7 @@ mod kept_cpu {
 
 mod shared {
     atomseq::sequence! {
-        /// Adds to a word that counters CPUs share. Right on any one of them.
+        /// Adds to a word that is shared by several CPUs. Correct on any single one.
         pub(super) unsafe fn add(slot: Slot, total: Word, amount: Word) {
             let value = load(total);
             commit(total, value + amount);
@@ -108,7 +108,7 @@ const SECOND: Address = Address {
     offset: VALUE + 8,
 };
 
-/// One word for counters CPUs.
+/// One word shared by several CPUs.
 struct Total;
 
 const TOTAL: usize = word(0, 0);
@@ -180,11 +180,11 @@ pub fn counters() -> Vec<Broken> {
     ]
 }
 
-// Test-and-set that is wrong, and right one that nothing protects.
+// Test-and-set sequences that are wrong, and a correct one without protection.
 
 mod flags {
     atomseq::sequence! {
-        /// Sets it, and says that it was clear, without having looked.
+        /// Sets the flag, and reports that it was clear without having tested it.
         pub(super) unsafe fn set(flag: Word) -> bool {
             let held = load32(flag);
             if held == 2 { return false }
@@ -209,7 +209,7 @@ mod flags {
 mod homes {
     pub(super) mod unheld {
         atomseq::sequence! {
-            /// Does not look whether it is held.
+            /// Does not test whether the flag is held.
             pub(in super::super) unsafe fn take(flag: Word) -> bool {
                 let here = cpu();
                 let home = load_acquire(flag);

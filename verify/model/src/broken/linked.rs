@@ -14,8 +14,8 @@ mod stale_link {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// The caller has loaded the first node and its link before; only the first is compared
-        /// again.
+        /// The caller has loaded the first node and its link before; the sequence compares only the
+        /// first again.
         pub(super) unsafe fn pop(slot: Slot, first: Word, next: Word) -> Option<Word> {
             if load(slot + FIRST) != first { return None }
             commit(slot + FIRST, next);
@@ -28,7 +28,7 @@ mod no_end {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// Does not ask whether there is a node.
+        /// Does not test whether there is a node.
         pub(super) unsafe fn pop(slot: Slot) -> Option<Word> {
             let first = load(slot + FIRST);
             let next = load(first);
@@ -58,7 +58,7 @@ mod not_linked {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// Trusts the link to be what it was when the node left.
+        /// Assumes that the link is what it was when the node was removed.
         pub(super) unsafe fn push(slot: Slot, link: Word) {
             if load(slot + FIRST) == link { return }
             commit(slot + FIRST, link);
@@ -70,8 +70,7 @@ mod behind_the_first {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// Prepares the link of whichever node lies lower, which may be the one that everybody
-        /// sees.
+        /// Prepares the link of the node at the lower address, which may be the shared one.
         pub(super) unsafe fn push(slot: Slot, link: Word) {
             let first = load(slot + FIRST);
             let place = min(first - 8, link - 8);
@@ -81,7 +80,7 @@ mod behind_the_first {
     }
 }
 
-/// Nodes the caller may have seen in a list at some time, with what followed.
+/// Returns the nodes that the caller may have seen in a list at some time, with their successors.
 fn seen_before(_words: &[usize]) -> Vec<Vec<usize>> {
     let links = [CALLERS, CALLERS + 0x10];
     let pair = |first: usize, next: usize| vec![first, next];
@@ -142,7 +141,7 @@ mod never_full {
     use super::{LINK, NUMBER, TAIL, VALUE};
 
     atomseq::sequence! {
-        /// Does not ask whether the next cell is free.
+        /// Does not test whether the next cell is free.
         pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
             let cell = load(slot + TAIL);
             let next = load(cell + LINK);
@@ -174,7 +173,7 @@ mod numbered_anew {
     use super::{HEAD, LINK, NUMBER, TAIL, VALUE};
 
     atomseq::sequence! {
-        /// Numbers the next cell by what was there: the attempts of one push count as several.
+        /// Numbers the next cell by its own old number: the attempts of one push count as several.
         pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
             let cell = load(slot + TAIL);
             let next = load(cell + LINK);
@@ -205,7 +204,7 @@ mod grows_at_the_head {
     use super::{HEAD, LINK};
 
     atomseq::sequence! {
-        /// Splices new cells in among those that are full.
+        /// Splices new cells in among the full ones.
         pub(super) unsafe fn grow(slot: Slot, first: Word, last: Word) {
             let cell = load(slot + HEAD);
             let next = load(cell + LINK);

@@ -1,4 +1,4 @@
-//! Right sequences with the wrong recovery: what becomes of them if the mechanism is another one.
+//! Correct sequences with the wrong recovery: the faults that another mechanism would cause.
 
 use atomseq::sequence::model::{Memory, Program, Step};
 
@@ -8,7 +8,7 @@ use crate::structure::{Answer, Call, Content, Recovery, Structure};
 use crate::structures::local::{Map, Passage, Queue, Ring, Stack};
 use crate::structures::{Fifo, List, program};
 
-/// A structure whose sequences recover as is said here.
+/// A structure whose sequences recover as given here.
 pub(super) struct Recovering<S>(pub(super) S, pub(super) fn(&Program) -> Recovery);
 
 impl<S: Structure> Structure for Recovering<S> {
@@ -46,7 +46,7 @@ impl<S: Structure> Structure for Recovering<S> {
 
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let mut content = self.0.content(memory)?;
-        // The others' CPUs; what has one may have several rows.
+        // Rows of other CPUs; a structure of one CPU may have several rows.
         if self.0.cpus() > 1 {
             content.truncate(1);
         }
@@ -58,7 +58,8 @@ impl<S: Structure> Structure for Recovering<S> {
     }
 }
 
-/// The sequence with its last store as a commit, so that its shape is that of one that restarts.
+/// Returns the sequence with its last store as a commit, so that it has the shape of a restartable
+/// one.
 fn restartable(program: &'static Program) -> &'static Program {
     let mut steps = program.steps.to_vec();
     match steps.last_mut() {
@@ -76,7 +77,7 @@ fn restartable(program: &'static Program) -> &'static Program {
     }))
 }
 
-/// Restarts what has a commit, whatever else it stores.
+/// Restarts every sequence with a commit, whatever else it stores.
 fn what_commits(program: &Program) -> Recovery {
     let commits = |step: &Step| matches!(step, Step::Commit { .. });
     match program.steps.iter().any(commits) {
@@ -85,7 +86,7 @@ fn what_commits(program: &Program) -> Recovery {
     }
 }
 
-/// What was under way when another call came in between is wrong.
+/// Returns whether the fault is a wrong result of the call that another call interrupted.
 pub(super) fn torn(fault: &Fault) -> bool {
     matches!(
         fault,
@@ -93,7 +94,7 @@ pub(super) fn torn(fault: &Fault) -> bool {
     )
 }
 
-/// A handler could see, or would repeat, a part of it.
+/// Returns whether a handler could see, or would repeat, a part of the sequence.
 fn seen(fault: &Fault) -> bool {
     matches!(fault, Fault::VisibleBeforeCommit { .. } | Fault::Broken(_))
 }
@@ -134,8 +135,8 @@ pub fn recovery() -> Vec<Broken> {
     ]
 }
 
-// Wrong structures of those that a thread shares with its handlers, and right ones that nothing
-// protects.
+// Wrong sequences of the structures that a thread shares with its handlers, and correct ones
+// without protection.
 
 mod stack {
     atomseq::sequence! {
@@ -153,7 +154,7 @@ mod stack {
 
 mod queue {
     atomseq::sequence! {
-        /// Lets one word too many in.
+        /// Accepts one word more than the capacity.
         pub(super) unsafe fn push(queue: Word, capacity: Word, value: Word) -> bool {
             let tail = load(queue + 8);
             if tail - load(queue) > capacity { return false }
@@ -166,7 +167,7 @@ mod queue {
 
 mod ring {
     atomseq::sequence! {
-        /// Fills a place without looking whether the tail has moved.
+        /// Fills a cell without testing whether the tail has moved.
         pub(super) unsafe fn fill(ring: Word, tail: Word, to: Word, from: Word) -> bool {
             let now = load(ring + 8);
             store(to, load(from));
@@ -174,7 +175,7 @@ mod ring {
             true
         }
 
-        /// Moves on, from wherever it is.
+        /// Advances the position from whatever value it has.
         pub(super) unsafe fn advance(position: Word, from: Word, to: Word) -> bool {
             commit(position, to);
             true
@@ -200,7 +201,7 @@ mod map {
             true
         }
 
-        /// Asks for the version after it has changed something.
+        /// Tests the version only after it has changed a word.
         pub(super) unsafe fn remove(map: Word, version: Word, entry: Word, mark: Word) -> Option<Word> {
             let removed = load(map + 8);
             let value = load(entry + 8);
@@ -210,7 +211,7 @@ mod map {
             Some(value)
         }
 
-        /// Adds to whatever key the entry has now.
+        /// Adds to the value of whatever key the entry has now.
         pub(super) unsafe fn add(entry: Word, key: Word, amount: Word) -> bool {
             let value = load(entry + 8);
             commit(entry + 8, value + amount);

@@ -1,7 +1,7 @@
 //! Sequences that are wrong, each in its own way.
 //!
-//! All but one compile: they keep every rule of `sequence!`, which cannot know what memory means.
-//! The checker has to find each out, or it could not fail.
+//! All but one compile: they keep every rule of `sequence!`, which cannot know the meaning of
+//! memory. The checker must detect each of them; otherwise it could not fail.
 
 mod arrays;
 mod counters;
@@ -15,15 +15,15 @@ use crate::structure::{Answer, Call, Content, Recovery, Structure};
 
 /// A structure with one of its sequences replaced by a wrong one, of the same name.
 pub struct Broken {
-    /// What is wrong.
+    /// The fault of the sequence.
     pub why: &'static str,
     inner: Box<dyn Structure>,
     by: &'static Program,
-    /// The words of the wrong sequence, for those of the right one.
+    /// Maps the arguments of the correct sequence to those of the wrong one.
     words: fn(&[usize]) -> Vec<Vec<usize>>,
-    /// The answer where the wrong sequence rightly does nothing.
+    /// The answer where the wrong sequence correctly does nothing.
     unless: Unless,
-    /// Is it this fault that must be found?
+    /// Returns whether this is the fault that must be found.
     pub expected: fn(&Fault) -> bool,
 }
 
@@ -39,7 +39,7 @@ impl Broken {
         Broken::of(why, Box::new(inner), by, expected)
     }
 
-    /// The structure with the sequence of that name replaced.
+    /// Returns the structure with the sequence of that name replaced.
     pub fn of(
         why: &'static str,
         inner: Box<dyn Structure>,
@@ -65,7 +65,7 @@ impl Broken {
     }
 }
 
-/// Every wrong sequence.
+/// Returns every wrong sequence.
 pub fn all() -> Vec<Broken> {
     let mut all = counters::counters();
     all.extend(linked::lists());

@@ -2,16 +2,16 @@
 //! by step, under every order of steps, interruptions and fences that few threads and versions
 //! allow.
 //!
-//! What is checked, whatever the order:
+//! The checked properties, in every order:
 //!
-//! * an exchange that reaches its end had both old values before it, and one that found a change
-//!   had not;
-//! * whenever the lock is free, the words are what the exchanges so far have made of them;
-//! * a reader's words are those of one time.
+//! * an exchange that completes had both old values before it, and one that reports a change had
+//!   not;
+//! * whenever the lock is free, the words are the result of the completed exchanges;
+//! * a reader's words are those of one point in time.
 //!
-//! The kernel, as far as it matters here: a section is over when its thread is interrupted anywhere
-//! in it; when another thread runs on its CPU; and when a fence reaches that CPU. A thread may be
-//! on another CPU whenever it begins a section, and may stop for ever between two steps.
+//! The kernel is modelled as far as it matters. A section ends when its thread is interrupted
+//! anywhere in it, when another thread runs on its CPU, and when a fence reaches that CPU. A thread
+//! may be on another CPU whenever it begins a section, and may stop indefinitely between two steps.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,31 +22,31 @@ pub(crate) use thread::{advance, exchange};
 
 mod thread;
 
-/// What protects, each to be switched off in turn.
+/// The protections, each of which can be switched off.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// A fence ends the sections on its CPUs.
     pub fence: bool,
-    /// What has been logged is undone.
+    /// The logged partial update is rolled back.
     pub roll_back: bool,
-    /// A claim tells which call made it; otherwise on which CPU it was made.
+    /// A claim identifies the call that made it; otherwise only the CPU on which it was made.
     pub claim_by_call: bool,
-    /// A reader looks at the lock again.
+    /// A reader loads the lock again after the words.
     pub validate: bool,
-    /// The exchange, and what undoes it.
+    /// The exchange by values.
     pub exchange: &'static Program,
     /// The exchange that compares the version.
     pub store_pair_if: &'static Program,
-    /// What undoes either.
+    /// The rollback of either exchange.
     pub undoing: &'static Program,
-    /// What does so on the CPU of the one that it undoes.
+    /// The rollback on the CPU of the exchange that it rolls back.
     pub roll_back_here: &'static Program,
-    /// What frees the lock there, if there is nothing to roll back.
+    /// The release of the lock on that CPU, if there is nothing to roll back.
     pub free_here: &'static Program,
 }
 
 impl Rules {
-    /// As in the library.
+    /// Returns the library's protections.
     pub fn all() -> Rules {
         Rules {
             fence: true,
@@ -62,37 +62,37 @@ impl Rules {
     }
 }
 
-/// What is tried.
+/// A setting to explore.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// In a few words.
+    /// A short name.
     pub name: &'static str,
-    /// What each thread does.
+    /// The task of each thread.
     pub tasks: Vec<Task>,
-    /// How many CPUs there are.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// The versions go no further.
+    /// The largest version; states beyond it are not explored.
     pub versions: usize,
-    /// How often a thread is interrupted for no reason that is part of the model.
+    /// The number of interruptions without a cause in the model.
     pub interruptions: usize,
 }
 
-/// What was explored.
+/// The extent of an exploration.
 #[derive(Debug, Default)]
 pub struct Explored {
-    /// How many states.
+    /// The number of states.
     pub states: usize,
-    /// How many sections were interrupted, by whatever.
+    /// The number of interrupted sections, whatever interrupted them.
     pub aborts: usize,
-    /// How many exchanges reached their end.
+    /// The number of completed exchanges.
     pub done: usize,
-    /// How many undoing sections did.
-    pub undone: usize,
+    /// The number of exchanges that sections have rolled back.
+    pub rolled_back: usize,
     /// The ways out of each sequence that were taken: `None` is the end.
     pub ways_out: BTreeMap<&'static str, BTreeSet<Option<usize>>>,
 }
 
-/// The library's sequence of this name.
+/// Returns the library's sequence of this name.
 ///
 /// # Panics
 ///
@@ -105,7 +105,7 @@ pub fn program(name: &str) -> &'static Program {
         .unwrap_or_else(|| panic!("dcas has no sequence {name}"))
 }
 
-/// Where the lock and the log lie, and the words.
+/// The addresses of the lock, the log and the words.
 pub(crate) const LINE: usize = 0x1000;
 pub(crate) const FIRST: usize = 0x2000;
 pub(crate) const SECOND: usize = 0x3000;
@@ -115,7 +115,7 @@ pub(crate) const BELOW_VERSION: usize = 0xffff;
 pub(crate) const HELD: usize = 1;
 pub(crate) const CLAIM: usize = 2;
 
-/// The state of a lock's word.
+/// Returns the state of a lock's word.
 pub(crate) fn state(lock: usize) -> usize {
     lock >> 14 & 3
 }
@@ -126,13 +126,13 @@ pub(crate) fn state(lock: usize) -> usize {
 struct State {
     memory: Memory,
     threads: Vec<Thread>,
-    /// What the words must be: what the exchanges that reached their end made of them.
+    /// The correct values of the words: the result of the completed exchanges.
     right: [usize; 2],
     interruptions: usize,
 }
 
 impl State {
-    /// Has no section begun?
+    /// Returns whether no section has begun yet.
     fn is_first(&self) -> bool {
         let is_at_start = |thread: &Thread| matches!(thread.at, At::Begin { .. });
         let is_untouched = self.memory.words().eq([(LINE, VERSION)]);
@@ -144,7 +144,7 @@ impl State {
 ///
 /// # Errors
 ///
-/// What was found wrong, and the steps that lead there.
+/// The violation found, and the steps that lead to it.
 pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
     let mut memory = Memory::default();
     memory.store(LINE, VERSION);
@@ -161,7 +161,7 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
         right: [0, 0],
         interruptions: setting.interruptions,
     };
-    // The first thread is not registered at first.
+    // The first thread is unregistered at the beginning.
     if setting.tasks[0] != Task::Read {
         start.threads[0].at = At::Begin { unregistered: true };
     }
@@ -177,7 +177,8 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
     Ok(search.explored)
 }
 
-/// Two states with the same are taken for one: 128 bits.
+/// Hashes a state to 128 bits. States of the same fingerprint are taken to be equal, which keeps
+/// millions of them in memory.
 pub(crate) fn fingerprint(state: &impl std::hash::Hash) -> u128 {
     use std::hash::{BuildHasher, Hasher};
     let half = |seed: u64| {
@@ -204,7 +205,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn from(&mut self, start: State) -> Result<(), String> {
-        // Depth first, by a list of our own: the paths are long.
+        // Depth first with an explicit stack, because paths are long.
         let mut stack = vec![(0, String::new(), start)];
         while let Some((depth, event, state)) = stack.pop() {
             self.path.truncate(depth);
@@ -236,7 +237,7 @@ impl Search<'_> {
                 all.push((format!("{number} is interrupted"), next));
             }
             let cpus = match thread.begins(&self.setting.tasks[number]) {
-                // Until then all CPUs are alike.
+                // The CPUs are interchangeable until the first section begins.
                 true if state.is_first() => 0..1,
                 true => 0..self.setting.cpus,
                 false => thread.cpu..thread.cpu + 1,
@@ -265,7 +266,7 @@ impl Search<'_> {
         let was_in_section = threads[number].in_section() || threads[number].begins(task);
         let before = *right;
         let effect = threads[number].step(task, self.rules, memory);
-        // Who runs in a section runs on its CPU, where nobody else does.
+        // A thread in a section runs on its CPU, where no other thread runs then.
         let cpu = threads[number].cpu;
         let is_in_section = was_in_section || threads[number].in_section();
         for other in (0..threads.len()).filter(|other| *other != number) {
@@ -307,7 +308,7 @@ impl Search<'_> {
                     (Ending::FoundChange, Task::Exchange(old, _)) if before == *old => {
                         return Err("found a change where there is none".to_string());
                     }
-                    (Ending::Undone, _) => self.explored.undone += 1,
+                    (Ending::Undone, _) => self.explored.rolled_back += 1,
                     _ => {}
                 }
             }
@@ -329,7 +330,7 @@ impl Search<'_> {
     }
 }
 
-/// The words are right whenever the lock is free.
+/// Checks that the words are correct whenever the lock is free.
 fn invariant(state: &State) -> Result<(), String> {
     let words = [FIRST, SECOND].map(|word| state.memory.load(word));
     match state.memory.load(LINE) & BELOW_VERSION == 0 && words != state.right {

@@ -1,10 +1,11 @@
-//! One thread: an exchange or a reader, as `Line` in the library is, one access to memory a step.
+//! One thread: an exchange or a reader, following the library's `RevocableLock`, one memory access
+//! a step.
 
 use atomseq::sequence::model::{Attempt, Memory, Program, Step};
 
 use super::{BELOW_VERSION, CLAIM, FIRST, HELD, LINE, Rules, SECOND, VERSION, state};
 
-/// How the sequences end; must agree with `dcas/assisted.rs`.
+/// The results of the sequences; must agree with `dcas/assisted.rs`.
 const DONE: usize = 0;
 const CHANGED: usize = 1;
 const BUSY: usize = 2;
@@ -14,34 +15,35 @@ const LOST: usize = 5;
 const ELSEWHERE: usize = 6;
 const UNLOGGED: usize = 7;
 
-/// What a thread is there for.
+/// A thread's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Changes the first word from one value to another, and the second.
+    /// Exchanges both words, from these old values to these new ones.
     Exchange([usize; 2], [usize; 2]),
-    /// Changes both if the version is still this one.
+    /// Stores both words if the version is still this one.
     Since(usize, [usize; 2]),
-    /// Reads both.
+    /// Reads both words.
     Read,
 }
 
-/// Where it is in that.
+/// A thread's position in its task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum At {
-    /// About to begin a section; with the next attempt the thread may be unregistered, once.
+    /// About to begin a section; the thread may be unregistered once, in the next attempt.
     Begin {
         unregistered: bool,
     },
-    /// In the section of its exchange; on its way out by the commit, with which exit.
+    /// In the section of its exchange; the exit through which it leaves by the commit, if it does.
     Exchanging(Attempt, Option<usize>),
-    /// The section was interrupted, and the thread has not noticed yet.
+    /// The section was aborted, and the thread has not noticed yet.
     Aborted,
-    /// Looks at the lock, to throw somebody out.
+    /// Loads the lock, to revoke a stopped holder.
     Look,
-    /// Undoes by a section, if the holder's CPU is its own: about to begin that, and in it.
+    /// Rolls back by a section if the holder's CPU is its own: about to begin that section, and in
+    /// it.
     BeginUndoHere(usize),
     UndoingHere(usize, Attempt),
-    /// Likewise frees the lock, for there is nothing to roll back.
+    /// Releases the lock by such a section, because there is nothing to roll back.
     BeginFreeHere(usize),
     FreeingHere(usize, Attempt),
     Claim(usize),
@@ -54,7 +56,7 @@ pub(super) enum At {
         claim: usize,
         log: Vec<usize>,
     },
-    /// Nothing to roll back: gives back.
+    /// Releases the lock: there is nothing to roll back.
     GiveBack(usize),
     BeginUndo {
         claim: usize,
@@ -65,7 +67,7 @@ pub(super) enum At {
         log: Vec<usize>,
         attempt: Attempt,
     },
-    /// A reader that has found the lock free, and the words it has read.
+    /// A reader that has found the lock free, and the words that it has loaded.
     Reading(usize, Vec<usize>),
     Over,
 }
@@ -77,17 +79,17 @@ pub(super) struct Thread {
     pub(super) at: At,
 }
 
-/// What a step asks of the world, or tells it.
+/// The effect of a step on the rest of the model.
 pub(super) enum Effect {
     Nothing,
     /// Ends the sections on this CPU, or on all.
     Fence(Option<usize>),
-    /// A sequence has ended by this way out.
+    /// A sequence has ended through this exit.
     Left(&'static str, Option<usize>, Ending),
     Read([usize; 2]),
 }
 
-/// What the end of a sequence means.
+/// The meaning of a sequence's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Exchanged,
@@ -97,7 +99,7 @@ pub(super) enum Ending {
 }
 
 impl Thread {
-    /// Is it inside a section?
+    /// Returns whether the thread is inside a section.
     pub(super) fn in_section(&self) -> bool {
         matches!(
             self.at,
@@ -105,11 +107,11 @@ impl Thread {
         )
     }
 
-    /// Its section is over: what it will find when it runs again.
+    /// Ends the thread's section: sets the position at which it will resume.
     pub(super) fn abort(&mut self) {
         self.at = match std::mem::replace(&mut self.at, At::Over) {
             At::Exchanging(..) => At::Aborted,
-            // Begins again, perhaps elsewhere.
+            // Retries, perhaps on another CPU.
             At::Undoing { claim, log, .. } => At::BeginUndo { claim, log },
             At::UndoingHere(seen, _) => At::BeginUndoHere(seen),
             At::FreeingHere(seen, _) => At::BeginFreeHere(seen),
@@ -117,7 +119,7 @@ impl Thread {
         };
     }
 
-    /// Does its next step begin a section, on a CPU that the search picks?
+    /// Returns whether the next step begins a section, on a CPU that the search chooses.
     pub(super) fn begins(&self, task: &Task) -> bool {
         match self.at {
             At::Begin { .. } => *task != Task::Read,
@@ -134,13 +136,13 @@ impl Thread {
             At::Exchanging(attempt, leaving) => {
                 self.exchange(task, rules, memory, attempt, leaving)
             }
-            // Told, and then as if it had found the lock taken.
+            // Reports the abort, and then continues as if the lock had been taken.
             At::Aborted => {
                 let attempt = self.attempt(task, rules);
-                let told = attempt
+                let result = attempt
                     .aborted(sequence(task, rules))
-                    .map(|told| told.words);
-                assert_eq!(told, Some(vec![ABORTED]), "the abort block says so");
+                    .map(|result| result.words);
+                assert_eq!(result, Some(vec![ABORTED]), "the abort block says so");
                 self.look(task, memory)
             }
             At::Look => self.look(task, memory),
@@ -293,14 +295,14 @@ impl Thread {
             return Effect::Nothing;
         }
         let way_out = leaving;
-        let told = attempt.outcome().expect("it has ended").words[0];
-        let ending = match told {
+        let result = attempt.outcome().expect("it has ended").words[0];
+        let ending = match result {
             DONE => Ending::Exchanged,
-            // With the lock at another version, or with words that differ.
+            // The lock has another version, or the words differ.
             CHANGED if matches!(task, Task::Exchange(..)) => Ending::FoundChange,
             _ => Ending::Other,
         };
-        self.at = match told {
+        self.at = match result {
             DONE | CHANGED => At::Over,
             BUSY => At::Look,
             other => panic!("no exchange ends with {other}"),
@@ -337,8 +339,8 @@ impl Thread {
             self.at = At::UndoingHere(seen, attempt);
             return Effect::Nothing;
         }
-        let told = attempt.outcome().expect("it has ended").words[0];
-        let (at, ending) = match told {
+        let result = attempt.outcome().expect("it has ended").words[0];
+        let (at, ending) = match result {
             DONE => (At::Look, Ending::Undone),
             UNLOGGED => (At::BeginFreeHere(seen), Ending::Other),
             ELSEWHERE | LOST => (At::Claim(seen), Ending::Other),
@@ -386,8 +388,8 @@ impl Thread {
             };
             return Effect::Nothing;
         }
-        let told = attempt.outcome().expect("it has ended").words[0];
-        let ending = match told {
+        let result = attempt.outcome().expect("it has ended").words[0];
+        let ending = match result {
             DONE => Ending::Undone,
             LOST => Ending::Other,
             other => panic!("no undoing ends with {other}"),
@@ -397,7 +399,7 @@ impl Thread {
     }
 }
 
-/// What to do about whoever has the lock.
+/// Returns the position that follows when a stopped holder or claimant has the lock.
 fn stopped(seen: usize) -> At {
     match state(seen) {
         HELD => At::BeginUndoHere(seen),
@@ -412,8 +414,9 @@ fn sequence(task: &Task, rules: &Rules) -> &'static Program {
     }
 }
 
-/// Runs up to the second next access to memory, so that it makes one; what comes before it, nobody
-/// sees. `true` if the sequence has ended; `leaving` is the way out.
+/// Runs up to the second memory access from here, so that the step contains exactly one access. The
+/// instructions before it touch only registers, so no other thread can distinguish their timing.
+/// Returns `true` if the sequence has ended; `leaving` is then the exit.
 pub(crate) fn advance(
     program: &Program,
     attempt: &mut Attempt,
@@ -430,7 +433,7 @@ pub(crate) fn advance(
         accessed |= accesses;
         attempt.step(program, memory, cpu);
         if let Step::Exit { exit, .. } = step {
-            // Nothing but a way out leads from a branch straight to the commit.
+            // Only an exit leads from a branch directly to the commit.
             let to_commit = matches!(attempt.next(program), Some(Step::Commit { .. }));
             if attempt.outcome().is_some() || to_commit && program.by_commit.contains(&exit) {
                 *leaving = Some(exit);
@@ -440,7 +443,7 @@ pub(crate) fn advance(
     true
 }
 
-/// A compare-and-swap; whether it swapped.
+/// Compares and swaps; returns whether it swapped.
 pub(crate) fn exchange(memory: &mut Memory, at: usize, old: usize, new: usize) -> bool {
     let found = memory.load(at) == old;
     if found {

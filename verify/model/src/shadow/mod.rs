@@ -1,19 +1,19 @@
-//! Stacks in arrays where the kernel helps: the sequences of `nonblocking/stack.rs` as data, and
-//! the rest of the protocol, `dcas/shadow.rs`, step by step, under every order of steps,
-//! interruptions and fences that few threads allow.
+//! OS-assisted stacks in arrays: the sequences of `nonblocking/stack.rs` as data, and the rest of
+//! the protocol, `dcas/shadow.rs`, step by step, under every order of steps, interruptions and
+//! fences that few threads allow.
 //!
-//! What is checked, whatever the order:
+//! The checked properties, in every order:
 //!
-//! * each change that reaches its end does what it does to a sequential model at that time: a pop
-//!   returns what the model's does;
+//! * each completed change agrees with a sequential model at that time: a pop returns what the
+//!   model's pop returns;
 //! * whenever the lock is free, the length and the cells in use are the model's;
-//! * who is refused, and who asks for the length, is told what was so at some time in the call;
-//! * from one in sixteen states that are reached, each thread alone comes to its end, whatever
-//!   state the others were stopped in, unless one of them has locked the structure so that nobody
-//!   can throw it out.
+//! * a refusal, and a returned length, was correct at some time during the call;
+//! * from one in sixteen reached states, each thread completes when it runs alone, in whatever
+//!   states the others are stopped. The exception is a thread that has locked the structure, which
+//!   cannot be revoked.
 //!
-//! The kernel is that of [`dcas`](crate::dcas). The version stays what it was when a holder is
-//! thrown out, so no bound on versions is needed: a thread changes it once for each of its tasks.
+//! The kernel is that of [`dcas`](crate::dcas). Revoking a holder leaves the version unchanged, so
+//! no bound on versions is needed: a thread changes it once for each of its tasks.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -25,34 +25,34 @@ use crate::dcas::fingerprint;
 
 mod thread;
 
-/// What protects, each to be switched off in turn.
+/// The protections, each of which can be switched off.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// A fence ends the sections on its CPUs.
     pub fence: bool,
-    /// Who replaces a claim fences all CPUs; otherwise none, as if the one whose claim it was had
-    /// done it.
+    /// A thread that replaces a claim fences all CPUs; otherwise it relies on the claimant to have
+    /// done so.
     pub fence_for_claims: bool,
-    /// A claim tells which call made it; otherwise all look alike.
+    /// A claim identifies the call that made it; otherwise all claims look alike.
     pub claim_by_call: bool,
-    /// The lock is given back only if it is still one's own.
+    /// A thread releases the lock only if it still holds it.
     pub free_own: bool,
-    /// Who reads a state looks at the lock again.
+    /// A thread that reads a state loads the lock again.
     pub validate: bool,
-    /// What puts a word in.
+    /// Puts a word in.
     pub put: &'static Program,
-    /// What takes one out.
+    /// Takes a word out.
     pub take: &'static Program,
-    /// The same two, also if it is another CPU's turn.
+    /// Puts a word in, even if it is another CPU's turn.
     pub put_anyway: &'static Program,
-    /// See there.
+    /// Takes a word out, even if it is another CPU's turn.
     pub take_anyway: &'static Program,
-    /// What frees the lock of a holder on the same CPU.
+    /// Releases the lock of a holder on the same CPU.
     pub free_here: &'static Program,
 }
 
 impl Rules {
-    /// As in the library.
+    /// Returns the library's protections.
     pub fn library() -> Rules {
         Rules {
             fence: true,
@@ -69,38 +69,38 @@ impl Rules {
     }
 }
 
-/// What is tried.
+/// A setting to explore.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// In a few words.
+    /// A short name.
     pub name: &'static str,
-    /// What it holds at first.
+    /// The words that the stack holds at first.
     pub words: Vec<usize>,
-    /// What each thread does, one after the other.
+    /// The tasks of each thread, in order.
     pub threads: Vec<Vec<Task>>,
-    /// How often a thread is interrupted for no reason that is part of the model.
+    /// The number of interruptions without a cause in the model.
     pub interruptions: usize,
 }
 
-/// How many words fit.
+/// The number of words that fit.
 pub const CAPACITY: usize = 2;
 
-/// What was explored.
+/// The extent of an exploration.
 #[derive(Debug, Default)]
 pub struct Explored {
-    /// How many states.
+    /// The number of states.
     pub states: usize,
-    /// How many sections were interrupted, by whatever.
+    /// The number of interrupted sections, whatever interrupted them.
     pub aborts: usize,
-    /// How many changes reached their end.
+    /// The number of completed changes.
     pub done: usize,
-    /// How often somebody was refused, or read the length.
+    /// The number of refusals and of lengths read.
     pub read: usize,
     /// The ways out of each sequence that were taken: `None` is the end.
     pub ways_out: BTreeMap<&'static str, BTreeSet<Option<usize>>>,
 }
 
-/// The library's sequence of this name.
+/// Returns the library's sequence of this name.
 ///
 /// # Panics
 ///
@@ -113,7 +113,7 @@ fn program(name: &str) -> &'static Program {
         .unwrap_or_else(|| panic!("nonblocking has no sequence {name}"))
 }
 
-/// Where the lock and the states lie, and the cells.
+/// The addresses of the lock, the states and the cells.
 const LOCK: usize = 0x1000;
 const STATES: usize = LOCK + 8;
 const CELLS: usize = 0x2000;
@@ -125,17 +125,17 @@ const HELD: usize = 1;
 const CLAIM: usize = 2;
 const LOCKED: usize = 3;
 
-/// The state of a lock's word.
+/// Returns the state of a lock's word.
 fn state(lock: usize) -> usize {
     lock >> 14 & 3
 }
 
-/// Where the state of the version in a lock's word lies.
+/// Returns the address of the state for the version in a lock's word.
 fn side(lock: usize) -> usize {
     STATES + 8 * (lock / VERSION % 2)
 }
 
-/// The cell of the word that is so many from the bottom.
+/// Returns the address of the cell at this index from the bottom.
 fn cell(place: usize) -> usize {
     CELLS + 8 * (place % CAPACITY)
 }
@@ -146,24 +146,24 @@ fn cell(place: usize) -> usize {
 struct State {
     memory: Memory,
     threads: Vec<Thread>,
-    /// What the changes that reached their end made of it.
+    /// The correct content: the result of the completed changes.
     right: VecDeque<usize>,
     interruptions: usize,
 }
 
 const CPUS: usize = 2;
 
-/// From one in so many states each thread is left alone.
+/// From one in this number of states each thread runs alone.
 const EVERY: usize = 16;
 
-/// No thread alone takes as many steps to its end.
+/// More steps than any thread alone needs to complete.
 const ALONE: usize = 200;
 
 /// Exhausts the states of a setting.
 ///
 /// # Errors
 ///
-/// What was found wrong, and the steps that lead there.
+/// The violation found, and the steps that lead to it.
 pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
     let mut memory = Memory::default();
     // One version for each word that was put in.
@@ -176,7 +176,7 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
     let threads = (0..setting.threads.len()).map(|number| Thread {
         number,
         cpu: 0,
-        // The first thread is not registered at first.
+        // The first thread is unregistered at the beginning.
         at: At::Begin {
             unregistered: number == 0,
         },
@@ -211,7 +211,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn from(&mut self, start: State) -> Result<(), String> {
-        // Depth first, by a list of our own: the paths are long.
+        // Depth first with an explicit stack, because paths are long.
         let mut stack = vec![(0, String::new(), start)];
         let mut popped = 0;
         while let Some((depth, event, state)) = stack.pop() {
@@ -232,7 +232,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Does the thread come to its end if nobody else goes on?
+    /// Checks that the thread completes if no other thread runs.
     fn alone(&mut self, number: usize, state: &State) -> Result<(), String> {
         let mut state = state.clone();
         for _ in 0..ALONE {
@@ -241,7 +241,7 @@ impl Search<'_> {
             }
             let is_locked = self::state(state.memory.load(LOCK)) == LOCKED;
             if is_locked && state.threads[number].at == At::Look {
-                // It waits for somebody who cannot be thrown out.
+                // It waits for a thread that has locked, which cannot be revoked.
                 return Ok(());
             }
             self.step(number, &mut state)?;
@@ -295,7 +295,7 @@ impl Search<'_> {
         } = state;
         let was_in_section = threads[number].in_section() || threads[number].begins(&task);
         let effect = threads[number].step(&task, self.rules, memory);
-        // Who runs in a section runs on its CPU, where nobody else does.
+        // A thread in a section runs on its CPU, where no other thread runs then.
         let cpu = threads[number].cpu;
         let is_in_section = was_in_section || threads[number].in_section();
         let mut end_sections = |reached: &dyn Fn(&Thread) -> bool| {
@@ -331,7 +331,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The change has reached its end: what does it do to the model?
+    /// Applies a completed change to the model, and compares the results.
     fn make(
         &mut self,
         task: &Task,
@@ -359,7 +359,7 @@ impl Search<'_> {
     }
 }
 
-/// Whenever the lock is free, length and cells are right.
+/// Checks that length and cells are correct whenever the lock is free.
 fn invariant(state: &State) -> Result<(), String> {
     let lock = state.memory.load(LOCK);
     if self::state(lock) != FREE {

@@ -1,5 +1,4 @@
-//! One thread: changes and readers, as `Shadow` in the library has them, one access to memory a
-//! step.
+//! One thread: changes and readers, following the library's `Shadow`, one memory access a step.
 
 use atomseq::sequence::model::{Attempt, Memory, Program};
 
@@ -9,29 +8,29 @@ use super::{
 };
 use crate::dcas::{advance, exchange};
 
-/// How the sequences end; must agree with `dcas/shadow.rs`.
+/// The results of the sequences; must agree with `dcas/shadow.rs`.
 const DONE: usize = 0;
 const REFUSED: usize = 1;
 const BUSY: usize = 2;
 const UNREGISTERED: usize = 3;
 const ABORTED: usize = 4;
 
-/// What a thread is there for.
+/// A thread's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Puts this word in.
     Put(usize),
-    /// Takes one out.
+    /// Takes a word out.
     Take,
-    /// Asks how many there are.
+    /// Reads the length.
     Length,
-    /// The same as the first two, by a thread that cannot run sections.
+    /// Puts this word in, by a thread that cannot run sections.
     PutLocked(usize),
-    /// See there.
+    /// Takes a word out, by a thread that cannot run sections.
     TakeLocked,
 }
 
-/// Where it is in that.
+/// A thread's position in its task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum At {
     /// About to begin a section; the thread may be unregistered in the next attempt, and in the one
@@ -39,13 +38,14 @@ pub(super) enum At {
     Begin {
         unregistered: bool,
     },
-    /// In its section; on its way out by which exit.
+    /// In its section; the exit through which it leaves, if it does.
     Changing(Attempt, Option<usize>),
-    /// The section was interrupted, and the thread has not noticed yet.
+    /// The section was aborted, and the thread has not noticed yet.
     Aborted,
-    /// Looks at the lock, to throw somebody out.
+    /// Loads the lock, to revoke a stopped holder.
     Look,
-    /// Frees the lock by a section, if the holder's CPU is its own: about to begin that, and in it.
+    /// Releases the lock by a section if the holder's CPU is its own: about to begin that section,
+    /// and in it.
     BeginFree(usize),
     FreeHere(usize, Attempt),
     Claim(usize),
@@ -54,7 +54,7 @@ pub(super) enum At {
         claim: usize,
     },
     Free(usize),
-    /// Reads the state that counts: the lock, the state, the lock again.
+    /// Reads the current state: the lock, the state, the lock again.
     Read,
     Reading(usize),
     ReadAgain {
@@ -80,22 +80,23 @@ pub(super) struct Thread {
     pub(super) number: usize,
     pub(super) cpu: usize,
     pub(super) at: At,
-    /// How many of its tasks are done.
+    /// The number of its completed tasks.
     pub(super) done: usize,
-    /// Has it made an attempt at this task? Then it changes the state whichever CPU's turn it is.
+    /// Whether it has made an attempt at this task. If so, it changes the state whichever CPU's
+    /// turn it is.
     pub(super) again: bool,
 }
 
-/// What a step asks of the world, or tells it.
+/// The effect of a step on the rest of the model.
 pub(super) enum Effect {
     Nothing,
     /// Ends the sections on this CPU, or on all.
     Fence(Option<usize>),
-    /// A sequence has ended by this way out; if the change is made, with what it returns.
+    /// A sequence has ended through this exit; if the change was made, with its result.
     Left(&'static str, Option<usize>, Option<usize>),
-    /// The same without a sequence.
+    /// A change without a sequence was made, with this result.
     Made(usize),
-    /// The length was this, in bytes, at this time; a refusal says no more.
+    /// The length, in bytes, at this time; a refusal reads nothing else.
     Read(usize),
 }
 
@@ -104,16 +105,16 @@ impl Thread {
         matches!(self.at, At::Changing(..) | At::FreeHere(..))
     }
 
-    /// Its section is over: what it will find when it runs again.
+    /// Ends the thread's section: sets the position at which it will resume.
     pub(super) fn abort(&mut self) {
         self.at = match self.at {
-            // Begins again, perhaps elsewhere.
+            // Retries, perhaps on another CPU.
             At::FreeHere(seen, _) => At::BeginFree(seen),
             _ => At::Aborted,
         };
     }
 
-    /// Does its next step begin a section, on a CPU that the search picks?
+    /// Returns whether the next step begins a section, on a CPU that the search chooses.
     pub(super) fn begins(&self, task: &Task) -> bool {
         match self.at {
             At::BeginFree(_) => true,
@@ -122,7 +123,7 @@ impl Thread {
         }
     }
 
-    /// Goes on with its next task.
+    /// Continues with its next task.
     fn next(&mut self) {
         self.done += 1;
         self.again = false;
@@ -135,11 +136,11 @@ impl Thread {
             At::Begin { unregistered } => self.begin(task, rules, memory, unregistered),
             At::Changing(attempt, leaving) => self.change(task, rules, memory, attempt, leaving),
             At::Aborted => {
-                let told = self
+                let result = self
                     .attempt(task, rules)
                     .aborted(self.sequence(task, rules));
                 self.again = true;
-                assert_eq!(told.map(|told| told.words[0]), Some(ABORTED));
+                assert_eq!(result.map(|result| result.words[0]), Some(ABORTED));
                 self.look(memory)
             }
             At::Look => self.look(memory),
@@ -264,7 +265,7 @@ impl Thread {
         if unregistered {
             let value = attempt.run(program, memory, usize::MAX);
             assert_eq!(value.words[0], UNREGISTERED);
-            // So that both sequences leave in this way.
+            // So that both sequences take this exit.
             let unregistered = !std::mem::replace(&mut self.again, true);
             self.at = At::Begin { unregistered };
             return Effect::Left(program.name, Some(0), None);
@@ -285,15 +286,15 @@ impl Thread {
             self.at = At::Changing(attempt, leaving);
             return Effect::Nothing;
         }
-        let told = &attempt.outcome().expect("it has ended").words;
+        let result = &attempt.outcome().expect("it has ended").words;
         let mut made = None;
         self.again = true;
-        match told[0] {
+        match result[0] {
             DONE => {
                 self.next();
                 made = Some(match *task {
                     Task::Put(word) => word,
-                    _ => told[1],
+                    _ => result[1],
                 });
             }
             REFUSED => self.at = At::Read,
@@ -333,7 +334,8 @@ impl Thread {
             self.at = At::FreeHere(seen, attempt);
             return Effect::Nothing;
         }
-        // Freed at its end; otherwise it is not for this CPU, or somebody else's by now.
+        // Released at the section's end; otherwise the holder is on another CPU, or another thread
+        // holds the lock by now.
         self.at = match leaving {
             None => BEGIN,
             Some(_) => At::Claim(seen),
@@ -346,7 +348,7 @@ impl Thread {
         self.at = match state(seen) {
             HELD => At::BeginFree(seen),
             CLAIM => At::Claim(seen),
-            // Waits.
+            // Waits for the lock's release.
             LOCKED => At::Look,
             _ => BEGIN,
         };

@@ -1,8 +1,8 @@
-//! What is taken at the end where it was put: `Stack`, `List`, and the page cache that the guide
-//! builds.
+//! Structures that remove elements at the end where they are added: `Stack`, `List`, and the page
+//! cache that the guide builds.
 //!
-//! `Stack`: in each slot, how many bytes were ever pushed and popped; the difference of the array
-//! behind the slot is full. `Pool` is made of the same sequences.
+//! `Stack`: each slot holds the number of bytes ever pushed and popped; their difference is the
+//! used part of the array behind the slot. `Pool` consists of the same sequences.
 
 use atomseq::sequence::model::{Memory, Program};
 
@@ -10,21 +10,21 @@ use super::{program, zeroed};
 use crate::layout::{CALLERS, CPUS, bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, some, truth};
 
-/// Where the counts start: they wrap around within the history.
+/// The initial counts: they wrap around within the history.
 const START: usize = 0usize.wrapping_sub(16);
 
-/// A batch of the caller's to push, its first word at `CALLERS`.
+/// A caller's batch to push, its first word at `CALLERS`.
 const BATCH: [usize; 3] = [1, 2, 1];
-/// Where the caller wants words that it pops.
+/// The caller's buffer for popped words.
 const BUFFER: usize = CALLERS + 0x100;
 
-/// 1 and 2 are pushed, alone or in batches.
+/// A stack to which 1 and 2 are pushed, alone or in batches.
 pub struct Stack {
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// For how many words each has room.
+    /// Each CPU's capacity in words.
     pub capacity: usize,
-    /// How many calls in a row.
+    /// The bound on the calls in a row.
     pub history: usize,
 }
 
@@ -115,15 +115,14 @@ impl Structure for Stack {
                     filled: taken,
                 }
             }
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }
 
-// `List`: word 0 of each slot is the address of the first link, 0 when there is none; links are
-// the callers'.
+// `List`: word 0 of each slot is the address of the first link, or 0; the links are the callers'.
 
-/// Two CPUs and three nodes.
+/// A list on two CPUs, and three nodes.
 pub struct List;
 
 /// The addresses of the nodes' links.
@@ -146,7 +145,7 @@ impl Structure for List {
         memory
     }
 
-    /// Only a node in no list can be pushed: pushing gives it up.
+    /// Only a node in no list can be pushed, because pushing transfers its ownership.
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let listed = self.content(memory).expect("the checker asked before");
         let free = LIST_LINKS
@@ -175,7 +174,7 @@ impl Structure for List {
                 links.push(link);
                 link = memory.load(link);
             }
-            // The last pushed last, as in every stack here.
+            // The first node last, as in every stack here.
             links.reverse();
             Ok(links)
         };
@@ -195,7 +194,7 @@ impl Structure for List {
 }
 
 // The page cache that the guide builds (`docs::patterns`): word 0 of each slot is a count and the
-// first page; pages are linked by number, through an array that all CPUs share.
+// first page; pages are linked by number, through an array shared by all CPUs.
 
 mod sequences {
     include!("../../../../crates/atomseq/src/docs/patterns/sequences.rs");
@@ -204,13 +203,13 @@ mod sequences {
         &[&release::MODEL, &take::MODEL, &take_all::MODEL];
 }
 
-/// The guide's sequences, for the list of all.
+/// The guide's sequences, for the list of all sequences.
 pub const SEQUENCES: (&str, &[&Program]) = ("sequences", sequences::ALL);
 
-/// Two CPUs and three pages.
+/// The cache on two CPUs, and three pages.
 pub struct Guide;
 
-/// Page 0 stands for none.
+/// Page 0 means none.
 const PAGES: std::ops::RangeInclusive<usize> = 1..=3;
 const PAGE_LINKS: usize = CALLERS;
 

@@ -1,5 +1,5 @@
-//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, flags of `atomseq::mutex`,
-//! and one of M94's, as the checker sees them.
+//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, the flags of
+//! `atomseq::mutex`, and a structure of M94's, as the checker sees them.
 
 mod lists;
 pub mod local;
@@ -24,7 +24,7 @@ pub use ring::Ring;
 pub use sums::Counter;
 pub use sums::Histogram;
 
-/// Every structure, in every configuration that is checked.
+/// Returns every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
     let mut all: Vec<Box<dyn Structure>> = vec![
         Box::new(Counter),
@@ -77,7 +77,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
     all
 }
 
-/// The model forms of all sequences, by file; those of `local/` as `local/…`, and so on.
+/// Returns the model forms of all sequences, by file; those of `local/` as `local/…`, and so on.
 pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Program])> {
     let own = [&lists::SEQUENCES, &queues::SEQUENCES];
     let library = SEQUENCES
@@ -87,7 +87,7 @@ pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Pro
     library.chain(own).copied()
 }
 
-/// The model form of one of them.
+/// Returns the model form of one of them.
 ///
 /// # Panics
 ///
@@ -102,7 +102,7 @@ pub fn program(file: &str, name: &str) -> &'static Program {
         .unwrap_or_else(|| panic!("{file} has no sequence {name}"))
 }
 
-/// Slots that were never written.
+/// Returns slots that were never written.
 fn zeroed(cpus: usize, words: usize) -> Memory {
     let mut memory = Memory::default();
     for cpu in 0..cpus {

@@ -1,5 +1,5 @@
-//! Test-and-set of `mutex/`, as the checker sees it: flags of 32 bits, side by side, of one thread;
-//! and flags with homes.
+//! Test-and-set of `mutex/` as the checker sees it: adjacent flags of 32 bits of one thread, and
+//! flags with homes.
 
 use atomseq::sequence::model::{Memory, Program};
 
@@ -9,12 +9,12 @@ use crate::structure::{Answer, Call, Content, Structure, answer, plain, truth};
 
 mod sequences {
     atomseq::sequence! {
-        /// What a holder does, in one store.
+        /// A holder's release, in one store.
         pub(super) unsafe fn clear(flag: Word) {
             commit32(flag, 0);
         }
 
-        /// The same of a flag with a home, by a holder that is there still.
+        /// The release of a flag with a home, by a holder on its home CPU.
         pub(super) unsafe fn release(flag: Word) -> bool {
             let here = cpu();
             let home = load_acquire(flag);
@@ -25,7 +25,7 @@ mod sequences {
     }
 }
 
-/// Flags that are set by the form against handlers, and cleared.
+/// Flags that are set by the signal-atomic form, and cleared.
 pub struct Flags;
 
 const FLAGS: usize = 8;
@@ -35,7 +35,7 @@ fn at(flag: usize) -> usize {
     bulk(0) + BYTES * flag
 }
 
-/// Of no file of the library: a store that needs no protection, for the histories' sake.
+/// A store that needs no protection and is in no file of the library; the histories need it.
 const CLEAR: &Program = &sequences::clear::MODEL;
 
 impl Structure for Flags {
@@ -57,7 +57,7 @@ impl Structure for Flags {
         memory
     }
 
-    /// Anybody may set a flag; its holder clears it.
+    /// Any caller may set a flag; its holder clears it.
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let set = program("mutex/signals", "set");
         let mut calls: Vec<Call> = (0..FLAGS).map(|flag| Call::new(set, &[at(flag)])).collect();
@@ -87,8 +87,9 @@ impl Structure for Flags {
     }
 }
 
-/// Flags with homes, two on each of three CPUs, and two that are at home on none. How a home
-/// changes is not told here, for no attempt is under way then: `tests/protocols/homes.rs` tells.
+/// Flags with homes, two on each of three CPUs, and two without a home. Changes of a home are not
+/// part of this model, because no attempt is in progress then: `tests/protocols/homes.rs` covers
+/// them.
 pub struct Homes;
 
 const CPUS: usize = 3;
@@ -123,8 +124,8 @@ impl Structure for Homes {
         memory
     }
 
-    /// Anybody may try; the holder clears it. (That a holder elsewhere may,
-    /// `tests/protocols/homes.rs` tells.)
+    /// Any caller may try; the holder clears the flag. (`tests/protocols/homes.rs` covers holders
+    /// on other CPUs.)
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let take = program("mutex/home", "take");
         let flags = 0..HOMES.len();
@@ -145,7 +146,7 @@ impl Structure for Homes {
                 _ => Err(format!("flag {flag} is {held}, its home {found}")),
             }
         };
-        // In one row: they belong to no CPU but by their homes.
+        // In one row: they belong to no CPU except by their homes.
         let row: Result<Vec<usize>, String> = HOMES.into_iter().enumerate().map(flag).collect();
         Ok(vec![row?])
     }

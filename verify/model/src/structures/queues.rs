@@ -1,4 +1,4 @@
-//! What is taken at the other end: `Queue`, and a queue of M94.
+//! Structures that remove elements at the opposite end: `Queue`, and a queue of M94.
 //!
 //! `Queue`: words 0 and 1 of each slot are the cells at the head and at the tail of a ring of
 //! cells, each a link, a value and a number.
@@ -9,14 +9,14 @@ use super::{program, zeroed};
 use crate::layout::{CALLERS, bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, some, truth};
 
-/// Rings that start with two cells each; callers have chains of two to let them grow. 1 and 2 are
-/// pushed.
+/// A queue whose rings start with two cells each; callers have chains of two cells to grow them. 1
+/// and 2 are pushed.
 pub struct Queue {
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// How many chains the callers have.
+    /// The number of the callers' chains.
     pub chains: usize,
-    /// How many calls in a row: numbers only ever rise.
+    /// The bound on the calls in a row: numbers only increase.
     pub history: usize,
 }
 
@@ -30,7 +30,7 @@ fn chain(number: usize) -> usize {
 }
 
 impl Queue {
-    /// The cells of a CPU's ring from the head on: those up to the tail, and those from there.
+    /// Returns the cells of a CPU's ring from the head on: those up to the tail, and the rest.
     fn ring(&self, memory: &Memory, cpu: usize) -> Result<(Vec<usize>, Vec<usize>), String> {
         let most = FIRST_CELLS + self.chains * CHAIN_CELLS;
         let [head, tail] = [0, 1].map(|index| memory.load(word(cpu, index)));
@@ -112,7 +112,7 @@ impl Structure for Queue {
         memory
     }
 
-    /// Only a chain in no ring can be given to one.
+    /// Only a chain that is in no ring can be added to one.
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let [push, pop, grow] = ["push", "pop", "grow"].map(|name| program("queue", name));
         let mut calls = vec![
@@ -135,7 +135,7 @@ impl Structure for Queue {
         calls
     }
 
-    /// The values of each CPU, then how many cells each CPU's ring has.
+    /// The values of each CPU, then the number of cells of each CPU's ring.
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let mut content = Content::new();
         let mut cells = Content::new();
@@ -181,8 +181,8 @@ impl Structure for Queue {
 
 mod sequences {
     atomseq::sequence! {
-        /// Puts a node at the end. The queue's words are its first node and where the last link is;
-        /// a node's first word is its link.
+        /// Appends a node. The queue's words are its first node and the address of the last link; a
+        /// node's first word is its link.
         pub(super) unsafe fn enqueue(queue: Word, node: Word) {
             let place = load(queue + 8);
             store(node, 0);
@@ -190,7 +190,7 @@ mod sequences {
             store(queue + 8, node);
         }
 
-        /// Takes the first node.
+        /// Removes the first node.
         pub(super) unsafe fn dequeue(queue: Word) -> Option<Word> {
             let first = load(queue);
             if first == 0 { return None }
@@ -203,13 +203,13 @@ mod sequences {
     }
 }
 
-/// The sequences, for the list of all.
+/// The sequences, for the list of all sequences.
 pub const SEQUENCES: (&str, &[&Program]) = (
     "fifo",
     &[&sequences::enqueue::MODEL, &sequences::dequeue::MODEL],
 );
 
-/// One thread and three nodes.
+/// A queue of one thread, and three nodes.
 pub struct Fifo;
 
 const FIFO: usize = word(0, 0);
@@ -237,7 +237,7 @@ impl Structure for Fifo {
         memory
     }
 
-    /// Only a node that is not in the queue can be put there.
+    /// Only a node that is not in the queue can be appended.
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let [enqueue, dequeue] = [0, 1].map(|index| SEQUENCES.1[index]);
         let queued = self.content(memory).expect("the checker asked before");

@@ -1,4 +1,4 @@
-//! `Ring`: in each slot, how many elements have gone out and come in, with the mask and the
+//! `Ring`: each slot holds the number of elements ever popped and pushed, with the mask and the
 //! capacity of the buffer behind the slot.
 
 use atomseq::sequence::model::Memory;
@@ -7,24 +7,24 @@ use super::program;
 use crate::layout::{CALLERS, bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, plain, truth};
 
-/// Elements of one word, or of two where `words` is 2.
+/// A ring of elements of one word, or of two where `words` is 2.
 pub struct Ring {
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// How many elements fit.
+    /// The capacity in elements.
     pub capacity: usize,
-    /// How many words an element has.
+    /// The number of words of an element.
     pub words: usize,
-    /// How many calls in a row: head and tail only ever rise.
+    /// The bound on the calls in a row: head and tail only increase.
     pub history: usize,
 }
 
-/// Where head and tail start: they wrap around within the history.
+/// The initial head and tail: they wrap around within the history.
 const START: usize = usize::MAX - 2;
 
-/// Elements of the caller's to push: words 1, 2, 3, ….
+/// The caller's elements to push: words 1, 2, 3, ….
 const BATCH: usize = CALLERS;
-/// Where the caller wants elements that it pops.
+/// The caller's buffer for popped elements.
 const BUFFER: usize = CALLERS + 0x100;
 
 impl Ring {
@@ -83,8 +83,8 @@ impl Structure for Ring {
         calls
     }
 
-    /// Each CPU's words, the oldest first, then each CPU's place of the oldest: a batch ends where
-    /// the buffer does.
+    /// Each CPU's words, the oldest first, then the index of each CPU's oldest element: a batch
+    /// ends where the buffer does.
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let mut content = Content::new();
         let mut places = Content::new();

@@ -6,7 +6,7 @@ use super::{program, zeroed};
 use crate::layout::{bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, plain};
 
-/// Three CPUs that add 1, 5, or so much that the word wraps around.
+/// A counter to which three CPUs add 1, 5, or enough to wrap the word around.
 pub struct Counter;
 
 const COUNTER_CPUS: usize = 3;
@@ -20,7 +20,7 @@ impl Structure for Counter {
         COUNTER_CPUS
     }
 
-    /// A counter never comes back to where it was.
+    /// A counter never returns to an earlier state.
     fn longest_history(&self) -> usize {
         5
     }
@@ -49,7 +49,7 @@ impl Structure for Counter {
 
 // `Histogram`: behind each slot, that CPU's buckets.
 
-/// Two CPUs with three buckets each.
+/// A histogram on two CPUs with three buckets each.
 pub struct Histogram;
 
 const HISTOGRAM_CPUS: usize = 2;
@@ -64,7 +64,7 @@ impl Structure for Histogram {
         8 * BUCKETS
     }
 
-    /// Counts only rise.
+    /// Counts only increase.
     fn longest_history(&self) -> usize {
         5
     }

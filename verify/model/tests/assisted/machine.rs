@@ -1,5 +1,5 @@
-//! A machine of two CPUs, a kernel that aborts the sections there, and threads that may be stopped
-//! for ever.
+//! A machine of two CPUs, a kernel that aborts their sections, and threads that may be stopped
+//! indefinitely.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,29 +14,29 @@ use shuttle::thread::ThreadId;
 
 mod sections;
 
-pub use sections::{NOTHING, Restarts, Told, program, run};
+pub use sections::{FromValue, NOTHING, Restarts, program, run};
 
 const CPUS: usize = 2;
 
-/// How a thread is: from [`as_thread`].
+/// The properties of a thread, set by [`as_thread`].
 #[derive(Clone, Copy)]
 struct Thread {
     cpu: usize,
-    /// Can it run sections?
+    /// Whether it can run sections.
     has_sections: bool,
-    /// After so many steps it is stopped for ever.
+    /// The steps after which it is stopped indefinitely.
     steps_left: Option<usize>,
 }
 
-/// What an execution has, all threads of which run on one.
+/// The state of an execution, all threads of which run on one operating-system thread.
 struct World {
-    /// For each CPU the attempt that runs there, by number: those that began before are aborted.
+    /// For each CPU the number of the attempt that runs there: earlier attempts are aborted.
     running: [usize; CPUS],
     generation: u32,
     threads: HashMap<ThreadId, Thread>,
-    /// Where sections may touch memory.
+    /// The memory that sections may touch.
     alive: Vec<Range<usize>>,
-    /// To let others run.
+    /// A flag whose accesses let other threads run.
     turn: Rc<AtomicBool>,
 }
 
@@ -71,7 +71,7 @@ impl World {
     }
 }
 
-/// How often what happened, over all executions of a model.
+/// The number of events, over all executions of a model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Events {
     pub aborted: usize,
@@ -91,7 +91,7 @@ thread_local! {
     };
 }
 
-/// Since this was last asked.
+/// Returns the events since the last call.
 pub fn events() -> Events {
     EVENTS.take()
 }
@@ -102,13 +102,13 @@ fn count(event: impl FnOnce(&mut Events) -> &mut usize) {
     EVENTS.set(events);
 }
 
-/// What unwinds a thread that is stopped.
+/// The payload that unwinds a stopped thread.
 struct Stopped;
 
-/// Does something as a thread that can run sections or not, and is stopped for ever after so many
-/// steps; `None`: it was.
+/// Runs `work` as a thread that can run sections or not, and that is stopped indefinitely after
+/// this number of steps, if one is given. Returns `None` if it was stopped.
 ///
-/// Unlike one that is stopped, it gives its claimant's number back, in no step.
+/// Unlike a thread that is really stopped, it releases its claimant's number, in no step.
 pub fn as_thread<R>(
     has_sections: bool,
     steps_left: Option<usize>,
@@ -133,26 +133,26 @@ pub fn as_thread<R>(
     }
 }
 
-/// Whoever is left is in the child of a fork.
+/// Makes the remaining threads those of a fork's child.
 pub fn fork() {
     with(|world| world.generation += 1);
 }
 
-/// Sections may touch this from now on.
-pub fn is_alive<T>(place: &T) {
+/// Allows sections to touch this memory from now on.
+pub fn mark_alive<T>(place: &T) {
     let start = std::ptr::from_ref(place).addr();
     with(|world| world.alive.push(start..start + size_of::<T>()));
 }
 
-/// And no longer.
-pub fn is_gone<T>(place: &T) {
+/// Forbids it from now on.
+pub fn mark_dead<T>(place: &T) {
     let start = std::ptr::from_ref(place).addr();
     with(|world| world.alive.retain(|range| range.start != start));
 }
 
-/// Others may run.
+/// Lets other threads run.
 pub fn step() {
-    // A thread that is stopped, or a model that has failed, takes no more steps.
+    // A stopped thread, and a failed model, takes no more steps.
     if std::thread::panicking() {
         return;
     }
@@ -168,17 +168,17 @@ pub fn step() {
     turn.load(Ordering::SeqCst);
 }
 
-/// Others run first.
+/// Lets other threads run first.
 pub fn yield_now() {
     if !std::thread::panicking() {
         shuttle::thread::yield_now();
     }
 }
 
-/// Looks again at once.
+/// Returns immediately.
 pub fn spin_loop() {}
 
-/// A word whose every use is a step.
+/// A word whose every access is a step.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct AtomicU64(Real);
@@ -190,7 +190,7 @@ impl AtomicU64 {
 
     /// # Safety
     ///
-    /// As for the one that it stands for; that it lives is checked.
+    /// The contract of the function that it replaces; that the word is alive is checked.
     pub unsafe fn from_ptr<'a>(word: *mut u64) -> &'a AtomicU64 {
         check(word.addr());
         // SAFETY: the caller's promise; the same layout.
@@ -229,13 +229,13 @@ impl AtomicU64 {
     }
 }
 
-/// Whoever touches what is gone is found out.
+/// Panics if a section touches memory that is no longer alive.
 fn check(address: usize) {
     let is_alive = with(|world| world.alive.iter().any(|range| range.contains(&address)));
-    assert!(is_alive, "touches memory that is gone");
+    assert!(is_alive, "touches memory that is not alive");
 }
 
-/// On which CPU the thread is; it may have come there just now.
+/// Returns the CPU on which the thread runs; it may have moved there just now.
 pub fn current_cpu() -> usize {
     step();
     let moves = shuttle::rand::thread_rng().gen_bool(0.3);
@@ -261,11 +261,11 @@ pub fn generation() -> u32 {
     with(|world| world.generation)
 }
 
-/// Who cannot run sections, cannot be helped.
+/// A thread that cannot run sections cannot be registered.
 pub fn register_this_thread() {}
 
-/// There are no signals here, by whose handlers a thread might end itself: so from here on it does
-/// not. One that cannot run sections may be left behind by a fork all the same.
+/// There are no signals here whose handlers could end the thread, so it is not stopped from here
+/// on. A thread that cannot run sections may still be left behind by a fork.
 pub struct SignalsBlocked;
 
 impl SignalsBlocked {

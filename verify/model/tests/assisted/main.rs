@@ -1,19 +1,18 @@
-//! OS-assisted changes under shuttle: `dcas/assisted.rs` and `shadow.rs` with all that they do
-//! outside sections, the library's own sources over atomics that shuttle steps, and their sections
-//! as data, on a machine that aborts them. Threads that run sections are among threads that cannot,
-//! and so lock; some are stopped for ever, and some were left behind by a fork. Memory is
-//! sequentially consistent here.
+//! OS-assisted changes under shuttle: the library's own `dcas/assisted.rs` and `shadow.rs`, over
+//! atomics that shuttle steps, with their sections as data on a machine that aborts them. Threads
+//! that run sections are among threads that cannot, and so lock; some are stopped indefinitely, and
+//! some were left behind by a fork. Memory is sequentially consistent here.
 //!
 //! `verify_model::dcas` and `shadow` exhaust the states of the same protocols, written a second
-//! time; this is what the library does, in a great many orders.
+//! time. This test runs the library's own code in many orders.
 //!
-//! Protections are taken away one by one, by a change of the sources (`mutations.rs`), and that has
-//! to be found out.
+//! Protections are removed one by one, by mutations of the sources (`mutations/`), and each must be
+//! detected.
 
 mod machine;
 mod models;
 
-/// What the sources of the library are built on.
+/// The modules on which the library's sources are built.
 mod sync {
     pub use crate::machine::{AtomicU64, spin_loop, yield_now};
     pub use std::sync::atomic::Ordering;
@@ -28,7 +27,7 @@ mod platform {
         SignalsBlocked, current_cpu, fence_all, generation, membarrier_rseq, register_this_thread,
     };
 
-    /// Numbers are given back: nobody asks whose they are.
+    /// Numbers are reused: the models never ask for their owners.
     pub fn thread_id() -> u32 {
         1
     }
@@ -47,7 +46,7 @@ mod sequence {
     pub use atomseq::sequence::{Closed, model};
 }
 
-/// In place of the compiler's: sections are run as data.
+/// Replaces the compiler's macro: sections are run as data.
 #[macro_export]
 macro_rules! sequence {
     (@type Word) => { usize };
@@ -66,7 +65,7 @@ macro_rules! sequence {
                 $($parameter: usize),*
             ) -> Result<$crate::sequence!(@type $result), atomseq::sequence::Closed> {
                 let program = $crate::machine::program(stringify!($name));
-                $crate::machine::run(program, &[$($parameter),*]).map($crate::machine::Told::told)
+                $crate::machine::run(program, &[$($parameter),*]).map($crate::machine::FromValue::from_value)
             }
         }
     )*};
@@ -76,9 +75,9 @@ use verify_model::controls;
 use verify_model::controls::Attempt;
 use verify_model::controls::{Orders, drawn};
 
-/// The library, as it is or with something missing.
+/// The library, unchanged or with a protection removed.
 trait Library: 'static {
-    /// The lock and the log of two words or more.
+    /// The lock and the log of two or more words.
     type Line: Send + Sync + 'static;
     /// The lock and the states of a stack.
     type Shadow: Send + Sync + 'static;
@@ -86,7 +85,7 @@ trait Library: 'static {
     fn line() -> Self::Line;
     fn begin(line: &Self::Line) -> u64;
     fn is_still(line: &Self::Line, version: u64) -> bool;
-    /// Two words, what they should hold, what they shall hold.
+    /// Exchanges two words: the words, their expected values, their new values.
     fn exchange(
         line: &Self::Line,
         words: [&sync::AtomicU64; 2],
@@ -96,7 +95,7 @@ trait Library: 'static {
     fn since(line: &Self::Line, version: u64, words: [&sync::AtomicU64; 2], new: [u64; 2]) -> bool;
 
     fn shadow() -> Self::Shadow;
-    /// How many words are there, in bytes.
+    /// Returns the number of words, in bytes.
     fn height(shadow: &Self::Shadow) -> u64;
     fn push(shadow: &Self::Shadow, cells: &models::Cells, word: u64) -> bool;
     fn pop(shadow: &Self::Shadow, cells: &models::Cells) -> Option<u64>;
@@ -106,7 +105,7 @@ macro_rules! library {
     () => {
         pub struct Version(pub u64);
 
-        /// Nobody sleeps here.
+        /// Threads do not sleep here.
         mod contention {
             pub fn back_off<T>(_object: &T) {}
         }
@@ -140,8 +139,8 @@ macro_rules! library {
                     *word as usize,
                 ];
                 let program = crate::machine::program(std::mem::replace(program, "push_anyway"));
-                let told = crate::machine::run(program, &arguments);
-                told.ok().map(|told| told.words[0])
+                let outcome = crate::machine::run(program, &arguments);
+                outcome.ok().map(|outcome| outcome.words[0])
             }
 
             fn is_refused(&self, state: u64) -> bool {
@@ -161,9 +160,9 @@ macro_rules! library {
                 let arguments = [self.0, self.1.address()];
                 let program = std::mem::replace(&mut self.3, "pop_anyway");
                 let program = crate::machine::program(program);
-                let told = crate::machine::run(program, &arguments).ok()?;
-                self.2 = told.words[1] as u64;
-                Some(told.words[0])
+                let outcome = crate::machine::run(program, &arguments).ok()?;
+                self.2 = outcome.words[1] as u64;
+                Some(outcome.words[0])
             }
 
             fn is_refused(&self, state: u64) -> bool {
@@ -219,7 +218,8 @@ macro_rules! library {
                     old: 0,
                     new: new[index],
                 });
-                // SAFETY: as above.
+                // SAFETY: a model's words live as long as the call, and change in no other way; the
+                // machine checks that.
                 unsafe { line.0.store_pair_if(version, first, second) }
             }
 
@@ -233,14 +233,14 @@ macro_rules! library {
 
             fn push(shadow: &Shadow, cells: &crate::models::Cells, word: u64) -> bool {
                 let mut push = Push(shadow.0.address(), cells, word, "push");
-                let told = shadow::Change::attempt(&mut push);
-                told == Some(shadow::DONE) || shadow.0.change_slowly(&mut push, told)
+                let outcome = shadow::Change::attempt(&mut push);
+                outcome == Some(shadow::DONE) || shadow.0.change_slowly(&mut push, outcome)
             }
 
             fn pop(shadow: &Shadow, cells: &crate::models::Cells) -> Option<u64> {
                 let mut pop = Pop(shadow.0.address(), cells, 0, "pop");
-                let told = shadow::Change::attempt(&mut pop);
-                let popped = told == Some(shadow::DONE) || shadow.0.change_slowly(&mut pop, told);
+                let outcome = shadow::Change::attempt(&mut pop);
+                let popped = outcome == Some(shadow::DONE) || shadow.0.change_slowly(&mut pop, outcome);
                 popped.then_some(pop.2)
             }
         }
@@ -249,7 +249,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/assisted.rs"));
 
-/// All models, each in so many orders.
+/// Returns all models, each in this number of orders.
 fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
     models::all::<L>().into_iter().map(move |(name, model)| {
         let orders = Orders {
@@ -263,7 +263,7 @@ fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
 
 #[test]
 fn nothing_is_lost_doubled_or_read_by_halves() {
-    // Many more by hand, for changes to the protocols.
+    // The environment variable allows many more, after changes to the protocols.
     let asked = std::env::var("ATOMSEQ_ASSISTED_ORDERS").ok();
     let most = asked.map_or(400, |asked| asked.parse().expect("a number of orders"));
     let mut aborted = 0;
@@ -274,7 +274,7 @@ fn nothing_is_lost_doubled_or_read_by_halves() {
         let events = machine::events();
         println!("model: assisted: {name}: {events:?}");
         assert_eq!(runs, most / 2 * 2);
-        // What is never locked, or never aborted, proves nothing here.
+        // A run without locks, or without aborts, proves nothing here.
         assert!(events.locked > most / 20, "{name}: {events:?}");
         aborted += events.aborted;
     }

@@ -1,15 +1,15 @@
-//! The models: what threads do, and what has to be true in the end.
+//! The models: the threads' actions, and the invariants at the end.
 
 use std::sync::Arc;
 
 use shuttle::rand::Rng;
 use shuttle::thread;
 
-use crate::machine::{anew, as_thread, fork, is_alive, is_gone};
+use crate::machine::{anew, as_thread, fork, mark_alive, mark_dead};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Library, machine};
 
-/// All of them by name.
+/// Returns all models by name.
 pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
     [
         ("one that locks among two that do not", count::<L>),
@@ -24,7 +24,7 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
     ]
 }
 
-/// A line and two words.
+/// A lock and two words.
 struct Pair<L: Library> {
     line: L::Line,
     words: [AtomicU64; 2],
@@ -37,7 +37,7 @@ impl<L: Library> Pair<L> {
             line: L::line(),
             words: [AtomicU64::new(0), AtomicU64::new(0)],
         });
-        is_alive(&*pair);
+        mark_alive(&*pair);
         pair
     }
 
@@ -45,7 +45,7 @@ impl<L: Library> Pair<L> {
         [&self.words[0], &self.words[1]]
     }
 
-    /// Both words at one time, which are always the same, and when that was.
+    /// Returns both words at one time, which are always equal, and the version of that time.
     fn read(&self) -> (u64, u64) {
         loop {
             let version = L::begin(&self.line);
@@ -57,7 +57,7 @@ impl<L: Library> Pair<L> {
         }
     }
 
-    /// Adds one to both, comparing the words, or the version.
+    /// Adds one to both words, comparing the words or the version.
     fn add(&self, by_version: bool) {
         loop {
             let (old, version) = self.read();
@@ -77,12 +77,12 @@ fn draw(range: std::ops::Range<usize>) -> usize {
     shuttle::rand::thread_rng().gen_range(range)
 }
 
-/// A thread of its own, which can run sections or not.
+/// Starts a thread that can run sections or not.
 fn spawn<R: Send + 'static>(
     has_sections: bool,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> thread::JoinHandle<R> {
-    thread::spawn(move || as_thread(has_sections, None, work).expect("it goes on to its end"))
+    thread::spawn(move || as_thread(has_sections, None, work).expect("it is not stopped"))
 }
 
 fn count<L: Library>() {
@@ -123,13 +123,13 @@ fn one_of<L: Library>() {
     let others = [(true, 1), (false, 2)].map(|(has_sections, new)| {
         let pair = pair.clone();
         spawn(has_sections, move || {
-            // Of these neither is as it should be.
+            // Neither of these words has the expected value.
             assert!(!L::exchange(&pair.line, pair.words(), [7, 0], [9; 2]));
             assert!(!L::exchange(&pair.line, pair.words(), [0, 7], [9; 2]));
             exchange(&pair, new)
         })
     });
-    let third = as_thread(false, None, || exchange(&pair, 3)).expect("it goes on to its end");
+    let third = as_thread(false, None, || exchange(&pair, 3)).expect("it is not stopped");
     let [first, second] = others.map(|other| other.join().unwrap());
     let succeeded = [first, second, third].map(u64::from);
     assert_eq!(succeeded.iter().sum::<u64>(), 1, "{succeeded:?}");
@@ -150,7 +150,7 @@ fn since<L: Library>() {
     assert_eq!(pair.read().0, 5);
 }
 
-/// A thread that runs sections is stopped somewhere, for ever; one of each kind goes on.
+/// A thread that runs sections is stopped somewhere indefinitely; one of each kind continues.
 fn stopped<L: Library>() {
     let pair = Pair::<L>::new();
     let stopped = {
@@ -166,22 +166,23 @@ fn stopped<L: Library>() {
         spawn(false, move || pair.add(true))
     };
     pair.add(false);
-    let told = stopped.join().unwrap();
+    let outcome = stopped.join().unwrap();
     locking.join().unwrap();
-    finish(&pair, 2, told);
+    finish(&pair, 2, outcome);
 }
 
-/// So many have added one, and another one has perhaps, as it was told if it was told.
-fn finish<L: Library>(pair: &Pair<L>, added: u64, told: Option<bool>) {
+/// Checks the sum after `added` additions, and one more that was perhaps made, as its outcome says
+/// if it is known.
+fn finish<L: Library>(pair: &Pair<L>, added: u64, outcome: Option<bool>) {
     let (now, _) = pair.read();
-    let all = match told {
+    let all = match outcome {
         Some(done) => added + u64::from(done)..=added + u64::from(done),
         None => added..=added + 1,
     };
     assert!(all.contains(&now), "{now} instead of {all:?}");
 }
 
-/// A thread that locks is where it is when its process forks; in the child there are others.
+/// A thread that locks is stopped where it is when its process forks; the child has others.
 fn forked<L: Library>() {
     let pair = Pair::<L>::new();
     let (left, steps) = (pair.clone(), draw(0..30));
@@ -190,7 +191,7 @@ fn forked<L: Library>() {
             L::exchange(&left.line, left.words(), [0; 2], [1; 2])
         })
     });
-    let told = left.join().unwrap();
+    let outcome = left.join().unwrap();
     fork();
     let others = [true, false].map(|has_sections| {
         let pair = pair.clone();
@@ -199,10 +200,10 @@ fn forked<L: Library>() {
     for other in others {
         other.join().unwrap();
     }
-    finish(&pair, 2, told);
+    finish(&pair, 2, outcome);
 }
 
-/// A word that is gone as soon as the call returns, and that nobody undoes after that.
+/// A word that dies when the call returns, and that no other thread rolls back after that.
 fn short_lived<L: Library>() {
     let pair = Pair::<L>::new();
     let others = [true, false].map(|has_sections| {
@@ -214,21 +215,21 @@ fn short_lived<L: Library>() {
     });
     for _ in 0..2 {
         let word = Box::new(AtomicU64::new(5));
-        is_alive(&*word);
+        mark_alive(&*word);
         let version = L::begin(&pair.line);
         let old = pair.words[0].load(Ordering::Relaxed);
-        // Both values are the old ones, so that readers find nothing wrong.
+        // Both values are the old ones, so that readers notice nothing.
         let done = L::since(&pair.line, version, [&word, &pair.words[0]], [6, old]);
         let held = word.load(Ordering::Relaxed);
         assert_eq!(held, 5 + u64::from(done));
-        is_gone(&*word);
+        mark_dead(&*word);
     }
     for other in others {
         other.join().unwrap();
     }
 }
 
-/// A stack's places.
+/// A stack's memory.
 #[derive(Default)]
 pub struct Cells([AtomicU64; 2]);
 
@@ -237,7 +238,7 @@ impl Cells {
         self.0[0].address()
     }
 
-    /// In bytes.
+    /// Returns the capacity in bytes.
     pub fn room(&self) -> u64 {
         size_of::<Cells>() as u64
     }
@@ -247,7 +248,7 @@ impl Cells {
     }
 }
 
-/// A stack of two.
+/// A stack of two words.
 struct Stack<L: Library> {
     shadow: L::Shadow,
     cells: Cells,
@@ -260,7 +261,7 @@ impl<L: Library> Stack<L> {
             shadow: L::shadow(),
             cells: Cells::default(),
         });
-        is_alive(&*stack);
+        mark_alive(&*stack);
         stack
     }
 
@@ -272,7 +273,7 @@ impl<L: Library> Stack<L> {
         L::pop(&self.shadow, &self.cells)
     }
 
-    /// What is in it comes out, the last first.
+    /// Pops all words, the last first.
     fn rest(&self) -> Vec<u64> {
         let rest: Vec<u64> = std::iter::from_fn(|| self.pop()).collect();
         assert_eq!(L::height(&self.shadow), 0);
@@ -280,7 +281,7 @@ impl<L: Library> Stack<L> {
     }
 }
 
-/// What goes in comes out, once.
+/// Every pushed word is popped once.
 fn stack<L: Library>() {
     let stack = Stack::<L>::new();
     let others = [(true, 10), (false, 20)].map(|(has_sections, word)| {
@@ -309,13 +310,13 @@ fn stack<L: Library>() {
     assert_eq!(went_in, came_out, "lost or doubled");
 }
 
-/// One that locks is left behind in the middle of a push.
+/// A thread that locks is left behind in the middle of a push.
 fn forked_stack<L: Library>() {
     let stack = Stack::<L>::new();
     assert!(stack.push(1));
     let (left, steps) = (stack.clone(), draw(0..20));
     let left = thread::spawn(move || as_thread(false, Some(steps), || left.push(2)));
-    let told = left.join().unwrap();
+    let outcome = left.join().unwrap();
     fork();
     let other = {
         let stack = stack.clone();
@@ -325,7 +326,7 @@ fn forked_stack<L: Library>() {
     came_out.extend(other.join().unwrap());
     came_out.extend(stack.rest());
     came_out.sort_unstable();
-    let right: &[&[u64]] = match told {
+    let right: &[&[u64]] = match outcome {
         Some(done) => {
             assert!(done, "there is room");
             &[&[1, 2]]

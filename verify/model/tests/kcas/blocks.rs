@@ -1,22 +1,22 @@
-//! In place of the library's file of this name: a few shared descriptors, new for each execution.
+//! Replaces the library's file of this name: a few shared descriptors, new for each execution.
 
 use std::cell::RefCell;
 
 use super::descriptors::{Descriptor, Entry, Taken};
 use crate::sync::{AtomicU64, AtomicUsize};
 
-/// One descriptor a block.
+/// The number of descriptors in a block.
 pub(super) const PLACES: usize = 1;
 
-/// As many as references could tell apart.
+/// As many as references can distinguish.
 pub(super) const BLOCKS: usize = 1 << 19;
 
 thread_local! {
-    /// All threads of a model run on one.
+    /// All threads of a model run on one operating-system thread.
     static ALL: RefCell<Vec<&'static Descriptor>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many descriptors with which nothing was ever done.
+/// Makes this number of unused descriptors.
 pub(super) fn anew(count: usize) {
     let zero = || AtomicU64::new(0);
     let entry = || Entry {
@@ -58,7 +58,7 @@ pub(super) fn take_anyway(_count: usize) -> Taken {
     unreachable!("models take what is free")
 }
 
-/// Is one taken?
+/// Returns whether a descriptor is taken.
 pub(super) fn is_one_taken() -> bool {
     all().into_iter().any(Descriptor::is_taken)
 }

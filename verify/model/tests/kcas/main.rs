@@ -1,10 +1,10 @@
-//! k-CAS under shuttle: threads that exchange, help and read, and whose descriptors are used again
-//! as soon as they may be, in a great many orders of steps. The library's own sources, over atomics
-//! that shuttle steps. Memory is sequentially consistent here.
+//! k-CAS under shuttle: threads exchange, help and read, and reuse descriptors as soon as possible,
+//! in many orders of steps. Runs the library's own sources over atomics that shuttle steps. Memory
+//! is sequentially consistent here.
 //!
-//! Protections are taken away one by one, by a change of those sources (`mutations.rs`), and that
-//! has to be found out. What chance would hardly come upon, threads that come late by a whole
-//! operation, is a model with a script.
+//! Protections are removed one by one, by mutations of those sources (`mutations/`), and each must
+//! be detected. Threads that are late by a whole operation, which random orders would hardly
+//! produce, are models with a script.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ use verify_model::controls::{Attempt, Orders, drawn};
 
 mod models;
 
-/// What the sources of the library are built on.
+/// The modules on which the library's sources are built.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
     /// How often a thread looks again before it helps.
     pub const SPINS: usize = 1;
 
-    /// Looks again at once.
+    /// Returns immediately.
     pub fn spin_loop() {}
 }
 
-/// Nobody is at home in a block here: `tests/kcas_loom` has models of that.
+/// No block has a home thread here: `tests/kcas_loom` has models of homes.
 mod platform {
     pub const NAME_BITS: u32 = 52;
 
@@ -34,9 +34,9 @@ mod platform {
     }
 }
 
-/// k-CAS, as it is or with something missing.
+/// k-CAS, unchanged or with a protection removed.
 trait Library: 'static {
-    /// Begins an execution, with so many descriptors.
+    /// Begins an execution with this number of descriptors.
     fn anew(descriptors: usize);
 
     fn begin(version: &sync::AtomicU64) -> u64;
@@ -45,21 +45,21 @@ trait Library: 'static {
 
     fn load(word: &sync::AtomicU64) -> u64;
 
-    /// Each word, what it holds at this version, what it shall hold.
+    /// Exchanges words: each word, its expected value at this version, its new value.
     fn exchange<const N: usize>(
         version: &sync::AtomicU64,
         number: u64,
         parts: [(&sync::AtomicU64, u64, u64); N],
     ) -> bool;
 
-    /// Each word, and what it shall hold.
+    /// Stores words: each word and its new value.
     fn store_pair_if<const N: usize>(
         version: &sync::AtomicU64,
         number: u64,
         words: [(&sync::AtomicU64, u64); N],
     ) -> bool;
 
-    /// Is a descriptor taken?
+    /// Returns whether a descriptor is taken.
     fn is_one_taken() -> bool;
 }
 
@@ -99,7 +99,7 @@ macro_rules! library {
                 number: u64,
                 words: [(&crate::sync::AtomicU64, u64); N],
             ) -> bool {
-                // SAFETY: as above.
+                // SAFETY: a model's words live as long as its threads, and change in no other way.
                 unsafe { kcas::store_pair_if(version, number, words) }
             }
 
@@ -112,7 +112,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/kcas.rs"));
 
-/// The orders of these schedulers.
+/// Returns the orders of these schedulers.
 fn orders(schedulers: Vec<Box<dyn Scheduler + Send>>) -> Orders {
     Orders {
         schedulers,
@@ -121,7 +121,7 @@ fn orders(schedulers: Vec<Box<dyn Scheduler + Send>>) -> Orders {
     }
 }
 
-/// All models, each in so many orders.
+/// Returns all models, each in this number of orders.
 fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
     let drawn = move |(name, model)| (name, orders(drawn(most)), model);
     models::all::<L>().into_iter().map(drawn)
@@ -129,7 +129,7 @@ fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
 
 #[test]
 fn nothing_is_lost_doubled_or_read_by_halves() {
-    // Many more by hand, for changes to k-CAS.
+    // The environment variable allows many more, after changes to k-CAS.
     let asked = std::env::var("ATOMSEQ_KCAS_ORDERS").ok();
     let most = asked.map_or(200, |asked| asked.parse().expect("a number of orders"));
     for model in all::<as_it_is::This>(most) {
@@ -146,17 +146,17 @@ fn nobody_who_comes_late_does_harm() {
     }
 }
 
-/// Each model gets a few orders first, and then more; at last those by a script.
+/// Each model gets a few orders first, and then more; finally those of a script.
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     let scripted = |(name, script, model)| (name, orders(vec![Box::new(script) as _]), model);
     let scripts = scripted_models::<L>().into_iter().map(scripted);
     [20, 200].into_iter().flat_map(all::<L>).chain(scripts)
 }
 
-// Orders by a script: which thread goes on, for how many steps, then which. Every number of steps
-// is tried.
+// Orders by a script: which thread runs, for how many steps, then which. Every number of steps is
+// tried.
 
-/// The thread that the model begins with, and those that it makes, in order.
+/// The thread that the model begins with, and those that it starts, in order.
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 const THIRD: usize = 2;
@@ -164,14 +164,15 @@ const THIRD: usize = 2;
 /// More steps than a model has.
 const TO_THE_END: Range<usize> = usize::MAX - 1..usize::MAX;
 
-/// With what has to hold in all of its orders. A thread takes its operation's version, or is about
-/// to put its first reference in as a helper, after some twenty steps.
+/// Returns the scripted models, whose invariants hold in all of their orders. A thread takes its
+/// operation's version, or is about to store its first reference as a helper, after some twenty
+/// steps.
 fn scripted_models<L: Library>() -> [(&'static str, Script, fn()); 3] {
     [
         // The second thread begins its change, the third one helps and changes more, and the second
-        // one comes late.
+        // one resumes late.
         (
-            "an owner that comes late, by the script",
+            "an owner that is late, by the script",
             Script::new(vec![
                 (FIRST, 2..4),
                 (SECOND, 1..40),
@@ -181,11 +182,11 @@ fn scripted_models<L: Library>() -> [(&'static str, Script, fn()); 3] {
             ]),
             models::come_back::<L>,
         ),
-        // The second thread begins its change, the third one begins to help, the second one goes
-        // on, perhaps to its end, and the first one changes the word back; then the third one comes
-        // late.
+        // The second thread begins its change, the third one begins to help, the second one
+        // continues, perhaps to its end, and the first one changes the word back; then the third
+        // one resumes late.
         (
-            "a helper that comes late, by the script",
+            "a helper that is late, by the script",
             Script::new(vec![
                 (FIRST, 2..4),
                 (SECOND, 12..30),
@@ -196,7 +197,7 @@ fn scripted_models<L: Library>() -> [(&'static str, Script, fn()); 3] {
             ]),
             models::come_back_once::<L>,
         ),
-        // The first thread will take a descriptor, and in vain, while the third one helps the
+        // The first thread is about to take a descriptor, and fails, while the third one helps the
         // second one.
         (
             "a descriptor that is taken at once, by the script",
@@ -211,13 +212,13 @@ fn scripted_models<L: Library>() -> [(&'static str, Script, fn()); 3] {
     ]
 }
 
-/// A thread and its numbers of steps, one after the other. A thread that has ended, or waits for
-/// another one, is passed over.
+/// A thread and its numbers of steps, one after the other. A thread that has exited or waits for
+/// another one is skipped.
 pub struct Script {
     stages: Vec<(usize, Range<usize>)>,
-    /// The next order's.
+    /// The number of the next order.
     order: usize,
-    /// What is left of this one.
+    /// The remaining stages of the current order.
     rest: Vec<(usize, usize)>,
 }
 
@@ -230,7 +231,7 @@ impl Script {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of orders.
     pub fn orders(&self) -> usize {
         self.stages.iter().map(|(_, steps)| steps.len()).product()
     }
@@ -247,7 +248,7 @@ impl Scheduler for Script {
             number /= steps.len();
             (*thread, chosen)
         });
-        // The first stage comes last.
+        // The first stage is last, because stages are popped.
         self.rest = stages.collect();
         self.order += 1;
         Some(Schedule::new(0))
@@ -271,7 +272,7 @@ impl Scheduler for Script {
                 _ => self.rest.pop(),
             };
         }
-        // The one that was made last, so that nobody waits for others in vain.
+        // The newest thread, so that no thread waits for others in vain.
         runnable.last().map(|task| task.id())
     }
 

@@ -1,4 +1,4 @@
-//! The models: what threads do, and what has to be true in the end.
+//! The models: the threads' actions, and the invariants at the end.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use shuttle::thread;
 use crate::Library;
 use crate::sync::{AtomicU64, Ordering};
 
-/// All of them by name.
+/// Returns all models by name.
 pub fn all<L: Library>() -> [(&'static str, fn()); 7] {
     [
         ("three that share a word each", chain::<L>),
@@ -34,7 +34,7 @@ impl<const N: usize> Words<N> {
         })
     }
 
-    /// The values of one time, and the version of that time.
+    /// Returns the values of one time, and the version of that time.
     fn snapshot<L: Library>(&self) -> ([u64; N], u64) {
         loop {
             let number = L::begin(&self.version);
@@ -45,7 +45,7 @@ impl<const N: usize> Words<N> {
         }
     }
 
-    /// Changes words to what `update` makes of all values, if it does.
+    /// Changes words to the result of `update` for all values, if it returns one.
     fn update<L: Library, const M: usize>(
         &self,
         update: impl Fn([u64; N]) -> Option<[(usize, u64); M]>,
@@ -62,7 +62,8 @@ impl<const N: usize> Words<N> {
         }
     }
 
-    /// The threads have ended: the words hold these values and nothing else, after so many changes.
+    /// Checks, when the threads have exited, that the words hold exactly these values, after this
+    /// many changes.
     fn end<L: Library>(&self, values: [u64; N], changes: u64) {
         let content = std::array::from_fn(|word: usize| self.words[word].load(Ordering::Relaxed));
         assert_eq!(content, values);
@@ -71,7 +72,7 @@ impl<const N: usize> Words<N> {
     }
 }
 
-/// Of three changes of which any two have a word in common one is made.
+/// Three changes, any two of which have a word in common: exactly one succeeds.
 fn chain<L: Library>() {
     L::anew(3);
     let words = Words::new([0, 0, 0]);
@@ -100,7 +101,7 @@ fn chain<L: Library>() {
     words.end::<L>(right, 1);
 }
 
-/// Adds one to both words, which are always the same.
+/// Adds one to both words, which are always equal.
 fn add<L: Library>(words: &Words<2>) {
     words.update::<L, 2>(|[first, second]| {
         assert_eq!(first, second, "a half of another change was seen");
@@ -120,7 +121,7 @@ fn count<L: Library>() {
     words.end::<L>([6, 6], 6);
 }
 
-/// Words that only grow, and are the same at any time.
+/// Words that only grow, and are equal at any time.
 fn read<L: Library>() {
     L::anew(2);
     let words = Words::new([0, 0]);
@@ -144,7 +145,7 @@ fn read<L: Library>() {
     words.end::<L>([5, 5], 5);
 }
 
-/// Each changes one word by itself, and compares another one.
+/// Each thread changes one word, and compares another one.
 fn one<L: Library>() {
     L::anew(3);
     let words = Words::new([0, 0, 7]);
@@ -164,8 +165,8 @@ fn one<L: Library>() {
     words.end::<L>([4, 2, 7], 6);
 }
 
-/// While one counts in both words, another one sets them at a number that it has from elsewhere,
-/// and that the version may not have reached when it is asked for.
+/// While one thread counts in both words, another one stores them at a version number from
+/// elsewhere, which may not have been reached yet when it calls.
 fn later<L: Library>() {
     L::anew(2);
     let words = Words::new([0, 0]);
@@ -184,8 +185,8 @@ fn later<L: Library>() {
     words.end::<L>(values.0, values.1);
 }
 
-/// The first word goes back and forth, the second one counts how often: a helper or an owner that
-/// comes late finds the old value again.
+/// The first word alternates, the second one counts how often: a late helper or owner finds the old
+/// value again.
 fn toggle<L: Library>(words: &Words<2>) {
     words.update::<L, 2>(|[side, count]| {
         assert_eq!(side, count % 2, "a late change");
@@ -205,7 +206,7 @@ fn comes_back<L: Library>() {
     words.end::<L>([1, 7], 7);
 }
 
-/// Three threads toggle so often.
+/// Three threads toggle this many times each.
 fn toggles<L: Library>(times: [u64; 3]) {
     L::anew(3);
     let words = Words::new([0, 0]);

@@ -1,9 +1,9 @@
-//! The lists of `atomseq::nonblocking` under shuttle: threads that search, change and go through
-//! them, in every order of steps of the small models, and in a great many of the others. The
-//! library's own sources, over objects whose exchanges are single steps (the model of `dcas` is
-//! another one), and over a pool that gives a node that was freed to the next who asks.
+//! The lists of `atomseq::nonblocking` under shuttle: threads that search, change and iterate, in
+//! every order of steps of the small models, and in many of the others. Runs the library's own
+//! sources, over objects whose exchanges are single steps (`dcas` has a model of its own), and over
+//! a pool that reuses a freed node for the next allocation.
 //!
-//! Each protection is taken away in turn, and that has to be found out.
+//! Each protection is removed in turn, and that must be detected.
 #![allow(
     dead_code,
     unused_imports,
@@ -17,17 +17,17 @@ mod heap;
 mod models;
 mod stand_ins;
 
-/// What the sources of the library are built on. All threads of a model run on one, so what is done
-/// between two steps is done at once.
+/// The modules on which the library's sources are built. All threads of a model run on one
+/// operating-system thread, so everything between two steps is atomic.
 mod sync {
     pub use std::sync::atomic::Ordering;
 
-    /// Others may run.
+    /// Lets other threads run.
     pub fn step() {
         shuttle::thread::yield_now();
     }
 
-    /// A word whose every use is a step.
+    /// A word whose every access is a step.
     #[derive(Debug, Default)]
     #[repr(transparent)]
     pub struct AtomicU64(std::sync::atomic::AtomicU64);
@@ -35,7 +35,7 @@ mod sync {
     impl AtomicU64 {
         /// # Safety
         ///
-        /// As for the one that it stands for.
+        /// The contract of the function that it replaces.
         pub unsafe fn from_ptr<'a>(word: *mut u64) -> &'a AtomicU64 {
             // SAFETY: the caller's promise; the same layout.
             unsafe { &*word.cast::<AtomicU64>() }
@@ -55,10 +55,10 @@ mod sync {
     /// Memory is sequentially consistent here.
     pub fn fence(_order: Ordering) {}
 
-    /// Looks again at once.
+    /// Returns immediately.
     pub fn spin_loop() {}
 
-    /// The same for all: no model asks which thread has removed something for change.
+    /// The same for all threads: no model asks which thread has checked an entry out.
     pub fn this_thread() -> u64 {
         2
     }
@@ -83,7 +83,7 @@ mod nonblocking {
     pub use plain::Plain;
     pub use ref_list::{NoMemory, Ref, RefList};
 
-    /// What the link of a removed node holds.
+    /// The link of a removed node.
     pub const NO_ADDRESS: u64 = nodes::NO_ADDRESS;
 }
 
@@ -96,25 +96,25 @@ use verify_model::controls;
 use dcas::{Protection, StableWord};
 use stand_ins::{dcas, type_stable};
 
-/// In which orders a model is run.
+/// The orders in which a model is run.
 #[derive(Clone, Copy)]
 enum Orders {
     Every,
-    /// So many, drawn at random; `ATOMSEQ_MODEL_TIMES` times as many if that is set.
+    /// This many random ones; `ATOMSEQ_MODEL_TIMES` times as many if that is set.
     Many(usize),
 }
 
-/// More than any model has that is to be run in every order, so that one that has grown is noticed.
+/// More orders than any model has that is run in every order, so that a grown model is noticed.
 const MAX: usize = 1_000_000;
 
-/// Returns in how many orders it ran, and what went wrong in one of them.
+/// Returns the number of orders, and the failure in one of them, if any.
 fn explore(
     orders: Orders,
     without: Option<Protection>,
     model: impl Fn() + Send + Sync + 'static,
 ) -> (usize, Option<String>) {
     let model = move || {
-        // Not where every order is tried: these come by chance.
+        // Not where every order is tried: these interruptions are random.
         dcas::set(without, matches!(orders, Orders::Many(_)));
         model();
     };
@@ -139,18 +139,18 @@ fn holds(name: &str, orders: Orders, model: impl Fn() + Send + Sync + 'static) {
     assert!(runs < MAX, "{name}: not every order was tried");
 }
 
-/// Asserts that without a protection it is found out, for this reason.
+/// Asserts that a model without a protection fails for this reason.
 fn fails(name: &str, reason: &str, without: Protection, model: impl Fn() + Send + Sync + 'static) {
     let (runs, wrong) = explore(Orders::Many(20_000), Some(without), model);
-    let wrong = wrong.unwrap_or_else(|| panic!("{name} was not found out in {runs} orders"));
+    let wrong = wrong.unwrap_or_else(|| panic!("{name} was not detected in {runs} orders"));
     assert!(wrong.contains(reason), "{name}: another failure: {wrong}");
-    println!("model: {name} without {without:?}: found out in order {runs}");
+    println!("model: {name} without {without:?}: detected in order {runs}");
 }
 
-// S92 figure 5.7 as printed, to find out what is wrong with it: the link of a deleted node leads
-// on to one that was deleted after it, and serves another purpose.
+// S92 figure 5.7 as printed, to demonstrate its fault: the link of a deleted node leads to one that
+// was deleted after it and has been reused for another purpose.
 
-/// Three nodes; a link is a node's number and one, or 0.
+/// Three nodes; a link is a node's number plus one, or 0.
 #[derive(Default)]
 struct Nodes {
     next: [StableWord; 3],
@@ -177,15 +177,15 @@ fn visit_next(nodes: &Nodes, current: usize) -> Option<usize> {
 fn a_visitor_of_a_deleted_node_counts_itself_in_elsewhere() {
     let model = || {
         let nodes = Arc::new(Nodes::default());
-        // 0 → 1 → 2, each counted once for being in the list, and 1 once more for the visitor.
+        // 0 → 1 → 2, each counted once for being in the list, and 1 a second time for the visitor.
         nodes.next[0].set(2);
         nodes.next[1].set(3);
         nodes.count.iter().for_each(|count| count.set(1));
         nodes.count[1].set(2);
         let deleter = Arc::clone(&nodes);
         let deleter = thread::spawn(move || {
-            // Deletes 1, which its visitor keeps, and then 2, which nobody does: it is deallocated,
-            // and serves another purpose, with a count of its own.
+            // Deletes 1, which its visitor keeps, and then 2, which has no visitor: it is
+            // deallocated and reused for another purpose, with a count of its own.
             deleter.next[0].set(3);
             deleter.count[1].set(1);
             deleter.next[0].set(0);

@@ -1,4 +1,4 @@
-//! What threads do to a list, and what has to come of it.
+//! The threads' operations on a list, and the invariants afterwards.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::nonblocking::{List, OneVisitorList, RefList, Refused};
 use crate::sync::step;
 use crate::{fails, holds};
 
-/// Two threads and the model's own.
+/// Runs two threads and the model's own.
 fn beside<T: Send + Sync + 'static>(
     shared: &Arc<T>,
     work: impl FnOnce(&T) + Send + 'static,
@@ -21,7 +21,7 @@ fn beside<T: Send + Sync + 'static>(
     thread::spawn(move || work(&shared))
 }
 
-/// Two words, so that half of them can be old.
+/// Two words, so that a torn value is detectable.
 type Pair = [u64; 2];
 
 fn list_of(entries: &[(u64, Pair)]) -> Arc<List<u64, Pair>> {
@@ -54,7 +54,7 @@ fn searches() {
     let list = list_of(&[(1, [1, 1]), (2, [2, 2])]);
     let other = beside(&list, |list| {
         assert_eq!(list.remove(&2), Ok(Some([2, 2])));
-        // Into the node that was just freed.
+        // Reuses the node that was just freed.
         list.try_insert(3, [3, 3]).unwrap();
     });
     let found = list.get(&2).unwrap();
@@ -101,7 +101,8 @@ fn neighbours() {
     assert_eq!(list.snapshot(), [(3, [3, 3])], "deleted, and still there");
 }
 
-/// What breaks lists on single compare-and-swaps: a deletion behind a node that is being deleted.
+/// The operations that break lists on single compare-and-swaps: a deletion behind a node that is
+/// being deleted.
 #[test]
 fn neighbours_are_deleted() {
     holds("deletions of neighbours", Many(700), neighbours);
@@ -146,12 +147,12 @@ fn given_up() {
             Err(Refused::Absent) => false,
             Err(other) => panic!("{other}"),
         },
-        _ => panic!("nobody else removes it"),
+        _ => panic!("no other thread removes it"),
     };
     other.join().unwrap();
     let left = list.snapshot();
     let both: &[(u64, Pair)] = &[(1, [2, 2]), (9, [3, 3])];
-    // Whoever was given up too late had its new place already.
+    // An entry that was revoked too late was already at its new position.
     assert!(left == both[..1] || left == both[1..] || left == both);
     assert_eq!(left.contains(&both[1]), reinserted);
     // The nodes are in the list or free: as many are left of three.
@@ -163,7 +164,7 @@ fn who_is_given_up_finds_out() {
     holds("entries that are given up", Many(700), given_up);
 }
 
-/// A value that notices its end.
+/// A value that detects uses after its drop.
 struct Value {
     number: u32,
     alive: Cell<bool>,
@@ -208,7 +209,7 @@ fn visitors() {
     let list = Arc::new(list);
     let counter = Arc::clone(&dropped);
     let other = beside(&list, move |list| {
-        // 3 and 2 go, and 4 comes into the memory of one of them.
+        // 3 and 2 are popped, and 4 reuses the memory of one of them.
         drop(list.pop_front());
         drop(list.pop_front());
         assert!(list.push_front(Value::new(4, &counter)).is_ok());
@@ -249,7 +250,7 @@ fn fronts() {
     });
     let first = list.pop_front().map(|first| first.number);
     other.join().unwrap();
-    // Had both been there, the first would have been the other one.
+    // Had both been present, the first would have been the other one.
     assert!(
         first == Some(2) || length.load(Ordering::SeqCst) == 1,
         "not the first"
@@ -287,7 +288,7 @@ fn a_value_is_removed_and_ended_once() {
     fails("last guards", "", ExchangeVersion, last_guards);
 }
 
-/// Something that only one may be in.
+/// A resource for one visitor at a time.
 #[derive(Default)]
 struct Room {
     inside: bool,

@@ -1,6 +1,6 @@
-//! What the lists are built on here, in place of the library's.
+//! Replacements for the library's modules on which the lists are built.
 
-/// Objects as the lists see them: a version, and words that change with it, each exchange in one
+/// Objects as the lists see them: a version, and words that change with it; each exchange is one
 /// step.
 pub mod dcas {
     use std::cell::Cell;
@@ -10,14 +10,14 @@ pub mod dcas {
 
     use crate::sync::step;
 
-    /// What the lists rely on, and may have to do without.
+    /// The guarantees on which the lists rely, each of which can be removed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Protection {
-        /// `is_still` says so whatever the version is.
+        /// `is_still` succeeds whatever the version is.
         LastLook,
         /// Exchanges succeed whatever the version is.
         ExchangeVersion,
-        /// No link says that its node was removed.
+        /// No link marks its node as removed.
         RemovedLink,
     }
 
@@ -25,7 +25,7 @@ pub mod dcas {
 
     thread_local!(static INTERRUPTIONS: Cell<bool> = const { Cell::new(false) });
 
-    /// From now on: without this protection, and with or without exchanges that are interrupted.
+    /// Removes this protection from now on, with or without exchanges that are interrupted.
     pub fn set(left_out: Option<Protection>, interruptions: bool) {
         LEFT_OUT.set(left_out);
         INTERRUPTIONS.set(interruptions);
@@ -62,7 +62,7 @@ pub mod dcas {
         version: AtomicU64,
     }
 
-    /// What the link of a removed node holds.
+    /// The link of a removed node.
     const REMOVED: u64 = crate::nonblocking::NO_ADDRESS;
 
     impl VersionedWords {
@@ -91,7 +91,7 @@ pub mod dcas {
 
         pub fn load(&self, word: &StableWord) -> u64 {
             if std::thread::panicking() {
-                // What a model that has failed leaves behind has no end that could be relied on.
+                // A failed model may leave a chain without an end.
                 return 0;
             }
             step();
@@ -109,7 +109,7 @@ pub mod dcas {
 
         /// # Safety
         ///
-        /// None is needed here.
+        /// None.
         pub unsafe fn store_pair_if(
             &self,
             version: Version,
@@ -122,7 +122,7 @@ pub mod dcas {
 
         /// # Safety
         ///
-        /// None is needed here.
+        /// None.
         pub unsafe fn store_if(&self, version: Version, word: (&StableWord, u64)) -> bool {
             self.exchange(version, &[word])
         }
@@ -132,7 +132,7 @@ pub mod dcas {
                 return false;
             }
             if INTERRUPTIONS.get() && shuttle::rand::thread_rng().gen_bool(0.05) {
-                // Interrupted, and undone: that uses the version up.
+                // Interrupted and rolled back, which consumes the version.
                 self.version.fetch_add(1, Ordering::SeqCst);
                 return false;
             }
@@ -146,7 +146,7 @@ pub mod dcas {
             true
         }
 
-        /// Nobody sleeps here.
+        /// Threads do not sleep here.
         pub fn back_off(&self) {}
     }
 
@@ -175,18 +175,18 @@ pub mod dcas {
     }
 }
 
-/// A pool that gives out what was freed last, and notices what is freed twice.
+/// A pool that reuses the node freed last, and detects double frees.
 pub mod type_stable {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::cell::RefCell;
     use std::marker::PhantomData;
     use std::ops::Deref;
 
-    /// As the library's.
+    /// The library's trait.
     ///
     /// # Safety
     ///
-    /// None is needed here.
+    /// None.
     pub unsafe trait Descriptor: Sync + Sized {}
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,10 +234,11 @@ pub mod type_stable {
 
     // SAFETY: all threads of a model run on one, and no use of the cells lasts over a step.
     unsafe impl<T: Descriptor> Sync for Pool<T> {}
-    // SAFETY: as above.
+    // SAFETY: all threads of a model run on one operating-system thread, and no use of the cells
+    // lasts over a step.
     unsafe impl<T: Descriptor> Send for Pool<T> {}
 
-    /// Where descriptors lie: at multiples of 64.
+    /// Descriptors are aligned to 64 bytes.
     fn layout<T>() -> Layout {
         let layout = Layout::new::<T>().align_to(64).expect("a layout");
         layout.pad_to_align()
@@ -274,7 +275,7 @@ pub mod type_stable {
 
         /// # Safety
         ///
-        /// As the library's, and checked.
+        /// The library's contract, which is checked.
         pub unsafe fn adopt(&self, descriptor: &T) -> Allocated<'_, T> {
             let node = std::ptr::from_ref(descriptor).cast::<u8>().cast_mut();
             assert!(self.all.borrow().contains(&node), "freed elsewhere");
@@ -288,7 +289,7 @@ pub mod type_stable {
 
         fn put(&self, descriptor: &T) {
             let node = std::ptr::from_ref(descriptor).cast::<u8>().cast_mut();
-            // A model that has failed already leaves anything behind.
+            // A failed model may leave any state behind.
             let is_free = self.free.borrow().contains(&node) && !std::thread::panicking();
             assert!(!is_free, "freed twice");
             self.free.borrow_mut().push(node);
@@ -301,7 +302,7 @@ pub mod type_stable {
                 return;
             }
             for node in self.all.take() {
-                // SAFETY: allocated like this, and nobody has a list in here any more.
+                // SAFETY: allocated with this layout, and no list uses it any more.
                 unsafe { dealloc(node, layout::<T>()) };
             }
         }

@@ -1,13 +1,13 @@
-//! The mappings that the system does not take back (`mappings.rs`) under shuttle: threads that make
-//! and drop what takes a mapping each. The library's own source, with few slots, so that tables are
-//! made.
+//! The mappings that the system does not take back (`mappings.rs`) under shuttle: threads make and
+//! drop structures of one mapping each. Runs the library's own source, with few slots, so that
+//! tables are needed.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
-//! to be found out.
+//! Each protection is removed in turn, by a mutation of the source (`mutations/`), and must be
+//! detected.
 
 mod models;
 
-/// What the source of the library is built on.
+/// The modules on which the library's source is built.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 }
@@ -20,18 +20,18 @@ use verify_model::controls;
 use verify_model::controls::Attempt;
 use verify_model::controls::{Orders, drawn};
 
-/// The library, as it is or with something wrong.
+/// The library, unchanged or mutated.
 trait Library: 'static {
     type Kept: Send + Sync + 'static;
 
-    /// None are kept. It stays for ever, as tables do.
+    /// Returns an empty set of kept mappings. It is leaked, as tables are.
     fn kept() -> Self::Kept;
     fn map(kept: &Self::Kept) -> NonNull<u8>;
     /// # Safety
     ///
     /// `map` returned it, and nothing uses it.
     unsafe fn unmap(kept: &Self::Kept, start: NonNull<u8>);
-    /// One of those that are kept.
+    /// Takes one of the kept mappings.
     fn take(kept: &Self::Kept) -> Option<NonNull<u8>>;
 }
 
@@ -64,7 +64,7 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/mappings.rs"));
 
-/// All models: the smallest in every order, the others in so many.
+/// Returns all models: the smallest in every order, the others in this number of orders.
 fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
     models::all::<L>().into_iter().map(move |(name, model)| {
         let orders = Orders {
@@ -83,10 +83,10 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     attempts_in::<L>(20_000)
 }
 
-/// Every order of two that take: 300 or more. 4,000 orders of each other model, drawn at random.
+/// Every order of two threads that take: 300 or more. 4,000 random orders of each other model.
 #[test]
 fn no_more_is_mapped_than_is_needed_and_nothing_is_given_twice() {
-    // Many more by hand, for changes of the protocol.
+    // The environment variable allows many more, after changes to the protocol.
     let asked = std::env::var("ATOMSEQ_MAPPINGS_ORDERS").ok();
     let most = asked.map_or(4_000, |most| most.parse().expect("a number of orders"));
     for model in attempts_in::<as_it_is::This>(most) {
@@ -95,8 +95,8 @@ fn no_more_is_mapped_than_is_needed_and_nothing_is_given_twice() {
     }
 }
 
-/// The system of these models: it maps memory, counts, and may take mappings back. A thread of its
-/// own for each test, so statics of the thread are the model's alone.
+/// The system of these models: it maps and counts memory, and may take mappings back. Each test has
+/// a thread of its own, so the thread's statics belong to one model.
 mod platform {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::cell::RefCell;
@@ -110,12 +110,12 @@ mod platform {
         Err(_) => panic!("a size"),
     };
 
-    /// What one order of a model has come to.
+    /// The state of one order of a model.
     #[derive(Default)]
     struct System {
-        /// All mappings; does a structure use it?
+        /// All mappings, and whether a structure uses each.
         mappings: BTreeMap<usize, bool>,
-        /// How many things are in use, or being made or dropped.
+        /// How many structures are in use, or being made or dropped.
         needed: usize,
         most_needed: usize,
         taking: Taking,
@@ -137,8 +137,8 @@ mod platform {
         static SYSTEM: RefCell<System> = RefCell::default();
     }
 
-    /// Begins anew, with a system that takes no mapping back. What is left of the order before
-    /// goes.
+    /// Begins an order, with a system that takes no mapping back. Frees the remains of the previous
+    /// order.
     pub fn restart(discards: bool) {
         let new = System {
             discards,
@@ -151,22 +151,22 @@ mod platform {
         }
     }
 
-    /// From now on, mappings are taken back.
+    /// From now on, takes all mappings back.
     pub fn take_all() {
         SYSTEM.with_borrow_mut(|system| system.taking = Taking::All);
     }
 
-    /// From now on, every other mapping is taken back.
+    /// From now on, takes every other mapping back.
     pub fn take_every_other() {
         SYSTEM.with_borrow_mut(|system| system.taking = Taking::Next);
     }
 
-    /// How many mappings there are, and how many were needed at one time.
+    /// Returns the number of mappings, and the largest number needed at one time.
     pub fn mapped_and_needed() -> (usize, usize) {
         SYSTEM.with_borrow(|system| (system.mappings.len(), system.most_needed))
     }
 
-    /// A thread begins to make something.
+    /// A thread begins to make a structure.
     pub fn need() {
         SYSTEM.with_borrow_mut(|system| {
             system.needed += 1;
@@ -174,7 +174,7 @@ mod platform {
         });
     }
 
-    /// A thread has dropped something.
+    /// A thread has dropped a structure.
     pub fn need_no_more() {
         SYSTEM.with_borrow_mut(|system| system.needed -= 1);
     }
@@ -188,7 +188,7 @@ mod platform {
         Some(start)
     }
 
-    /// A structure uses the mapping from now on, or no longer.
+    /// Records whether a structure uses the mapping from now on.
     pub fn used(start: NonNull<u8>, is_used: bool) {
         SYSTEM.with_borrow_mut(|system| {
             let before = system.mappings.insert(start.addr().get(), is_used);

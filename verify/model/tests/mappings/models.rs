@@ -1,4 +1,4 @@
-//! The models: threads that make and drop things, of one mapping each.
+//! The models: threads that make and drop structures of one mapping each.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use shuttle::thread;
 use crate::Library;
 use crate::platform::{self, BYTES};
 
-/// As `mutations.rs` has them.
+/// The values of `mutations/memory.rs`.
 const FIRST_SLOTS: usize = 2;
 const TABLE_SLOTS: usize = 2;
 
-/// What every order is tried of.
+/// The model that is tried in every order.
 pub const SMALLEST: &str = "two take, of two that are kept";
 
-/// What is made of a mapping: its words are the mapping's address.
+/// A structure in a mapping: its words are the mapping's address.
 struct Thing(NonNull<u8>);
 
 // SAFETY: it owns a mapping.
@@ -24,13 +24,14 @@ unsafe impl Send for Thing {}
 struct Memory<L: Library>(L::Kept);
 
 impl<L: Library> Memory<L> {
-    /// Of a system that discards memory, or does not. It takes no mapping back at first.
+    /// Returns the memory of a system that discards contents, or does not. It takes no mapping back
+    /// at first.
     fn new(discards: bool) -> Arc<Memory<L>> {
         platform::restart(discards);
         Arc::new(Memory(L::kept()))
     }
 
-    /// Has so many made at a time, and drops them.
+    /// Makes this number at one time, and drops them.
     fn keep(self: &Arc<Self>, count: usize) {
         let all: Vec<_> = (0..count).map(|_| self.make()).collect();
         all.into_iter().for_each(|thing| self.free(thing));
@@ -73,7 +74,7 @@ impl<L: Library> Memory<L> {
         thread::spawn(move || work(&memory))
     }
 
-    /// Makes and drops so often.
+    /// Makes and drops this many times.
     fn make_and_drop(&self, times: usize) {
         for _ in 0..times {
             let thing = self.make();
@@ -81,9 +82,9 @@ impl<L: Library> Memory<L> {
         }
     }
 
-    /// Asserts that no more was mapped than was needed at one time, and the tables; and that all
-    /// but these are found.
-    fn settle(&self) {
+    /// Asserts that no more was mapped than was needed at one time, plus tables; and that all
+    /// mappings except these are found.
+    fn assert_all_found(&self) {
         let (mapped, needed) = platform::mapped_and_needed();
         let found = std::iter::from_fn(|| L::take(&self.0)).count();
         let most_tables = (needed.saturating_sub(FIRST_SLOTS)).div_ceil(TABLE_SLOTS);
@@ -102,7 +103,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     }
 }
 
-/// All of them by name.
+/// Returns all models by name.
 pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
     [
         (SMALLEST, || {
@@ -115,21 +116,21 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
         }),
         ("three make and drop, of three that are kept", || {
             let memory = Memory::<L>::new(true);
-            // With one that becomes a table.
+            // One of them becomes a table.
             memory.keep(4);
             let others = [(); 2].map(|()| memory.beside(|memory| memory.make_and_drop(3)));
             memory.make_and_drop(3);
             join(others);
             let (mapped, _) = platform::mapped_and_needed();
             assert_eq!(mapped, 4, "what is kept was not found");
-            memory.settle();
+            memory.assert_all_found();
         }),
         ("four make and drop, of none", || {
             let memory = Memory::<L>::new(true);
             let others = [(); 3].map(|()| memory.beside(|memory| memory.make_and_drop(2)));
             memory.make_and_drop(2);
             join(others);
-            memory.settle();
+            memory.assert_all_found();
         }),
         (
             "three hold two at a time, and memory is not discarded",
@@ -144,7 +145,7 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
                 let others = [(); 2].map(|()| memory.beside(holds_two));
                 holds_two(&memory);
                 join(others);
-                memory.settle();
+                memory.assert_all_found();
             },
         ),
         (
@@ -159,7 +160,7 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
                     })
                 });
                 join(others);
-                memory.settle();
+                memory.assert_all_found();
             },
         ),
         ("the system takes back, while three make and drop", || {
@@ -173,7 +174,7 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
             platform::take_all();
             memory.make_and_drop(2);
             join(others);
-            memory.settle();
+            memory.assert_all_found();
         }),
         ("the system takes every other one back", || {
             let memory = Memory::<L>::new(true);
@@ -182,7 +183,7 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
             let other = memory.beside(|memory| memory.make_and_drop(3));
             memory.make_and_drop(3);
             join([other]);
-            memory.settle();
+            memory.assert_all_found();
         }),
         ("two hold seven at a time, in turn and together", || {
             let memory = Memory::<L>::new(true);
@@ -194,7 +195,7 @@ pub fn all<L: Library>() -> [(&'static str, fn()); 9] {
             });
             memory.keep(4);
             join([other]);
-            memory.settle();
+            memory.assert_all_found();
         }),
         ("two look while a table is made", || {
             let memory = Memory::<L>::new(true);

@@ -1,11 +1,10 @@
-//! The pages of `atomseq::type_stable` under shuttle: threads that take and put descriptors, and
-//! note where there are any, in every order of steps of a small model, and in a great many of the
-//! others; trims and audits that ask how long a page was free, and a descriptor unclaimed, on a
-//! clock that is stepped as well; searches for a vacant place. The library's own sources, over
-//! atomics that shuttle steps. Memory is sequentially consistent here, which is what their
-//! orderings say.
+//! The pages of `atomseq::type_stable` under shuttle: threads take and put descriptors, and record
+//! where free ones are, in every order of steps of a small model, and in many of the others. Also
+//! trims and audits, which ask how long a page was free and a descriptor unclaimed, on a clock that
+//! is stepped as well; and searches for a vacant place. Runs the library's own sources over atomics
+//! that shuttle steps. Memory is sequentially consistent here, as their orderings require.
 //!
-//! Each protection is taken away in turn, and that has to be found out.
+//! Each protection is removed in turn, and that must be detected.
 #![allow(
     dead_code,
     reason = "the library uses more of these files than the models do"
@@ -34,20 +33,20 @@ mod unclaimed;
 #[path = "../../../../crates/atomseq/src/type_stable/vacancies.rs"]
 mod vacancies;
 
-/// What the sources of the library are built on.
+/// The modules on which the library's sources are built.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// In which orders a model is run.
+/// The orders in which a model is run.
 #[derive(Clone, Copy)]
 enum Orders {
     Every,
-    /// So many, drawn at random.
+    /// This many random ones.
     Many(usize),
 }
 
-/// Runs a model; returns in how many orders, and what went wrong in one of them.
+/// Runs a model; returns the number of orders, and the failure in one of them, if any.
 fn explore(orders: Orders, model: impl Fn() + Send + Sync + 'static) -> (usize, Option<String>) {
     let scheduler: Box<dyn Scheduler + Send> = match orders {
         Orders::Every => Box::new(DfsScheduler::new(None, false)),
@@ -65,14 +64,14 @@ fn holds(name: &str, orders: Orders, model: impl Fn() + Send + Sync + 'static) {
 
 fn fails(name: &str, orders: Orders, model: impl Fn() + Send + Sync + 'static) {
     let (runs, wrong) = explore(orders, model);
-    assert!(wrong.is_some(), "{name} was not found out in {runs} orders");
-    println!("model: {name}: found out in order {runs}");
+    assert!(wrong.is_some(), "{name} was not detected in {runs} orders");
+    println!("model: {name}: detected in order {runs}");
 }
 
-// A search of places that another thread takes and gives up, one at a time: one place is vacant at
-// every moment, so no search may end in vain.
+// A search among places that another thread takes and vacates, one at a time: one place is vacant
+// at every moment, so no search may fail.
 
-/// How a place is given up.
+/// How a place is vacated.
 #[derive(Clone, Copy)]
 enum Report {
     After,
@@ -80,14 +79,14 @@ enum Report {
     Never,
 }
 
-/// One place more than there are threads that have one.
+/// One place more than there are threads that own one.
 struct Places<const N: usize> {
     taken: [AtomicU64; N],
     vacancies: Vacancies,
 }
 
 impl<const N: usize> Places<N> {
-    /// All but the last are taken.
+    /// Returns places of which all but the last are taken.
     fn new() -> Arc<Places<N>> {
         Arc::new(Places {
             taken: std::array::from_fn(|place| AtomicU64::new(u64::from(place < N - 1))),
@@ -110,7 +109,7 @@ impl<const N: usize> Places<N> {
         }
     }
 
-    /// As `Cache::take`.
+    /// Follows `Cache::take`.
     fn search(&self) -> Option<usize> {
         let mut sought = None;
         loop {
@@ -125,7 +124,7 @@ impl<const N: usize> Places<N> {
     }
 }
 
-/// Another thread has place 0, and goes to and fro between that and place 1.
+/// Another thread owns place 0, and moves between that and place 1.
 fn to_and_fro(moves: usize, report: Report) {
     let places = Places::<2>::new();
     let others = Arc::clone(&places);
@@ -144,7 +143,7 @@ fn to_and_fro(moves: usize, report: Report) {
     other.join().unwrap();
 }
 
-/// Two threads, each of which has at most one of two places, and searches for the next one.
+/// Two threads, each of which owns at most one of two places, and searches for the next one.
 fn two_searches(rounds: usize, report: Report) {
     let places = Places::<2>::new();
     // Both are vacant.

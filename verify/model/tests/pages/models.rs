@@ -1,4 +1,4 @@
-//! The models: what threads do, and what has to be true in the end.
+//! The models: the threads' actions, and the invariants at the end.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,8 +13,8 @@ use super::{Orders, fails, holds};
 
 const MANY: Orders = Orders::Many(10_000);
 
-/// In three runs, the control of summaries was found out after up to 613 orders drawn at random,
-/// each other one after less than 100.
+/// In three runs, the control of summaries was detected after up to 613 random orders, each other
+/// control after less than 100.
 const MORE: Orders = Orders::Many(100_000);
 
 /// The only page of two leaves that is not exhausted, and the hints that lead to it.
@@ -26,16 +26,16 @@ struct Page {
     protected: Protected,
 }
 
-/// What keeps the page right; all of it in the library.
+/// The protections of the page; the library has all of them.
 #[derive(Clone, Copy)]
 struct Protected {
     by_tags: bool,
     by_second_looks: bool,
-    /// Is a thread counted that sets the bit of a page?
+    /// Whether a thread that sets the bit of a page is counted.
     by_counts_of_leaves: bool,
-    /// And one that sets the bit of a leaf?
+    /// Whether a thread that sets the bit of a leaf is counted.
     by_counts_of_summaries: bool,
-    /// Does the bit of a leaf say that no thread is counted there?
+    /// Whether the bit of a leaf asserts that no thread is counted there.
     by_certainty: bool,
 }
 
@@ -60,7 +60,7 @@ impl Free for Page {
         self.links.len()
     }
 
-    /// As in the library, or with every tag 0.
+    /// Exchanges as the library does, or with every tag 0.
     fn exchange(&self, old: PageState, new: PageState) -> bool {
         let tag = if self.protected.by_tags { new.tag } else { 0 };
         let new = PageState { tag, ..new }.word();
@@ -70,7 +70,7 @@ impl Free for Page {
     }
 }
 
-/// The page, in the first leaf.
+/// The page's index in the first leaf.
 const PAGE: usize = 5;
 const BIT: u64 = 1 << PAGE;
 
@@ -97,7 +97,7 @@ impl Page {
         }
     }
 
-    /// As `Shared::take` does it, of one.
+    /// Follows `Shared::take`, for one descriptor.
     fn allocate(&self) -> Option<usize> {
         while self.available() {
             if let Some(&taken) = self.take_and_note(1).first() {
@@ -107,7 +107,7 @@ impl Page {
         None
     }
 
-    /// As `Chunk::available` does it. Who finds the leaf exhausted notes that.
+    /// Follows `Chunk::available`. A thread that finds the leaf exhausted records that.
     fn available(&self) -> bool {
         if !self.protected.by_counts_of_summaries || !self.protected.by_certainty {
             self.note_leaf();
@@ -119,7 +119,7 @@ impl Page {
         })
     }
 
-    /// The twin of `Map::exhaust_leaf`, without a protection.
+    /// Follows `Map::exhaust_leaf`, without a protection.
     fn note_leaf(&self) {
         let [summary] = &self.summaries;
         let count = match self.protected.by_counts_of_summaries {
@@ -144,7 +144,7 @@ impl Page {
         hints.0.fetch_update(SeqCst, SeqCst, set).expect("a word");
     }
 
-    /// As `Chunk::exhaust` does it, or without a protection.
+    /// Follows `Chunk::exhaust`, or omits a protection.
     fn note(&self) {
         let protected = self.protected;
         if protected.by_second_looks && protected.by_counts_of_leaves {
@@ -166,7 +166,7 @@ impl Page {
             .collect()
     }
 
-    /// Who leaves nothing notes it.
+    /// Takes descriptors; a thread that leaves none records that.
     fn take_and_note(&self, most: usize) -> Vec<usize> {
         let taken = self.take(most);
         if !self.has_free() {
@@ -175,13 +175,13 @@ impl Page {
         taken
     }
 
-    /// As `Shared::put` does it.
+    /// Follows `Shared::put`.
     fn put_and_note(&self, index: usize) {
         self.put(index);
         self.map().replenish(PAGE);
     }
 
-    /// Nothing is there twice, and nothing is lost.
+    /// Checks that nothing is duplicated, and nothing is lost.
     fn check_all(&self, mut taken: Vec<usize>) {
         let used = usize::from(self.load().used);
         assert_eq!(used, taken.len(), "the count is wrong");
@@ -191,29 +191,29 @@ impl Page {
         assert_eq!(taken.len(), self.capacity(), "one was lost");
     }
 
-    /// What is free can be found without looking at the page.
+    /// Checks that free descriptors can be found without loading the page.
     fn check_bits(&self) {
         let (leaf, summary) = (
             self.leaves[0].0.load(SeqCst),
             self.summaries[0].0.load(SeqCst),
         );
         if self.has_free() {
-            assert_eq!(leaf & BIT, 0, "nobody looks into the page");
-            assert_eq!(summary & LEAF_BIT, 0, "nobody looks at the leaf");
+            assert_eq!(leaf & BIT, 0, "the hint skips the page");
+            assert_eq!(summary & LEAF_BIT, 0, "the hint skips the leaf");
         }
-        assert_eq!((leaf | summary) / NOTING, 0, "nobody is noting any more");
+        assert_eq!((leaf | summary) / NOTING, 0, "no thread is recording any more");
     }
 }
 
-/// One takes while another takes all, and puts them back in another order but with the same first:
-/// the word that the first has loaded comes back, and the links that it has read are of another
-/// list.
+/// One thread takes while another takes all, and puts them back in another order but with the same
+/// first: the word that the first thread has loaded recurs, and the links that it has read belong
+/// to another list.
 fn same_first(protected: Protected) {
     let page = Page::new(3, protected);
     let other = Arc::clone(&page);
     let taking = thread::spawn(move || other.take(1));
     let mut kept = page.take(3);
-    // All three, unless the other one was faster.
+    // All three, unless the other thread was faster.
     kept.rotate_left(1);
     kept.drain(..).for_each(|index| page.put(index));
     page.check_all(taking.join().unwrap());
@@ -253,7 +253,7 @@ fn takers_and_putters_share_a_page() {
     });
 }
 
-/// The last one is taken, and noted, while it or another one is put back.
+/// A thread takes the last descriptor, and records that, while it or another one is put back.
 fn exhausted_and_replenished(protected: Protected) {
     let page = Page::new(2, protected);
     let first = page.take_and_note(1);
@@ -288,7 +288,7 @@ fn without_second_looks_nobody_finds_what_is_free() {
     );
 }
 
-/// Two note at the same time that there is nothing.
+/// Two threads record at the same time that there is none.
 #[test]
 fn what_is_free_is_found_after_two_have_found_nothing() {
     holds("exhausted twice and replenished", MANY, || {
@@ -305,8 +305,8 @@ fn what_is_free_is_found_after_two_have_found_nothing() {
     });
 }
 
-/// Two descriptors. While one thread takes one, and another one looks for something free and takes
-/// nothing, a third one gives the other one back: whenever it allocates after that, one is free.
+/// Two descriptors. While one thread takes one, and another thread looks for a free one and takes
+/// none, a third thread puts the other one back: whenever it allocates after that, one is free.
 fn exhausted_while_another_one_allocates(protected: Protected) {
     let page = Page::new(2, protected);
     let [mut mine] = page.take_and_note(1)[..] else {
@@ -372,14 +372,14 @@ fn without_any_one_protection_it_is_not_found_at_times() {
     }
 }
 
-/// The exhauster exits before it looks again.
+/// The thread that records exhaustion exits before it looks again.
 fn exhauster_exits(protected: Protected) {
     let page = Page::new(1, protected);
     let first = page.take(1)[0];
     let one = Arc::clone(&page);
     let noting = thread::spawn(move || match one.protected.by_counts_of_leaves {
         true => {
-            // What it does before the second look, and no more.
+            // Its actions before the second look, and no more.
             let never_again = || resume_unwind(Box::new("exits"));
             let exited = catch_unwind(AssertUnwindSafe(|| one.map().exhaust(PAGE, never_again)));
             assert!(exited.is_err());

@@ -1,5 +1,5 @@
-//! The times of pages and descriptors: two trims, or two audits, at the same time, each of which
-//! may be held up anywhere.
+//! The times of pages and descriptors: two concurrent trims, or two audits, each of which may be
+//! delayed anywhere.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use super::{Orders, fails, holds};
 
 const MANY: Orders = Orders::Many(10_000);
 
-/// The control of trims was found out after 2,087 orders drawn at random.
+/// The control of trims was detected after 2,087 random orders.
 const MORE: Orders = Orders::Many(50_000);
 
-/// What has to pass, in steps of the clock.
+/// The time that must pass, in steps of the clock.
 const TIME: u64 = 1;
 
 /// When the clock is read.
 #[derive(Clone, Copy)]
 enum Reads {
-    /// As in the library.
+    /// As the library does.
     WhereItMust,
-    /// Before anything is looked at.
+    /// Before any state is loaded.
     Early,
 }
 
 /// How audits are numbered.
 #[derive(Clone, Copy)]
 enum Numbers {
-    /// As in the library.
+    /// As the library does.
     EachItsOwn,
     AllTheSame,
 }
 
-/// Steps of a clock that all threads read.
+/// The steps of a clock that all threads read.
 struct Clock(AtomicU64);
 
 impl Clock {
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// A reader of the clock for one look, which keeps what it has read last.
+/// Returns a reader of the clock for one look, which stores the time read last.
 fn reader<'a>(
     clock: &'a Clock,
     reads: Reads,
@@ -75,10 +75,10 @@ struct Page {
     link: AtomicU32,
     seen: AtomicU64,
     clock: Clock,
-    /// No later than when it was last freed.
+    /// A time not later than when it was last freed.
     freed: AtomicU64,
-    /// Has nobody used it since it was given back? No model's step: it is noted together with the
-    /// step before.
+    /// Whether no thread has used it since it was returned to the system. Not a model's step: it is
+    /// recorded together with the step before.
     is_given_back: AtomicBool,
 }
 
@@ -97,7 +97,7 @@ impl Free for Page {
 }
 
 impl Page {
-    /// As `Trim::visit` does it. Whoever has freed a descriptor counts on its contents for the
+    /// Follows `Trim::visit`. A thread that has freed a descriptor relies on its contents for the
     /// time.
     fn trim(&self, reads: Reads) {
         let read = Cell::new(0);
@@ -113,11 +113,11 @@ impl Page {
             return;
         }
         let is_again = self.is_given_back.swap(true, SeqCst);
-        assert!(!is_again, "given back again");
-        // Nobody else has it now, so nobody has freed it since the clock was read.
+        assert!(!is_again, "returned to the system twice");
+        // No other thread owns it now, so none has freed it since the clock was read.
         let freed = self.freed.load(SeqCst);
         let free_for = read.get() as i64 - freed as i64;
-        assert!(free_for > TIME as i64, "gone after {free_for}");
+        assert!(free_for > TIME as i64, "returned after {free_for}");
         let free = PageState {
             first: 0,
             used: 0,
@@ -136,7 +136,7 @@ impl Page {
     }
 }
 
-/// Free, and used before.
+/// Returns a page that is free, and was used before.
 fn page() -> Arc<Page> {
     Arc::new(Page {
         word: AtomicU64::new(0),
@@ -148,7 +148,7 @@ fn page() -> Arc<Page> {
     })
 }
 
-/// Two trim while the clock goes on, and one uses the page.
+/// Two threads trim while the clock runs, and one uses the page.
 fn trims(reads: Reads) {
     let page = page();
     page.use_once();
@@ -169,8 +169,7 @@ fn no_page_goes_back_before_its_time() {
     holds("two trims", MANY, || trims(Reads::WhereItMust));
 }
 
-/// A trim that was held up does not overwrite what another one has noted, that the page has no
-/// memory.
+/// A delayed trim does not overwrite another trim's record that the page has no memory.
 #[test]
 fn a_page_that_nobody_uses_goes_back_once() {
     holds("a trim, and three others", MORE, || {
@@ -198,14 +197,15 @@ fn a_page_goes_back_early_if_the_clock_is_read_early() {
     });
 }
 
-/// How an allocation begins, and what audits ask of it.
+/// How an allocation begins, and what audits check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
-    /// As in the library.
+    /// As the library does.
     BetweenTwoVersions,
     /// The word is cleared first, and then one exchange makes the old allocation the new one.
     AtOnce,
-    /// As in the library, but an audit says when without asking whether the allocation lasts.
+    /// As the library does, but an audit records the time without checking whether the allocation
+    /// lasts.
     Unasked,
 }
 
@@ -214,14 +214,15 @@ struct Descriptor {
     version: AtomicUsize,
     unclaimed: AtomicU32,
     clock: Clock,
-    /// No later than when the first allocation was last claimed.
+    /// A time not later than when the first allocation was last claimed.
     claimed: AtomicU64,
-    /// When each allocation began. No model's step: it is noted together with the step before.
+    /// When each allocation began. Not a model's step: it is recorded together with the step
+    /// before.
     began: [std::sync::atomic::AtomicU64; 3],
 }
 
 impl Descriptor {
-    /// Allocated at version 1.
+    /// Returns a descriptor allocated at version 1.
     fn new() -> Arc<Descriptor> {
         Arc::new(Descriptor {
             version: AtomicUsize::new(1),
@@ -291,7 +292,7 @@ impl Descriptor {
     }
 }
 
-/// Two audit while the clock goes on, and the owner claims.
+/// Two threads audit while the clock runs, and the owner claims.
 fn audits(reads: Reads, numbers: Numbers) {
     let descriptor = Descriptor::new();
     let auditing = [0, 2].map(|first| {
@@ -314,14 +315,14 @@ fn audits(reads: Reads, numbers: Numbers) {
     }
 }
 
-/// How one allocation follows on another.
+/// How one allocation follows another.
 #[derive(Clone, Copy)]
 enum Follows {
     Reclaimed,
     Freed,
 }
 
-/// Two audit while the clock goes on, and two allocations follow on the first.
+/// Two threads audit while the clock runs, and two allocations follow the first.
 fn allocations(begins: Begins, follows: [Follows; 2]) {
     let descriptor = Descriptor::new();
     let auditing = [0, 2].map(|first| {
@@ -357,7 +358,7 @@ fn no_moment_outlasts_an_allocation() {
     }
 }
 
-/// What an audit notes after the word was cleared counts against the new allocation.
+/// A time that an audit records after the word was cleared counts against the new allocation.
 #[test]
 fn an_allocation_that_begins_at_once_is_found() {
     fails("an allocation in one exchange", MORE, || {
@@ -388,10 +389,11 @@ fn what_is_claimed_is_found_if_the_clock_is_read_early() {
     });
 }
 
-/// One that was held up before it said when cannot tell its own number from another's.
+/// An audit that was delayed before it recorded the time cannot distinguish its own number from
+/// another's.
 #[test]
 fn what_is_claimed_is_found_if_audits_have_no_numbers() {
-    // About one order in 30,000 finds it out.
+    // About one order in 30,000 detects it.
     fails("two audits of one number", Orders::Many(2_000_000), || {
         audits(Reads::WhereItMust, Numbers::AllTheSame);
     });

@@ -1,5 +1,5 @@
-//! Sums that are drained while sections add to them: every addition is in one drained sum, and in
-//! one only, and no sum is negative.
+//! Sums that are drained while sections add to them: every addition is in exactly one drained sum,
+//! and no sum is negative.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ struct Rules {
     add_slowly: fn(&Sums),
 }
 
-/// As in the library.
+/// As the library does.
 const ALL: Rules = Rules {
     drain: |sums| baseline::drain(&sums.drained, || sums.total()),
     add_slowly: |sums| {
@@ -38,7 +38,7 @@ impl Sums {
         })
     }
 
-    /// What a section does that nothing interrupts; no two run on one CPU at a time.
+    /// Adds as an uninterrupted section does; no two run on one CPU at the same time.
     fn add(&self, cpu: usize) {
         let value = self.words[cpu].load(Ordering::Relaxed);
         self.words[cpu].store(value + 1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn add_and_drain(rules: Rules, drains: usize) {
     );
 }
 
-/// A section on CPU 0 while another thread takes the slow path, and one drains.
+/// A section runs on CPU 0 while another thread takes the slow path, and one drains.
 fn two_add_and_drain(rules: Rules) {
     let sums = Sums::new();
     let adding = {
@@ -153,8 +153,7 @@ fn wrong_drains_are_found() {
     );
 }
 
-/// `baseline::drain` and the sum after it, with nothing that orders the totals behind the base
-/// line.
+/// `baseline::drain` and the sum after it, without an ordering of the totals behind the base line.
 #[allow(dead_code, reason = "shuttle knows no orderings")]
 pub fn unordered_drains() {
     let unordered = Rules {

@@ -1,4 +1,4 @@
-//! Forks against closers: a child never finds a gate closed, and nobody waits for ever.
+//! Forks against closers: a child never finds a gate closed, and no thread waits indefinitely.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::sync::{
 };
 use crate::traffic::{MILLISECONDS, Traffic};
 
-/// What the handlers around a fork and a closing of a gate call.
+/// The interface used by the handlers around a fork and by the closing of a gate.
 trait Agreement: Send + Sync + 'static {
     fn new() -> Self;
-    /// `false`: not counted.
+    /// Returns `false` if the thread is not counted.
     fn enter(&self) -> bool;
     fn leave(&self);
     fn fork(&self);
@@ -59,7 +59,7 @@ impl<A: Agreement> Process<A> {
         })
     }
 
-    /// Closes the gate and opens it again, quietly.
+    /// Closes the gate and opens it again, inside a quiet region.
     fn close(&self) {
         let counted = self.agreement.enter();
         assert!(counted || is_hasty(), "not counted, and not kept waiting");
@@ -75,7 +75,7 @@ impl<A: Agreement> Process<A> {
         unlock(&self.gate);
     }
 
-    /// Forks; `handler` is what a handler does on this thread between prepare and parent.
+    /// Forks; runs `handler`, an atfork handler, on this thread between prepare and parent.
     fn fork(&self, handler: impl FnOnce(&Self)) {
         self.agreement.fork();
         handler(self);
@@ -83,10 +83,10 @@ impl<A: Agreement> Process<A> {
         self.agreement.forked();
     }
 
-    /// What the child gets.
+    /// Checks the memory that the child receives.
     fn copy(&self) {
         let gate = self.gate.load(Ordering::Acquire);
-        assert_eq!(gate & 1, 0, "the child's gate is closed for ever");
+        assert_eq!(gate & 1, 0, "the child's gate is closed indefinitely");
         let gate = self.gate.load(Ordering::Acquire);
         assert_eq!(gate & 1, 0, "a gate was closed during the fork");
     }
@@ -106,7 +106,7 @@ fn fork_and_close<A: Agreement>(closers: usize) {
     }
 }
 
-/// A thread changes handlers, and asks forks to let it in.
+/// A thread changes handlers, and asks forks to admit it.
 fn fork_and_change() {
     let process = Process::<Traffic>::new();
     let changing = {
@@ -144,7 +144,7 @@ fn a_child_finds_every_gate_open() {
     );
 }
 
-/// A thread closes a gate while it holds a lock that the C library takes in every fork, as a
+/// A thread closes a gate while it holds a lock that the C library acquires in every fork, as a
 /// handler does that has interrupted `malloc`.
 fn fork_and_close_in_malloc() {
     let process = Process::<Traffic>::new();
@@ -164,15 +164,15 @@ fn fork_and_close_in_malloc() {
 
 #[test]
 fn a_closer_does_not_wait_for_a_fork_that_waits_for_it() {
-    let name = "fork: a closer that waits for ever, and has a lock that the fork needs";
+    let name = "fork: a closer that waits indefinitely, and holds a lock that the fork needs";
     fails(name, "deadlock", Small, fork_and_close_in_malloc);
     be_hasty();
     let name = "fork: a closer that has a lock that the fork needs";
     holds(name, Small, fork_and_close_in_malloc);
 }
 
-/// A thread forks while it holds a recursive lock that an atfork handler of the other fork waits
-/// for.
+/// A thread forks while it holds a recursive lock for which an atfork handler of the other fork
+/// waits.
 fn two_forks_under_a_lock() {
     let process = Process::<Traffic>::new();
     let lock = Arc::new(Mutex::new(()));
@@ -190,7 +190,7 @@ fn two_forks_under_a_lock() {
 
 #[test]
 fn a_fork_does_not_wait_for_one_that_waits_for_it() {
-    let name = "fork: a fork that waits for ever, and has a lock that the other one needs";
+    let name = "fork: a fork that waits indefinitely, and holds a lock that the other one needs";
     fails(name, "deadlock", Small, two_forks_under_a_lock);
     be_hasty();
     let name = "fork: a fork that has a lock that the other one needs";
@@ -218,7 +218,7 @@ fn overlapping_forks_and_a_closer<A: Agreement>() {
     closing.join().unwrap();
 }
 
-/// The library's, but the first fork to end ends all.
+/// The library's agreement, but the first fork to end ends all.
 struct EndsAll(Traffic);
 
 impl Agreement for EndsAll {
@@ -288,7 +288,7 @@ impl Agreement for ForksMeet {
     }
 }
 
-/// Nobody waits for anybody.
+/// No thread waits for another.
 struct NoAgreement;
 
 impl Agreement for NoAgreement {
@@ -303,7 +303,7 @@ impl Agreement for NoAgreement {
     fn forked(&self) {}
 }
 
-/// The library's, but the last closer to leave wakes nobody.
+/// The library's agreement, but the last closer to leave wakes no waiter.
 struct NoWake(Traffic);
 
 impl Agreement for NoWake {

@@ -1,5 +1,5 @@
-//! Closers against each other: one at a time, and nobody waits for ever. Each locks once, so that
-//! whoever loses a wake-up is the last to give one.
+//! Closers against each other: one at a time, and none waits indefinitely. Each locks once, so that
+//! a closer that loses a wake-up is the last to send one.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::sync::{
 type Lock = fn(&AtomicU32) -> u32;
 type Unlock = fn(&AtomicU32);
 
-/// So many threads each lock once and add one, and all of them end.
+/// This number of threads each lock once and add one, and all of them complete.
 fn each_adds_one(closers: usize, lock: Lock, unlock: Unlock) {
     let shared = Arc::new((AtomicU32::new(0), Plain::new(0)));
     let add = move |(gate, sum): &(AtomicU32, Plain)| {
@@ -87,7 +87,7 @@ fn a_lost_wake_up_is_found() {
     );
 }
 
-/// `lock`, but whoever was woken forgets that others still wait.
+/// `lock`, but a woken thread forgets that others still wait.
 fn forgets_others(gate: &AtomicU32) -> u32 {
     let mut spins = 0;
     loop {
@@ -122,7 +122,7 @@ fn a_forgotten_waiter_is_found() {
     });
 }
 
-/// `lock`, but it waits for a value it has not made sure of.
+/// `lock`, but it waits for a value that it has not verified.
 fn waits_unmarked(gate: &AtomicU32) -> u32 {
     loop {
         let word = gate.load(Ordering::Relaxed);
@@ -151,7 +151,7 @@ fn an_unmarked_waiter_is_found() {
     );
 }
 
-// Sections against closers: every element comes out once, whoever takes it.
+// Sections against closers: every element is taken once, by whichever thread.
 
 /// One thread pops on the CPU, trying twice, while another drains its slot.
 pub fn pop_and_drain(rules: Rules) {
@@ -218,7 +218,7 @@ fn every_element_comes_out_once() {
     });
 }
 
-/// A gate that is closed for good is just a lock, and needs no fence.
+/// A gate that stays closed permanently is a plain lock, and needs no fence.
 #[test]
 fn a_gate_closed_for_good_keeps_sections_out() {
     let rules = Rules {
@@ -229,7 +229,7 @@ fn a_gate_closed_for_good_keeps_sections_out() {
     holds("gate: closed for good", Small, move || pop_and_drain(rules));
 }
 
-/// What a section and a closer do to each other.
+/// The fault when a section and a closer conflict.
 const LOST: &str = "elements lost or doubled";
 
 #[test]

@@ -1,6 +1,6 @@
-//! Flags with homes: one holder at a time, whoever moves the home and whatever becomes of the mode;
-//! and locks made of them, for which nobody waits for ever. Each thread locks once, so that whoever
-//! loses a wake-up is the last to give one.
+//! Flags with homes: one holder at a time, whichever thread moves the home and whatever becomes of
+//! the mode. And locks made of them, for which no thread waits indefinitely: each thread locks
+//! once, so that a thread that loses a wake-up is the last to send one.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::sync::{
     AtomicU32, AtomicUsize, Mutex, Ordering, Plain, fails, holds, thread, thread_of_a_model, wait,
 };
 
-/// What becomes of the home at a visit, and of an interlocked flag when it is cleared.
+/// The effect of a visit on the home, and of a clear on an interlocked flag.
 #[derive(Clone, Copy, Debug)]
 pub enum Habit {
     Stays,
     Moves,
-    /// Interlocked by the first visit, for good.
+    /// Interlocked by the first visit, permanently.
     Interlocks,
-    /// Interlocked by every visit, and biased again by whoever clears it.
+    /// Interlocked by every visit, and biased again by the thread that clears it.
     Returns,
 }
 
@@ -41,7 +41,7 @@ impl Policy for Habit {
     }
 }
 
-/// A lock as the library's, and a sum that it protects.
+/// The library's lock, and a sum that it protects.
 struct Lock {
     flag: Bias,
     habit: Habit,
@@ -50,7 +50,7 @@ struct Lock {
 }
 
 impl Lock {
-    /// At home on CPU 0.
+    /// Returns a lock whose home is CPU 0.
     fn new(habit: Habit, machine: &Arc<Machine>) -> Lock {
         let lock = Lock {
             flag: Bias::clear_one(),
@@ -102,7 +102,7 @@ impl Flag for Lock {
     fn handed_over(&self) {}
 }
 
-/// One thread tries at home while another visits; whoever has set it adds one.
+/// One thread tries on the home CPU while another visits; each that has set the flag adds one.
 fn home_and_visitor(habit: Habit, protections: Protections) {
     let machine = Machine::new(protections);
     let shared = Arc::new((Lock::new(habit, &machine), machine));
@@ -129,14 +129,15 @@ fn home_and_visitor(habit: Habit, protections: Protections) {
     assert!(!lock.flag.is_set(), "still set");
 }
 
-/// What the holder does between locking and unlocking.
+/// The holder's action between locking and unlocking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     Stays,
     Migrates,
 }
 
-/// So many threads, by turns on CPU 0 and CPU 1, each lock once and add one, and all of them end.
+/// This number of threads, alternately on CPU 0 and CPU 1, each lock once and add one, and all of
+/// them complete.
 pub fn each_adds_one(threads: usize, holder: Holder, habit: Habit, protections: Protections) {
     let machine = Machine::new(protections);
     let shared = Arc::new((Lock::new(habit, &machine), machine));
@@ -195,7 +196,7 @@ fn holders_follow_one_another() {
     });
 }
 
-/// What two holders at once do to each other.
+/// The fault when two threads hold the lock at once.
 const LOST: &str = "additions lost";
 
 #[test]
@@ -230,17 +231,17 @@ fn without_the_look_inside_a_sequence_begins_in_a_claim() {
     );
 }
 
-// In place of the library's `mutex/home.rs`: each step of the sequence, the fence and the barrier
-// are steps of the model, on the CPU that the calling thread is on.
+// Replaces the library's `mutex/home.rs`: each step of the sequence, the fence and the barrier are
+// steps of the model, on the calling thread's CPU.
 
-/// Which protections are in force. All of them, in the library.
+/// The protections in force. The library has all of them.
 #[derive(Clone, Copy)]
 pub struct Protections {
-    /// Does the fence abort?
+    /// Whether the fence aborts.
     pub fence: bool,
-    /// Is there a barrier?
+    /// Whether there is a barrier.
     pub barrier: bool,
-    /// Does the sequence look at the home inside?
+    /// Whether the sequence tests the home inside.
     pub looks_inside: bool,
 }
 
@@ -252,7 +253,7 @@ impl Protections {
     };
 }
 
-/// One CPU: the attempt that runs there, by number. What holds it is one step there.
+/// One CPU: the number of the attempt that runs there. The mutex makes each step on it atomic.
 struct Cpu(Mutex<u32>);
 
 impl Cpu {
@@ -260,14 +261,14 @@ impl Cpu {
         Cpu(Mutex::new(0))
     }
 
-    /// A thread begins an attempt here, or the kernel fences: whatever ran here before is aborted.
+    /// Begins an attempt, or fences: the attempt that ran here before is aborted.
     fn next(&self) -> u32 {
         let mut current = self.0.lock().unwrap();
         *current += 1;
         *current
     }
 
-    /// One instruction of an attempt.
+    /// Performs one instruction of an attempt.
     fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
         let current = self.0.lock().unwrap();
         if *current != attempt {
@@ -276,7 +277,7 @@ impl Cpu {
         Ok(step())
     }
 
-    /// What a thread does here outside sequences.
+    /// Performs an action outside of sequences on this CPU.
     fn on<R>(&self, step: impl FnOnce() -> R) -> R {
         let _current = self.0.lock().unwrap();
         step()
@@ -301,7 +302,7 @@ impl Machine {
         })
     }
 
-    /// From now on the calling thread is on this CPU.
+    /// Moves the calling thread to this CPU.
     pub fn move_to(self: &Arc<Machine>, cpu: usize) {
         HERE.with(|here| *here.borrow_mut() = Some((self.clone(), cpu)));
     }
@@ -313,7 +314,7 @@ fn here() -> (Arc<Machine>, usize) {
 }
 
 impl Bias {
-    /// One that nobody has set.
+    /// Returns a flag that is clear.
     pub fn clear_one() -> Bias {
         Bias {
             apart: [0; APART],
@@ -324,7 +325,7 @@ impl Bias {
     }
 }
 
-/// The sequence: one attempt, and another if it was aborted.
+/// Runs the sequence: one attempt, and another if it was aborted.
 pub fn take_at_home(flag: &Bias) -> bool {
     let (machine, cpu) = here();
     let attempt = || attempt(flag, &machine.cpus[cpu], cpu, machine.protections);
@@ -347,7 +348,7 @@ fn attempt(flag: &Bias, cpu: &Cpu, number: usize, rules: Protections) -> Result<
     Ok(true)
 }
 
-/// A store on this CPU; nothing but the barrier orders it before what the thread does next.
+/// Stores on this CPU; only the barrier orders that before the thread's next action.
 pub fn clear(flag: &Bias, free: usize) {
     let (machine, cpu) = here();
     machine.cpus[cpu].on(|| flag.held.store(free, Ordering::Release));
@@ -379,7 +380,7 @@ pub fn can_be_fenced() -> bool {
     true
 }
 
-/// There are no children here.
+/// There are no child processes here.
 pub fn generation() -> u32 {
     0
 }

@@ -1,4 +1,4 @@
-//! What the library's locks and the models are built on, over loom.
+//! The modules on which the library's locks and the models are built, over loom.
 
 pub use loom::sync::Mutex;
 pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -15,15 +15,15 @@ use loom::sync::Condvar;
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
 
-/// How often a sleeper lets others get on with it before it sleeps.
+/// How often a sleeper yields to other threads before it sleeps.
 pub fn pauses() -> u32 {
     1
 }
 
-/// Looks again at once.
+/// Returns immediately.
 pub fn pause(_round: u32) {}
 
-/// There are no children here.
+/// There are no child processes here.
 pub fn generation() -> u32 {
     0
 }
@@ -32,7 +32,7 @@ thread_local! {
     static HASTE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, whoever waits with patience has waited too long already.
+/// From now on in this test, the patience of every waiter is exhausted.
 pub fn be_hasty() {
     HASTE.set(true);
 }
@@ -45,13 +45,13 @@ thread_local! {
     static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, the last to wait is the first to be woken, as if its priority were the
+/// From now on in this test, the last to wait is the first to be woken, as if its priority were
 /// highest.
 pub fn wake_the_last_first() {
     LAST_FIRST.set(true);
 }
 
-/// Waits for a word until it is woken, or not at all.
+/// Waits for a word until woken, or not at all.
 pub struct Patience;
 
 impl Patience {
@@ -68,7 +68,7 @@ impl Patience {
     }
 }
 
-/// Looks again at once. Loom's own would let the others run until they had to wait.
+/// Returns immediately. Loom's own would let the others run until they had to wait.
 pub fn spin_loop() {}
 
 /// A thread that waits for a word, by the word's address.
@@ -78,13 +78,13 @@ struct Waiter {
 }
 
 loom::lazy_static! {
-    /// The kernel's list of waiters, the first to wait first.
+    /// The kernel's list of waiters, in the order in which they began to wait.
     static ref WAITERS: Mutex<Vec<Waiter>> = Mutex::new(Vec::new());
 }
 
-/// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
-/// without reason, so that a lost wake-up is a deadlock, which loom reports. True if the thread
-/// slept, and was woken.
+/// Follows the kernel: the word is compared and the waiter listed in one step. No wake-up is
+/// spurious, so a lost one is a deadlock, which loom reports. Returns whether the thread slept, and
+/// was woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     if word.load(Ordering::Relaxed) != expected {
@@ -104,7 +104,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     true
 }
 
-/// The same, but the time is up as soon as the thread comes to it, woken or not.
+/// The same, but the time is up as soon as the thread runs again, woken or not.
 pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     let woken = Arc::new(Condvar::new());
     {
@@ -123,7 +123,7 @@ pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     waiters.len() == before
 }
 
-/// Wakes the first of those who wait for the word; false if nobody does.
+/// Wakes the first waiter of the word; returns false if there is none.
 pub fn wake_one(word: &AtomicU32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     let address = std::ptr::from_ref(word) as usize;
@@ -138,12 +138,12 @@ pub fn wake_one(word: &AtomicU32) -> bool {
     first.is_some()
 }
 
-/// Wakes the first of them, so many at most.
+/// Wakes this number of waiters at most, in order.
 pub fn wake_many(word: &AtomicU32, most: u32) {
     (0..most).take_while(|_| wake_one(word)).for_each(drop);
 }
 
-/// Wakes all who wait for the word.
+/// Wakes all waiters of the word.
 pub fn wake_all(word: &AtomicU32) {
     let mut waiters = WAITERS.lock().unwrap();
     let address = std::ptr::from_ref(word) as usize;
@@ -152,7 +152,7 @@ pub fn wake_all(word: &AtomicU32) {
     }
 }
 
-/// A word that only one thread at a time may touch while another changes it: loom reports a race.
+/// A word that no other thread may touch while a thread changes it: loom reports a race.
 pub struct Plain(UnsafeCell<usize>);
 
 // SAFETY: loom panics where two threads touch it at once.
@@ -164,20 +164,20 @@ impl Plain {
     }
 
     pub fn get(&self) -> usize {
-        // SAFETY: loom panics if anybody may be writing.
+        // SAFETY: loom panics if another thread may be writing.
         self.0.with(|word| unsafe { *word })
     }
 
     pub fn set(&self, value: usize) {
-        // SAFETY: loom panics if anybody may be reading or writing.
+        // SAFETY: loom panics if another thread may be reading or writing.
         self.0.with_mut(|word| unsafe { *word = value });
     }
 
-    /// Whatever others do meanwhile, loom knows it from the orderings.
+    /// Nothing: loom derives concurrent accesses from the orderings.
     pub fn pause(&self) {}
 }
 
-/// The attempt that runs on a CPU, by number; others that began there have been aborted.
+/// The number of the attempt that runs on a CPU; earlier ones have been aborted.
 pub struct Current(Mutex<u32>);
 
 impl Current {
@@ -185,26 +185,26 @@ impl Current {
         Current(Mutex::new(0))
     }
 
-    /// Goes on to the next number, and returns it.
+    /// Advances to the next number, and returns it.
     pub fn next(&self) -> u32 {
         let mut current = self.0.lock().unwrap();
         *current += 1;
         *current
     }
 
-    /// Changes nothing: orders what the CPU has done before what the caller does now.
+    /// Changes nothing: orders the CPU's earlier actions before the caller's later ones.
     pub fn barrier(&self) {
         drop(self.0.lock().unwrap());
     }
 
-    /// Does something in the same step in which it finds that the number has not changed.
+    /// Performs `step` in the same step in which it verifies that the number has not changed.
     pub fn if_still<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Option<R> {
         let current = self.0.lock().unwrap();
         (*current == attempt).then(step)
     }
 }
 
-/// How much there is to try, as the number of preemptions.
+/// The extent of a search, as the number of preemptions.
 #[derive(Clone, Copy)]
 pub enum Size {
     /// Up to four.
@@ -215,7 +215,7 @@ pub enum Size {
     Huge,
 }
 
-/// What was found.
+/// The result of a search.
 struct Outcome {
     executions: usize,
     failure: Option<String>,
@@ -248,7 +248,7 @@ fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
     }
 }
 
-/// Asserts that a model holds, and prints in how many executions.
+/// Asserts that a model holds, and prints the number of executions.
 pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     let outcome = explore(size, model);
     let executions = outcome.executions;
@@ -259,35 +259,35 @@ pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     assert!(executions >= 30, "{name}: hardly anything was tried");
 }
 
-/// Runs a wrong model whose fault loom may prune; shuttle has to find it, and looks for the reason.
+/// Runs a wrong model whose fault loom may prune; shuttle must find it, and checks the reason.
 pub fn fails(name: &str, _reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     let outcome = explore(size, model);
     let executions = outcome.executions;
     match outcome.failure {
         Some(failure) => {
             let line = failure.lines().next().unwrap_or_default();
-            println!("model: loom: {name}: found out in execution {executions}: {line}");
+            println!("model: loom: {name}: detected in execution {executions}: {line}");
         }
-        None => println!("model: loom: {name}: not found out in {executions} executions"),
+        None => println!("model: loom: {name}: not detected in {executions} executions"),
     }
 }
 
-/// Asserts that a model is found out in which two threads touch memory with nothing to order them.
+/// Asserts that loom finds two unordered accesses to memory in a model.
 pub fn races(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     misses(name, "Causality violation", size, model);
 }
 
-/// Asserts that a model is found out for this reason.
+/// Asserts that a model fails for this reason.
 pub fn misses(name: &str, reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     let outcome = explore(size, model);
     let executions = outcome.executions;
     let failure = outcome
         .failure
-        .unwrap_or_else(|| panic!("{name}: not found out in {executions} executions"));
+        .unwrap_or_else(|| panic!("{name}: not detected in {executions} executions"));
     assert!(
         failure.contains(reason),
         "{name}: another failure: {failure}"
     );
     let line = failure.lines().next().unwrap_or_default();
-    println!("model: loom: {name}: found out in execution {executions}: {line}");
+    println!("model: loom: {name}: detected in execution {executions}: {line}");
 }

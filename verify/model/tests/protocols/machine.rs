@@ -1,16 +1,16 @@
 //! A machine with CPUs that run sections and a kernel that aborts them.
 //!
 //! Each step of a section runs only if the section has not been aborted since it was armed; an
-//! aborted one learns of it at its next step, as a thread does when the kernel lets it go on. A
+//! aborted section detects that at its next step, as a thread does when the kernel resumes it. A
 //! section is aborted by another one on its CPU (its thread was preempted or has moved) and by the
-//! fence. The steps of one CPU and the fence follow each other, so a fence has happened either
-//! before a step or after it; steps on a CPU and a closer of its gate are ordered by nothing but
-//! the gate and the fence.
+//! fence. The steps of one CPU and the fence are serialized, so a fence happens either before a
+//! step or after it. Steps on a CPU and a closer of its gate are ordered only by the gate and the
+//! fence.
 
 use crate::lock::{lock, unlock};
 use crate::sync::{AtomicU32, Current, Ordering, Plain};
 
-/// The section was aborted: what it has done so far does not count.
+/// The section was aborted: its steps so far have no effect.
 #[derive(Debug)]
 pub struct Aborted;
 
@@ -26,12 +26,12 @@ impl Cpu {
         }
     }
 
-    /// A thread begins an attempt here: whatever ran here before is aborted.
+    /// Begins an attempt: the one that ran here before is aborted.
     pub fn arm(&self) -> u32 {
         self.current.next()
     }
 
-    /// One instruction of an attempt.
+    /// Performs one instruction of an attempt.
     pub fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
         self.current.if_still(attempt, step).ok_or(Aborted)
     }
@@ -47,7 +47,7 @@ impl Cpu {
     }
 }
 
-/// Which protections are in force. All of them, in the library.
+/// The protections in force. The library has all of them.
 #[derive(Clone, Copy)]
 pub struct Rules {
     pub test: Test,
@@ -55,7 +55,7 @@ pub struct Rules {
     pub fence: Fence,
     pub lock: fn(&AtomicU32) -> u32,
     pub unlock: fn(&AtomicU32),
-    /// The gate's word at first.
+    /// The initial word of the gate.
     pub gate: u32,
 }
 
@@ -72,13 +72,13 @@ pub enum Test {
 pub enum Fence {
     AfterLocking,
     BeforeLocking,
-    /// A barrier, as `membarrier` has others.
+    /// A barrier without aborts, like other commands of `membarrier`.
     AbortsNothing,
     Never,
 }
 
 impl Rules {
-    /// As in the library.
+    /// As the library does.
     pub const ALL: Rules = Rules {
         test: Test::Inside,
         acquire: Ordering::Acquire,
@@ -89,7 +89,7 @@ impl Rules {
     };
 }
 
-/// How many elements a slot holds at first.
+/// The initial number of elements in a slot.
 pub const ELEMENTS: usize = 3;
 
 /// A CPU's slot: a gate, and a stack of the numbers from 1 to its top.
@@ -125,7 +125,7 @@ impl Slot {
         })
     }
 
-    /// One attempt; `None` if the gate is closed.
+    /// Makes one attempt; returns `None` if the gate is closed.
     fn attempt(&self, cpu: &Cpu) -> Result<Option<Option<usize>>, Aborted> {
         let is_open = || self.gate.load(self.rules.acquire) == 0;
         if self.rules.test == Test::BeforeArming && !is_open() {
@@ -143,7 +143,7 @@ impl Slot {
         Ok(Some(Some(top)))
     }
 
-    /// Closes the gate, works, opens it.
+    /// Closes the gate, runs `work`, opens the gate.
     pub fn close<R>(&self, cpu: &Cpu, work: impl FnOnce(&Plain) -> R) -> R {
         if self.rules.fence == Fence::BeforeLocking {
             cpu.fence();

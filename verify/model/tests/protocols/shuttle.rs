@@ -1,4 +1,4 @@
-//! What the library's locks and the models are built on, over shuttle.
+//! The modules on which the library's locks and the models are built, over shuttle.
 
 pub use shuttle::sync::Mutex;
 pub use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -15,15 +15,15 @@ use shuttle::sync::mpsc::{Sender, channel};
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
 
-/// How often a sleeper lets others get on with it before it sleeps.
+/// How often a sleeper yields to other threads before it sleeps.
 pub fn pauses() -> u32 {
     1
 }
 
-/// Looks again at once.
+/// Returns immediately.
 pub fn pause(_round: u32) {}
 
-/// There are no children here.
+/// There are no child processes here.
 pub fn generation() -> u32 {
     0
 }
@@ -32,7 +32,7 @@ thread_local! {
     static HASTE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, whoever waits with patience has waited too long already.
+/// From now on in this test, the patience of every waiter is exhausted.
 pub fn be_hasty() {
     HASTE.set(true);
 }
@@ -45,13 +45,13 @@ thread_local! {
     static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, the last to wait is the first to be woken, as if its priority were the
+/// From now on in this test, the last to wait is the first to be woken, as if its priority were
 /// highest.
 pub fn wake_the_last_first() {
     LAST_FIRST.set(true);
 }
 
-/// Waits for a word until it is woken, or not at all.
+/// Waits for a word until woken, or not at all.
 pub struct Patience;
 
 impl Patience {
@@ -68,19 +68,19 @@ impl Patience {
     }
 }
 
-/// Looks again at once.
+/// Returns immediately.
 pub fn spin_loop() {}
 
 /// A thread that waits for a word, by the word's address.
 struct Waiter {
     word: usize,
     number: usize,
-    /// None of one that does not wait to be woken.
+    /// None for a thread that does not wait to be woken.
     wake: Option<Sender<()>>,
 }
 
 thread_local! {
-    /// How many waits have begun.
+    /// The number of waits that have begun.
     static WAITS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -97,13 +97,14 @@ impl Waiter {
 }
 
 thread_local! {
-    /// The kernel's list of waiters, the first to wait first. All of a model's threads run on one.
+    /// The kernel's list of waiters, in the order in which they began to wait. All of a model's
+    /// threads run on one operating-system thread.
     static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
-/// without reason, so that a lost wake-up is a deadlock, which shuttle reports. True if the thread
-/// slept, and was woken.
+/// Follows the kernel: the word is compared and the waiter listed in one step. No wake-up is
+/// spurious, so a lost one is a deadlock, which shuttle reports. Returns whether the thread slept,
+/// and was woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     let (wake, woken) = channel();
     if word.load(Ordering::SeqCst) != expected {
@@ -115,7 +116,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     true
 }
 
-/// The same, but the time is up as soon as the thread comes to it, woken or not.
+/// The same, but the time is up as soon as the thread runs again, woken or not.
 pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     if word.load(Ordering::SeqCst) != expected {
         return false;
@@ -123,7 +124,7 @@ pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     let waiter = Waiter::new(word, None);
     let number = waiter.number;
     WAITERS.with_borrow_mut(|waiters| waiters.push(waiter));
-    // Others may run, and so may those who let others run before they wake somebody.
+    // Lets other threads run, including those that yield before they wake a waiter.
     thread::yield_now();
     thread::yield_now();
     WAITERS.with_borrow_mut(|waiters| {
@@ -133,23 +134,23 @@ pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     })
 }
 
-/// Wakes the first of those who wait for the word; false if nobody does.
+/// Wakes the first waiter of the word; returns false if there is none.
 pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word, 1) > 0
 }
 
-/// Wakes the first of them, so many at most.
+/// Wakes this number of waiters at most, in order.
 pub fn wake_many(word: &AtomicU32, most: u32) {
     wake(word, most as usize);
 }
 
-/// Wakes all who wait for the word.
+/// Wakes all waiters of the word.
 pub fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
 fn wake(word: &AtomicU32, most: usize) -> usize {
-    // Between the store that calls for it and the wake-up, others may run.
+    // Other threads may run between the store that requires it and the wake-up.
     thread::yield_now();
     let address = std::ptr::from_ref(word) as usize;
     let woken: Vec<Waiter> = WAITERS.with_borrow_mut(|waiters| {
@@ -169,7 +170,7 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
     count
 }
 
-/// A word. Others may run at a `pause`, not in between.
+/// A word. Other threads may run at a `pause`, and not in between.
 pub struct Plain {
     word: Count,
     pause: AtomicU32,
@@ -196,7 +197,7 @@ impl Plain {
     }
 }
 
-/// The attempt that runs on a CPU, by number; others that began there have been aborted.
+/// The number of the attempt that runs on a CPU; earlier ones have been aborted.
 pub struct Current(AtomicU32);
 
 impl Current {
@@ -204,40 +205,41 @@ impl Current {
         Current(AtomicU32::new(0))
     }
 
-    /// Goes on to the next number, and returns it.
+    /// Advances to the next number, and returns it.
     pub fn next(&self) -> u32 {
         self.0.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Changes nothing: orders what the CPU has done before what the caller does now.
+    /// Changes nothing: orders the CPU's earlier actions before the caller's later ones.
     pub fn barrier(&self) {
         self.0.load(Ordering::SeqCst);
     }
 
-    /// Does something in the same step in which it finds that the number has not changed.
+    /// Performs `step` in the same step in which it verifies that the number has not changed.
     pub fn if_still<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Option<R> {
         (self.0.load(Ordering::SeqCst) == attempt).then(step)
     }
 }
 
-/// How much there is to try.
+/// The extent of a search.
 #[derive(Clone, Copy)]
 pub enum Size {
     /// Every order of steps.
     Small,
-    /// So many orders, by the strategy that finds most for so many changes of thread (PCT).
+    /// This number of orders, by the strategy that finds most for this many changes of thread
+    /// (PCT).
     Large,
     /// The same.
     Huge,
 }
 
-/// What was found.
+/// The result of a search.
 struct Outcome {
     executions: usize,
     failure: Option<String>,
 }
 
-/// More than any small model has, so that a model that has grown is noticed.
+/// More orders than any small model has, so that a grown model is noticed.
 const MAX: usize = 2_000_000;
 const LARGE: usize = 5_000;
 const CHANGES: usize = 4;
@@ -255,7 +257,7 @@ fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| {
         shuttle::Runner::new(scheduler, config).run(move || {
             counted.fetch_add(1, Ordering::Relaxed);
-            // Of an execution that failed; nothing in it may run any more.
+            // The remains of a failed execution, none of which may run any more.
             std::mem::forget(WAITERS.take());
             model();
         })
@@ -271,7 +273,7 @@ fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
     }
 }
 
-/// Asserts that a model holds, and prints in how many executions.
+/// Asserts that a model holds, and prints the number of executions.
 pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     let outcome = explore(size, model);
     let executions = outcome.executions;
@@ -287,17 +289,17 @@ pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     assert!(executions < MAX, "{name}: not everything was tried");
 }
 
-/// Asserts that a wrong model is found out, for this reason.
+/// Asserts that a wrong model fails for this reason.
 pub fn fails(name: &str, reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     let outcome = explore(size, model);
     let executions = outcome.executions;
     let failure = outcome
         .failure
-        .unwrap_or_else(|| panic!("{name}: not found out in {executions} executions"));
+        .unwrap_or_else(|| panic!("{name}: not detected in {executions} executions"));
     assert!(
         failure.contains(reason),
         "{name}: another failure: {failure}"
     );
     let line = failure.lines().next().unwrap_or_default();
-    println!("model: shuttle: {name}: found out in execution {executions}: {line}");
+    println!("model: shuttle: {name}: detected in execution {executions}: {line}");
 }

@@ -1,6 +1,6 @@
-//! Threads that sleep, for a lock, a permit or a notification: nobody sleeps for ever, and nothing
-//! is had twice. Each gives up what it has only once, so that whoever loses a wake-up is the last
-//! to give one.
+//! Threads that sleep, for a lock, a permit or a notification: none sleeps indefinitely, and
+//! nothing is given twice. Each thread releases what it holds only once, so that a thread that
+//! loses a wake-up is the last to send one.
 
 use std::sync::Arc;
 
@@ -11,29 +11,30 @@ use crate::sync::{AtomicU32, Mutex, Ordering, Plain, Size, fence, thread};
 use crate::sync::{fails, holds, wait, wait_shortly, wake_the_last_first};
 use crate::{notification, parking, permits};
 
-/// Which of the two fences are in force between a flag and who announces itself.
+/// Which of the two fences between a flag and an announcing waiter are in force.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fences {
     /// An interlocked exchange on either side.
     Both,
-    /// The holder stores and looks, and the store stays in its buffer meanwhile; `waiter_barrier`
-    /// drains all buffers.
+    /// The holder stores and looks, while the store may stay in its buffer; `waiter_barrier` drains
+    /// all buffers.
     Asymmetric,
     /// The same, and `waiter_barrier` does nothing.
     Neither,
 }
 
-/// A flag, and a word for those who wait for it.
+/// A flag, and a word for its waiters.
 struct Lock {
     flag: AtomicU32,
     word: AtomicU32,
-    /// The holder's CPU: what `waiter_barrier` interrupts it with comes before or after its store,
-    /// not in the middle.
+    /// The holder's CPU: an interruption by `waiter_barrier` comes before or after its store, not
+    /// in the middle.
     cpu: Mutex<()>,
     fences: Fences,
 }
 
-/// What a flag is: clear; set; or clear, but only the CPU of its last holder knows that so far.
+/// The values of a flag: clear; set; or clear, but so far only the CPU of its last holder sees
+/// that.
 const CLEAR: u32 = 0;
 const SET: u32 = 1;
 const BUFFERED: u32 = 2;
@@ -83,10 +84,10 @@ impl Lock {
         }
     }
 
-    /// What was stored becomes seen by all.
+    /// Makes a buffered store visible to all.
     fn drain(&self) {
         let (drained, nothing) = (Ordering::AcqRel, Ordering::Relaxed);
-        // AcqRel: what the holder released, on to who takes it.
+        // AcqRel: passes the previous holder's writes on to the next one.
         let _ = self
             .flag
             .compare_exchange(BUFFERED, CLEAR, drained, nothing);
@@ -104,7 +105,7 @@ impl Lock {
         self.end();
     }
 
-    /// In the end every store is seen.
+    /// Makes every store visible at the end.
     fn end(&self) {
         if self.fences != Fences::Both {
             self.drain();
@@ -118,7 +119,7 @@ enum Patience {
     Endless,
     /// Sleeps once.
     Short,
-    /// The same, and ends its wait right after it slept, as `acquire` forbids.
+    /// The same, and ends its wait immediately after it slept, as `acquire` forbids.
     GivesUpAsleep,
 }
 
@@ -128,7 +129,7 @@ impl Patience {
         move |word, expected| sleep(word, expected).is_some()
     }
 
-    /// `None` if it is at its end, else whether the thread was woken.
+    /// Returns `None` at its end, else whether the thread was woken.
     fn sleep_until_woken(self) -> impl FnMut(&AtomicU32, u32) -> Option<bool> {
         let mut slept = false;
         move |word, expected| match self {
@@ -144,12 +145,12 @@ impl Patience {
     }
 }
 
-/// Runs the first of these on this thread, the others on threads of their own, to their ends.
+/// Runs the first of these on this thread, the others on threads of their own, until they return.
 fn together<S: Send + Sync + 'static>(shared: S, work: &[fn(&S)]) -> Arc<S> {
     together_on(Arc::new(shared), work)
 }
 
-/// The same, on what other threads have used before.
+/// The same, on a state that other threads have used before.
 fn together_on<S: Send + Sync + 'static>(shared: Arc<S>, work: &[fn(&S)]) -> Arc<S> {
     let others: Vec<_> = work[1..]
         .iter()
@@ -165,7 +166,7 @@ fn together_on<S: Send + Sync + 'static>(shared: Arc<S>, work: &[fn(&S)]) -> Arc
     shared
 }
 
-/// A lock, a sum that it guards, and how many additions there were.
+/// A lock, a sum that it guards, and the number of additions.
 type Counted = (Lock, Plain, AtomicU32);
 
 fn add((lock, sum, additions): &Counted, patience: Patience, give: fn(&Lock)) {
@@ -185,7 +186,7 @@ const HANDS_OVER_IN_TIME: fn(&Counted) = |counted| add(counted, Patience::Short,
 const GIVES_UP_ASLEEP: fn(&Counted) =
     |counted| add(counted, Patience::GivesUpAsleep, Lock::release);
 
-/// Each of these adds one at most, and all of them end.
+/// Each of these adds one at most, and all of them complete.
 fn all_add(fences: Fences, work: &[fn(&Counted)]) {
     let counted = together((Lock::new(fences), Plain::new(0), AtomicU32::new(0)), work);
     let additions = counted.2.load(Ordering::Relaxed) as usize;
@@ -216,7 +217,7 @@ fn whoever_waits_for_a_lock_gets_it() {
     both(
         Large,
         &[HANDS_OVER, HANDS_OVER_IN_TIME, ADDS],
-        "handed over to one who gives up",
+        "handed over to a waiter that gives up",
     );
     let asymmetric = |size, work, name| model(Fences::Asymmetric, size, work, name);
     asymmetric(Large, &[ADDS, ADDS], "two waiters, asymmetric");
@@ -240,18 +241,18 @@ fn a_lock_whose_waiters_are_not_seen_is_found_out() {
         || all_add(Fences::Neither, &[ADDS, ADDS]),
     );
     fails(
-        "parking: one who gives up keeps the wake-up that it had",
+        "parking: a waiter that gives up keeps its wake-up",
         SLEEPS_ON,
         Large,
         || all_add(Fences::Both, &[ADDS, GIVES_UP_ASLEEP, ADDS]),
     );
 }
 
-/// Ends asleep, or right after the wake-up that handed it the lock. A thread that exits does the
-/// same.
+/// Returns asleep, or immediately after the wake-up that handed it the lock. A thread that exits
+/// does the same.
 const EXITS_ASLEEP: fn(&Counted) = GIVES_UP_ASLEEP;
 
-/// The holder hands the lock over, and the waiter exits asleep. The lock, if it is still held then,
+/// The holder hands the lock over, and the waiter exits asleep. If the lock is still held then, it
 /// has no holder: it is released by force, and then these threads add.
 fn add_after_force(fences: Fences, force: fn(&Lock), work: &[fn(&Counted)]) {
     let lock = Lock::new(fences);
@@ -261,7 +262,7 @@ fn add_after_force(fences: Fences, force: fn(&Lock), work: &[fn(&Counted)]) {
     if counted.0.is_set() {
         force(&counted.0);
     }
-    // While one holds it, another that wakes up does not.
+    // While one thread holds it, another that wakes up does not acquire it.
     assert!(counted.0.test_and_set(), "still locked");
     let before = counted.2.load(Ordering::Relaxed);
     let counted = together_on(counted, &[|_| {}, ADDS_IN_TIME]);
@@ -310,7 +311,7 @@ fn a_forced_release_that_leaves_the_lock_handed_over_is_found_out() {
     );
 }
 
-/// Permits, and how many have been had.
+/// Permits, and the number of permits acquired.
 type Store = (AtomicU32, AtomicU32);
 
 fn acquire((word, had): &Store, patience: Patience) -> bool {
@@ -319,7 +320,7 @@ fn acquire((word, had): &Store, patience: Patience) -> bool {
     acquired
 }
 
-/// Takes one for a while, so that it is there for others even if this thread had it.
+/// Takes a permit for a while and returns it, so that others can still acquire it.
 fn borrow(store: &Store, patience: Patience) {
     if acquire(store, patience) {
         store.1.fetch_sub(1, Ordering::Relaxed);
@@ -352,10 +353,10 @@ fn whoever_waits_for_a_permit_gets_one() {
     holds("permits: two at once", Large, || {
         all_take(2, &[GIVES_TWO, TAKES, TAKES]);
     });
-    // As a thread does that the kernel does not run for long, the borrower goes no further once it
-    // was woken.
+    // Like a thread that the kernel does not schedule for long, the borrower stops once it was
+    // woken.
     holds(
-        "permits: two at once, one who was woken does not run",
+        "permits: two at once, a woken thread does not run",
         Large,
         || {
             all_take(2, &[GIVES_TWO, BORROWS_ASLEEP, TAKES]);
@@ -369,7 +370,7 @@ fn whoever_waits_for_a_permit_gets_one() {
     });
 }
 
-/// As the library's, but it wakes one, who is to wake the next.
+/// The library's release, but it wakes one waiter, which must wake the next.
 const GIVES_TWO_AND_WAKES_ONE: fn(&Store) = |store| {
     GIVES_SILENTLY(store);
     GIVES(store);
@@ -383,18 +384,18 @@ fn a_semaphore_that_wakes_nobody_is_found_out() {
         Large,
         || all_take(2, &[GIVES_TWO_AND_WAKES_ONE, BORROWS_ASLEEP, TAKES]),
     );
-    fails("permits: nobody is woken", SLEEPS_ON, Small, || {
+    fails("permits: no waiter is woken", SLEEPS_ON, Small, || {
         all_take(1, &[GIVES_SILENTLY, TAKES]);
     });
     fails(
-        "permits: one who gives up keeps the wake-up that it had",
+        "permits: a waiter that gives up keeps its wake-up",
         SLEEPS_ON,
         Large,
         || all_take(1, &[GIVES, BORROWS_ASLEEP, TAKES]),
     );
 }
 
-/// A gate as the lock, what it guards, and the words of a condition variable.
+/// A gate as the lock, the state that it guards, and the words of a condition variable.
 struct Room {
     gate: AtomicU32,
     arrived: Plain,
@@ -402,7 +403,7 @@ struct Room {
     waiters: AtomicU32,
 }
 
-/// Waits for an arrival, and takes it; true if it was not given up.
+/// Waits for an arrival, and takes it; returns false if it gave up.
 fn expect(room: &Room, patience: Patience) {
     lock(&room.gate);
     let mut patient = patience.sleep_until_woken();
@@ -442,8 +443,8 @@ const ARRIVES_EARLY: fn(&Room) = |room| {
     arrive(room, 1);
 };
 
-/// Waits for a moment, for nothing that arrives here, and notifies another if it was notified. It
-/// says that it was woken, or does not.
+/// Waits for a moment, for an event that never happens, and notifies another waiter if it was
+/// notified. It reports that it was woken, or does not.
 fn pass_by(room: &Room, says_woken: bool) {
     let announced = notification::announce(&room.notifications, &room.waiters);
     let mut sleep = Patience::Short.sleep_until_woken();

@@ -1,4 +1,4 @@
-//! Lamport's algorithm, alone and around a test-and-set; and what becomes of it without one of its
+//! Lamport's algorithm, alone and around a test-and-set; and the algorithm without one of its
 //! parts.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::sync::{
     relinquish, thread,
 };
 
-/// The words of an instance, the variable of a test-and-set, and what is protected.
+/// The words of an instance, the variable of a test-and-set, and a protected sum.
 pub struct Shared<const N: usize> {
     x: AtomicU32,
     y: AtomicU32,
@@ -45,12 +45,12 @@ impl<const N: usize> Shared<N> {
     }
 }
 
-/// Each of `N` threads does something that adds one.
+/// Each of `N` threads runs `add`, which adds one.
 pub fn each_adds_one<const N: usize>(add: impl Fn(&Shared<N>, u8) + Copy + Send + 'static) {
     each_adds(1, add);
 }
 
-/// Each of `N` threads does something, which adds one, so many times.
+/// Each of `N` threads runs `add`, which adds one, this many times.
 fn each_adds<const N: usize>(times: usize, add: impl Fn(&Shared<N>, u8) + Copy + Send + 'static) {
     let add = move |shared: &Shared<N>, number| (0..times).for_each(|_| add(shared, number));
     let shared = Arc::new(Shared::<N>::new());
@@ -116,8 +116,8 @@ fn one_test_and_set_succeeds_at_a_time() {
     }
 }
 
-/// Of all that try at once, exactly one succeeds, and the losers do not wait for it to clear the
-/// variable.
+/// Of all threads that try at once, exactly one succeeds, and the losers do not wait for it to
+/// clear the variable.
 fn all_try<const N: usize>() {
     let shared = Arc::new(Shared::<N>::new());
     let tries = (0..N as u8).map(|number| {
@@ -145,18 +145,18 @@ fn one_of_several_test_and_sets_succeeds() {
     }
 }
 
-/// What is left out of the algorithm.
+/// The part that is removed from the algorithm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Without {
     Nothing,
-    /// Lines 3 to 7: whoever comes is not kept out.
+    /// Lines 3 to 7: a newcomer is not excluded.
     Contention,
     /// Lines 10 to 17: collisions are not noticed.
     Collision,
     /// Line 12: others may still be about to write `y`.
     WaitingForOthers,
-    /// Lines 13 to 16: all that collide are let in. It shows so rarely that only loom finds it, as
-    /// the next.
+    /// Lines 13 to 16: all that collide enter. It shows so rarely that only loom finds it, like the
+    /// next.
     #[allow(dead_code, reason = "for loom")]
     Choice,
     /// Lines 21 and 22 the other way around.
@@ -164,7 +164,7 @@ pub enum Without {
     OrderOfLeaving,
 }
 
-/// The algorithm a second time, for parts to be left out.
+/// The algorithm written a second time, so that parts can be removed.
 fn go_through<const N: usize>(shared: &Shared<N>, thread: u8, without: Without) {
     let (words, own) = (shared.words(), u32::from(thread) + 1);
     let reserved = &words.b[usize::from(thread)];
@@ -209,7 +209,7 @@ fn go_through<const N: usize>(shared: &Shared<N>, thread: u8, without: Without) 
     }
 }
 
-/// So many passages without a part.
+/// Runs this number of passages without a part.
 pub fn run(without: Without) {
     if MORE_THAN_TWO {
         each_adds_one::<3>(move |shared, thread| go_through(shared, thread, without));

@@ -75,7 +75,7 @@ macro_rules! container {
                 vec![container.len() as u64]
             }
 
-            /// After `TURNS` elements have come and gone.
+            /// Makes one through which `TURNS` elements have passed.
             fn with<const FILLED: u64, const TURNS: u64>() -> Two {
                 let container = Two::new();
                 for turn in 0..TURNS {
@@ -113,8 +113,8 @@ macro_rules! container {
                     ($len, len),
                 ];
                 each(checker, &states, &operations, INTERFERENCES, |container| {
-                    // By the operation that is tested: a drain's own copy of the sequence would
-                    // need scenarios, too.
+                    // By the tested operation: a drain's own copy of the sequence would need
+                    // scenarios, too.
                     let taken =
                         std::iter::from_fn(|| Some(pop(container)).filter(|word| !word.is_empty()));
                     taken.flatten().collect()
@@ -127,7 +127,7 @@ macro_rules! container {
 container!(stack: Stack, "local::Stack::push", "local::Stack::pop", "local::Stack::len");
 container!(queue: Queue, "local::Queue::push", "local::Queue::pop", "local::Queue::len");
 
-/// Stands for an element behind the popped ones that an interrupted attempt has written.
+/// Marks an element behind the popped ones that an interrupted attempt has written.
 const SPOILED: u64 = u64::MAX;
 
 /// Wrappers, states and scenarios of a ring of one kind of element.
@@ -157,15 +157,15 @@ macro_rules! ring {
                 vec![ring.len() as u64]
             }
 
-            /// A batch of so many: the compiler does not know how many.
+            /// Pushes a batch of a size that the compiler does not know.
             #[inline(never)]
             fn push_some(ring: &Four, count: usize) -> Words {
                 let batch = [$of(20), $of(21), $of(22), $of(23)];
                 vec![ring.push_batch(&batch[..count]) as u64]
             }
 
-            /// The elements popped, and [`SPOILED`] for each behind them that is not what the
-            /// caller had there.
+            /// Returns the elements popped, and [`SPOILED`] for each behind them that the operation
+            /// has changed.
             #[inline(never)]
             fn pop_some(ring: &Four, count: usize) -> Words {
                 let own = [$of(0), $of(0), $of(0), $of(0)];
@@ -201,7 +201,7 @@ macro_rules! ring {
                     ("full", with::<4, 1>),
                 ];
                 let name = |method: &str| -> &'static str {
-                    // A few names, for as long as the test runs.
+                    // A few names, leaked for as long as the test runs.
                     format!("local::Ring<{}>::{method}", stringify!($element)).leak()
                 };
                 let operations: [Named<Four>; 3] = [
@@ -209,7 +209,7 @@ macro_rules! ring {
                     (name("pop"), pop),
                     (name("len"), len),
                 ];
-                // By the operation that is tested: a drain has a copy of the sequence of its own.
+                // By the tested operation: a drain has a copy of the sequence of its own.
                 let content: Operation<Four> = |ring| {
                     let taken = || Some(pop(ring)).filter(|words| !words.is_empty());
                     std::iter::from_fn(taken).flatten().collect()
@@ -218,7 +218,7 @@ macro_rules! ring {
                 if !$whole_batches {
                     return;
                 }
-                // A batch that does not cross the end is whole.
+                // A batch that does not cross the end is one sequence.
                 let empty: (&str, Fresh<Four>) = ("empty", with::<0, 0>);
                 let pushes: [Named<Four>; 3] = [
                     (name("push_batch, 1"), |ring| push_some(ring, 1)),
@@ -233,7 +233,7 @@ macro_rules! ring {
                     (name("pop_batch, 4"), |ring| pop_some(ring, 4)),
                 ];
                 each(checker, &[full], &pops, INTERFERENCES, content);
-                // As many there as are asked for: an interruption leaves fewer.
+                // As many elements as are asked for: an interruption leaves fewer.
                 let two: (&str, Fresh<Four>) = ("two elements", with::<2, 0>);
                 each(checker, &[two], &pops[1..2], INTERFERENCES, content);
             }

@@ -1,8 +1,8 @@
 //! A scenario for each sequence in this program that is atomic against signal handlers.
 //!
-//! A new sequence needs one here: without it the test finds instructions that no signal reached.
-//! Sequences are run through wrappers that are never inlined, so that each operation has one copy
-//! of its sequence in the program.
+//! Every new sequence needs one here: without it the test reports instructions that no signal
+//! reached. Sequences are run through wrappers that are never inlined, so that each operation has
+//! one copy of its sequence in the program.
 
 mod local;
 mod own;
@@ -13,7 +13,7 @@ use atomseq::mutex::{Restarting, Rolling, TestAndSet};
 
 use crate::scenario::{Check, Fresh, Named, Words, each};
 
-/// Checks everything.
+/// Checks all scenarios.
 pub fn check(checker: &mut impl Check) {
     local::check(checker);
     restarting::check(checker);
@@ -21,27 +21,27 @@ pub fn check(checker: &mut impl Check) {
     own::check(checker);
 }
 
-/// A word or none, as words.
+/// Returns a word or none, as words.
 fn found(word: Option<u64>) -> Words {
     word.into_iter().collect()
 }
 
-/// A few words at fixed places, which a thread and its handlers change.
+/// A few words at fixed addresses, which a thread and its handlers change.
 #[derive(Debug)]
 pub struct Memory<const WORDS: usize>([Cell<usize>; WORDS]);
 
 impl<const WORDS: usize> Memory<WORDS> {
-    /// With these contents.
+    /// Makes a memory with these contents.
     pub fn holding(words: [usize; WORDS]) -> Memory<WORDS> {
         Memory(words.map(Cell::new))
     }
 
-    /// Where a word is.
+    /// Returns a word's address.
     pub fn at(&self, index: usize) -> usize {
         self.0[index].as_ptr() as usize
     }
 
-    /// What a word holds.
+    /// Returns a word's value.
     pub fn word(&self, index: usize) -> usize {
         self.0[index].get()
     }
@@ -51,7 +51,7 @@ impl<const WORDS: usize> Memory<WORDS> {
         self.0[index].set(word);
     }
 
-    /// Everything.
+    /// Returns all words.
     pub fn words(&self) -> Vec<u64> {
         self.0.iter().map(|word| word.get() as u64).collect()
     }
@@ -68,11 +68,11 @@ macro_rules! mechanism {
                 vec![flag.test_and_set().into()]
             }
 
-            /// As a handler does that finds it free.
+            /// Sets and clears the flag if it is free, as a handler would.
             fn set_and_clear(flag: &$mechanism) -> Words {
                 let taken = set(flag);
                 if taken == [1] {
-                    // SAFETY: it was set here.
+                    // SAFETY: it was set above.
                     unsafe { flag.clear() };
                 }
                 taken

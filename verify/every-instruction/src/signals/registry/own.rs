@@ -1,4 +1,4 @@
-//! Sequences of a user's own: each of what the language has, in both forms.
+//! A user's own sequences: each operation of the language, in both forms.
 
 use std::ops::Deref;
 
@@ -6,7 +6,7 @@ use super::Memory;
 use crate::scenario::{Check, Operation, Scenario, Words};
 
 atomseq::sequence! {
-    /// Counts, unless that would go beyond the limit; returns what was there before.
+    /// Adds, unless the sum would exceed the limit; returns the old value.
     unsafe fn count(word: Word, amount: Word, most: Word) -> Option<Word> {
         let old = load(word);
         let new = old + amount;
@@ -21,7 +21,7 @@ atomseq::sequence! {
         commit(word, old + amount);
     }
 
-    /// Takes the first node off a list whose links are the nodes' first words.
+    /// Removes the first node of a list whose links are the nodes' first words.
     unsafe fn take(list: Word) -> Word {
         let first = load(list);
         if first == 0 { return 0 }
@@ -30,14 +30,14 @@ atomseq::sequence! {
         first
     }
 
-    /// Puts a node in front.
+    /// Pushes a node at the front.
     unsafe fn put(list: Word, node: Word) {
         let first = load(list);
         prepare(node, first);
         commit(list, node);
     }
 
-    /// Works on half words, acquires, releases, shifts, and returns two words.
+    /// Uses half words, an acquire, a release and a shift, and returns two words.
     unsafe fn scramble(whole: Word, half: Word, factor: Word, shift: Word) -> (Word, Word) {
         let old = load_acquire(whole);
         let small = load32(half);
@@ -46,21 +46,21 @@ atomseq::sequence! {
         (old, small)
     }
 
-    /// The same for a half word's commit.
+    /// The same with a half word as the commit.
     unsafe fn halve(half: Word) -> Word {
         let old = load32(half);
         commit32(half, old >> 1);
         old
     }
 
-    /// Puts a node behind the last one: two visible stores.
+    /// Appends a node after the last one: two visible stores.
     unsafe fn append(last: Word, node: Word) {
         let before = load(last);
         store(before, node);
         store(last, node);
     }
 
-    /// Moves an amount from one account to another, unless there is not enough; counts the tries.
+    /// Moves an amount between two accounts, unless the first holds too little; counts the tries.
     unsafe fn transfer(from: Word, to: Word, tries: Word, amount: Word) -> Option<Word> {
         let all = load(tries);
         store(tries, all + 1);
@@ -73,7 +73,7 @@ atomseq::sequence! {
         Some(left)
     }
 
-    /// Three copies of one number.
+    /// Stores three copies of one number.
     unsafe fn triple(a: Word, b: Word, c: Word) -> Word {
         let old = load(a);
         store(a, old + 1);
@@ -108,8 +108,8 @@ const WHOLE: usize = 10;
 const QUEUE: usize = 11;
 const NODES: usize = 12;
 
-/// A list of two nodes, an empty queue that two nodes can be added to; the last two nodes are for
-/// those who add.
+/// Makes a list of two nodes, and an empty queue to which two nodes can be added; the last two
+/// nodes belong to the operations that add.
 fn fresh() -> Own {
     let own = Own(Box::new(Memory::holding([0; 18])));
     own.set(SUM, 7);
@@ -123,7 +123,7 @@ fn fresh() -> Own {
     own
 }
 
-/// What every word holds; addresses as distances, so that two of these can be compared.
+/// Returns every word; addresses as distances, so that two memories can be compared.
 fn content(own: &Own) -> Words {
     let base = own.at(0);
     let relative = |word: u64| match (word as usize).wrapping_sub(base) {
@@ -144,7 +144,7 @@ fn option(word: Option<usize>) -> Words {
     word.into_iter().map(|word| word as u64).collect()
 }
 
-/// A wrapper a form: `$call` is the sequence's call.
+/// A wrapper for each form; `$call` is the sequence's call.
 macro_rules! operations {
     ($($restarting:ident, $rolling:ident: $sequence:ident($own:ident) = ($($argument:expr),*) => |$result:pat_param| $words:expr;)*) => {$(
         #[inline(never)]
@@ -191,12 +191,12 @@ rolling! {
 
 #[inline(never)]
 fn put_other(own: &Own) -> Words {
-    // SAFETY: as above.
+    // SAFETY: words of one memory, which this thread and its handlers alone change, by sequences.
     unsafe { put::restarting(own.at(LIST), own.at(NODES + 3)) };
     vec![]
 }
 
-/// An operation, the state it begins in, and what interferes.
+/// An operation, its initial state, and its interferences.
 type Case = (
     &'static str,
     fn() -> Own,

@@ -1,5 +1,5 @@
-//! `Map`: how many keys ever came and went, then entries of a key and a value each. What its
-//! operations make of these sequences, and handlers of that, is tested beside the map.
+//! `Map`: the counts of keys ever inserted and removed, then entries of a key and a value each. The
+//! operations that consist of these sequences, with handlers, are tested beside the map.
 
 use atomseq::sequence::model::Memory;
 
@@ -11,12 +11,12 @@ const ENTRIES: usize = 2;
 const FREE: usize = 0;
 const GONE: usize = usize::MAX;
 
-/// How many keys came before: the counts wrap around within the history.
+/// The initial count of inserted keys: the counts wrap around within the history.
 const START: usize = usize::MAX - 1;
 
-/// Two entries, two keys.
+/// A map of two entries, and two keys.
 pub struct Map {
-    /// How many calls in a row: the counts only ever rise.
+    /// The bound on the calls in a row: the counts only increase.
     pub history: usize,
 }
 
@@ -41,7 +41,7 @@ impl Structure for Map {
         memory([START, START].into_iter().chain([0; 2 * ENTRIES]))
     }
 
-    /// At the version there is, and at the one before, as a search that was interrupted would.
+    /// Calls at the current version, and at the previous one, as an interrupted search would.
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let of = |name| program("map", name);
         let now = memory.load(AT).wrapping_add(memory.load(AT + 8));
@@ -70,7 +70,7 @@ impl Structure for Map {
         calls
     }
 
-    /// The counts and the entries as they are; a value without a key does not matter.
+    /// The counts and the entries; the value of an entry without a key is not compared.
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let pair = |index: usize| {
             let at = AT + 16 * index;

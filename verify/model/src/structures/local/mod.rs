@@ -1,5 +1,5 @@
-//! The structures of `atomseq::local`, as the checker sees them: one thread, and sequences that
-//! take addresses.
+//! The structures of `atomseq::local` as the checker sees them: one thread, and sequences that take
+//! addresses.
 
 use atomseq::sequence::model::{Memory, Program};
 pub use map::Map;
@@ -11,10 +11,10 @@ use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, so
 mod map;
 mod ring;
 
-/// Where a structure lies.
+/// The address of a structure.
 const AT: usize = bulk(0);
 
-/// Every structure, in every configuration that is checked.
+/// Returns every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
     let ring = |passage, history| Ring { passage, history };
     vec![
@@ -38,12 +38,12 @@ pub fn all() -> Vec<Box<dyn Structure>> {
     ]
 }
 
-/// The model form of a sequence in a file of `local/`.
+/// Returns the model form of a sequence in a file of `local/`.
 fn program(file: &str, name: &str) -> &'static Program {
     super::program(&format!("local/{file}"), name)
 }
 
-/// Words from the start of the structure on, as these.
+/// Returns a memory with these words from the start of the structure on.
 fn memory(words: impl IntoIterator<Item = usize>) -> Memory {
     let mut memory = Memory::default();
     for (index, word) in words.into_iter().enumerate() {
@@ -54,7 +54,7 @@ fn memory(words: impl IntoIterator<Item = usize>) -> Memory {
 
 // `Counter`: one word.
 
-/// A thread that adds 1, 5, or so much that the word wraps around, and drains.
+/// A counter to which a thread adds 1, 5, or enough to wrap the word around, and which it drains.
 pub struct Counter;
 
 impl Structure for Counter {
@@ -106,16 +106,16 @@ impl Structure for Counter {
     }
 }
 
-// `Stack`: how many bytes were ever pushed and popped, then the array.
+// `Stack`: the number of bytes ever pushed and popped, then the array.
 
-/// Where the counts start: they wrap around within the history.
+/// The initial counts: they wrap around within the history.
 const STACK_START: usize = 0usize.wrapping_sub(16);
 
-/// 1 and 2 are pushed.
+/// A stack to which 1 and 2 are pushed.
 pub struct Stack {
-    /// For how many words there is room.
+    /// The capacity in words.
     pub capacity: usize,
-    /// How many calls in a row: the counts only ever rise.
+    /// The bound on the calls in a row: the counts only increase.
     pub history: usize,
 }
 
@@ -183,16 +183,16 @@ impl Structure for Stack {
     }
 }
 
-// `Queue`: how many bytes ever went out and came in, then the array.
+// `Queue`: the number of bytes ever removed and added, then the array.
 
-/// Where head and tail start: they wrap around within the history.
+/// The initial head and tail: they wrap around within the history.
 const QUEUE_START: usize = 0usize.wrapping_sub(24);
 
-/// 1 and 2 are pushed.
+/// A queue to which 1 and 2 are pushed.
 pub struct Queue {
-    /// For how many words there is room.
+    /// The capacity in words.
     pub capacity: usize,
-    /// How many calls in a row: head and tail only ever rise.
+    /// The bound on the calls in a row: head and tail only increase.
     pub history: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `Ring`: how many elements ever went out and came in, then the buffer.
+//! `Ring`: the number of elements ever popped and pushed, then the buffer.
 
 use atomseq::sequence::model::Memory;
 
@@ -6,25 +6,25 @@ use super::{AT, memory, program};
 use crate::layout::CALLERS;
 use crate::structure::{Answer, Call, Content, Structure, answer, plain, truth};
 
-/// How many elements fit.
+/// The capacity in elements.
 const CAPACITY: usize = 2;
 
 const BUFFER: usize = AT + 16;
 
-/// Where head and tail start: they wrap around within the history.
+/// The initial head and tail: they wrap around within the history.
 const START: usize = usize::MAX - 1;
 
-/// Words of the caller's to push: 1 to 8.
+/// The caller's words to push: 1 to 8.
 const FROM: usize = CALLERS;
-/// Where the caller wants a word that it pops.
+/// The caller's buffer for a popped word.
 const TO: usize = CALLERS + 0x100;
 
-/// How elements get in and out.
+/// How elements are pushed and popped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
     /// Elements of one word, in one sequence each.
     WordByWord,
-    /// Elements of one word or four, filled in, then passed over.
+    /// Elements of one word or four: filled in first, then passed over by moving the tail.
     Filling {
         /// 1 or 4.
         words: usize,
@@ -33,9 +33,9 @@ pub enum Passage {
 
 /// A ring for two elements.
 pub struct Ring {
-    /// How elements get in and out.
+    /// How elements are pushed and popped.
     pub passage: Passage,
-    /// How many calls in a row: head and tail only ever rise.
+    /// The bound on the calls in a row: head and tail only increase.
     pub history: usize,
 }
 
@@ -57,7 +57,7 @@ impl Ring {
         ]
     }
 
-    /// What an operation does that found head and tail here, or one further back.
+    /// Returns the calls of an operation that found head and tail here, or one further back.
     fn filling(&self, words: usize, memory: &Memory) -> Vec<Call> {
         let [head, tail] = [AT, AT + 8].map(|address| memory.load(address));
         let fill = program("ring", if words == 1 { "fill" } else { "fill_four" });
@@ -115,8 +115,8 @@ impl Structure for Ring {
         calls
     }
 
-    /// Head and tail; the elements, where each passes in one sequence. Else the whole buffer: what
-    /// is filled in counts before the tail moves over it.
+    /// Head and tail, and the elements where each passes in one sequence. Otherwise the whole
+    /// buffer, because elements are filled in before the tail moves over them.
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let [head, tail] = [AT, AT + 8].map(|address| memory.load(address));
         let length = tail.wrapping_sub(head);

@@ -1,4 +1,4 @@
-//! Sections, run as data on the machine: one access to memory a step.
+//! Sections, run as data on the machine, one memory access a step.
 
 use std::sync::atomic::{AtomicU64 as Real, Ordering};
 
@@ -8,11 +8,11 @@ use shuttle::rand::Rng;
 
 use super::{check, count, current_cpu, step, with};
 
-/// How often a section begins again, or an exchange after an abort, before its thread locks
+/// How often a section restarts, or an exchange is retried after an abort, before its thread locks
 /// instead.
 const RESTARTS: usize = 2;
 
-/// As the library's, with a limit that is reached now and then.
+/// The library's type, with a limit that is reached now and then.
 pub struct Restarts(usize);
 
 impl Restarts {
@@ -26,7 +26,7 @@ impl Restarts {
     }
 }
 
-/// In place of each sequence's own: the models run the library's, by name.
+/// Replaces each sequence's own program: the models run the library's, by name.
 pub const NOTHING: Program = Program {
     name: "",
     parameters: &[],
@@ -41,7 +41,7 @@ pub const NOTHING: Program = Program {
     registers: 0,
 };
 
-/// The library's sequence of this name; of two, a stack's.
+/// Returns the library's sequence of this name; of two, the stack's.
 pub fn program(name: &str) -> &'static Program {
     let all = [
         atomseq::internals::DCAS_SEQUENCES,
@@ -55,43 +55,43 @@ pub fn program(name: &str) -> &'static Program {
         .unwrap_or_else(|| panic!("there is no sequence {name}"))
 }
 
-/// What a sequence returns.
-pub trait Told {
-    fn told(value: Value) -> Self;
+/// The result of a sequence.
+pub trait FromValue {
+    fn from_value(value: Value) -> Self;
 }
 
-impl Told for usize {
-    fn told(value: Value) -> usize {
+impl FromValue for usize {
+    fn from_value(value: Value) -> usize {
         value.words[0]
     }
 }
 
-impl Told for bool {
-    fn told(value: Value) -> bool {
+impl FromValue for bool {
+    fn from_value(value: Value) -> bool {
         value.shape == Shape::True
     }
 }
 
-/// Runs a section on whichever CPU the thread is then.
+/// Runs a section on the CPU where the thread is then.
 pub fn run(program: &'static Program, arguments: &[usize]) -> Result<Value, Closed> {
     for _ in 0..=RESTARTS {
         if let Some(value) = attempt(program, arguments) {
             return Ok(value);
         }
         count(|events| &mut events.aborted);
-        let told = Attempt::new(program, arguments).aborted(program);
-        if let Some(told) = told {
-            return Ok(told);
+        let outcome = Attempt::new(program, arguments).aborted(program);
+        if let Some(outcome) = outcome {
+            return Ok(outcome);
         }
     }
     Err(Closed)
 }
 
-/// `None` if it was aborted.
+/// Makes an attempt. Returns `None` if it was aborted.
 fn attempt(program: &Program, arguments: &[usize]) -> Option<Value> {
     let mut attempt = Attempt::new(program, arguments);
     if !with(|world| world.me().has_sections) {
-        // It finds that out before it touches anything.
+        // It detects that before it touches memory.
         return Some(attempt.run(program, &mut Memory::default(), usize::MAX));
     }
     let cpu = current_cpu();
@@ -129,6 +129,6 @@ fn is_running(cpu: usize, number: usize) -> bool {
 
 fn word<'a>(address: usize) -> &'a Real {
     check(address);
-    // SAFETY: a word of a model, in this execution, that is there.
+    // SAFETY: a word of a model, in this execution, that is alive.
     unsafe { &*std::ptr::with_exposed_provenance(address) }
 }

@@ -1,4 +1,4 @@
-//! [`Map`]: its operations are several sequences each, and still appear to be one.
+//! [`Map`]: its operations are several sequences each, and still appear atomic.
 
 use atomseq::local::Map;
 
@@ -7,8 +7,8 @@ use crate::scenario::{Check, Fresh, Named, Words, each};
 
 type Four = Map<u64, u64, 4>;
 
-/// The n-th key whose home is the third of the four entries (see the hash in the map's file), so
-/// that they are all on one way.
+/// Returns the n-th key whose home is the third of the four entries (see the hash in the map's
+/// file), so that all these keys share a probe sequence.
 fn key(n: usize) -> u64 {
     let home = |key: &u64| ((key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 4) >> 32;
     (1..)
@@ -17,7 +17,7 @@ fn key(n: usize) -> u64 {
         .expect("there are enough numbers")
 }
 
-/// A word whose entry is its own.
+/// A key that has an entry of its own.
 const SPECIAL: u64 = 0;
 
 #[inline(never)]
@@ -57,8 +57,8 @@ fn len(map: &Four) -> Words {
     vec![map.len() as u64]
 }
 
-/// An iterator reads one entry at a time: which it finds first depends on how far it was when
-/// others came. But what it finds has its value.
+/// An iterator reads one entry at a time: the entry found first depends on its position when the
+/// interruption arrived. But the entry that it finds has its value.
 #[inline(never)]
 fn first(map: &Four) -> Words {
     let found = map.iter().next().into_iter();
@@ -87,14 +87,14 @@ fn two() -> Four {
     map
 }
 
-/// The first key of a way is gone, the second is there.
-fn gone() -> Four {
+/// The first key of a probe sequence was removed, the second is present.
+fn first_removed() -> Four {
     let map = two();
     remove(&map, key(0));
     map
 }
 
-/// All four entries have keys of one way.
+/// All four entries hold keys of one probe sequence.
 fn full() -> Four {
     let map = two();
     insert(&map, key(2), 300);
@@ -102,7 +102,7 @@ fn full() -> Four {
     map
 }
 
-/// Of four keys on one way, the last is left.
+/// Of four keys of one probe sequence, the last is left.
 fn last() -> Four {
     let map = full();
     (0..3).for_each(|n| drop(remove(&map, key(n))));
@@ -124,8 +124,8 @@ const INTERFERENCES: &[Named<Four>] = &[
     ("insert of the special key", |map| insert(map, SPECIAL, 4)),
 ];
 
-/// What is found, how many there are said to be, and whether there is room: by operations that are
-/// tested.
+/// Returns the values found, the reported length, and whether there is room: by the tested
+/// operations.
 fn content(map: &Four) -> Words {
     let keys = (0..5).map(key).chain([SPECIAL]);
     let found = keys.flat_map(|key| [vec![key], get(map, key)].concat());
@@ -141,7 +141,7 @@ pub fn check(checker: &mut impl Check) {
         ("one key", one),
         ("a key, and the special one", special),
         ("two keys on one way", two),
-        ("the first of two on one way gone", gone),
+        ("the first of two on one way removed", first_removed),
         ("full", full),
         ("the last of four", last),
     ];
