@@ -1,9 +1,9 @@
-//! What the code that this crate's macros generate names at run time. No part of the interface: it
-//! may change with any version.
+//! The items that expansions of this crate's macros refer to at run time. They are not part of the
+//! interface and may change with any version.
 //!
-//! It is compiled without the feature `unstable-internals`, since a user's own sequences need it.
-//! The macros of other names that start with `__` are of the same kind; `macro_rules!` exports them
-//! at the crate's root only.
+//! The module does not depend on the feature `unstable-internals`, because a user's own sequences
+//! need it. Other macros with names that start with `__` serve the same purpose; `macro_rules!` can
+//! export them only at the crate's root.
 
 pub mod check;
 pub mod gated;
@@ -24,8 +24,8 @@ pub(crate) use restarts::{RESTART_LIMIT, RESTARTED};
 #[inline(always)]
 pub const fn unlikely() {}
 
-/// What expansions use of the standard library. They name it by this crate's path alone: where
-/// they stand, `::core` and `::std` may be any crates, and `assert!` any macro.
+/// The items of the standard library that expansions use. Expansions name them through this crate's
+/// path: in the caller's crate, `::core` and `::std` may be any crates, and `assert!` any macro.
 pub mod standard {
     #[cfg(atomseq_sections)]
     pub use core::arch::asm;

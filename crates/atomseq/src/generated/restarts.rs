@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::sequence::DEFAULT_RESTART_LIMIT;
 
-/// How many restarts in a row an operation makes: see
+/// The max number of consecutive restarts of an operation: see
 /// [`set_restart_limit`](crate::sequence::set_restart_limit).
 pub(crate) static RESTART_LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_RESTART_LIMIT);
 
-/// How many there were in this process.
+/// The number of restarts in this process.
 pub(crate) static RESTARTED: AtomicU64 = AtomicU64::new(0);
 
-/// The restarts of one operation.
+/// The number of restarts of one operation.
 #[derive(Debug)]
 pub struct Restarts(usize);
 

@@ -242,7 +242,7 @@ pub(super) fn register() -> Result<(), i32> {
     // hook has unregistered it.
     let result = unsafe { syscall(libc::SYS_rseq, [block(), SIZE, 0, SIGNATURE as usize, 0, 0]) };
     if result < 0 {
-        // SAFETY: the key exists, as above.
+        // SAFETY: the key exists; null only unsets its value.
         unsafe { libc::pthread_setspecific(key, core::ptr::null()) };
         registration().store(REFUSED, Ordering::Relaxed);
         return Err(-result as i32);
