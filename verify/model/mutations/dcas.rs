@@ -24,18 +24,18 @@ pub const ASSISTED: &[(&str, &str, &str)] = &[
     ),
     (
         "a_locked_change_is_not_logged",
-        "self.log[4].store(free, Ordering::Release);",
+        "self.log[STAMP].store(free, Ordering::Release);",
         "",
     ),
     (
         "a_locked_change_is_logged_too_late",
-        "self.log[4].store(free, Ordering::Release);
+        "self.log[STAMP].store(free, Ordering::Release);
             fence(Ordering::Release);
             a.store(first.new, Ordering::Relaxed);
             b.store(second.new, Ordering::Relaxed);",
         "a.store(first.new, Ordering::Relaxed);
             b.store(second.new, Ordering::Relaxed);
-            self.log[4].store(free, Ordering::Release);",
+            self.log[STAMP].store(free, Ordering::Release);",
     ),
     (
         "whose_parent_locked_waits",
@@ -173,7 +173,7 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     ("descriptors_are_taken_twice", "taken.ok()?;", ""),
     (
         "sequence_numbers_stay",
-        "(sequence_of(status) + 1) % SEQUENCES",
+        "(sequence_of(status) + 1) % SEQUENCE_NUMBERS",
         "1",
     ),
     (

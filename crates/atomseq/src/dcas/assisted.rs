@@ -1,35 +1,46 @@
 //! OS-assisted DCAS (GC96, section 6.1, after Bershad 1993): each domain has one lock word, and
 //! other threads may revoke the lock from a stopped holder. The lock word holds the domain's
-//! version number (GC96, section 5.1).
+//! version number (GC96, section 5.1). *Stopped* means preempted, exited, or just slow: other
+//! threads cannot distinguish these.
 //!
 //! ```text
 //! lock   63 … 16 version v | 15 14 state | 13 … 0 id
 //!        FREE(v)                no thread changes the words
 //!        HELD(v, cpu)           a section on this CPU may change the words
 //!        CLAIM(v, number)       the call of this number has revoked the lock and rolls back
-//!        LOCKED(v, generation)  a thread without sections has the lock, irrevocably
-//! log    first word's address, its old value; second word's address, its old value; log.version
+//!        LOCKED(v, generation)  a thread outside a section has the lock, irrevocably
+//! log    first word's address, its old value; second word's address, its old value; stamp
 //!
 //! exchange         a section on CPU c:
 //!                    FREE(v) -> HELD(v, c), the only atomic instruction
 //!                    compare both words; if one differs: FREE(v+1), return REFUSED
-//!                    write the log; log.version = FREE(v)
+//!                    write the log; stamp = FREE(v)
 //!                    store both new values
 //!                    FREE(v+1), the last instruction
 //! store_pair_if    the same, from a given v, without comparing the words
-//! revoke           HELD(v, c) or CLAIM(v, other) -> CLAIM(v, me)
-//!                    fence CPU c, or all CPUs: this aborts the section that had the lock
+//! exchange_locked  a thread that cannot run sections, with its signals blocked:
+//!                    FREE(v) -> LOCKED(v, my generation)
+//!                    the steps of `exchange`; FREE(v+1)
+//! revoke           HELD(v, c) or CLAIM(v, other) or LOCKED(v, earlier generation) -> CLAIM(v, me)
+//!                    fence CPU c, or all CPUs, or none: this aborts the section that had the lock
 //!                    if the lock is still CLAIM(v, me), a section:
-//!                      if log.version = FREE(v), restore both old values; FREE(v+1)
+//!                      if stamp = FREE(v), restore both old values; FREE(v+1)
+//! recover_locked   a revoker that cannot run sections, with its signals blocked:
+//!                    CLAIM(v, me) -> LOCKED(v, my generation)
+//!                    restore both old values; FREE(v+1)
 //! roll_back_here   a section on CPU c that finds HELD(v, c):
-//!                    if log.version = FREE(v), restore both old values; FREE(v+1)
+//!                    if stamp = FREE(v), restore both old values; FREE(v+1)
 //! read             load FREE(v); load words; the lock is still FREE(v)
 //! ```
 //!
 //! A *section* is a restartable sequence: if the kernel preempts, migrates or signals the thread
-//! inside it, the thread continues at the abort address. A *fence* is the system call `membarrier`,
-//! which aborts the sections that run on one CPU or on all. A *revoker* is a call in `recovery.rs`
-//! that found the lock taken for too long.
+//! inside it, the thread continues at the abort address. To *fence* a CPU is the rseq membarrier, a
+//! system call that aborts the sections that run on one CPU or on all; *release fence* and *acquire
+//! fence* are the memory fences. A *revoker* is a call in `recovery.rs` that found the lock taken
+//! for too long.
+//!
+//! A section frees the lock by a plain release store. If a revoker has claimed the lock meanwhile,
+//! the store overwrites the claim, and the change counts.
 //!
 //! An exchange in the usual case is the section alone: one compare-and-swap, loads and stores. If
 //! the section is aborted after it took the lock, the lock stays HELD(v, c) and the words may be
@@ -39,9 +50,12 @@
 //!
 //! Invariants:
 //!
-//! 1. FREE(v) becomes HELD(v) or LOCKED(v) by one compare-and-swap, and no version recurs. So each
-//!    version has at most one holder. While the lock is HELD(v), only this holder changes the words
-//!    and the log.
+//! 1. FREE(v) becomes HELD(v) or LOCKED(v) by one compare-and-swap, and no version recurs within
+//!    [2^48 changes](crate::docs::limitations#double-compare-and-swap). A holder that is refused or
+//!    rolled back advances the version too, so each version has at most one holder, and a log with
+//!    the stamp FREE(v) is that holder's. (`shadow` has no log, and frees the lock at v.) While the
+//!    lock is HELD(v, c), only this holder, or after its abort `roll_back_here` on CPU c, changes
+//!    the words. Only the holder writes the log.
 //! 2. An aborted holder does not resume its section. Its stores so far remain, and the lock remains
 //!    HELD(v). The section returns ABORTED and does not say whether it had taken the lock, so the
 //!    call treats the lock as any other thread does. It reports success only for a later attempt
@@ -53,11 +67,15 @@
 //!    that is still CLAIM(v, me) has not been claimed by another call since, and a stale revoker
 //!    rolls nothing back.
 //! 5. A revoker may be stopped too. Its rollback is a section that first checks for CLAIM(v, me). A
-//!    second revoker replaces that claim and fences all CPUs, because a claim does not name a CPU.
-//!    Rolling back twice has the effect of rolling back once: the log stays the same while the
-//!    version is v.
-//! 6. log.version is written after the rest of the log and before the words. If it is not FREE(v),
-//!    no word was changed at version v. No version starts with log.version equal to FREE(v).
+//!    second revoker replaces that claim and fences all CPUs. This aborts two parties: the holder,
+//!    if the first revoker was stopped before its fence, and the rollback of the first revoker. The
+//!    claim names the CPU of neither. Rolling back twice has the effect of rolling back once: the
+//!    log stays the same while the version is v.
+//! 6. The stamp is written after the rest of the log and before the words. If it is not FREE(v), no
+//!    word was changed at version v. No version starts with a stamp equal to FREE(v). In a section
+//!    these are plain stores, which AArch64 does not order for other CPUs. An abort leaves the
+//!    stores of a prefix of the program, and the fence of its CPU makes all of them visible to the
+//!    revoker. `roll_back_here` runs on the CPU that made them.
 //! 7. A section on CPU c that finds HELD(v, c) has interrupted the holder, which therefore never
 //!    resumes. So it rolls back without a claim or a fence. If a revoker claims the lock meanwhile,
 //!    the revoker's fence of CPU c aborts this section too, or finds that it has freed the lock.
@@ -69,9 +87,10 @@
 //! So the words need to live only as long as the calls that name them. A call that a handler leaves
 //! by `siglongjmp` never returns; its words stay in place.
 //!
-//! LOCKED is the slow path of a thread that cannot run sections, because it is not registered or a
-//! debugger steps it. The thread blocks its signals, no fence stops it, and other threads wait for
-//! it. If the thread stayed behind in the parent of a fork, the child revokes its lock.
+//! LOCKED is the slow path of a thread that cannot run sections because it is not registered, or
+//! whose sections were aborted more often than the [restart limit](crate::set_restart_limit), as in
+//! a debugger that steps it. The thread blocks its signals, no fence stops it, and other threads
+//! wait for it. If the thread stayed behind in the parent of a fork, the child revokes its lock.
 
 #[cfg(any(test, feature = "unstable-internals"))]
 use super::lock;
@@ -96,6 +115,9 @@ pub(crate) const HIGHEST_CPU: usize = ID as usize;
 const LOG: usize = 8;
 const SPARE: usize = 48;
 
+/// The index of the stamp in the log: the lock word FREE(v) of the version v that the log is of.
+const STAMP: usize = 4;
+
 /// What a domain has besides its words: the lock word and the log, in one cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -110,7 +132,7 @@ pub(super) struct RevocableLock {
 impl RevocableLock {
     pub(super) fn new() -> RevocableLock {
         RevocableLock {
-            // No log has version 1: `log.version` is 0.
+            // Version 1, whose stamp the log does not have: it is 0.
             lock: AtomicU64::new(VERSION),
             log: std::array::from_fn(|_| AtomicU64::new(0)),
             spare: AtomicU64::new(0),
@@ -138,14 +160,14 @@ impl RevocableLock {
     pub(super) unsafe fn exchange(&self, first: Part, second: Part) -> bool {
         // SAFETY: the caller's promise covers the words. `line` in the section is this lock, which
         // `self` keeps alive; the section accesses nothing else.
-        let outcome = unsafe { self.attempt_compared(first, second) };
+        let outcome = unsafe { self.attempt_exchange(first, second) };
         // Only success is worth a fast path: after a failure the caller reads again anyway.
         if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.compared_slowly(outcome.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
+        unsafe { self.continue_exchange(outcome.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
     }
 
     /// Stores both new values and returns `true` if the lock is still at this version. Returns
@@ -159,13 +181,13 @@ impl RevocableLock {
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
         // SAFETY: the caller's promise covers the words. `line` in the section is this lock, which
         // `self` keeps alive; the section accesses nothing else.
-        let outcome = unsafe { self.attempt_since(version << 16, first, second) };
+        let outcome = unsafe { self.attempt_store_pair_if(version << 16, first, second) };
         if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.since_slowly(outcome.ok(), version, a.word, a.new, b.word, b.new) }
+        unsafe { self.continue_store_pair_if(outcome.ok(), version, a.word, a.new, b.word, b.new) }
     }
 
     /// Returns the version at a time when the lock is free. Revokes a stopped holder.
@@ -185,15 +207,17 @@ impl RevocableLock {
     /// Advances to a version later than that of [`begin`](RevocableLock::begin). The caller owns
     /// the lock exclusively.
     pub(super) fn set_version(&mut self, version: u64) {
+        // Relaxed: no other thread accesses the lock, and passing it to one orders this store.
         self.lock.store(version << 16, Ordering::Relaxed);
     }
 
     /// Returns whether the lock is still free at that version.
     #[inline(always)]
     pub(super) fn is_still(&self, version: u64) -> bool {
-        // Acquire fence: pairs with whatever orders taking the lock before the stores to words (the
-        // compare-and-swap of the section, the release fence of `lock::try_lock`). If a load before
-        // this fence saw a store of a later holder, the load below sees that the lock was taken.
+        // Acquire fence: pairs with what orders taking the lock before the stores to words. In a
+        // section this is `lock cmpxchg` on x86-64, and the `dmb ishst` after the compare-and-swap
+        // on AArch64; in `lock::try_lock` it is the release fence. If a load before this fence saw
+        // a store of a later holder, the load below sees that the lock was taken.
         fence(Ordering::Acquire);
         self.lock.load(Ordering::Relaxed) == version << 16
     }
@@ -210,6 +234,8 @@ impl RevocableLock {
             second.old,
             free,
         ];
+        // Release, here and for the words: in place of the fence of a CPU, which orders the stores
+        // of a section. Each store is visible no later than the next.
         for (place, word) in self.log.iter().zip(log) {
             place.store(word, Ordering::Release);
         }
@@ -236,7 +262,7 @@ impl RevocableLock {
     }
 
     #[inline(always)]
-    unsafe fn attempt_compared(&self, a: Part, b: Part) -> Result<usize, Closed> {
+    unsafe fn attempt_exchange(&self, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
         let words = (a.address(), b.address());
         let (old_a, new_a) = (a.old as usize, a.new as usize);
@@ -246,7 +272,7 @@ impl RevocableLock {
     }
 
     #[inline(always)]
-    unsafe fn attempt_since(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
+    unsafe fn attempt_store_pair_if(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
         let words = (a.address(), b.address());
         let (new_a, new_b) = (a.new as usize, b.new as usize);

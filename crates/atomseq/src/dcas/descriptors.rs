@@ -11,7 +11,7 @@ use super::kcas;
 use super::part::Part;
 
 /// Sequence numbers wrap around at this number.
-pub(super) const SEQUENCES: u64 = 1 << 40;
+pub(super) const SEQUENCE_NUMBERS: u64 = 1 << 40;
 
 /// How many descriptors a reference can distinguish.
 pub(super) const MAX: usize = PLACES * BLOCKS;
@@ -166,5 +166,5 @@ impl Descriptor {
 /// Returns the sequence number that follows the one in this status.
 #[inline(always)]
 fn next(status: u64) -> u64 {
-    (sequence_of(status) + 1) % SEQUENCES
+    (sequence_of(status) + 1) % SEQUENCE_NUMBERS
 }

@@ -17,8 +17,13 @@
 //!             status: OVER
 //!             version: reference -> v + 1
 //!
-//! a reference stands for the new value while its operation is UNDER_WAY, else for the old value
+//! a reference stands for the new value while its operation is UNDER_WAY, and for the old value
+//! when the operation is OVER, or its descriptor FREE or reused
 //! ```
+//!
+//! "Its operation" is that of the descriptor's operation field: the owner's, in a helper's
+//! descriptor too. If the descriptor that the reference itself leads to has been reused, the
+//! reference has left the word.
 //!
 //! The *owner* is the thread whose operation it is. A *helper* is a thread that finds the operation
 //! under way and completes it. A *late* thread is one that still works on an operation that is
@@ -28,16 +33,16 @@
 //! Compare-and-Swap Operation* (2002). A word holds a unique reference before it holds the new
 //! value, and the reference counts only while its operation is under way. Three things are simpler
 //! here, because one version covers all words. The compare-and-swap of the version decides the
-//! operation, so no operation fails later. Operations on the same words never meet in a word, so
-//! their order does not matter. "Under way" is one word, the status in the descriptor. Descriptors
-//! are reused as in Arbel-Raviv and Brown, *Reuse, Don't Recycle* (2017): a reader that finds
-//! another sequence number than the reference's knows that the operation is over.
+//! operation, so no operation fails later. Two operations in progress never share a word, so the
+//! words need no sorting. "Under way" is one word, the status in the descriptor. Descriptors are
+//! reused as in Arbel-Raviv and Brown, *Reuse, Don't Recycle* (2017): a reader that finds another
+//! sequence number than the reference's knows that the operation is over.
 //!
 //! Invariants:
 //!
-//! 1. No version recurs. So the owner's first compare-and-swap succeeds only at the version that
-//!    the old values belong to. From then until the version is a number again, no other operation
-//!    changes the words.
+//! 1. No version recurs: it counts to 2^63. So the owner's first compare-and-swap succeeds only at
+//!    the version that the old values belong to. From then until the version is a number again, no
+//!    other operation changes the words.
 //! 2. A reference is stored into one word, once. The owner tries each word until its
 //!    compare-and-swap succeeds once or the word has changed; a helper takes a new descriptor for
 //!    each attempt. So a compare-and-swap that expects a reference replaces this very occurrence.
@@ -54,14 +59,15 @@
 //!    words. So no word refers to a FREE descriptor. A thread has at most one descriptor that is
 //!    not FREE, plus one for each of its signal handlers.
 //!
-//! A version, and each word, is a plain number again as soon as the operation has ended. No word
-//! keeps a descriptor.
+//! When an operation has ended, the version is a plain number, and so is each word, except while it
+//! holds the reference of a late thread. A late thread that exits leaves its reference there until
+//! a change of the word meets it. `Cell::resolve` removes it before a word is moved.
 
 use crate::sync::{AtomicU64, Ordering, SPINS, fence, spin_loop};
 
 use super::blocks::{self, PLACES};
 use super::descriptors::{
-    self, FREE, OVER, PHASE, SEQUENCES, Taken, UNDER_WAY, count_of, sequence_of,
+    self, FREE, OVER, PHASE, SEQUENCE_NUMBERS, Taken, UNDER_WAY, count_of, sequence_of,
 };
 use super::part::Part;
 
@@ -118,7 +124,7 @@ impl Reference {
     }
 }
 
-const _: () = assert!(63 - ENTRY_BITS - INDEX_BITS == SEQUENCES.trailing_zeros());
+const _: () = assert!(63 - ENTRY_BITS - INDEX_BITS == SEQUENCE_NUMBERS.trailing_zeros());
 const _: () = assert!(descriptors::MAX == 1 << INDEX_BITS && MAX < 1 << ENTRY_BITS);
 const _: () = assert!(descriptors::MAX == PLACES * blocks::BLOCKS);
 

@@ -56,16 +56,18 @@ pub(super) fn wait_for_change(lock: &AtomicU64, seen: u64) -> bool {
     })
 }
 
-/// Changes the lock from `from` to LOCKED at the version of `free`. Returns whether it did. Signals
-/// are blocked.
+/// Changes the lock from `from`, which is FREE or this call's claim, to LOCKED at the version of
+/// `free`. Returns whether it did. The caller has blocked all signals: a handler that finds its own
+/// thread's LOCKED would wait indefinitely.
 pub(super) fn try_lock(lock: &AtomicU64, from: u64, free: u64) -> bool {
     let locked = free + LOCKED + (u64::from(platform::generation()) & ID);
-    // Acquire: pairs with the release store that freed the lock.
+    // Acquire: pairs with the release store that freed the lock. Release pairs with nothing: the
+    // fence below orders the stores that follow, which a release here would not.
     let taken = lock
         .compare_exchange(from, locked, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok();
     // Release fence: pairs with the acquire fence of readers. A reader that sees a word that is
-    // stored after this fence also sees the lock taken.
+    // stored after this fence also sees the lock taken. If the lock was not taken, it does nothing.
     fence(Ordering::Release);
     taken
 }
@@ -111,6 +113,8 @@ pub(super) fn hold(lock: &AtomicU64) -> u64 {
         let seen = lock.load(Ordering::Acquire);
         let held = (seen & !BELOW_VERSION) + HELD + platform::current_cpu() as u64;
         let free = seen & STATE == 0;
+        // Acquire: as above. Release pairs with nothing: the stores that follow, in `abandon`,
+        // release themselves.
         let taken = free
             && lock
                 .compare_exchange(seen, held, Ordering::AcqRel, Ordering::Relaxed)

@@ -37,11 +37,12 @@
 //!    instruction. The section returns ABORTED, and the caller retries.
 //! 3. A revoker first replaces HELD(v, c) and then fences CPU c. After the fence, either the holder
 //!    had already stored FREE(v+1, c) over the claim, and the revoker's compare-and-swap fails; or
-//!    the holder never will. A revoker that replaces a claim does not know the CPU that the claim's
-//!    revoker runs on, and fences all CPUs.
+//!    the holder never will. A claim no longer names the holder's CPU, and its revoker may have
+//!    stopped before its fence. So a revoker that replaces a claim fences all CPUs.
 //! 4. Freeing the lock at the same version v is correct, because everything that a thread can know
-//!    about v still holds. A claim carries the number of its call, so a compare-and-swap cannot
-//!    mistake another call's claim for its own.
+//!    about v still holds: there is no log that a later holder of v could be taken to have written.
+//!    A claim carries the number of its call, so a compare-and-swap cannot mistake another call's
+//!    claim for its own.
 //! 5. A section on CPU c that finds HELD(v, c) has interrupted the holder, so it frees the lock
 //!    without a fence. If a revoker claims the lock meanwhile, the revoker's fence of CPU c aborts
 //!    this section too, or finds that it has freed the lock.
@@ -126,10 +127,9 @@ impl Shadow {
             let seen = self.lock.load(Ordering::Acquire);
             if seen & STATE == 0 {
                 let state = self.of(seen).load(Ordering::Relaxed);
-                // Acquire fence: pairs with whatever orders taking the lock before the stores to
-                // states (the compare-and-swap of the section, the release fence of
-                // `lock::try_lock`). If the load above saw a state of a later holder, the load
-                // below sees that the version is over or held.
+                // Acquire fence: pairs with what orders taking the lock before the stores to
+                // states, as in `RevocableLock::is_still`. If the load above saw a state of a later
+                // holder, the load below sees that the version is over or held.
                 fence(Ordering::Acquire);
                 if self.lock.load(Ordering::Relaxed) == seen {
                     return state;
@@ -163,14 +163,14 @@ impl Shadow {
                     }
                 }
                 Some(BUSY) => {
-                    if !self.ensure_free() && (!first || self.detect_contention(change)) {
+                    if !self.wait_out_holder() && (!first || self.detect_contention(change)) {
                         backoff.spin();
                     }
                     first = false;
                 }
                 // The aborted attempt may hold the lock. If the thread is still on that CPU, this
                 // frees it.
-                Some(ABORTED) if restarts.again() => _ = self.ensure_free(),
+                Some(ABORTED) if restarts.again() => _ = self.wait_out_holder(),
                 Some(UNREGISTERED) if !registered => {
                     registered = true;
                     platform::register_this_thread();
@@ -231,8 +231,10 @@ impl Shadow {
         }
     }
 
-    /// Waits until the lock is free, or revokes it. Returns whether this thread revoked a holder.
-    fn ensure_free(&self) -> bool {
+    /// If the lock is held, waits until it changes, for a limited time; after that, revokes it. The
+    /// lock may be held again when this returns. Returns whether this thread revoked the holder or
+    /// tried to.
+    fn wait_out_holder(&self) -> bool {
         // Relaxed: the value is only compared with later ones.
         let seen = self.lock.load(Ordering::Relaxed);
         seen & STATE != 0 && self.wait_or_revoke(seen)
@@ -273,9 +275,10 @@ impl Shadow {
     fn revoke(&self, seen: u64) {
         let free = seen & !BELOW_VERSION;
         let generation = u64::from(platform::generation()) & ID;
-        // AcqRel. Acquire: pairs with the release of the lock word that is replaced. Release: pairs
-        // with the acquire of threads that find the lock free. A claim is ordered before what
-        // follows the fence, which is a system call.
+        // AcqRel. Acquire: pairs, through the holder's compare-and-swap, with the release store
+        // that made the lock FREE(v). Release: pairs with the acquire of threads that find the lock
+        // free again, which then see all that this thread acquired. What follows the fence of the
+        // CPU is ordered after the claim by that system call.
         let replace = |from, to| {
             self.lock
                 .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)

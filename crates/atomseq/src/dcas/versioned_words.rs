@@ -236,7 +236,7 @@ impl VersionedWords {
                     self.lock
                         .store_pair_if(version.0, stored(first), stored(second))
                 }
-                Mechanism::Kcas => self.since_kcas(version, [first, second]),
+                Mechanism::Kcas => self.store_all_if_kcas(version, [first, second]),
             }
         }
     }
@@ -256,7 +256,7 @@ impl VersionedWords {
                     self.lock
                         .store_pair_if(version.0, stored(word), self.lock.spare_part())
                 }
-                Mechanism::Kcas => self.since_kcas(version, [word]),
+                Mechanism::Kcas => self.store_all_if_kcas(version, [word]),
             }
         }
     }
@@ -273,7 +273,7 @@ impl VersionedWords {
     /// # Panics
     ///
     /// If there is no cell of that index.
-    pub unsafe fn put_since_by_kcas(
+    pub unsafe fn store_cell_if_by_kcas(
         &self,
         version: Version,
         (cells, index, value): (&Cells, usize, u64),
@@ -281,7 +281,7 @@ impl VersionedWords {
     ) -> bool {
         let [low, high] = cells.halves(index, value);
         // SAFETY: the caller's promise.
-        unsafe { self.since_kcas(version, [low, high, word]) }
+        unsafe { self.store_all_if_kcas(version, [low, high, word]) }
     }
 
     /// Stores to one word if the version is unchanged, for a structure that always uses k-CAS.
@@ -291,7 +291,7 @@ impl VersionedWords {
     /// As for [`store_if`](VersionedWords::store_if). This value was created to use k-CAS.
     pub unsafe fn store_if_by_kcas(&self, version: Version, word: (&StableWord, u64)) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { self.since_kcas(version, [word]) }
+        unsafe { self.store_all_if_kcas(version, [word]) }
     }
 
     /// Backs off after a change that lost to another thread's, for longer if this repeats. May
@@ -348,7 +348,7 @@ impl VersionedWords {
     }
 
     #[inline(never)]
-    unsafe fn since_kcas<const N: usize>(
+    unsafe fn store_all_if_kcas<const N: usize>(
         &self,
         version: Version,
         words: [(&StableWord, u64); N],

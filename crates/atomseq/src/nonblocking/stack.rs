@@ -358,7 +358,7 @@ impl Covered {
             let higher = (&self.height, height + 1);
             // SAFETY: the words belong to this stack and are covered by its `object` alone, which
             // was created to use k-CAS.
-            if unsafe { self.object.put_since_by_kcas(version, cell, higher) } {
+            if unsafe { self.object.store_cell_if_by_kcas(version, cell, higher) } {
                 return true;
             }
         }

@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
-use super::RevocableLock;
 use super::sequences::{roll_back, roll_back_here};
+use super::{RevocableLock, STAMP};
 use crate::dcas::lock::{
     self, BELOW_VERSION, CLAIM, DONE, HELD, ID, LOCKED, LOST, STATE, UNLOGGED, VERSION,
 };
@@ -47,8 +47,8 @@ impl RevocableLock {
         let free = seen & !BELOW_VERSION;
         // SAFETY: the section continues only while the lock is HELD on its own CPU, as seen. Until
         // then the exchange that wrote the log is not over, so its words are valid (see the top of
-        // this file). A revoker that takes the lock away first fences this CPU, which aborts this
-        // section.
+        // this file). A revoker first replaces HELD by its claim, and then fences this CPU, which
+        // aborts this section. Only after that can it free the lock, and the exchange be over.
         let outcome = unsafe { roll_back_here::on_cpu(line, seen as usize, free as usize) };
         match outcome {
             Ok(DONE) => _ = ROLLBACKS.fetch_add(1, Relaxed),
@@ -59,9 +59,12 @@ impl RevocableLock {
         true
     }
 
-    /// Waits until the lock is free, or revokes it. Returns whether this thread revoked a holder.
-    pub(super) fn ensure_free(&self) -> bool {
-        // Acquire: pairs with the release store that freed the lock.
+    /// If the lock is held, waits until it changes, for a limited time; after that, revokes it. The
+    /// lock may be held again when this returns. Returns whether this thread revoked the holder or
+    /// tried to.
+    pub(super) fn wait_out_holder(&self) -> bool {
+        // Acquire is not needed: the value is only compared with later ones, and each attempt that
+        // follows loads the lock again.
         let seen = self.lock.load(Ordering::Acquire);
         seen & BELOW_VERSION != 0 && self.wait_or_revoke(seen)
     }
@@ -84,9 +87,13 @@ impl RevocableLock {
         let me = Revoker::enter();
         let free = seen & !BELOW_VERSION;
         let claim = free + CLAIM + me.number();
-        // AcqRel. Acquire: pairs with the release of the log in `exchange_and_unlock`, for a lock
-        // from the parent process. Release: pairs with the acquire in `recover` of a later revoker.
-        // The claim is ordered before everything after the fence, which is a system call.
+        // Acquire: pairs, through the holder's compare-and-swap, with the release store that made
+        // the lock FREE(v). So a thread that finds FREE(v+1) of this revoker sees all that the
+        // holders before v stored. Release pairs with nothing: a thread that finds the claim relies
+        // on no store of this one before it. What follows the fence of the CPU, the loads of the
+        // log included, is ordered after the claim and after the holder's stores by that system
+        // call. For a lock from the parent process no ordering applies: `fork` has copied the
+        // holder's stores, and they were there before this process had a thread.
         let claimed = self
             .lock
             .compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed);
@@ -101,7 +108,7 @@ impl RevocableLock {
     /// Claims the lock of a stopped thread, like a revoker that is stopped right after that.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub(in crate::dcas) fn abandon_claim(&self) {
-        // Acquire: pairs with the release store that freed the lock.
+        // Acquire, and AcqRel below: as in `revoke`.
         let seen = self.lock.load(Ordering::Acquire);
         let claim = (seen & !BELOW_VERSION) + CLAIM + Revoker::enter().number();
         let _ = self
@@ -112,16 +119,19 @@ impl RevocableLock {
     /// Rolls back after the fence, if the claim still stands, and frees the lock.
     fn recover(&self, claim: u64, free: u64) {
         let freed = free.wrapping_add(VERSION);
-        // Acquire: pairs with the release by which another thread replaced the claim.
+        // Acquire pairs with nothing, and is not needed: this reads either the claim that this call
+        // stored, or another word, after which this function accesses nothing.
         if self.lock.load(Ordering::Acquire) != claim {
             return;
         }
         // If another thread has replaced the claim by now, these values mean nothing; each use of
-        // them below first checks the claim.
+        // them below first checks the claim. Relaxed: the fence of the CPU orders these loads after
+        // the holder's stores.
         let log: [u64; 5] = std::array::from_fn(|index| self.log[index].load(Ordering::Relaxed));
-        if log[4] != free {
+        if log[STAMP] != free {
             // The holder had logged nothing. Release: pairs with the acquire of threads that find
-            // the lock free. If this fails, another thread has replaced the claim.
+            // the lock free. Acquire pairs with nothing: this expects this call's own claim. If it
+            // fails, another thread has replaced the claim.
             let _ = self
                 .lock
                 .compare_exchange(claim, freed, Ordering::AcqRel, Ordering::Relaxed);
@@ -169,6 +179,8 @@ impl RevocableLock {
             // thread since. So the exchange that wrote the log is not over, and its words are valid
             // (see the top of this file).
             let word = unsafe { AtomicU64::from_ptr(word as usize as *mut u64) };
+            // Relaxed: the release store below publishes it, and the release fence in `try_lock`
+            // orders it after the lock is taken.
             word.store(old, Ordering::Relaxed);
         }
         ROLLBACKS.fetch_add(1, Relaxed);

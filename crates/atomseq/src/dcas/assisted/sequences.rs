@@ -1,5 +1,14 @@
 //! The sections of OS-assisted DCAS: two change words, two roll a change back. `line` is the
-//! address of a `RevocableLock`, whose first field is the lock word.
+//! address of a `RevocableLock`, whose first field is the lock word; `line + LOG + 32` is the
+//! stamp. [`sequence!`](crate::sequence!) explains the words of the language.
+//!
+//! `exchange` and `store_pair_if` take the lock inside the section, so each call makes one attempt:
+//! after an abort the thread does not know whether it holds the lock. The two that roll back have
+//! taken nothing, and every step may be repeated, so they are restarted after an abort.
+//!
+//! The language requires that no other thread reads a prepared word before the commit. The words
+//! that are rolled back may be prepared all the same: a thread that reads one finds that the lock
+//! is not FREE(v), and discards the value. A restart stores the same values again.
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
 use crate::dcas::lock::{

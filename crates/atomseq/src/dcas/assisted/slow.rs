@@ -1,7 +1,7 @@
 //! The slow paths of an exchange whose section did not succeed at the first attempt: retries,
 //! waiting for or revoking a holder, and the lock for threads without sections.
 
-use super::RevocableLock;
+use super::{RevocableLock, STAMP};
 use crate::dcas::contention;
 use crate::dcas::lock::{self, ABORTED, BELOW_VERSION, BUSY, DONE, REFUSED, UNREGISTERED, VERSION};
 use crate::dcas::part::Part;
@@ -14,9 +14,9 @@ use crate::sync::{AtomicU64, Ordering, fence};
 #[derive(Clone, Copy)]
 enum Wanted {
     /// Changes both words if both have their old values.
-    Compared(Part, Part),
+    Exchange(Part, Part),
     /// Stores both new values if the lock is still FREE as given.
-    Since(u64, Part, Part),
+    StorePairIf(u64, Part, Part),
 }
 
 impl RevocableLock {
@@ -29,7 +29,7 @@ impl RevocableLock {
     #[cold]
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "they stay in registers")]
-    pub(super) unsafe fn compared_slowly(
+    pub(super) unsafe fn continue_exchange(
         &self,
         outcome: Option<usize>,
         first: *const AtomicU64,
@@ -43,18 +43,18 @@ impl RevocableLock {
         let first = part(first, old_first, new_first);
         let second = part(second, old_second, new_second);
         // SAFETY: the caller's promise.
-        unsafe { self.exchange_slowly(Wanted::Compared(first, second), outcome) }
+        unsafe { self.exchange_slowly(Wanted::Exchange(first, second), outcome) }
     }
 
     /// Continues a [`store_pair_if`](RevocableLock::store_pair_if) after its first attempt. The
-    /// parameters are separate words, as in `compared_slowly`.
+    /// parameters are separate words, as in `continue_exchange`.
     ///
     /// # Safety
     ///
     /// As for [`store_pair_if`](RevocableLock::store_pair_if).
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn since_slowly(
+    pub(super) unsafe fn continue_store_pair_if(
         &self,
         outcome: Option<usize>,
         version: u64,
@@ -64,7 +64,7 @@ impl RevocableLock {
         new_second: u64,
     ) -> bool {
         let part = |word, new| Part { word, old: 0, new };
-        let wanted = Wanted::Since(
+        let wanted = Wanted::StorePairIf(
             version << 16,
             part(first, new_first),
             part(second, new_second),
@@ -78,8 +78,8 @@ impl RevocableLock {
         // SAFETY: the caller's promise.
         unsafe {
             match wanted {
-                Wanted::Compared(a, b) => self.attempt_compared(a, b),
-                Wanted::Since(free, a, b) => self.attempt_since(free, a, b),
+                Wanted::Exchange(a, b) => self.attempt_exchange(a, b),
+                Wanted::StorePairIf(free, a, b) => self.attempt_store_pair_if(free, a, b),
             }
         }
     }
@@ -96,16 +96,17 @@ impl RevocableLock {
                 Some(DONE) => return true,
                 Some(REFUSED) => return false,
                 Some(BUSY) => {
-                    if !self.ensure_free() {
+                    if !self.wait_out_holder() {
                         contention::back_off(self);
                     }
                 }
                 Some(ABORTED) if restarts.again() => {
                     // The aborted attempt may have taken the lock; then only a rollback releases
-                    // it. This waits before it revokes, because a fence would abort whatever
-                    // section runs on that CPU by now.
-                    self.ensure_free();
-                    if let Wanted::Since(free, ..) = wanted {
+                    // it. If this thread is still on that CPU, it rolls back at once. Otherwise it
+                    // waits before it revokes: another thread may roll back first, and the fence of
+                    // that CPU would abort the section that runs there by now.
+                    self.wait_out_holder();
+                    if let Wanted::StorePairIf(free, ..) = wanted {
                         if self.wait_until_over(free) {
                             return false;
                         }
@@ -123,9 +124,9 @@ impl RevocableLock {
         }
     }
 
-    /// Waits until this version is over or free, and returns whether it is over. While it is
-    /// neither, another thread may still roll back what this call has logged, so this call must not
-    /// return. If the version is free, this call's attempt never took the lock.
+    /// Waits until the lock is FREE(v), as given, or past version v. Returns whether it is past.
+    /// Until then another thread may still roll back what this call has logged, so this call must
+    /// not return. If the lock is FREE(v), this call's attempt never took it.
     fn wait_until_over(&self, free: u64) -> bool {
         loop {
             // Acquire: pairs with the release store that freed the lock.
@@ -144,7 +145,7 @@ impl RevocableLock {
         loop {
             // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
-            if let Wanted::Since(free, ..) = wanted {
+            if let Wanted::StorePairIf(free, ..) = wanted {
                 if seen >> 16 != free >> 16 {
                     return false;
                 }
@@ -164,15 +165,17 @@ impl RevocableLock {
     /// Compares, logs and stores, and frees the lock, which was FREE as given. The safety
     /// conditions are those of the operation; the thread holds the lock as LOCKED.
     unsafe fn exchange_and_unlock(&self, wanted: Wanted, free: u64) -> bool {
-        let (Wanted::Compared(first, second) | Wanted::Since(_, first, second)) = wanted;
+        let (Wanted::Exchange(first, second) | Wanted::StorePairIf(_, first, second)) = wanted;
         // SAFETY: the caller's promise: the words are valid and aligned. Rust code accesses them
         // only as atomics.
         let [a, b] =
             [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) });
+        // Relaxed, for all accesses to words and log but one: only this thread changes them now.
+        // `try_lock` acquired what earlier holders stored, and the last store below releases.
         let held = (a.load(Ordering::Relaxed), b.load(Ordering::Relaxed));
         let is_as_wanted = match wanted {
-            Wanted::Compared(first, second) => held == (first.old, second.old),
-            Wanted::Since(..) => true,
+            Wanted::Exchange(first, second) => held == (first.old, second.old),
+            Wanted::StorePairIf(..) => true,
         };
         if is_as_wanted {
             let log = [
@@ -184,10 +187,12 @@ impl RevocableLock {
             for (place, word) in self.log.iter().zip(log) {
                 place.store(word, Ordering::Relaxed);
             }
-            // Release: pairs with the acquire in `revoke`, by which a child of a fork claims a lock
-            // that a thread of its parent held. The fence orders the log before the words, as
-            // invariant 6 requires, and pairs with the acquire fence of readers.
-            self.log[4].store(free, Ordering::Release);
+            // Release, and the release fence: they order the stamp after the rest of the log, and
+            // the words after the stamp, as invariant 6 requires. Only a child of a fork revokes
+            // this lock, and it has a copy of this memory: no load of the child pairs with these
+            // stores. What counts is the order in which they reach the memory that `fork` copies.
+            // Readers need only the release fence in `try_lock`.
+            self.log[STAMP].store(free, Ordering::Release);
             fence(Ordering::Release);
             a.store(first.new, Ordering::Relaxed);
             b.store(second.new, Ordering::Relaxed);

@@ -50,7 +50,7 @@ fn after_the_last_version_comes_the_first() {
         // SAFETY: the words are covered by this lock alone, and outlive the call.
         unsafe {
             old.line
-                .compared_slowly(None, a.word, a.old, a.new, b.word, b.old, b.new)
+                .continue_exchange(None, a.word, a.old, a.new, b.word, b.old, b.new)
         }
     });
     changed(|old| {
@@ -58,7 +58,7 @@ fn after_the_last_version_comes_the_first() {
         // SAFETY: the words are covered by this lock alone, and outlive the call.
         unsafe {
             old.line
-                .since_slowly(None, LAST, a.word, a.new, b.word, b.new)
+                .continue_store_pair_if(None, LAST, a.word, a.new, b.word, b.new)
         }
     });
     if !works {

@@ -3,10 +3,10 @@
 
 use crate::dcas::{Cells, Mechanism, StableWord, VersionedWords};
 
-/// The queue under k-CAS: words that a version covers. Both ends count the words that went through
-/// them.
+/// The queue under k-CAS: words that a version covers. `first` counts pops, and `end` counts
+/// pushes.
 pub(super) struct Covered {
-    object: VersionedWords,
+    versioned: VersionedWords,
     first: StableWord,
     end: StableWord,
     cells: Cells,
@@ -17,12 +17,12 @@ impl Covered {
     /// Creates a queue of this many cells, a power of two. Returns `None` if there is no memory for
     /// them.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
+        let versioned = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(cells)?,
             first: StableWord::default(),
             end: StableWord::default(),
-            object,
+            versioned,
             capacity,
         })
     }
@@ -32,27 +32,27 @@ impl Covered {
     }
 
     pub(super) fn len(&self) -> usize {
-        let ([first, end], _) = self.object.snapshot([&self.first, &self.end]);
+        let ([first, end], _) = self.versioned.snapshot([&self.first, &self.end]);
         (end - first) as usize
     }
 
     /// Pushes a word at the end. Returns `false` if the queue is full.
     pub(super) fn put(&self, word: usize) -> bool {
         loop {
-            let version = self.object.begin();
-            let [first, end] = [&self.first, &self.end].map(|word| self.object.load(word));
+            let version = self.versioned.begin();
+            let [first, end] = [&self.first, &self.end].map(|word| self.versioned.load(word));
             if end.wrapping_sub(first) as usize == self.capacity {
-                if self.object.is_still(version) {
+                if self.versioned.is_still(version) {
                     return false;
                 }
                 continue;
             }
             let cell = (&self.cells, self.cell(end), word as u64);
-            // SAFETY: the words belong to this queue and are covered by its `object` alone, which
-            // was created to use k-CAS.
+            // SAFETY: the words belong to this queue and are covered by its `versioned` alone,
+            // which was created to use k-CAS.
             if unsafe {
-                self.object
-                    .put_since_by_kcas(version, cell, (&self.end, end + 1))
+                self.versioned
+                    .store_cell_if_by_kcas(version, cell, (&self.end, end + 1))
             } {
                 return true;
             }
@@ -62,19 +62,19 @@ impl Covered {
     /// Pops the oldest word. Returns `None` if the queue is empty.
     pub(super) fn get(&self) -> Option<usize> {
         loop {
-            let version = self.object.begin();
-            let [first, end] = [&self.first, &self.end].map(|word| self.object.load(word));
+            let version = self.versioned.begin();
+            let [first, end] = [&self.first, &self.end].map(|word| self.versioned.load(word));
             if first == end {
-                if self.object.is_still(version) {
+                if self.versioned.is_still(version) {
                     return None;
                 }
                 continue;
             }
-            let word = self.cells.load(&self.object, self.cell(first));
+            let word = self.cells.load(&self.versioned, self.cell(first));
             let next = (&self.first, first + 1);
-            // SAFETY: the word belongs to this queue and is covered by its `object` alone, which
+            // SAFETY: the word belongs to this queue and is covered by its `versioned` alone, which
             // was created to use k-CAS.
-            if unsafe { self.object.store_if_by_kcas(version, next) } {
+            if unsafe { self.versioned.store_if_by_kcas(version, next) } {
                 return Some(word as usize);
             }
         }
