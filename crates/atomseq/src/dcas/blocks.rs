@@ -45,7 +45,8 @@ struct Reserve(UnsafeCell<MaybeUninit<[Block; RESERVED]>>);
 // access. `number` is written only before the block is published.
 unsafe impl Sync for Reserve {}
 
-/// The number of blocks.
+/// The number of blocks. Every load of it acquires: this pairs with the release of `fetch_max` in
+/// `put`, so that the loading thread finds each counted block in the table.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The block that the next search tries first, so that searches rotate.
@@ -287,7 +288,8 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
             return taken;
         }
     }
-    // Up to one block for each CPU, so that threads do not all start with the same block.
+    // Up to one block for each CPU, so that threads do not all start with the same block. (Acquire
+    // is not needed here: the number is only compared.)
     if COUNT.load(Ordering::Acquire) < platform::cpu_slots() {
         if let Some(block) = add_mapped() {
             block.tenancy.reserve(SHARED);

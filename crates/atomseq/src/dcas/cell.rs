@@ -37,6 +37,10 @@ impl Cell {
     }
 
     /// Returns the value. Costs no atomic instruction.
+    ///
+    /// For a cell that is not in a domain yet, or through
+    /// [`Domain::get_mut`](super::Domain::get_mut). To read a word of a domain, use
+    /// [`Domain::load`](super::Domain::load).
     pub fn value(&mut self) -> u64 {
         kcas::load(self.raw())
     }

@@ -7,8 +7,9 @@ use super::Cell;
 
 pub use atomseq_macros::Covered;
 
-/// Types that a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, plain
-/// values beside them, and structs of all these, by `#[derive(Covered)]`.
+/// Types that a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, and
+/// structs of all these, by `#[derive(Covered)]`. Beside the cells there may be integers, floats,
+/// `bool`, `char`, `String`, `&'static str` and `PhantomData`.
 ///
 /// ```
 /// use atomseq::dcas::{Covered, Domain, Cell};

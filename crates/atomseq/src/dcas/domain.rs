@@ -6,12 +6,13 @@ use std::ops::Deref;
 use super::versioned_words::VersionedWords;
 use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 
-/// Words that change together, and the number of their modifications, the version (GC96, section
-/// 5.1).
+/// Words that change together, and the number of their modifications, the version
+/// ([GC96](crate#papers), section 5.1).
 ///
 /// `T` holds the words: a [`Cell`], an array of cells, or a structure of them ([`Covered`]). The
 /// domain owns `T` and dereferences to it; its operations take references to cells inside it. The
-/// scope is `Machine`. [The module](super) states the progress and cost of each [`Mechanism`].
+/// scope is [`Machine`](crate::scope::Machine). [The module](super) states the progress and cost of
+/// each [`Mechanism`].
 ///
 /// ```
 /// use atomseq::dcas::{Change, Covered, Domain, Cell};
@@ -30,7 +31,7 @@ use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 /// ```
 #[repr(C)]
 pub struct Domain<T: Covered> {
-    object: VersionedWords,
+    versioned: VersionedWords,
     covered: T,
 }
 
@@ -53,8 +54,8 @@ impl<T: Covered> Domain<T> {
     /// Creates a domain of these words. Starts atomseq, and chooses the [`Mechanism`] of the
     /// process if none is chosen yet.
     pub fn new(covered: T) -> Domain<T> {
-        let object = VersionedWords::new();
-        Domain { object, covered }
+        let versioned = VersionedWords::new();
+        Domain { versioned, covered }
     }
 
     /// Creates a domain whose [`compare_exchange_all`](Domain::compare_exchange_all) changes more
@@ -81,16 +82,18 @@ impl<T: Covered> Domain<T> {
     }
 
     fn with_mechanism(covered: T, mechanism: Mechanism) -> Domain<T> {
-        let object = VersionedWords::with_mechanism(mechanism);
-        Domain { object, covered }
+        let versioned = VersionedWords::with_mechanism(mechanism);
+        Domain { versioned, covered }
     }
 
     /// Returns the words for exclusive access. Before that, an operation that an exited thread left
     /// unfinished is rolled back or completed. The call counts as a modification.
     pub fn get_mut(&mut self) -> &mut T {
-        self.object.count_modification();
+        self.versioned.count_modification();
         if self.mechanism() == Mechanism::Kcas {
-            // The caller may move the words to another domain, one of the other mechanism included.
+            // A word may hold a late reference of k-CAS, left by a thread that has exited. If the
+            // caller moves the word to a domain that uses OS-assisted DCAS, loads there would take
+            // the reference for a value.
             self.covered.each_word(&mut Cell::resolve);
         }
         &mut self.covered
@@ -110,26 +113,26 @@ impl<T: Covered> Domain<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub unsafe fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         self.check_pair(first, second);
-        self.object.abandon(first, second)
+        self.versioned.abandon(first, second)
     }
 
     /// Leaves the domain in the state in which a thread is stopped while it holds the lock and has
     /// changed nothing.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
-        self.object.abandon_lock()
+        self.versioned.abandon_lock()
     }
 
     /// After one of the two above: leaves the state in which a second thread is stopped while it
     /// revokes the first.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
-        self.object.abandon_claim();
+        self.versioned.abandon_claim();
     }
 
     /// Returns the mechanism that this domain uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.object.mechanism()
+        self.versioned.mechanism()
     }
 
     /// Returns the value of a word. Costs no atomic instruction; see
@@ -156,7 +159,7 @@ impl<T: Covered> Domain<T> {
         for word in words {
             self.check(word.stable());
         }
-        self.object.snapshot(words.map(Cell::stable))
+        self.versioned.snapshot(words.map(Cell::stable))
     }
 
     /// Returns the version: the number of modifications plus 1 (GC96, section 5.3).
@@ -175,7 +178,7 @@ impl<T: Covered> Domain<T> {
     /// were interrupted and rolled back, may count too.
     #[inline]
     pub fn version(&self) -> Version {
-        self.object.version()
+        self.versioned.version()
     }
 
     /// Changes both words if both have their old values: DCAS, `CAS2` in S92.
@@ -200,8 +203,8 @@ impl<T: Covered> Domain<T> {
     ) -> Result<(), Changed> {
         self.check_pair(first, second);
         // SAFETY: `check_pair` verified that both words lie inside this domain and are different.
-        // They live as long as the domain, and only its `object` changes them.
-        let done = unsafe { self.object.compare_exchange_pair(first, second) };
+        // They live as long as the domain, and only its `versioned` changes them.
+        let done = unsafe { self.versioned.compare_exchange_pair(first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -219,8 +222,8 @@ impl<T: Covered> Domain<T> {
     pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
         // SAFETY: `check_change` verified that the word lies inside this domain. It lives as long
-        // as the domain, and only its `object` changes it.
-        let done = unsafe { self.object.compare_exchange(change) };
+        // as the domain, and only its `versioned` changes it.
+        let done = unsafe { self.versioned.compare_exchange(change) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -228,12 +231,19 @@ impl<T: Covered> Domain<T> {
     /// ([`Change::compare`]) is only compared, at no atomic instruction: the version proves that it
     /// is unchanged.
     ///
-    /// Any number of words can be compared. In a domain that uses k-CAS, as each one created by
-    /// [`wide`](Domain::wide) does, up to [`MAX_CHANGES`](super::MAX_CHANGES) words can be changed.
-    /// The operation is then lock-free, and costs 2k + 2 atomic instructions for k changed words:
-    /// two for each word, and two for the version. In a domain that uses [`Mechanism::Assisted`],
-    /// up to two words can be changed, with the progress and cost of
-    /// [`compare_exchange_pair`](Domain::compare_exchange_pair).
+    /// Any number of words can be compared. How many can be changed depends on the domain:
+    ///
+    /// * A domain created by [`wide`](Domain::wide) changes up to
+    ///   [`MAX_CHANGES`](super::MAX_CHANGES) words. The operation is lock-free, and costs 2k + 2
+    ///   atomic instructions for k changed words: two for each word, and two for the version.
+    /// * A domain that uses [`Mechanism::Assisted`] changes up to two words, with the progress and
+    ///   cost of [`compare_exchange_pair`](Domain::compare_exchange_pair).
+    /// * A domain created by [`new`](Domain::new) in a process that uses [`Mechanism::Kcas`]
+    ///   behaves like a wide one.
+    ///
+    /// To change more than two words, create the domain with `wide`. Any other domain changes more
+    /// than two only in a process that happens to use k-CAS, and panics elsewhere: do not rely on
+    /// it.
     ///
     /// ```
     /// use atomseq::dcas::{Change, Changed, Covered, Domain, Cell};
@@ -283,8 +293,8 @@ impl<T: Covered> Domain<T> {
         }
         // SAFETY: the checks above verified that all words lie inside this domain, that the changed
         // ones are different, and that they are at most `max`. They live as long as the domain, and
-        // only its `object` changes them.
-        let done = unsafe { self.object.compare_exchange_all(changes) };
+        // only its `versioned` changes them.
+        let done = unsafe { self.versioned.compare_exchange_all(changes) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -317,8 +327,8 @@ impl<T: Covered> Domain<T> {
         let [first, second] = [first, second].map(|(word, new)| (word.stable(), new));
         // SAFETY: `check_pair` verified that both words lie inside this domain and are different,
         // and that the values are at most `Cell::MAX`. The words live as long as the domain, and
-        // only its `object` changes them.
-        let done = unsafe { self.object.store_pair_if(version, first, second) };
+        // only its `versioned` changes them.
+        let done = unsafe { self.versioned.store_pair_if(version, first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 

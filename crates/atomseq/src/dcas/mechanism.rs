@@ -32,8 +32,8 @@ static CHOSEN: AtomicU8 = AtomicU8::new(0);
 const ASSISTED: u8 = 1;
 const KCAS: u8 = 2;
 
-/// Returns the mechanism of this process: [`Assisted`](Mechanism::Assisted) if [gates are
-/// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas).
+/// Returns the mechanism of this process: [`Assisted`](Mechanism::Assisted) if the rseq membarrier
+/// works ([`gates_active`](crate::status::Status::gates_active)), else [`Kcas`](Mechanism::Kcas).
 ///
 /// The first domain, or the first call of this function, chooses it for the rest of the process. A
 /// domain created inside atomseq's start-up uses k-CAS, and chooses nothing.

@@ -1,11 +1,12 @@
 //! Double compare-and-swap (DCAS): two independent words, compared and changed in one atomic step.
 //!
-//! A [`Domain`] owns [`Cell`]s, the words, and counts modifications in a version number (GC96,
-//! section 5.1). Its operations compare and change one or two words, or up to eight
-//! ([`Domain::compare_exchange_all`]). They also read several words as of one time, or store to two
-//! words if the version is unchanged. A thread that is preempted, interrupted or has exited inside
-//! an operation does not block the others. Every operation may be called from a signal handler,
-//! including one that interrupted an operation on the same domain.
+//! A [`Domain`] owns [`Cell`]s, the words, and counts modifications in a version number
+//! ([GC96](crate#papers), section 5.1). Its operations compare and change one or two words, or up
+//! to eight ([`Domain::compare_exchange_all`]). They also read several words as of one time, or
+//! store to two words if the version is unchanged. A thread that is *stopped* inside an operation
+//! (preempted, interrupted, exited, or just slow) does not block the others, except on the slow
+//! path of OS-assisted DCAS, below. Every operation may be called from a signal handler, including
+//! one that interrupted an operation on the same domain.
 //!
 //! [`Adjacent`] is a pair of words that lie side by side, which the processor changes in one
 //! instruction. [`Packed`] is a pair of numbers in one word.
@@ -16,35 +17,38 @@
 //!
 //! | | [`Assisted`](Mechanism::Assisted) | [`Kcas`](Mechanism::Kcas) |
 //! |---|---|---|
-//! | scope | `Machine`, one process | `Machine`, one process |
-//! | progress | obstruction-free: a thread that runs alone finishes in a bounded number of steps, whatever state other threads were stopped in ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them while revoking another) | lock-free |
+//! | scope | [`Machine`](crate::scope::Machine), one process | [`Machine`](crate::scope::Machine), one process |
+//! | progress | obstruction-free: a thread that runs alone finishes in a bounded number of steps, whatever state other threads were stopped in, except on the slow path, where others wait for the lock's holder ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them while revoking another) | lock-free |
 //! | atomic instructions of [`compare_exchange_pair`](Domain::compare_exchange_pair) | 1 | 6; 7 in a handler that interrupted one, and where the kernel does not report which threads have exited |
 //! | of a read | 0 | 0, except to help an operation that is under way |
-//! | system calls | none; to revoke a stopped holder, 1 | none, except for a thread's first descriptor |
-//! | where | Linux, if [gates are active](crate::status::Status::gates_active) | everywhere else |
+//! | system calls | none without contention; to revoke a stopped holder, 1 | none without contention, except for a thread's first descriptor |
+//! | where | Linux, if the rseq membarrier works ([`gates_active`](crate::status::Status::gates_active)) | everywhere else |
 //!
 //! **OS-assisted DCAS** (GC96, section 6.1, after Bershad 1993) is a lock that other threads can
 //! revoke from a holder that the kernel interrupted. Here the kernel's part is restartable
 //! sequences and `membarrier`. Harris and Fraser's *Revocable Locks for Non-Blocking Programming*
-//! (2005) implements the same idea by other means. A thread that cannot run restartable sequences,
-//! because a debugger steps it or it is exiting, takes the slow path that [`percpu`](crate::percpu)
-//! has too: it blocks its signals and takes the lock irrevocably, and other threads wait for it. A
-//! reader also revokes a stopped holder, so readers need write access to the memory.
+//! (2005) implements the same idea by other means. A thread takes the slow path that
+//! [`percpu`](crate::percpu) has too if it cannot run restartable sequences, because it is exiting,
+//! or if they are interrupted more often than the [restart limit](crate::set_restart_limit), as in
+//! a debugger that steps it. It blocks its signals and takes the lock irrevocably, and other
+//! threads wait for it, readers included. A reader also revokes a stopped holder, so readers need
+//! write access to the memory.
 //!
 //! **k-CAS** replaces the version by a reference to a descriptor; this step decides the operation.
 //! It then changes each word in two steps, which keep a delayed helper from corrupting it (Harris,
 //! Fraser and Pratt 2002). Descriptors are reused at once (Arbel-Raviv and Brown 2017). A thread
 //! helps each operation that it meets.
 //!
-//! **Memory of k-CAS.** A finished change leaves nothing in its words, so the memory does not grow
-//! with their number. A thread that uses k-CAS owns a page of descriptors, 4 KiB; after it exits,
-//! another thread takes the page over. A table takes 256 KiB of address space, of which one page is
-//! touched for every 512 threads. No operation fails or panics because it lacks a descriptor. A
-//! thread that cannot allocate a page uses a shared descriptor: one of 240 in static memory, or one
-//! in the page of a thread that has exited. It waits only while all of these are taken, which [may
-//! be permanent](crate::docs::limitations#double-compare-and-swap). Apart from that, removing a
-//! value and dropping a structure always succeed, and inserting a value fails only if there is no
-//! memory for its node.
+//! **Memory of k-CAS.** A finished change leaves values in its words, except for a reference of a
+//! thread that was delayed in it; so the memory does not grow with their number. A thread that uses
+//! k-CAS owns a page of descriptors, 4 KiB; after it exits, another thread takes the page over. A
+//! table takes 256 KiB of address space, of which one page is touched for every 512 threads. No
+//! operation fails or panics because it lacks a descriptor. A thread that cannot allocate a page
+//! uses a shared descriptor: one of 240 in static memory, or one in the page of a thread that has
+//! exited. It waits only while all of these are taken, which [may be
+//! permanent](crate::docs::limitations#double-compare-and-swap). Apart from that, removing a value
+//! and dropping a structure always succeed, and inserting a value fails only if there is no memory
+//! for its node.
 //!
 //! Descriptors do not come from a [`type_stable::Pool`](crate::type_stable::Pool), for two reasons.
 //! The pool is fast only with sections, and k-CAS is for systems without them. A thread that exits
@@ -56,7 +60,9 @@
 //! than the serialization itself. A thread whose change lost to another thread's therefore backs
 //! off: first it spins, and if this repeats within microseconds, it yields the CPU (`sched_yield`),
 //! in a signal handler too. It never sleeps, because another thread may poll for the very change
-//! that it was about to make.
+//! that it was about to make. These do not back off: [`Domain::store_pair_if`], which returns to
+//! its caller instead; [`Domain::compare_exchange_all`] under OS-assisted DCAS; and
+//! [`Stack`](crate::nonblocking::Stack) and [`Queue`](crate::nonblocking::Queue) under k-CAS.
 //!
 //! # Processes
 //!

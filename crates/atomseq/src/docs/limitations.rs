@@ -432,6 +432,10 @@
 //! * OS-assisted DCAS is obstruction-free, not lock-free: in theory, two threads that revoke each
 //!   other again and again make no progress. A holder needs a few nanoseconds, and other threads
 //!   wait some microseconds before they revoke it.
+//! * **A thread that cannot run sections** (a debugger steps it, it is exiting, or it was
+//!   interrupted more often than the [restart limit](crate::set_restart_limit)) locks a domain with
+//!   its signals blocked. Other threads wait for it, readers included, as for a gate. It rolls back
+//!   a stopped holder's change in the same way.
 //! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts,
 //!   in all of the process. If threads that are stopped in just that hold them all, a thread that
 //!   meets a stopped holder waits until one of these resumes or exits. Numbers of threads that have
@@ -471,9 +475,9 @@
 //!   of 2^40 uses of that descriptor have passed. If it finds the same reference in the same word,
 //!   it takes an old state for the current one. At 20 million changes a second by the thread that
 //!   owns the descriptor, 2^40 uses take nine days.
-//! * Versions have 48 bits: at 100 million changes a second they wrap after a month. A thread that
-//!   sleeps in a read meanwhile, and resumes at the same number, takes an old state for the current
-//!   one.
+//! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
+//!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
+//!   state for the current one.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
