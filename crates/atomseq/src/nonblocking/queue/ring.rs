@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   cells        turn word | turn word | turn word | …     `capacity` of them; a turn and its word change together
-//!   head, tail   hints: all places below have been popped, or pushed
+//!   head, tail   hints: all places before them have been popped, or pushed
 //!
 //!   place   round | index     the cell of this index, in this round; rounds are multiples of a power of two
 //!   turn    round             the cell is empty, for the push of this round
@@ -13,8 +13,8 @@
 //!   pop     at the head: (round + 1, word) -> (next round, 0)      then the head hint is the next place
 //! ```
 //!
-//! A place is *passed* by a push when a word has been pushed there, and by a pop when it has been
-//! popped.
+//! A turn is what D. Vyukov's bounded queue calls the sequence of a cell. A place is *passed* by a
+//! push when a word has been pushed there, and by a pop when it has been popped.
 //!
 //! Invariants:
 //!
@@ -27,8 +27,8 @@
 //!    is still full, and the queue holds `capacity` elements at that moment: the push is refused. A
 //!    pop that finds the turn of its round's push has found an empty queue.
 //! 4. A hint may be late by any number of rounds, because a thread may stop between its change and
-//!    its store of the hint. A hint is never early. The turns show how late it is
-//!    ([`Ring::search`]).
+//!    its store of the hint. Its store may then take the hint back to an earlier place. A hint is
+//!    never early. The turns show how late it is ([`Ring::search`]).
 //!
 //! A stopped thread does not block the others: its change is one instruction, which it has made or
 //! not made. If a thread fails to make a change, another thread has made it, so the queue is
@@ -52,7 +52,7 @@ const FULL: u64 = 1;
 pub struct Ring {
     tail: End,
     head: End,
-    /// On the cache lines behind the hints, so that the hints' frequent changes do not evict it.
+    /// On the cache lines after the hints, so that the hints' frequent changes do not evict it.
     fixed: Fixed,
 }
 
@@ -154,9 +154,11 @@ impl Ring {
     fn try_change<const DUE: u64>(&self, place: u64, word: u64) -> Tried {
         let due = self.due::<DUE>(place);
         let cell = self.cell(place);
-        // SeqCst, which costs nothing for a load: it must not be ordered before this thread's last
-        // compare-and-swap. Otherwise, of two threads of which one has pushed and is refused, and
-        // the other has popped and is refused, neither might see what the other did.
+        // SeqCst: it must not be ordered before this thread's last compare-and-swap; its partner is
+        // the same pair of steps in another thread. Otherwise, of two threads of which one has
+        // pushed and is refused, and the other has popped and is refused, neither might see what
+        // the other did. On x86-64 a SeqCst load is a plain load. On AArch64 it is `ldar`, which
+        // does not pass the releasing store of a compare-and-swap before it.
         let turn = cell.first().load(Ordering::SeqCst);
         if turn != due {
             return if turn < due {
@@ -192,8 +194,8 @@ impl Ring {
     }
 
     /// Starts at a place before which all are passed. Returns a place before which all are passed
-    /// too, at least as far as the hint, and behind all places that the turns show to be passed.
-    /// Reads at most 2 log₂(capacity) + 2 cells.
+    /// too: not before the hint, and later than all places that the turns show to be passed. Reads
+    /// at most 2 log₂(capacity) + 2 cells.
     fn search<const DUE: u64>(&self, place: u64) -> u64 {
         // Acquire: pairs with the release in `try_change` and with the compare-and-swap of the
         // cell.
@@ -202,20 +204,20 @@ impl Ring {
         if turn <= self.due::<DUE>(place) {
             return place;
         }
-        // The last round in which this cell was passed. The end is less than a round behind it.
+        // The last round in which this cell was passed. The end is at most a round later.
         let round = (turn - 1 - DUE) & !self.fixed.mask;
         place = self.next(round | self.index(place));
         // Steps double, and halve after one that went too far. All of the first `passed` places are
         // passed, and all from `limit` on are not.
         let (mut passed, mut limit, mut step) = (0, self.capacity() as u64, 1);
         while passed < limit {
-            match self.is_passed::<DUE>(self.behind(place, passed + step - 1)) {
+            match self.is_passed::<DUE>(self.places_later(place, passed + step - 1)) {
                 true => passed += step,
                 false => limit = passed + step - 1,
             }
             step = (2 * step).min((limit - passed).div_ceil(2));
         }
-        self.behind(place, passed)
+        self.places_later(place, passed)
     }
 
     /// Returns whether this place is passed. If so, all places before it are.
@@ -255,7 +257,7 @@ impl Ring {
     #[inline(always)]
     fn cell(&self, place: u64) -> &Pair {
         // SAFETY: the index of every place is below the capacity: that of the first place is 0, and
-        // `next` and `behind` keep it so.
+        // `next` and `places_later` keep it so.
         unsafe { self.fixed.cells.get_unchecked(self.index(place) as usize) }
     }
 
@@ -268,7 +270,7 @@ impl Ring {
     }
 
     /// Returns the place that is `count` places later. `count` is at most the number of cells.
-    fn behind(&self, place: u64, count: u64) -> u64 {
+    fn places_later(&self, place: u64, count: u64) -> u64 {
         match (self.index(place) + count).checked_sub(self.capacity() as u64) {
             None => place + count,
             Some(index) => self.next_round(place) + index,
