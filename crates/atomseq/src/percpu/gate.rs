@@ -1,14 +1,16 @@
 //! The gate of a slot. While it is closed, no sequence accesses the slot.
 //!
 //! ```text
-//! close   block all signals; take the gate's lock; fence the slot's CPU; work
-//! open    release the gate, wake a waiter; restore the signal mask
+//! close   block all signals; wait for a fork in progress, a few milliseconds at most, and make
+//!         later forks wait; take the gate's lock; fence the slot's CPU; work
+//! open    release the gate, wake a waiter; let forks proceed; restore the signal mask
 //! ```
 //!
-//! The fence aborts every section on that CPU that started before the gate was closed. Signals are
-//! blocked first: otherwise a handler on this thread could wait for the gate that its own thread
-//! holds. A permanently closed gate needs no fence, because no sequence ever passed it; it is an
-//! ordinary lock.
+//! The fence is the rseq membarrier. It aborts every section on that CPU that started before the
+//! gate was closed, and makes the stores of each section, finished or aborted, visible to this
+//! thread. Signals are blocked first: otherwise a handler on this thread could wait for the gate
+//! that its own thread holds. A permanently closed gate needs no fence, because no sequence ever
+//! passed it; it is an ordinary lock.
 
 use std::fmt;
 
@@ -19,10 +21,14 @@ use crate::platform;
 /// Exclusive access to a slot, whose gate this thread has closed. Dropping the guard opens the
 /// gate.
 ///
-/// While the guard lives, all signals are blocked on this thread, and forks in other threads wait.
-/// Hold one guard at a time, briefly, and neither fork nor call unknown code. Two threads that each
-/// hold a gate and want the other's [deadlock](crate::docs::limitations#hold-one-gate-at-a-time). A
-/// fault ends the process, even if a handler of `SIGSEGV` or `SIGBUS` could repair it elsewhere.
+/// While the guard lives, all signals are blocked on this thread, and forks in other threads wait
+/// until it is dropped. (Closing the gate waits for a fork that is already in progress, but only a
+/// few milliseconds. A fork that takes longer does not wait for the guard, and its child takes the
+/// gate over.) Hold one guard at a time, briefly, and neither fork nor call unknown code. Two
+/// threads that each hold a gate and want the other's
+/// [deadlock](crate::docs::limitations#hold-one-gate-at-a-time). A fault ends the process, even if
+/// a handler of `SIGSEGV` or `SIGBUS` could repair it elsewhere: its signal is blocked, and the
+/// kernel does not let a thread continue past a fault whose signal it cannot deliver.
 ///
 /// M94, section 2.3.2, uses gates for page faults. Closing them to access another CPU's data is an
 /// addition of atomseq.
@@ -62,9 +68,10 @@ impl Area {
     /// Closes the gate of a CPU's slot. Until the guard is dropped, no sequence accesses the slot.
     ///
     /// Blocks while another thread holds the gate. Closing and opening together cost two system
-    /// calls for the signal mask and four atomic instructions, and a third system call for the
-    /// fence unless the gate is permanently closed. Allocates nothing, and may be called in a
-    /// signal handler. The thread must hold no other gate; see [`GateGuard`].
+    /// calls for the signal mask, and a third for the fence unless the gate is permanently closed.
+    /// They cost four atomic instructions: to make forks wait, to take the lock, to release it, and
+    /// to let forks proceed. Allocates nothing, and may be called in a signal handler. The thread
+    /// must hold no other gate; see [`GateGuard`].
     ///
     /// # Panics
     ///
@@ -94,7 +101,8 @@ impl Area {
         CLOSED.with(|closed| closed.set(closed.get() + 1));
         let before = lock(self.gate_at(cpu as isize));
         if before & FOR_GOOD == 0 {
-            // The system call orders the gate's store before the abort of running sections.
+            // The system call orders the gate's store before the abort of running sections, and
+            // their stores before what this thread loads next.
             platform::membarrier_rseq(cpu);
         }
         GateGuard {
