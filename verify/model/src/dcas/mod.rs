@@ -38,7 +38,7 @@ pub struct Rules {
     /// The exchange that compares the version.
     pub store_pair_if: &'static Program,
     /// The rollback of either exchange.
-    pub undoing: &'static Program,
+    pub rollback: &'static Program,
     /// The rollback on the CPU of the exchange that it rolls back.
     pub roll_back_here: &'static Program,
     /// The release of the lock on that CPU, if there is nothing to roll back.
@@ -55,7 +55,7 @@ impl Rules {
             validate: true,
             exchange: program("exchange"),
             store_pair_if: program("store_pair_if"),
-            undoing: program("roll_back"),
+            rollback: program("roll_back"),
             roll_back_here: program("roll_back_here"),
             free_here: program("free_here"),
         }
@@ -308,7 +308,7 @@ impl Search<'_> {
                     (Ending::FoundChange, Task::Exchange(old, _)) if before == *old => {
                         return Err("found a change where there is none".to_string());
                     }
-                    (Ending::Undone, _) => self.explored.rolled_back += 1,
+                    (Ending::RolledBack, _) => self.explored.rolled_back += 1,
                     _ => {}
                 }
             }

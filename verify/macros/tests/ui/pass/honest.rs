@@ -1,4 +1,4 @@
-//! What the macros must go on to take.
+//! Uses that the macros must accept.
 #![forbid(unsafe_code)]
 #![allow(dead_code, unused_imports)]
 
