@@ -87,7 +87,10 @@ fn source(path: &Path) -> Source {
     println!("cargo::rerun-if-changed={}", path.display());
     let text = std::fs::read_to_string(path).expect("a file to read");
     // Tests come last.
-    let text = text.split("#[cfg(test)]").next().expect("text before the tests");
+    let text = text
+        .split("#[cfg(test)]")
+        .next()
+        .expect("text before the tests");
     let mut whole = String::new();
     // A module in braces cannot begin with a file's inner doc comments.
     for line in text.lines().filter(|line| !line.starts_with("//!")) {

@@ -37,7 +37,9 @@ impl Trial {
     pub fn of(histories: usize) -> Trial {
         let chosen = std::env::var("ATOMSEQ_HISTORIES").ok();
         let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
-        let nested = chosen.and_then(|text| text.parse().ok()).unwrap_or(histories);
+        let nested = chosen
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(histories);
         Trial {
             threads: 3,
             calls: 4,

@@ -115,7 +115,11 @@ fn a_cache_does_with_the_memory_there_is() {
         drop(cache.load().expect("the first one"));
         limit_addresses(2 << 20);
         for _ in 0..4000 {
-            drop(cache.load().expect("the least recently used one is evicted"));
+            drop(
+                cache
+                    .load()
+                    .expect("the least recently used one is evicted"),
+            );
         }
         assert!(written_back.load(Relaxed) > 500);
     });

@@ -267,9 +267,6 @@ fn a_comparison_left_out_is_found_out() {
         let halves = [[7, 0], [0, 7]][which];
         let task = Task::Exchange(halves, [9, 9]);
         let found = check(&setting("a half", &[task, UP], 3, 0), &rules);
-        assert!(
-            found.is_err(),
-            "comparison {which} left out: not detected"
-        );
+        assert!(found.is_err(), "comparison {which} left out: not detected");
     }
 }

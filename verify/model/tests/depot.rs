@@ -116,7 +116,11 @@ impl<L: Library> Shelf<L> {
 
 /// Asserts that the batches which threads are left with and those on the shelf are `1..=all`, once
 /// each.
-fn assert_batches<L: Library>(shelf: &Shelf<L>, left: impl IntoIterator<Item = Option<u64>>, all: u64) {
+fn assert_batches<L: Library>(
+    shelf: &Shelf<L>,
+    left: impl IntoIterator<Item = Option<u64>>,
+    all: u64,
+) {
     let mut batches: Vec<u64> = left.into_iter().flatten().collect();
     batches.extend(std::iter::from_fn(|| shelf.take()));
     batches.sort_unstable();

@@ -95,7 +95,10 @@ mod orderings {
             barrier: false,
             ..Protections::ALL
         };
-        for (name, holder) in [("on its home CPU", Holder::Stays), ("migrated", Holder::Migrates)] {
+        for (name, holder) in [
+            ("on its home CPU", Holder::Stays),
+            ("migrated", Holder::Migrates),
+        ] {
             for habit in [Habit::Stays, Habit::Interlocks, Habit::Returns] {
                 let name = format!("home: no barrier, the holder {name}, {habit:?}");
                 misses(&name, "deadlock", Large, move || {

@@ -242,9 +242,9 @@ fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     assert!(program_headers(&file).iter().any(notes));
 }
 
-/// Moves atomseq's notes to a segment of their own, after all others, as tools do that make room for
-/// a longer library path in a finished file. `change` may change each note's description. Returns
-/// the new file, of this name.
+/// Moves atomseq's notes to a segment of their own, after all others, as tools do that make room
+/// for a longer library path in a finished file. `change` may change each note's description.
+/// Returns the new file, of this name.
 fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> PathBuf {
     const LOAD: u32 = 1;
     const NOTE: u32 = 4;

@@ -267,7 +267,10 @@ fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
         drop(guard);
         assert_ne!(EVENT.load(SeqCst), 0);
         assert_eq!(logged(), [STOP as usize, ONE as usize]);
-        assert!(is_blocked(libc::SIGWINCH), "the handler blocked it in the context");
+        assert!(
+            is_blocked(libc::SIGWINCH),
+            "the handler blocked it in the context"
+        );
         assert!(!is_blocked(STOP) && !is_blocked(ONE) && !is_blocked(libc::SIGHUP));
     });
 }

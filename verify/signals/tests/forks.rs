@@ -432,7 +432,11 @@ fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
         // SAFETY: ends the child.
         unsafe { libc::_exit(if is_right { parents as i32 } else { 99 }) };
     }
-    assert_eq!((runs(), kernel_mask()), (1, before), "the parent handles its signal once");
+    assert_eq!(
+        (runs(), kernel_mask()),
+        (1, before),
+        "the parent handles its signal once"
+    );
     code_of(child)
 }
 

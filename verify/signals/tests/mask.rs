@@ -423,7 +423,10 @@ fn a_thread_inherits_no_signal_as_blocked_that_is_no_longer_managed() {
                 false => std::thread::spawn(before),
                 true => std::thread::spawn(signal::inheriting(see)),
             };
-            assert_eq!(thread.join().expect("the thread returns"), (false, false, true));
+            assert_eq!(
+                thread.join().expect("the thread returns"),
+                (false, false, true)
+            );
             drop(guard);
             assert_eq!(logged(), [ONE as usize]);
             assert!(!is_blocked(TWO));
@@ -446,7 +449,10 @@ fn a_thread_started_inside_a_mask_inherits_the_program_s_mask() {
             )
         };
         let inheriting = std::thread::spawn(signal::inheriting(see));
-        assert_eq!(inheriting.join().expect("the thread returns"), (false, true, false));
+        assert_eq!(
+            inheriting.join().expect("the thread returns"),
+            (false, true, false)
+        );
         let plain = std::thread::spawn(see);
         assert_eq!(
             plain.join().expect("the thread returns"),

@@ -320,7 +320,11 @@ fn in_the_handler_of_a_fault_in_the_sequence_it_is_told_that_it_is_inside() {
             assert_eq!(run(send_now, never), [signal, 3]);
             clear_log();
             raise(signal as i32);
-            assert_eq!(logged(), [signal, 0, 1, 1, 1], "its handler ran exactly once");
+            assert_eq!(
+                logged(),
+                [signal, 0, 1, 1, 1],
+                "its handler ran exactly once"
+            );
         });
     });
 }
@@ -404,7 +408,11 @@ fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
         }
         clear_log();
         raise(libc::SIGABRT);
-        assert_eq!(logged()[..2], [libc::SIGABRT as usize, 0], "its handlers ran exactly once");
+        assert_eq!(
+            logged()[..2],
+            [libc::SIGABRT as usize, 0],
+            "its handlers ran exactly once"
+        );
     });
 }
 

@@ -492,7 +492,11 @@ fn a_clone_that_only_faults_is_given_up_with_a_report() {
         // SAFETY: three words of the test's.
         unsafe { add_to_three::rolling(words as usize, 99) };
         assert!(started.elapsed() >= std::time::Duration::from_millis(20));
-        assert_eq!(how(), [0, 0, 0, 1], "the handler learns that it runs inside");
+        assert_eq!(
+            how(),
+            [0, 0, 0, 1],
+            "the handler learns that it runs inside"
+        );
         assert_eq!(three(words), [1, 1, 1], "the sequence went on");
         let statistics = signal::statistics();
         assert_eq!((statistics.abandoned, statistics.rollforwards), (1, 0));
@@ -651,8 +655,8 @@ const NUMBER: u64 = 0x1234_5678_9abc_def0;
 /// afterwards.
 fn with_a_vector_register(words: *mut usize) -> u64 {
     let after: u64;
-    // SAFETY: the registers that are used are said to be changed, or are C's to change; three words
-    // of the test's.
+    // SAFETY: the registers used are declared as changed, or are C's to change; three words of the
+    // test's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

@@ -122,7 +122,10 @@ fn neither_a_walk_nor_a_fork_that_waits_for_it_blocks_anything() {
             handled
         });
         assert_eq!(code_of_child(|| 0), 0);
-        assert!(sender.join().expect("the thread returns"), "blocked while it waits");
+        assert!(
+            sender.join().expect("the thread returns"),
+            "blocked while it waits"
+        );
         assert!(walker.join().expect("the thread returns").is_clean());
     });
 }

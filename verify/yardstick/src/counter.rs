@@ -21,7 +21,7 @@ impl Counter {
         }
     }
 
-    /// Adds on this CPU; returns `false` if its gate is closed, as it is for an unregistered thread.
+    /// Adds on this CPU; returns `false` if its gate is closed, as for an unregistered thread.
     #[inline(always)]
     pub fn add(&self, amount: u64) -> bool {
         // SAFETY: changes the word at 8 of this CPU's part, which only this sequence changes.

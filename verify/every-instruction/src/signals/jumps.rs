@@ -256,7 +256,10 @@ impl Jumps {
                 HANDLED.load(SeqCst) == after_mask + 1,
                 "the next signal was not handled",
             ),
-            (INSIDE.load(SeqCst) == 0, "a handler was reported to be inside"),
+            (
+                INSIDE.load(SeqCst) == 0,
+                "a handler was reported to be inside",
+            ),
             (
                 !signal::is_masked() && ![FIRST, PROBE].into_iter().any(is_blocked),
                 "the mask is another one",

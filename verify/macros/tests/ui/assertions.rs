@@ -1,4 +1,4 @@
-//! Assertions of macros on constants, sizes and values to drop, also where macros, types and a crate
+//! Macros' assertions on constants, sizes and values to drop, also where macros, types and a crate
 //! of the names that a check could use are the caller's, in which every assertion holds.
 #![allow(unused_macros, dead_code, non_camel_case_types)]
 

@@ -220,6 +220,8 @@ impl Search<'_> {
     }
 
     fn successors(&mut self, state: &State) -> Result<Vec<(String, State)>, String> {
+        // The successors of a state: each thread is interrupted if it is in a section, and each thread
+        // makes one step, on every CPU that it may be on.
         let mut all = Vec::new();
         if state.memory.load(LINE) / VERSION > self.setting.versions {
             return Ok(all);
@@ -264,6 +266,7 @@ impl Search<'_> {
         } = state;
         let task = &self.setting.tasks[number];
         let was_in_section = threads[number].in_section() || threads[number].begins(task);
+        // The correct words before the step, with which a completed exchange is compared.
         let before = *right;
         let effect = threads[number].step(task, self.rules, memory);
         // A thread in a section runs on its CPU, where no other thread runs then.
@@ -277,6 +280,7 @@ impl Search<'_> {
         }
         match effect {
             Effect::Nothing => {}
+            // The kernel's fence returns when the sections on its CPUs have ended.
             Effect::Fence(on) => {
                 let others = (0..threads.len()).filter(|other| *other != number);
                 for other in others.collect::<Vec<_>>() {
@@ -312,6 +316,7 @@ impl Search<'_> {
                     _ => {}
                 }
             }
+            // A reader's last step validates its words, so they must be those of this time.
             Effect::Read(words) => {
                 if words != *right {
                     return Err(format!("read {words:?} instead of {right:?}"));

@@ -103,7 +103,10 @@ impl Thread {
     pub(super) fn in_section(&self) -> bool {
         matches!(
             self.at,
-            At::Exchanging(..) | At::RollingBack { .. } | At::RollingBackHere(..) | At::FreeingHere(..)
+            At::Exchanging(..)
+                | At::RollingBack { .. }
+                | At::RollingBackHere(..)
+                | At::FreeingHere(..)
         )
     }
 

@@ -237,7 +237,8 @@ macro_rules! library {
             fn pop(shadow: &Shadow, cells: &crate::models::Cells) -> Option<u64> {
                 let mut pop = Pop(shadow.0.address(), cells, 0, "pop");
                 let outcome = shadow::Change::attempt(&mut pop);
-                let popped = outcome == Some(shadow::DONE) || shadow.0.change_slowly(&mut pop, outcome);
+                let popped =
+                    outcome == Some(shadow::DONE) || shadow.0.change_slowly(&mut pop, outcome);
                 popped.then_some(pop.2)
             }
         }

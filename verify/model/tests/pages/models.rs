@@ -201,7 +201,11 @@ impl Page {
             assert_eq!(leaf & BIT, 0, "the hint skips the page");
             assert_eq!(summary & LEAF_BIT, 0, "the hint skips the leaf");
         }
-        assert_eq!((leaf | summary) / NOTING, 0, "no thread is recording any more");
+        assert_eq!(
+            (leaf | summary) / NOTING,
+            0,
+            "no thread is recording any more"
+        );
     }
 }
 
