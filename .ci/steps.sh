@@ -15,11 +15,13 @@ trap '[ -z "$running" ] || kill "$running"; exit 130' INT TERM
 steps=0
 checks=0
 
-# How many seconds a step may take: far more than any takes on two CPUs that other programs keep busy.
+# How many seconds a step may take: far more than any takes on two CPUs that other programs keep
+# busy.
 step_limit=${CI_STEP_SECONDS:-3000}
 
-# limited SECONDS LOG COMMAND…: runs a command or a function of the script, with all its output in the
-# log. When its time is up, it is killed with all that it started, and the log says what was running.
+# limited SECONDS LOG COMMAND…: runs a command or a function of the script, with all its output in
+# the log. When its time is up, it is killed with all that it started, and the log says what was
+# running.
 limited() {
     local seconds=$1 log=$2 status=0
     shift 2
@@ -41,7 +43,8 @@ unfinished() {
          END { print "last begun:" binary; for (test in slow) print "still running: " test " of" slow[test] }' "$1"
 }
 
-# The control of these two: a test that hangs is killed and named, one that was only slow is not named.
+# The control of these two: a test that hangs is killed and named, one that was only slow is not
+# named.
 hangs() {
     printf '%s\n' '     Running tests/some.rs' 'test slow has been running for over 60 seconds' \
         'test hung has been running for over 60 seconds' 'test slow ... ok'
@@ -54,8 +57,8 @@ a_hang_ends() {
         ! grep 'running: slow' "$logs/hang"
 }
 
-# step NAME COUNT-COMMAND COMMAND…: runs the command, and counts its checks in its log. `set -e` is off
-# in functions that are steps, so they say `return 1` where a command before the last one fails.
+# step NAME COUNT-COMMAND COMMAND…: runs the command, and counts its checks in its log. `set -e` is
+# off in functions that are steps, so they say `return 1` where a command before the last one fails.
 step() {
     local name=$1 count=$2 started=$SECONDS
     shift 2

@@ -28,6 +28,7 @@ fn main() {
         library.join("kcas.rs"),
         library.join("descriptors.rs"),
         library.join("homes.rs"),
+        library.join("part.rs"),
         Path::new("tests/kcas/blocks.rs").to_owned(),
     ];
     let sources = files.map(|path| {
@@ -40,7 +41,13 @@ fn main() {
     });
     write("kcas", &sources, dcas::KCAS);
     write("kcas_loom", &sources, dcas::KCAS_LOOM);
-    let files = ["assisted.rs", "shadow.rs", "lock.rs", "claimants.rs"];
+    let files = [
+        "assisted.rs",
+        "shadow.rs",
+        "lock.rs",
+        "revokers.rs",
+        "part.rs",
+    ];
     let mut sources = files.map(|file| source(&library.join(file)));
     // One look is as good as many, and takes fewer steps.
     let patience = "const PATIENCE: usize = ";

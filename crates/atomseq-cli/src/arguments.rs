@@ -1,14 +1,17 @@
 //! The command line.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
+use atomseq_stress::engine::{Sabotage, Target};
+use atomseq_stress::targets;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
 use crate::bench::experiments::Entry;
 use crate::bench::{self, experiments};
 use crate::process;
-use crate::torture::harness::sabotage::Sabotage;
-use crate::torture::{self, targets};
+use crate::torture;
 
 /// The maximum number of threads of a benchmark. More would measure the scheduler.
 pub const MAX_THREADS: usize = 1_024;
@@ -48,7 +51,7 @@ fn refuse(error: &clap::Error) -> ! {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Says what this machine offers and what atomseq will therefore use.
+    /// Reports what this machine offers, and what atomseq therefore uses.
     Doctor(Doctor),
     /// Measures atomseq beside the alternatives, and beside what the papers published.
     ///
@@ -63,14 +66,13 @@ pub enum Command {
     /// where its experiment is named.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
-    /// Tests whether the structures hold on this machine, under everything that could disturb them.
+    /// Stresses each structure and lock on this machine, and checks its invariants.
     ///
-    /// More threads than there are CPUs use each structure, while they are moved between CPUs,
-    /// interrupted by signals whose handlers use the same structure, preempted, and kept from
-    /// restarting. What must hold is checked all the time: every value comes out once, whole and in
-    /// order, and sums are exact. Ends with exit code 1 at the first violation or when nothing goes
-    /// on for 10 seconds, and prints what is needed to repeat it.
-    #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the targets.")]
+    /// More threads than CPUs use each structure. Meanwhile they are preempted, moved between CPUs,
+    /// and interrupted by signals whose handlers use the same structure. Each value must be taken
+    /// out once, whole and in order, and sums must be exact. Exits with code 1 at the first
+    /// violation, or when no thread makes progress for 10 seconds, and prints how to repeat it.
+    #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the groups and targets.")]
     Torture(Torture),
 }
 
@@ -121,18 +123,18 @@ pub struct Bench {
 /// `atomseq torture`.
 #[derive(Args)]
 pub struct Torture {
-    /// The targets, which share the time; all when none is named.
+    /// Targets or groups of targets, which share the time [default: all]
     #[arg(value_name = "TARGET", value_parser = target)]
     pub targets: Vec<String>,
-    /// How long, for all targets together.
+    /// The time for all targets together
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = seconds, allow_hyphen_values = true)]
     pub seconds: u64,
-    /// Chooses every thread's operations, though not how threads interleave; from the clock if not
-    /// given.
+    /// Determines each thread's operations, but not how threads interleave [default: from the
+    /// clock]
     #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
     pub seed: Option<u64>,
-    /// A self-check: the torture injects a fault into itself, and must fail.
-    #[arg(long, value_name = "KIND", value_enum)]
+    /// A self-check: injects a fault, so that the command must fail
+    #[arg(long, value_name = "KIND", value_parser = SabotageParser)]
     pub sabotage: Option<Sabotage>,
 }
 
@@ -143,13 +145,8 @@ impl Torture {
             let kind = clap::error::ErrorKind::ArgumentConflict;
             refuse(&Arguments::command().error(kind, sentence));
         }
-        let asked =
-            |name: &str| self.targets.is_empty() || self.targets.iter().any(|asked| asked == name);
         torture::Plan {
-            targets: targets::ALL
-                .iter()
-                .filter(|target| asked(target.name))
-                .collect(),
+            targets: self.chosen(),
             length: Duration::from_secs(self.seconds),
             seed: self.seed.unwrap_or_else(torture::any_seed),
             sabotage: self.sabotage,
@@ -158,23 +155,36 @@ impl Torture {
 }
 
 impl Torture {
-    /// Arguments that make no sense together, as a sentence.
+    /// Returns the targets that were named, each once; all if none was.
+    fn chosen(&self) -> Vec<&'static Target> {
+        let is_named = |target: &&Target| {
+            let mut names = self.targets.iter();
+            names.any(|name| [target.name, target.group].contains(&name.as_str()))
+        };
+        let all = targets::ALL.iter();
+        all.filter(|target| self.targets.is_empty() || is_named(target))
+            .collect()
+    }
+
+    /// Returns why the arguments contradict each other, as a sentence.
     fn contradiction(&self) -> Option<&'static str> {
-        let needs_locks = self.sabotage.is_some_and(|kind| kind.needs_locks());
-        let has_locks = self.targets.is_empty() || self.targets.iter().any(|name| name == "mutex");
+        let needs_locks = self.sabotage.is_some_and(Sabotage::needs_locks);
+        let has_locks = self.chosen().iter().any(|target| target.name == "mutex");
         (needs_locks && !has_locks)
             .then_some("only the target mutex has locks; name it, or no target")
     }
 }
 
 fn target(name: &str) -> Result<String, String> {
-    if targets::find(name).is_some() {
+    if targets::named(name).next().is_some() {
         return Ok(name.to_string());
     }
-    let known: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
+    let groups: Vec<_> = targets::groups().map(|(group, _)| group).collect();
+    let targets: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
     Err(format!(
-        "there is no such target; there are {}",
-        known.join(", ")
+        "there is no such target; the groups are {}; the targets are {}",
+        groups.join(", "),
+        targets.join(", ")
     ))
 }
 
@@ -182,7 +192,7 @@ fn seconds(number: &str) -> Result<u64, String> {
     /// A year.
     const MAX: u64 = 366 * 24 * 60 * 60;
     match number.trim().parse() {
-        Ok(0) => Err("in no time nothing can be tested; give whole seconds from 1".to_string()),
+        Ok(0) => Err("nothing can be tested in 0 seconds; give whole seconds from 1".to_string()),
         Ok(seconds @ 1..=MAX) => Ok(seconds),
         Ok(_) => Err(format!(
             "longer than a year; give whole seconds up to {MAX}"
@@ -198,16 +208,42 @@ fn seed(number: &str) -> Result<u64, String> {
     seed.map_err(|_| format!("not a seed; give a whole number from 0 to {}", u64::MAX))
 }
 
-/// The targets, for `torture --help`.
+/// Parses a kind of sabotage, and lists the kinds in `--help`.
+#[derive(Clone)]
+struct SabotageParser;
+
+impl TypedValueParser for SabotageParser {
+    type Value = Sabotage;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Sabotage, clap::Error> {
+        let names = PossibleValuesParser::new(Sabotage::ALL.map(|(_, name, _)| name));
+        let name = names.parse_ref(command, argument, value)?;
+        let mut kinds = Sabotage::ALL.iter();
+        let kind = kinds.find(|(_, known, _)| *known == name);
+        Ok(kind.expect("one of the possible values").0)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue>>> {
+        let values = Sabotage::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+        Some(Box::new(values.into_iter()))
+    }
+}
+
+/// Returns the groups and their targets, for `torture --help`.
 fn targets_catalogue() -> String {
-    let width = targets::ALL
-        .iter()
-        .map(|target| target.name.len())
-        .max()
-        .unwrap_or(0);
-    let mut text = "Targets:\n".to_string();
-    for target in &targets::ALL {
-        text += &format!("\n  {:width$}  {}", target.name, target.about);
+    let width = targets::ALL.iter().map(|target| target.name.len()).max();
+    let width = width.unwrap_or(0);
+    let mut text = "Groups and their targets:".to_string();
+    for (group, targets) in targets::groups() {
+        text += &format!("\n\n  {group}");
+        for target in targets {
+            text += &format!("\n    {:width$}  {}", target.name, target.about);
+        }
     }
     text
 }

@@ -1,5 +1,5 @@
-//! `atomseq doctor`: what this machine offers per-CPU code, what atomseq will therefore use, and
-//! what a person can do about it.
+//! `atomseq doctor`: what this machine offers, what atomseq therefore uses, and what its user can
+//! do about it.
 
 mod exclusion;
 mod signals;
@@ -13,90 +13,90 @@ use self::exclusion::{Circumstances, Exclusion, Mechanisms};
 use self::signals::Signals;
 use crate::machine;
 
-/// Everything the doctor has to say; one JSON object with `--json`.
+/// All that the doctor reports; one JSON object with `--json`.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     /// The version of atomseq.
     pub atomseq: &'static str,
-    /// The processor's name.
+    /// The name of the processor.
     pub cpu: Option<String>,
     /// The CPUs this process may use.
     pub cpus: Vec<usize>,
-    /// How many slots each per-CPU structure has: the largest CPU number the system may ever use,
+    /// How many slots each per-CPU structure has: the largest CPU number that the system can use,
     /// plus one.
     pub cpu_slots: usize,
     /// The kernel's name and release.
     pub kernel: Option<String>,
     /// The C library.
     pub libc: Option<String>,
-    /// Restartable sections.
+    /// Per-CPU sequences.
     pub rseq: Rseq,
-    /// Gates, which let another CPU in.
+    /// Gates, by which a thread accesses the data of another CPU.
     pub gates: Gates,
     /// The kernel's fences.
     pub membarrier: Membarrier,
     /// Protection against signal handlers on the same thread.
     pub signals: Signals,
-    /// What atomseq will use for each structure.
+    /// What atomseq uses for each structure.
     pub uses: Vec<Use>,
-    /// Which mechanism each lock uses, and why.
+    /// The mechanism of each lock, and the reason.
     pub mutual_exclusion: Vec<Exclusion>,
-    /// What to do, a sentence each; empty when all is well.
+    /// What the user can do, a sentence each; empty if nothing needs to be done.
     pub advice: Vec<String>,
 }
 
-/// Restartable sections.
+/// Per-CPU sequences, which the kernel restarts.
 #[derive(Debug, Serialize)]
 pub struct Rseq {
-    /// Whether sections run.
+    /// Whether they are active.
     pub active: bool,
-    /// Who registers this process's threads.
+    /// What registers this process's threads.
     pub registered_by: Option<String>,
-    /// Why sections do not run.
+    /// Why they are not active.
     pub reason: Option<String>,
-    /// How many bytes of `struct rseq` the kernel fills in.
+    /// How many bytes of `struct rseq` the kernel writes.
     pub feature_size: u32,
-    /// The alignment the kernel asks for.
+    /// The alignment that the kernel requires.
     pub alignment: u32,
-    /// Whether it keeps the NUMA node.
+    /// Whether the kernel writes the NUMA node.
     pub node_id: bool,
-    /// Whether it keeps a compact concurrency id.
+    /// Whether the kernel writes a concurrency ID.
     pub mm_cid: bool,
-    /// Whether it knows time-slice extensions.
+    /// Whether the kernel supports time-slice extensions.
     pub slice_ctrl: bool,
 }
 
 /// Gates.
 #[derive(Debug, Serialize)]
 pub struct Gates {
-    /// Whether a gate can be closed while others run sections.
+    /// Whether a gate can be closed while other threads run sequences.
     pub active: bool,
-    /// Why not.
+    /// Why it cannot.
     pub reason: Option<String>,
 }
 
 /// The kernel's fences.
 #[derive(Debug, Serialize)]
 pub struct Membarrier {
-    /// Whether there is one that restarts the sections of another CPU.
+    /// Whether there is one that restarts the sequences of another CPU.
     pub rseq: bool,
 }
 
-/// What atomseq will use for a structure.
+/// What atomseq uses for a structure.
 #[derive(Debug, Serialize)]
 pub struct Use {
     /// The structure.
     pub structure: &'static str,
-    /// `section`, `lock` or `atomic`; for handlers `sequence` or `blocked`; for all CPUs `pages`,
-    /// `os-assisted`, `k-cas` or `double-width`.
+    /// Per-CPU structures: `section`, `lock` or `atomic`. Local ones: `sequence` or `blocked`.
+    /// Those shared by all CPUs: `pages`, `os-assisted`, `k-cas` or `double-width`.
     pub path: &'static str,
     /// The same in words.
     pub how: &'static str,
 }
 
-/// The structures that need sections only.
+/// The structures that use per-CPU sequences and no gates.
 const WITHOUT_GATE: [&str; 2] = ["percpu::Counter", "percpu::Histogram"];
-/// The structures that need gates too.
+/// The structures that also use gates.
 const WITH_GATE: [&str; 5] = [
     "percpu::Stack",
     "percpu::List",
@@ -104,7 +104,7 @@ const WITH_GATE: [&str; 5] = [
     "percpu::Ring",
     "percpu::Pool",
 ];
-/// The structures whose changes take one mechanism or the other, chosen once for the process.
+/// The structures that use one of two mechanisms, chosen once for the process.
 const BY_MECHANISM: [&str; 6] = [
     "dcas::Domain",
     "nonblocking::Stack",
@@ -115,7 +115,7 @@ const BY_MECHANISM: [&str; 6] = [
 ];
 
 impl Diagnosis {
-    /// Examines this machine; starts atomseq up.
+    /// Examines this machine, and initializes atomseq.
     pub fn take() -> Self {
         let status = atomseq::status();
         let features = status.features();
@@ -129,7 +129,7 @@ impl Diagnosis {
             mechanisms: Mechanisms::here(),
             unfenced: match status.gates_active() {
                 true => None,
-                false => Some(reason.as_deref().unwrap_or("nobody knows why")),
+                false => Some(reason.as_deref().unwrap_or("unknown reason")),
             },
             cpus: cpus.len(),
             signals: &signals,
@@ -182,48 +182,51 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
         })
     };
     let (path, how) = match sections {
-        true => ("section", "a section without an atomic instruction"),
-        false => ("atomic", "an atomic addition to a word that all CPUs share"),
+        true => (
+            "section",
+            "a per-CPU sequence without an atomic instruction",
+        ),
+        false => ("atomic", "an atomic addition to a word shared by all CPUs"),
     };
     let without_gate = of(&WITHOUT_GATE, path, how);
     let (path, how) = match gates {
         true => (
             "section",
-            "a section without an atomic instruction; draining and stealing close a gate",
+            "a per-CPU sequence without an atomic instruction; draining and stealing close a gate",
         ),
-        false => ("lock", "a lock a CPU, taken for every operation"),
+        false => ("lock", "one lock a CPU, acquired by each operation"),
     };
     let with_gate = of(&WITH_GATE, path, how);
     let (path, how) = match table {
         true => (
             "sequence",
-            "a sequence without an added instruction; a signal that interrupts it puts it right",
+            "a sequence without an added instruction; a signal that interrupts it restarts or completes it",
         ),
         false => (
             "blocked",
-            "all signals blocked for every operation, two system calls",
+            "all signals blocked during each operation, by two system calls",
         ),
     };
     let local = of(&signals::LOCAL, path, how);
     let (path, how) = match mechanism {
         Mechanism::Assisted => (
             "os-assisted",
-            "OS-assisted double compare-and-swap, 1 atomic instruction a change: obstruction-free; who is stopped inside is thrown out",
+            "OS-assisted double compare-and-swap, 1 atomic instruction a change: obstruction-free; a stopped owner is revoked",
         ),
         Mechanism::Kcas => (
             "k-cas",
-            "k-CAS, 4 to 8 atomic instructions a change: lock-free; what somebody has begun is finished for them",
+            "k-CAS, 4 to 8 atomic instructions a change: lock-free; other threads complete an interrupted change",
         ),
     };
     let by_mechanism = of(&BY_MECHANISM, path, how);
     let (path, how) = match gates {
         true => (
             "section",
-            "a section without an atomic instruction; pages of all CPUs, lock-free, where that is held up",
+            "a per-CPU sequence without an atomic instruction; after repeated interruption, pages shared by all CPUs, lock-free",
         ),
-        false => ("pages", "pages that all CPUs share, lock-free"),
+        false => ("pages", "pages shared by all CPUs, lock-free"),
     };
-    let memory = of(&["memory::Pool"], path, how);
+    let type_stable = of(&["type_stable::Pool"], path, how);
     let (path, how) = match atomseq::internals::has_double_width() {
         true => (
             "double-width",
@@ -234,7 +237,7 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
     let by_processor = of(&["dcas::Adjacent", "nonblocking::Queue"], path, how);
     let local = without_gate.chain(with_gate).chain(local);
     local
-        .chain(memory)
+        .chain(type_stable)
         .chain(by_mechanism)
         .chain(by_processor)
         .collect()
@@ -246,13 +249,13 @@ fn advice(sections: bool, reason: Option<&str>, governor: Option<&str>) -> Vec<S
         let off = if sections {
             "Gates are off"
         } else {
-            "Sections do not run"
+            "Per-CPU sequences are off"
         };
         advice.push(format!("{off}: {reason}."));
     }
     if let Some(governor) = governor.filter(|&governor| governor != "performance") {
         advice.push(format!(
-            "The frequency governor is {governor}: before quoting figures of `atomseq bench`, set it to performance \
+            "The frequency governor is {governor}. Set it to performance before you quote figures of `atomseq bench` \
              (`cpupower frequency-set -g performance`)."
         ));
     }
@@ -264,7 +267,7 @@ impl fmt::Display for Diagnosis {
         let unknown = "unknown".to_string();
         let or_unknown = |fact: &Option<String>| fact.clone().unwrap_or_else(|| unknown.clone());
         writeln!(f, "atomseq {}", self.atomseq)?;
-        writeln!(f, "  CPU         {}", or_unknown(&self.cpu))?;
+        writeln!(f, "  CPU                {}", or_unknown(&self.cpu))?;
         let slots = if self.cpu_slots == 1 {
             "1 slot".to_string()
         } else {
@@ -272,37 +275,37 @@ impl fmt::Display for Diagnosis {
         };
         writeln!(
             f,
-            "  CPUs        {} usable; a per-CPU structure has {slots}",
+            "  CPUs               {} usable; a per-CPU structure has {slots}",
             self.cpus.len()
         )?;
-        writeln!(f, "  kernel      {}", or_unknown(&self.kernel))?;
-        writeln!(f, "  C library   {}", or_unknown(&self.libc))?;
-        let by = self.rseq.registered_by.as_deref().unwrap_or("nobody");
+        writeln!(f, "  kernel             {}", or_unknown(&self.kernel))?;
+        writeln!(f, "  C library          {}", or_unknown(&self.libc))?;
+        let by = self.rseq.registered_by.as_deref().unwrap_or("no library");
         let sections = if self.rseq.active {
-            format!("run; threads are registered by {by}")
+            format!("active; threads are registered by {by}")
         } else {
-            "do not run".into()
+            "off".into()
         };
-        writeln!(f, "  sections    {sections}")?;
+        writeln!(f, "  per-CPU sequences  {sections}")?;
         writeln!(
             f,
-            "  gates       {}",
+            "  gates              {}",
             if self.gates.active {
-                "can be closed"
+                "active"
             } else {
-                "are closed for good"
+                "off: other CPUs' data is locked for each operation"
             }
         )?;
         let fence = if self.membarrier.rseq {
-            "offered by the kernel"
+            "supported by the kernel"
         } else {
-            "not offered by the kernel"
+            "not supported by the kernel"
         };
-        writeln!(f, "  rseq fence  {fence}")?;
+        writeln!(f, "  rseq fence         {fence}")?;
         let fields = [
             ("NUMA node", self.rseq.node_id),
-            ("concurrency id", self.rseq.mm_cid),
-            ("slice extension", self.rseq.slice_ctrl),
+            ("concurrency ID", self.rseq.mm_cid),
+            ("time-slice extension", self.rseq.slice_ctrl),
         ];
         let fields: Vec<_> = fields
             .iter()
@@ -312,20 +315,20 @@ impl fmt::Display for Diagnosis {
         let fields = if fields.is_empty() {
             String::new()
         } else {
-            format!("; keeps {}", fields.join(", "))
+            format!("; with {}", fields.join(", "))
         };
         writeln!(
             f,
-            "  rseq area   {} bytes, aligned to {}{fields}",
+            "  rseq area          {} bytes, aligned to {}{fields}",
             self.rseq.feature_size, self.rseq.alignment
         )?;
-        writeln!(f, "  signals     {}", self.signals.summary())?;
+        writeln!(f, "  signal sequences   {}", self.signals.summary())?;
         let managed = match self.signals.managed.len() {
-            0 => "none in this program: a program manages those it installs handlers for",
+            0 => "none in this program; a program manages the signals whose handlers it installs",
             _ => "see --json",
         };
-        writeln!(f, "  managed     {managed}")?;
-        writeln!(f, "\natomseq will use")?;
+        writeln!(f, "  managed signals    {managed}")?;
+        writeln!(f, "\natomseq uses")?;
         for group in self.uses.chunk_by(|a, b| a.how == b.how) {
             let structures: Vec<_> = group.iter().map(|r#use| r#use.structure).collect();
             writeln!(f, "  for {}:\n    {}", structures.join(", "), group[0].how)?;
@@ -341,7 +344,7 @@ impl fmt::Display for Diagnosis {
             writeln!(f, "  {lock} ({scope}): {by}\n    {why}")?;
         }
         if self.advice.is_empty() {
-            return writeln!(f, "\nAll is well: there is nothing to do.");
+            return writeln!(f, "\nNothing needs to be done.");
         }
         writeln!(f, "\nWhat to do")?;
         self.advice
@@ -354,42 +357,42 @@ impl fmt::Display for Diagnosis {
 mod tests {
     use super::*;
 
-    /// The path of each of these structures.
+    /// Returns the path of each of these structures.
     fn paths(uses: &[Use], of: &[&str]) -> Vec<&'static str> {
         let path = |name: &&str| {
             let mut named = uses.iter().filter(|r#use| r#use.structure == *name);
             let path = named.next().map(|r#use| r#use.path);
-            assert!(named.next().is_none(), "{name} is told twice");
-            path.unwrap_or_else(|| panic!("{name} is not told"))
+            assert!(named.next().is_none(), "{name} is listed twice");
+            path.unwrap_or_else(|| panic!("{name} is not listed"))
         };
         of.iter().map(path).collect()
     }
 
     #[test]
-    fn a_machine_without_fence_still_has_fast_counters() {
+    fn a_machine_without_fences_has_fast_counters() {
         let uses = uses(true, false, true, Mechanism::Kcas);
         assert_eq!(paths(&uses, &WITHOUT_GATE), ["section"; 2]);
         assert_eq!(paths(&uses, &WITH_GATE), ["lock"; 5]);
-        assert_eq!(paths(&uses, &["memory::Pool"]), ["pages"]);
+        assert_eq!(paths(&uses, &["type_stable::Pool"]), ["pages"]);
         assert_eq!(paths(&uses, &signals::LOCAL), ["sequence"; 5]);
         assert_eq!(paths(&uses, &BY_MECHANISM), ["k-cas"; BY_MECHANISM.len()]);
     }
 
     #[test]
-    fn the_mechanism_of_the_process_is_told_with_its_progress() {
+    fn the_mechanism_of_the_process_is_listed_with_its_progress() {
         let [assisted, kcas] = [Mechanism::Assisted, Mechanism::Kcas]
             .map(|mechanism| uses(true, true, true, mechanism));
         assert_eq!(
             paths(&assisted, &BY_MECHANISM),
             ["os-assisted"; BY_MECHANISM.len()]
         );
-        let told = |uses: &[Use], progress: &str| {
+        let names = |uses: &[Use], progress: &str| {
             let mut by = uses
                 .iter()
                 .filter(|r#use| BY_MECHANISM.contains(&r#use.structure));
             by.all(|r#use| r#use.how.contains(progress))
         };
-        assert!(told(&assisted, ": obstruction-free;") && told(&kcas, ": lock-free;"));
+        assert!(names(&assisted, ": obstruction-free;") && names(&kcas, ": lock-free;"));
     }
 
     #[test]
@@ -397,7 +400,8 @@ mod tests {
         assert!(advice(true, None, Some("performance")).is_empty());
         assert!(advice(true, Some("no fence"), None)[0].starts_with("Gates are off: no fence."));
         assert!(
-            advice(false, Some("too old"), None)[0].starts_with("Sections do not run: too old.")
+            advice(false, Some("too old"), None)[0]
+                .starts_with("Per-CPU sequences are off: too old.")
         );
         assert!(advice(true, None, Some("powersave"))[0].contains("powersave"));
     }

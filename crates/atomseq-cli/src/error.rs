@@ -1,27 +1,26 @@
-//! Why a command could not do its work, each in a sentence.
+//! Why a command failed, each in a sentence.
 
 use std::{fmt, io};
 
-/// A failure that ends the command with exit code 1. (Bad arguments end it with 2, before anything
-/// runs.)
+/// A failure, for which the command exits with code 1. (Bad arguments exit with code 2 before
+/// anything runs.)
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Standard output did not take what was written; when it is a closed pipe, nobody is left to
-    /// tell.
+    /// Standard output could not be written. If it is a closed pipe, no error is printed.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
-    /// Cases of atomseq's own lost, duplicated or miscounted something: a sentence each.
+    /// Cases of atomseq lost, duplicated or miscounted something: a sentence each.
     #[error("{0}; its figures would be worthless, so there are none")]
     Wrong(String),
-    /// The system refused what is measured, or what it is measured with.
-    #[error("{0}, so there is no result; if a sandbox forbids it, allow it there")]
+    /// The system refused something that is measured, or needed to measure.
+    #[error("{0}, so there is no result; if a sandbox refuses it, allow it there")]
     Refused(#[from] Refused),
-    /// The torture found a law broken, or nothing going on any more.
+    /// `torture` found a violation, or no thread made progress.
     #[error("{0}")]
     Tortured(String),
-    /// The system refused a thread of the torture.
+    /// The system refused a thread of `torture`.
     #[error(
-        "cannot start the threads of the torture: {0}; raise the limit on threads (`ulimit -u`, the container's pids \
+        "cannot start the threads of `torture`: {0}; raise the limit on threads (`ulimit -u`, the container's pids \
          limit) or on memory (`ulimit -v`)"
     )]
     Torturer(#[source] io::Error),
@@ -40,18 +39,18 @@ pub enum Error {
     },
 }
 
-/// Something that the system refused. Plain data, so that a child process can leave it to its
+/// Something that the system refused. Plain data, so that a child process can pass it to its
 /// parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What, as the rest of a sentence.
+    /// What was refused: "the system refused to …".
     pub what: &'static str,
-    /// The error number; 0 where there is none.
+    /// The error number; 0 if there is none.
     pub errno: i32,
 }
 
 impl Refused {
-    /// The error of the system call just made.
+    /// Returns the error of the last system call.
     #[cfg(target_os = "linux")]
     pub fn now(what: &'static str) -> Self {
         let errno = io::Error::last_os_error().raw_os_error();
@@ -68,7 +67,7 @@ impl fmt::Display for Refused {
             errno => write!(f, ": {}", io::Error::from_raw_os_error(errno)),
         }?;
         match self.errno {
-            // Of all that is asked for, only a real-time signal is refused so.
+            // Of all that the command requests, only a real-time signal is refused so.
             libc::EAGAIN => f.write_str(" (raise the limit on queued signals: `ulimit -i`)"),
             _ => Ok(()),
         }
@@ -78,7 +77,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Error {
-    /// Whether whoever read standard output has gone away.
+    /// Returns whether the reader of standard output has closed the pipe.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -2,20 +2,20 @@
 
 mod arguments;
 mod bench;
-#[cfg(target_os = "linux")]
-mod child;
 mod doctor;
 mod error;
 mod machine;
-mod memory;
 mod overview;
-mod patience;
 mod process;
 mod report;
 mod terminal;
 mod torture;
 
 use std::io::{self, Write};
+
+#[cfg(target_os = "linux")]
+use atomseq_stress::child;
+use atomseq_stress::{memory, patience};
 
 use self::arguments::{Arguments, Bench, Command, Doctor, Torture};
 use self::doctor::Diagnosis;

@@ -1,20 +1,19 @@
-//! The process itself: what the command puts right before it begins, and how it ends.
+//! The process: what the command resets at its start, and how it exits.
 
 use std::io::{self, StdoutLock, Write};
 
 use crate::error::Error;
 use crate::memory;
 
-/// Undoes what a parent may have left behind: signals that are blocked, and children that vanish
-/// when they exit because `SIGCHLD` is ignored. Both outlive `exec`. The experiments, the doctor
-/// and the torture interrupt threads and wait for children.
+/// Resets what a parent may have set and `exec` keeps: blocked signals, and an ignored `SIGCHLD`,
+/// by which children leave no exit status. The command interrupts threads and waits for children.
 ///
-/// Called before there is another thread, all of which then inherit it.
+/// Called before there is another thread, so that all threads inherit it.
 pub fn begin() {
     memory::watch();
     #[cfg(unix)]
-    // SAFETY: all zero is a set, which the calls fill in and read; SIGCHLD has no handler yet that
-    // anybody counts on.
+    // SAFETY: zero is a valid set, which the calls write and read; no code relies on a handler of
+    // SIGCHLD yet.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -23,19 +22,19 @@ pub fn begin() {
     }
 }
 
-/// Standard output, for results.
+/// Returns standard output, for results.
 ///
 /// # Errors
 ///
-/// If there was none when the process began.
+/// If it was closed when the process started.
 pub fn output() -> Result<StdoutLock<'static>, Error> {
     #[cfg(target_os = "linux")]
     closed::check()?;
     Ok(io::stdout().lock())
 }
 
-/// Rust opens `/dev/null` in the place of a standard stream that is closed, which takes everything.
-/// So this looks before Rust does.
+/// Detects a closed standard output. Rust opens `/dev/null` in place of it, to which every write
+/// succeeds; so this checks before Rust does.
 #[cfg(target_os = "linux")]
 mod closed {
     use std::io;
@@ -43,7 +42,7 @@ mod closed {
 
     static CLOSED: AtomicBool = AtomicBool::new(false);
 
-    /// The C library calls it before `main`.
+    /// The C library calls this before `main`.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static LOOK: extern "C" fn() = look;
@@ -51,12 +50,12 @@ mod closed {
     extern "C" fn look() {
         // SAFETY: numbers only.
         let flags = unsafe { libc::fcntl(1, libc::F_GETFD) };
-        // Relaxed, here and below: there is no other thread yet.
+        // Relaxed, here and below: written before there is another thread.
         let closed = flags == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF);
         CLOSED.store(closed, Ordering::Relaxed);
     }
 
-    /// Whether standard output was open.
+    /// Returns an error if standard output was closed.
     pub fn check() -> io::Result<()> {
         match CLOSED.load(Ordering::Relaxed) {
             true => Err(io::Error::from_raw_os_error(libc::EBADF)),
@@ -65,16 +64,15 @@ mod closed {
     }
 }
 
-/// Ends the process with what came of it: all that was written is out, or the exit code is no
-/// success.
+/// Exits with the result: code 0 only if all output was written.
 pub fn end(result: Result<(), Error>) -> ! {
     let flushed = io::stdout().flush().map_err(Error::from);
     let code = match result.and(flushed) {
         Ok(()) => 0,
-        // Whoever read the output has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.is_broken_pipe() => 0,
         Err(error) => {
-            // Where standard error takes nothing either, the exit code is all that is left to say.
+            // If standard error cannot be written either, only the exit code remains.
             let _ = writeln!(io::stderr(), "atomseq: {error}");
             1
         }
@@ -82,8 +80,8 @@ pub fn end(result: Result<(), Error>) -> ! {
     exit(code)
 }
 
-/// Ends the process without the destructors of the libraries that the benchmark compares with:
-/// where memory was refused, mimalloc's crashes.
+/// Exits without running the destructors of the libraries that the benchmark compares with: that of
+/// mimalloc crashes where memory was refused.
 pub fn exit(code: u8) -> ! {
     #[cfg(unix)]
     // SAFETY: it takes a number, and does not return.
@@ -94,12 +92,12 @@ pub fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
-/// Looks whether the system allows what every thread needs, Rust's library included: where it does
-/// not, that ends the process in the middle, or keeps it from ending.
+/// Checks that the system allows what each thread needs, also in the Rust standard library. A
+/// thread that is refused it would end the process, or keep it from exiting.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with the first that is refused.
+/// [`Error::Refused`] with the first refusal.
 #[cfg(target_os = "linux")]
 pub fn check() -> Result<(), Error> {
     use crate::child::{self, Ending};
@@ -113,7 +111,7 @@ pub fn check() -> Result<(), Error> {
         tv_sec: 0,
         tv_nsec: 1,
     };
-    // SAFETY: a valid time, and nothing to be filled in.
+    // SAFETY: a valid time, and no result to write.
     let errno =
         unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &time, std::ptr::null_mut()) };
     if ![0, libc::EINTR].contains(&errno) {
@@ -126,14 +124,14 @@ pub fn check() -> Result<(), Error> {
     let woken = unsafe { libc::syscall(libc::SYS_futex, &raw const word, wake, 1) };
     now(woken >= 0, "let a thread wake another (futex)")?;
     let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, at an address of the kernel's choice, takes nothing from anybody.
+    // SAFETY: a new mapping, at an address of the kernel's choice.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), 4_096, protection, flags, -1, 0) };
     now(page != libc::MAP_FAILED, "map a page")?;
-    // SAFETY: mapped above, and nobody else's.
+    // SAFETY: mapped above, and unmapped once.
     let unmapped = unsafe { libc::munmap(page, 4_096) };
     now(unmapped == 0, "unmap a page")?;
     crate::bench::signals::mask_works()?;
-    // In a child, for whom it ends badly. Without a child this cannot be known.
+    // In a child, which dies if that fails. Without a child this is not known.
     extern "C" fn handle(_signal: libc::c_int) {}
     let tried = child::fork(false, |returned| {
         // SAFETY: a handler of this signature that does nothing, and a signal to this thread.
@@ -144,7 +142,7 @@ pub fn check() -> Result<(), Error> {
         returned.set(true);
     });
     match tried {
-        Ok((Ending::Starved, _)) | Err(_) => Ok(()),
+        Ok((Ending::OutOfMemory, _)) | Err(_) => Ok(()),
         Ok((Ending::Died(_) | Ending::Panicked | Ending::Hung, _)) | Ok((_, false)) => {
             let what = "return from a signal handler";
             Err(Refused { what, errno: 0 }.into())
@@ -153,7 +151,7 @@ pub fn check() -> Result<(), Error> {
     }
 }
 
-/// Nothing is known of other systems.
+/// Checks nothing on other systems.
 ///
 /// # Errors
 ///

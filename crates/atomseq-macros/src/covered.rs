@@ -52,7 +52,7 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
         // SAFETY: the struct consists of the fields that are visited below, and each is `Covered`.
         #[automatically_derived]
         unsafe impl #parameters ::atomseq::dcas::Covered for #name #arguments #conditions {
-            fn each_word(&mut self, __atomseq_visit: &mut dyn ::atomseq::internals::standard::FnMut(&mut ::atomseq::dcas::Cell)) {
+            fn each_word(&mut self, __atomseq_visit: &mut dyn ::atomseq::generated::standard::FnMut(&mut ::atomseq::dcas::Cell)) {
                 let #all: &mut Self = self;
                 #(#visits)*
                 let _ = __atomseq_visit;

@@ -1,14 +1,13 @@
-//! What the papers behind atomseq published, each figure with its table, machine and unit; and the
-//! mechanisms of theirs that are kept to be compared with.
+//! The published figures of the papers behind atomseq, each with its table, machine and unit, and
+//! two of their mechanisms, kept for comparison.
 //!
 //! The mechanisms are test-and-set for the locks of [`atomseq::mutex`]: B91's software
-//! [`reservation`] and kernel [`emulation`]. Nobody needs them on a machine that has interlocked
-//! instructions.
+//! [`reservation`] and kernel [`emulation`]. A machine with interlocked instructions needs neither.
 //!
-//! A paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
-//! sign where it gives a bound, and nothing that its text does not hold. [`paper`] reads it into
-//! types; the command `atomseq bench` prints the figures beside what it measures, for a ratio
-//! outlives the machine it was taken on.
+//! Each paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
+//! sign where it gives a bound, and nothing that its text does not contain. [`paper`] reads it into
+//! types. The command `atomseq bench` prints the figures beside its own measurements, because a
+//! ratio stays meaningful after its machine is gone.
 //!
 //! ```
 //! use atomseq_papers::{Value, paper};
@@ -43,16 +42,16 @@ const PAPERS: [(&str, &str); 4] = [
     ("GC96", include_str!("../papers/gc96.toml")),
 ];
 
-/// The keys of all papers: first letter of the authors, year.
+/// Iterates over the keys of all papers: the first letters of the authors, then the year.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     PAPERS.iter().map(|(key, _)| *key)
 }
 
-/// The paper with that key; `None` where there is none. Read once a process.
+/// Returns the paper with a key, or `None` if there is none. Each paper is read once in a process.
 ///
 /// # Panics
 ///
-/// If the file inside this crate does not parse, which its tests rule out.
+/// If the file inside this crate does not parse; the crate's tests rule that out.
 pub fn paper(key: &str) -> Option<&'static Paper> {
     static READ: [OnceLock<Paper>; PAPERS.len()] = [const { OnceLock::new() }; PAPERS.len()];
     let index = PAPERS.iter().position(|(known, _)| *known == key)?;
@@ -61,24 +60,24 @@ pub fn paper(key: &str) -> Option<&'static Paper> {
     }))
 }
 
-/// A paper and what it published.
+/// A paper and its published figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paper {
-    /// What it is called here and in the documentation.
+    /// The key used here and in the documentation.
     pub key: &'static str,
-    /// Who wrote it.
+    /// The authors.
     pub authors: Vec<&'static str>,
-    /// Its title.
+    /// The title.
     pub title: &'static str,
-    /// Where it appeared.
+    /// Where it was published.
     pub report: &'static str,
-    /// When, as `year-month-day`, or the year.
+    /// The date as `year-month-day`, or the year.
     pub date: &'static str,
-    /// What its figures were taken on.
+    /// The machines that its figures were measured on.
     pub machines: Vec<Machine>,
-    /// Its tables.
+    /// The tables.
     pub tables: Vec<Table>,
-    /// What it compared.
+    /// The techniques that it compares.
     pub techniques: Vec<Technique>,
     /// The cells of its tables, in reading order.
     pub cells: Vec<Cell>,
@@ -87,7 +86,7 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// A cell of a table; `None` where the table has no such row or column.
+    /// Returns a cell of a table, or `None` if the table has no such row or column.
     pub fn cell(
         &self,
         table: &str,
@@ -102,74 +101,74 @@ impl Paper {
     }
 }
 
-/// A machine.
+/// A machine of a paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// Its name in the tables.
+    /// The name in the tables.
     pub name: &'static str,
-    /// What it was.
+    /// A description.
     pub about: &'static str,
-    /// Its clock, if the paper gives it.
+    /// The clock rate in MHz, if the paper gives it.
     pub megahertz: Option<f64>,
 }
 
-/// A table.
+/// A table of a paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Table {
-    /// Its number.
+    /// The number.
     pub number: &'static str,
-    /// The section it stands in.
+    /// The section that contains it.
     pub section: &'static str,
-    /// Its title.
+    /// The title.
     pub title: &'static str,
-    /// The unit of its values, but for rows that have one of their own.
+    /// The unit of its values, except in rows with a unit of their own.
     pub unit: &'static str,
 }
 
-/// A technique of a table, or a quantity where a table has several.
+/// A technique in a table, or a quantity if the table has several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Technique {
-    /// The table's number.
+    /// The number of the table.
     pub table: &'static str,
-    /// Its name there.
+    /// The name in the table.
     pub name: &'static str,
-    /// What was done.
+    /// A description.
     pub about: &'static str,
 }
 
 /// A cell of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// The table's number.
+    /// The number of the table.
     pub table: &'static str,
-    /// The section it stands in.
+    /// The section that contains it.
     pub section: &'static str,
-    /// The row.
+    /// The technique, which names the row.
     pub technique: &'static str,
-    /// What was run.
+    /// The program that was run.
     pub program: &'static str,
-    /// What it was run on.
+    /// The machine.
     pub machine: &'static str,
-    /// The value's unit.
+    /// The unit of the value.
     pub unit: &'static str,
-    /// What was published.
+    /// The published value.
     pub value: Value,
 }
 
 /// A figure in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The section it stands in.
+    /// The section that contains it.
     pub section: &'static str,
-    /// What it is about, unless it is about all techniques.
+    /// The technique, or `None` if the figure is about all techniques.
     pub technique: Option<&'static str>,
-    /// What was measured or counted.
+    /// The quantity that was measured or counted.
     pub quantity: &'static str,
-    /// What it was taken on.
+    /// The machine.
     pub machine: &'static str,
-    /// The value's unit.
+    /// The unit of the value.
     pub unit: &'static str,
-    /// What was published.
+    /// The published value.
     pub value: Value,
 }
 

@@ -1,4 +1,4 @@
-//! A paper's file into the types of this crate.
+//! Reading a paper's file into the types of this crate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{Cell, Figure, Machine, Paper, Table, Technique, Unreadable};
 
-/// A paper's file.
+/// The contents of a paper's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -39,19 +39,19 @@ struct TableEntry {
     section: &'static str,
     title: &'static str,
     unit: &'static str,
-    /// Those that it has values for, in its order: all of the paper's if it does not say.
+    /// The machines that it has values for, in its order; by default all of the paper's.
     machines: Option<Vec<&'static str>>,
     programs: Vec<&'static str>,
     #[serde(rename = "row")]
     rows: Vec<Row>,
 }
 
-/// A row: a value a program, for each machine.
+/// A row: one value for each program, for each machine.
 #[derive(Deserialize)]
 struct Row {
     technique: &'static str,
     about: &'static str,
-    /// If it is not the table's.
+    /// The unit, if it differs from the table's.
     unit: Option<&'static str>,
     #[serde(flatten)]
     values: BTreeMap<String, Vec<String>>,
@@ -68,7 +68,7 @@ struct FigureEntry {
     value: &'static str,
 }
 
-/// Reads a paper.
+/// Reads a paper's file.
 pub fn paper(text: &'static str) -> Result<Paper, Fault> {
     let file: File = toml::from_str(text).map_err(Fault::Syntax)?;
     let machines: Vec<_> = file.machines.iter().map(machine).collect();
@@ -113,7 +113,8 @@ fn machine(entry: &MachineEntry) -> Machine {
     }
 }
 
-/// The cells of a row: the machines in the table's order, for each the programs.
+/// Creates the cells of a row: the machines in the table's order, and for each machine the
+/// programs.
 fn row_cells(table: &TableEntry, row: &Row, machines: &[Machine]) -> Result<Vec<Cell>, Fault> {
     let described: Vec<_> = machines.iter().map(|machine| machine.name).collect();
     let machines = table.machines.as_ref().unwrap_or(&described);
@@ -163,22 +164,22 @@ fn figure(entry: &FigureEntry, machines: &[Machine]) -> Result<Figure, Fault> {
     })
 }
 
-/// Why a file is none of a paper.
+/// The error for a file that is not a valid paper.
 #[derive(Debug)]
 pub enum Fault {
-    /// It is not TOML, or not of this shape.
+    /// The file is not TOML, or does not have this shape.
     Syntax(toml::de::Error),
-    /// A row has no value, or not one a program, for a machine of its table; or the table has no
-    /// such machine.
+    /// A row lacks a value for a program and machine of its table, or names a machine that its
+    /// table does not have.
     Row {
         /// The row.
         technique: &'static str,
         /// The machine.
         machine: String,
     },
-    /// A machine of a figure or of a table is not described.
+    /// A figure or a table names a machine that is not described.
     Machine(&'static str),
-    /// A value is none.
+    /// A value is malformed.
     Value(Unreadable),
 }
 

@@ -1,27 +1,27 @@
-//! Counts of what B91's tables count. They are off at first; then a count costs a load and a
-//! branch, in places that make a system call anyway.
+//! The counts in B91's tables. Counting is off by default; a count then costs a load and a branch,
+//! at places that make a system call anyway.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// `await`s of [`reservation`](crate::reservation).
+/// The number of `await`s of [`reservation`](crate::reservation).
 pub(crate) static WAITS: Count = Count::new();
 
-/// Test-and-sets that [`emulation::Trap`](crate::emulation::Trap) had emulated.
+/// The number of test-and-sets emulated for [`emulation::Trap`](crate::emulation::Trap).
 pub(crate) static TRAPS: Count = Count::new();
 
-/// Test-and-sets that [`emulation::Call`](crate::emulation::Call) had the kernel do.
+/// The number of test-and-sets done by the kernel for [`emulation::Call`](crate::emulation::Call).
 pub(crate) static CALLS: Count = Count::new();
 
-/// Turns counting on or off for the whole process.
+/// Turns counting on or off for the whole process. Async-signal-safe; costs one store.
 pub fn count(on: bool) {
-    // Relaxed: a switch on its own.
+    // Relaxed: the switch orders no other data.
     ON.store(on, Ordering::Relaxed);
 }
 
-/// How often a thread gave its processor away in an `await` of [`reservation`](crate::reservation)
-/// (B91 2.2, figure 1); `None` while counting is off.
+/// Returns how often threads yielded the processor in an `await` of
+/// [`reservation`](crate::reservation) (B91, section 2.2, figure 1). `None` while counting is off.
 pub fn waits() -> Option<u64> {
     WAITS.get()
 }
@@ -34,16 +34,16 @@ impl Count {
         Count(AtomicU64::new(0))
     }
 
-    /// One more, if counting is on. Async-signal-safe.
+    /// Increments the count if counting is on. Async-signal-safe.
     #[inline]
     pub(crate) fn add(&self) {
-        // Relaxed, here and below: numbers on their own.
+        // Relaxed, here and below: the numbers order no other data.
         if ON.load(Ordering::Relaxed) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The count, if counting is on.
+    /// Returns the count if counting is on.
     pub(crate) fn get(&self) -> Option<u64> {
         ON.load(Ordering::Relaxed)
             .then(|| self.0.load(Ordering::Relaxed))

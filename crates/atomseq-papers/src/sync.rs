@@ -1,9 +1,9 @@
-//! Atomics and waiting under one name. The model checker in `verify/` compiles the files that
-//! import this a second time, with atomics and waiting of its own in this place.
+//! Atomics and waiting under one name. The model checker in `verify/` recompiles the files that
+//! import this, with its own atomics and waiting in this module's place.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Lets other threads run: B91's `await`, as it says for uniprocessors (2.2).
+/// Yields the processor: B91's `await`, as it prescribes for uniprocessors (section 2.2).
 #[cold]
 pub(crate) fn relinquish() {
     crate::statistics::WAITS.add();

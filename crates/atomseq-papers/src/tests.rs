@@ -1,10 +1,10 @@
-//! What the files hold, against the papers' text.
+//! Compares the files with the papers' text.
 
 use super::*;
 
 mod lock_free;
 
-/// The values of a row of M94's Table 1 as the text prints them.
+/// Returns the values of a row of M94's table 1 as the text prints them.
 fn printed(technique: &str) -> String {
     let m94 = paper("M94").unwrap();
     let row = m94.cells.iter().filter(|cell| cell.technique == technique);
@@ -12,7 +12,7 @@ fn printed(technique: &str) -> String {
     values.join(" ")
 }
 
-/// The values of what B91 has in that table of a technique, and of a program or a machine.
+/// Returns the values in a table of B91 for a technique and for a program or machine.
 fn in_b91(table: &str, technique: &str, line: &str) -> Vec<Value> {
     let cells = paper("B91").unwrap().cells.iter();
     let cells = cells.filter(|cell| (cell.table, cell.technique) == (table, technique));
@@ -20,7 +20,7 @@ fn in_b91(table: &str, technique: &str, line: &str) -> Vec<Value> {
     cells.map(|cell| cell.value).collect()
 }
 
-/// A table of B91: what its columns are called in the file, and its lines as the text prints them.
+/// A table of B91: the file's names of its columns, and its lines as the text prints them.
 type Printed = (
     &'static str,
     &'static [&'static str],
@@ -141,7 +141,7 @@ fn b91_figures_agree_with_its_tables() {
     let faults = cell("3", "Emulation Faults", "parthenon-10");
     let expected = faults * figure("more than a restartable sequence") / 1e6;
     assert!((expected - figure("expected to improve")).abs() < 0.05);
-    // Emulation takes 3.7 µs more, in table 2's figures.
+    // In table 2, emulation takes 3.7 µs more.
     let more = cell("2", "Emulation", "Spinlock") - cell("2", "R.A.S", "Spinlock");
     assert!((more - 3.7).abs() < 0.05);
     for (program, quantity) in [
@@ -214,8 +214,8 @@ fn m94_figures_agree_with_each_other_as_in_its_section_4_3() {
         let figure = figures.find(|f| f.quantity.contains(quantity) && f.unit == unit);
         figure.and_then(|figure| figure.value.number()).unwrap()
     };
-    // 73.375 + 16 · 25.375 cycles are less than 480, and at 175 MHz less than 2.7 µs, as printed,
-    // within its rounding.
+    // 73.375 + 16 · 25.375 cycles are less than 480. At 175 MHz they are less than 2.7 µs, as
+    // printed, within its rounding.
     let fixed = figure("whatever its length", "cycles");
     let each = figure("each of its instructions", "cycles");
     let sixteen = figure("of 16 instructions", "cycles");

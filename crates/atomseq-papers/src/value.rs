@@ -6,24 +6,24 @@ use std::str::FromStr;
 /// A value as a paper gives it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// That number.
+    /// Exactly this number.
     Exactly(f64),
-    /// That number or more.
+    /// At least this number.
     AtLeast(f64),
-    /// That number or less.
+    /// At most this number.
     AtMost(f64),
-    /// Less than that number.
+    /// Less than this number.
     Below(f64),
-    /// More than that number.
+    /// More than this number.
     Above(f64),
-    /// About that number.
+    /// About this number.
     About(f64),
-    /// The paper says that it does not apply or was not measured.
+    /// The paper says that the value does not apply or was not measured.
     NotAvailable,
 }
 
 impl Value {
-    /// The number, whatever is known of it; `None` where there is none.
+    /// Returns the number, also if it is a bound or an approximation. `None` if there is no number.
     pub fn number(self) -> Option<f64> {
         match self {
             Self::Exactly(number)
@@ -36,7 +36,7 @@ impl Value {
         }
     }
 
-    /// Whether the paper makes this value larger than the other: `None` where its bounds leave that
+    /// Returns whether this value is larger than the other, or `None` if the bounds leave that
     /// open.
     pub fn exceeds(self, other: Self) -> Option<bool> {
         let ((low, high), (other_low, other_high)) = (self.range()?, other.range()?);
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// Between what the value lies.
+    /// Returns the range that contains the value.
     fn range(self) -> Option<(f64, f64)> {
         match self {
             Self::Exactly(number) | Self::About(number) => Some((number, number)),
@@ -67,7 +67,7 @@ impl FromStr for Value {
         if text == "n/a" {
             return Ok(Self::NotAvailable);
         }
-        /// A number after a sign.
+        /// The constructor of a value that consists of a sign and a number.
         type Signed = fn(f64) -> Value;
         let (sign, number) = match text.split_once(' ') {
             Some((sign, number)) => (Some(sign), number),
@@ -104,7 +104,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What is no value.
+/// The error for a text that is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 

@@ -1,12 +1,12 @@
-//! The time, for what asks how long ago something was.
+//! The monotonic time.
 //!
-//! `std`'s clocks panic where the system refuses to tell the time: a sandbox without a vDSO may do
-//! so. Waits, destructors and signal handlers ask here, where a refusal is an answer.
+//! `std`'s clocks panic if the system refuses the time, as a sandbox without a vDSO may. Waits,
+//! destructors and signal handlers read the time here, where a refusal is a result.
 
 use std::time::Duration;
 
-/// How much time has passed since some moment in the past, the same one for all threads. It never
-/// goes back. `None`: the system refuses to tell. Async-signal-safe.
+/// Returns the time since a fixed moment in the past, the same for all threads. It never decreases.
+/// `None`: the system refuses. Async-signal-safe.
 pub(crate) fn now() -> Option<Duration> {
     #[cfg(test)]
     if refusal::is_on() {
@@ -21,7 +21,7 @@ fn read() -> Option<Duration> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: fills `time` in, or returns an error.
+    // SAFETY: `time` is a valid `timespec` to write to.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     let (seconds, nanoseconds) = (time.tv_sec.try_into(), time.tv_nsec.try_into());
     (result == 0).then_some(Duration::new(seconds.ok()?, nanoseconds.ok()?))
@@ -32,7 +32,7 @@ fn read() -> Option<Duration> {
     elsewhere::read()
 }
 
-/// Systems that do not refuse. Their instants only say how far apart they are, so the first one is
+/// For systems that never refuse. Their `Instant`s report only differences, so the first one is
 /// kept.
 #[cfg(not(unix))]
 mod elsewhere {
@@ -40,35 +40,37 @@ mod elsewhere {
     use core::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
 
-    /// 0 not written yet, 1 being written, 2 written.
+    /// 0: not yet written; 1: being written; 2: written.
     static STATE: AtomicU32 = AtomicU32::new(0);
     static FIRST: First = First(UnsafeCell::new(None));
 
     struct First(UnsafeCell<Option<Instant>>);
 
-    // SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes
-    // it readable.
+    // SAFETY: only the thread that moved STATE from 0 to 1 writes, before its Release store of 2.
+    // Readers first load 2 with Acquire.
     unsafe impl Sync for First {}
 
     pub(super) fn read() -> Option<Duration> {
         let now = Instant::now();
-        // Acquire: pairs with the Release below. Relaxed: only the writer goes on from there.
+        // Acquire: pairs with the Release store below. Relaxed: only the thread that succeeds
+        // continues, and it reads nothing of another's.
         while STATE.load(Ordering::Acquire) != 2 {
             let order = Ordering::Relaxed;
             if STATE.compare_exchange(0, 1, order, order).is_ok() {
-                // SAFETY: this thread alone writes, and no other one reads before the Release.
+                // SAFETY: only this thread writes, and no thread reads before the Release store of
+                // 2.
                 unsafe { *FIRST.0.get() = Some(now) };
                 STATE.store(2, Ordering::Release);
             }
             core::hint::spin_loop();
         }
-        // SAFETY: written, and never again.
+        // SAFETY: STATE is 2, so the value is written and never changes again.
         let first = unsafe { *FIRST.0.get() };
         first.map(|first| now.saturating_duration_since(first))
     }
 }
 
-/// A system that refuses, for unit tests.
+/// Simulates a system that refuses the time.
 #[cfg(test)]
 pub(crate) mod refusal {
     use std::cell::Cell;
@@ -81,7 +83,7 @@ pub(crate) mod refusal {
         ON.get()
     }
 
-    /// Runs `without_clock` on this thread, to which nobody tells the time meanwhile.
+    /// Runs `without_clock` while the clock refuses the time on this thread.
     pub(crate) fn during<R>(without_clock: impl FnOnce() -> R) -> R {
         struct On;
 

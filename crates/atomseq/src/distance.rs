@@ -1,33 +1,34 @@
-//! How far one count is ahead of another, read while both grow.
+//! The distance between two counts that grow while they are read.
 
-/// How often the counts are read: so many, that the operation stays wait-free.
+/// The max number of readings, so that the operation is wait-free.
 const READINGS: usize = 8;
 
-/// Two counts are never further apart than this: beyond it, the one behind would seem to be ahead.
-/// Capacities that are larger, as only values without a size can have them, are refused.
+/// The max distance of two counts. Beyond it, the one behind would seem to be ahead. Only
+/// zero-sized values allow a larger capacity, which is refused.
 pub(crate) const MAX: usize = isize::MAX as usize;
 
-/// How far the count `ahead` is ahead of the count `behind` at one moment of this call. Both only
-/// grow, and are never further apart than `most`, which is [`MAX`] at most.
+/// Returns how far the count `ahead` was ahead of the count `behind` at one moment of this call.
+/// Both only grow, and their distance is at most `max`, which is at most [`MAX`].
 ///
-/// If the one behind is the same before and after the other was read, it was the same at that
-/// moment. If it has moved in each of some readings: what has left was there, so at least `step`,
-/// and otherwise no more than at one moment.
+/// If `behind` is the same before and after `ahead` was read, the result is exact for that moment.
+/// Otherwise elements left during each reading. The last difference is at most the distance at one
+/// moment, and the distance was at least `step` at some moment. So the result is the difference,
+/// clamped to `step..=max`.
 ///
-/// That is so if this thread sees the counts grow in the order in which they did: where both belong
-/// to plain stores, as sequences make them, on x86-64. On AArch64 the answer is between 0 and
-/// `most`, and exact when nothing changes.
+/// This holds if the thread sees the counts grow in the order in which they did. Plain stores on
+/// x86-64, as sequences make them, provide this. On AArch64 the result is between 0 and `max`, and
+/// exact when nothing changes.
 pub(crate) fn distance(
     mut behind: impl FnMut() -> usize,
     mut ahead: impl FnMut() -> usize,
     step: usize,
-    most: usize,
+    max: usize,
 ) -> usize {
-    debug_assert!(most <= MAX);
+    debug_assert!(max <= MAX);
     let clamped = |distance: usize, least: usize| {
-        // A count behind that is seen to be ahead: see above.
+        // Negative if `behind` is seen ahead, on AArch64.
         let distance = usize::try_from(distance as isize).unwrap_or(0);
-        distance.clamp(least, most)
+        distance.clamp(least, max)
     };
     let mut before = behind();
     let mut last = 0;
@@ -50,17 +51,17 @@ mod tests {
 
     use super::*;
 
-    /// As many as the structure has room for.
+    /// The capacity of the structure.
     const ROOM: usize = 3;
 
-    /// A structure that goes on while it is read.
+    /// A structure that changes while it is read.
     #[derive(Default)]
     struct Running {
         pushed: usize,
         popped: usize,
         lengths: BTreeSet<usize>,
-        /// How many operations come before each reading, in two bits each, and which, from the
-        /// lowest bits on.
+        /// The number of operations before each reading, two bits each, and the kind of each, from
+        /// the lowest bits on.
         gaps: u64,
         pushes: u64,
     }
@@ -80,8 +81,8 @@ mod tests {
         }
     }
 
-    /// In how many of many courses of events the length that was read is none that there was, or
-    /// zero although there always was one.
+    /// Returns in how many of 100,000 random schedules the reported length is outside the range of
+    /// actual lengths.
     fn wrong(length: impl Fn(&RefCell<Running>) -> usize) -> usize {
         let mut seed = 1u64;
         let mut next = || {

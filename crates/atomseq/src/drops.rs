@@ -1,9 +1,9 @@
-//! Ending values one by one, any of which may panic when it is dropped.
+//! Dropping values one by one, even if some of them panic.
 
-/// Repeats a step until it returns `false`: there is nothing more to end.
+/// Repeats a step until it returns `false`, when nothing is left to drop.
 ///
-/// If a step panics, the others are done while that unwinds, as `Vec` and the other collections of
-/// `std` do it. A second panic aborts the process.
+/// If a step panics, the remaining ones run during the unwinding, as in `Vec` and the other
+/// collections of `std`. A second panic aborts the process.
 pub(crate) fn each(step: impl FnMut() -> bool) {
     struct Rest<S: FnMut() -> bool>(S);
 
@@ -35,7 +35,7 @@ mod tests {
                 });
             }));
             assert_eq!(unwound.is_err(), (1..=4).contains(&panics));
-            // The last one may panic, too: then there is one step more, which finds nothing.
+            // If the last one panics, one more step follows, which finds nothing.
             let steps = if panics == 4 { 5 } else { 4 };
             assert_eq!(done, (0..steps).collect::<Vec<_>>());
         }

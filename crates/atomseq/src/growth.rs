@@ -1,48 +1,47 @@
-//! Growing what many threads share: one thread at a time maps memory for it.
+//! Growing a shared structure: one thread at a time maps memory for it.
 //!
-//! Threads that find a structure exhausted at the same time could map what it lacks each, and all
-//! but one would give theirs back. Near a limit, the system refuses these copies; a thread would
-//! report that there is no memory although another one has it, and is about to publish it. So a
-//! thread takes a turn before it maps, and the others wait for what it publishes.
+//! Threads that find a structure exhausted at the same time could each map the missing part, and
+//! all but one would discard theirs. Near a limit the system refuses such copies. A thread would
+//! then report that there is no memory although another thread has it and is about to publish it.
+//! Each thread therefore takes a turn before it maps, and the others wait for what it publishes.
 //!
 //! ```text
 //! word:  | generation of the process 16 | thread 24 | turns 22 | overtaken 1 | growing 1 |
 //!
 //!        free ──A maps──> A's turn ──A has published it, or was refused──> free
-//!                         A's turn ──B has waited for long──> B's turn     A is stopped, or has exited
+//!                         A's turn ──A is stopped or has exited; B has waited──> B's turn
 //! ```
 //!
-//! The word is a hint. What is published is decided by an exchange, or under a lock, of the
-//! structure itself; a turn that is taken over costs one more copy. So no thread waits for another
-//! one without a bound. A child of a fork knows by the generation that no thread of its own has the
-//! turn, and a handler by the thread that it has interrupted the one that would have to end it.
+//! The word is a hint. An exchange or a lock in the structure itself decides what is published, so
+//! taking over a turn costs only one extra copy. No thread therefore waits for another without a
+//! bound. The generation shows a child of a fork that the turn belongs to no thread of its own. The
+//! thread bits show a handler that it has interrupted the thread whose turn it is.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, generation, pause, this_thread};
 
-/// In the word: a thread has the turn.
+/// Set while a thread has the turn.
 const GROWING: u64 = 1;
-/// A turn was taken over, and the thread that had it may have the memory yet.
+/// Set after a turn was taken over: the overtaken thread may still hold the memory.
 const OVERTAKEN: u64 = 2;
 const ONE_TURN: u64 = 4;
 const TURNS: u64 = (1 << 24) - ONE_TURN;
 const THREAD: u64 = ((1 << 24) - 1) << 24;
 const GENERATION: u64 = u64::MAX << 48;
 
-/// How many rounds a thread waits for the end of a turn before it takes it over: after some
-/// spinning, it yields the processor in each.
+/// The number of rounds that a thread waits for the end of a turn before it takes it over. It spins
+/// in the first rounds, and yields the processor in the later ones.
 const ROUNDS: u32 = 128;
 
-/// For how many milliseconds a thread waits whose own mapping was refused, when another thread may
-/// have what the system had left.
+/// How many milliseconds a refused thread waits when another thread may hold the last memory.
 const MILLISECONDS: u32 = 100;
 
-/// Whose turn it is to grow one structure.
+/// The turn to grow one structure.
 #[derive(Debug)]
 pub(crate) struct Growth(AtomicU64);
 
-/// The parts of a word that say which thread's turn it is.
+/// Returns the bits that identify this thread and process in a word.
 fn this_threads() -> u64 {
-    // A few bits of an address that are another thread's are no harm: then one copy more is mapped.
+    // A collision with another thread's hash is harmless: it costs one extra copy.
     let thread = this_thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     u64::from(generation()) << 48 | thread & THREAD
 }
@@ -52,11 +51,11 @@ impl Growth {
         Growth(AtomicU64::new(0))
     }
 
-    /// Returns what `find` finds, and as long as that is nothing, what `grow` has published.
-    /// `None`: the system has refused it, and no other thread was seen that may have it, or such a
-    /// thread was held up for as long as others wait.
+    /// Returns what `find` finds, or if that is nothing, what `grow` has published. `None`: the
+    /// system refused memory, and no other thread may hold it, or such a thread was delayed beyond
+    /// the waiting time.
     ///
-    /// Lock-free, as far as both are: a turn ends with a call that returns, or is taken over.
+    /// Lock-free if `find` and `grow` are: a turn ends when the call returns, or is taken over.
     pub fn find_or_grow<T>(
         &self,
         mut find: impl FnMut() -> Option<T>,
@@ -68,13 +67,14 @@ impl Growth {
             if let Some(found) = find() {
                 return Some(found);
             }
-            // Acquire: pairs with the release at the end of the turn before, so that what was
-            // published then is found.
+            // Acquire: pairs with the Release at the end of the previous turn, so `find` sees what
+            // that turn published.
             let seen = self.0.load(Ordering::Acquire);
             let is_taken = seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
             if is_taken && seen & THREAD == me & THREAD {
-                // A handler that has interrupted the turn, or a thread that has jumped out of it.
-                // It does not wait for its own turn, but for a thread that has taken that over.
+                // This is a handler that interrupted its own thread's turn, or the thread left the
+                // turn by a jump. It does not wait for its own turn, but does wait for a thread
+                // that took it over.
                 let found = grow().or_else(&mut find);
                 // Relaxed: a hint.
                 let is_own = self.0.load(Ordering::Relaxed) == seen;
@@ -94,14 +94,16 @@ impl Growth {
                 (false, false) => 0,
             };
             let mine = me | (seen.wrapping_add(ONE_TURN) & TURNS) | overtaken | GROWING;
-            // Acquire: as above.
+            // Acquire: pairs with the Release at the end of the previous turn. Relaxed: a failure
+            // retries.
             let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
             let begun = self.0.compare_exchange(seen, mine, success, failure);
             if begun.is_err() {
                 continue;
             }
             let grown = find().or_else(&mut grow);
-            // Release: pairs with the acquires of later turns.
+            // Release: pairs with the Acquire loads of later turns. Relaxed: a failure only shows
+            // that the turn was taken over.
             let (success, failure) = (Ordering::Release, Ordering::Relaxed);
             let ended = self
                 .0
@@ -110,14 +112,14 @@ impl Growth {
                 return grown;
             }
             if ended.is_ok() && overtaken == 0 {
-                // No other thread may have the memory, but a handler may have published it.
+                // No other thread may hold the memory, but a handler may have published it.
                 return find();
             }
             return self.wait_longer(find);
         }
     }
 
-    /// Looks for what another thread may have mapped and not yet published.
+    /// Waits for what another thread may have mapped but not yet published.
     #[cold]
     fn wait_longer<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
         let never_woken = AtomicU32::new(0);
@@ -130,8 +132,7 @@ impl Growth {
                 break;
             }
         }
-        // The overtaken thread has had its time: later refusals do not wait for it.
-        // Relaxed: a hint.
+        // The overtaken thread had its time: later refusals do not wait for it. Relaxed: a hint.
         let seen = self.0.load(Ordering::Relaxed);
         if seen & (OVERTAKEN | GROWING) == OVERTAKEN {
             let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -149,7 +150,7 @@ mod tests {
     use crate::sync::FEWEST_SLEEPS;
     use std::cell::Cell;
 
-    /// A word as a thread makes it that takes a turn.
+    /// Returns the word of a thread that has the turn.
     fn turn_of(thread: u64, generation: u64) -> Growth {
         Growth(AtomicU64::new(generation << 48 | thread << 24 | GROWING))
     }
@@ -163,7 +164,7 @@ mod tests {
         growth.0.load(Ordering::Relaxed) & GROWING == 0
     }
 
-    /// What is found at the look of that number, counted from 1.
+    /// Returns a search that succeeds at the given look, counted from 1.
     fn found_at(look: u32) -> impl FnMut() -> Option<u32> {
         let mut looks = 0;
         move || {
@@ -194,12 +195,12 @@ mod tests {
             none()
         };
         assert_eq!(growth.find_or_grow(look, || Some(7)), Some(7));
-        // Before each round, before it takes the turn over, and after that.
+        // One look before each round, one before taking the turn over, and one after that.
         assert_eq!(looks.get(), ROUNDS + 2);
         assert!(is_free(&growth));
     }
 
-    /// The rounds are those of one turn: here, another thread takes another turn now and then.
+    /// The count of rounds restarts with each turn: here another thread regularly starts a new one.
     #[test]
     fn as_long_as_turns_change_none_is_taken_over() {
         let growth = another_threads();
@@ -215,8 +216,8 @@ mod tests {
         assert_eq!(found, Some(7));
     }
 
-    /// A thread is refused, for another one has what was left, and publishes it: a handler of its
-    /// own, or a thread that has taken the turn over and is still in it, or has ended it.
+    /// A thread is refused because another one has the last memory and publishes it. The other is a
+    /// handler of its own, or a thread that took the turn over and is still in it or has ended it.
     #[test]
     fn a_refused_thread_finds_what_was_published_meanwhile() {
         let others = another_threads().0.into_inner();
@@ -242,10 +243,10 @@ mod tests {
     fn a_refused_thread_that_has_taken_a_turn_over_waits_longer() {
         let taken_over = another_threads();
         let lost = Growth::new();
-        // Its thread has jumped out of the turn.
+        // Its thread left the turn by a jump.
         let left = turn_of((this_threads() & THREAD) >> 24, generation().into());
-        // A look before the turn, one in it, one before the wait, and one after each sleep: there
-        // are so many sleeps however late they end.
+        // One look before the turn, one in it, one before the wait, and one after each sleep. This
+        // number of sleeps takes place however late they end.
         let look = 3 + FEWEST_SLEEPS;
         for (growth, look) in [(&taken_over, ROUNDS + look), (&lost, look), (&left, look)] {
             let found = growth.find_or_grow(found_at(look), || {
@@ -257,14 +258,14 @@ mod tests {
             });
             assert_eq!(found, Some(look));
         }
-        // But not without a bound.
+        // The wait has a bound.
         assert_eq!(
             another_threads().find_or_grow(found_at(NEVER), || None),
             None
         );
     }
 
-    /// It would wait for the thread that it has interrupted.
+    /// It would otherwise wait for the thread that it has interrupted.
     #[test]
     fn a_handler_that_interrupts_a_turn_waits_for_nothing() {
         let growth = Growth::new();

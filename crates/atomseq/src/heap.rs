@@ -1,5 +1,5 @@
-//! Memory from the global allocator that may be refused: what returns `None` here ends the process
-//! in `Box` and `Arc`.
+//! Fallible allocation with the global allocator: returns `None` where `Box` and `Arc` would abort
+//! the process.
 
 use std::alloc::{Layout, alloc, alloc_zeroed};
 use std::ops::Deref;
@@ -9,31 +9,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::type_stable::Descriptor;
 
-/// Moves a value into a box; drops it if there is no memory.
+/// Moves a value into a box. Drops the value and returns `None` if there is no memory.
 pub(crate) fn boxed<T>(value: T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() > 0, "an allocation has a size") };
-    // SAFETY: the layout is not empty.
+    // SAFETY: the layout has a size above zero, as the assertion checks.
     let memory = NonNull::new(unsafe { alloc(Layout::new::<T>()) })?.cast::<T>();
-    // SAFETY: just allocated for such a value.
+    // SAFETY: the memory was just allocated with the layout of `T`.
     unsafe { memory.write(value) };
-    // SAFETY: allocated with the layout of such a value, and written.
+    // SAFETY: the memory came from the global allocator with the layout of `T`, and holds a `T`.
     Some(unsafe { Box::from_raw(memory.as_ptr()) })
 }
 
-/// Zeros. Memory that the system gives as zeros is not touched before it is used.
+/// Allocates zeroed descriptors. Pages that the system provides as zeros are not touched.
 pub(crate) fn zeros<D: Descriptor>(count: usize) -> Option<Box<[D]>> {
     let layout = Layout::array::<D>(count).ok()?;
     if layout.size() == 0 {
         return Some(Box::default());
     }
-    // SAFETY: the layout is not empty.
+    // SAFETY: the layout has a size above zero, checked above.
     let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
     let all = NonNull::slice_from_raw_parts(memory.cast::<D>(), count);
-    // SAFETY: allocated with the layout of such a slice, and zeros are a descriptor.
+    // SAFETY: the memory came from the global allocator with the layout of this slice, and zeros
+    // are a valid `D`.
     Some(unsafe { Box::from_raw(all.as_ptr()) })
 }
 
-/// A value with several owners, the last of which drops it: an `Arc` without weak references.
+/// A reference-counted value, dropped by the last owner: an `Arc` without weak references.
 pub(crate) struct Shared<T>(NonNull<Counted<T>>);
 
 struct Counted<T> {
@@ -41,13 +42,15 @@ struct Counted<T> {
     owners: AtomicUsize,
 }
 
-// SAFETY: owners on several threads share the value, and any of them may be the last, and drops it.
+// SAFETY: owners on several threads share the value, which needs `T: Sync`. Any of them may be the
+// last and drop it, which needs `T: Send`.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
-// SAFETY: a shared owner gives a shared value, and may be cloned.
+// SAFETY: a shared owner gives `&T`, which needs `T: Sync`. It may be cloned, and the clone dropped
+// on this thread, which needs `T: Send`.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// `None`: there is no memory, and the value was dropped.
+    /// Creates the first owner. Drops the value and returns `None` if there is no memory.
     pub(crate) fn new(value: T) -> Option<Shared<T>> {
         let owners = AtomicUsize::new(1);
         let counted = Box::leak(boxed(Counted { value, owners })?);
@@ -55,16 +58,18 @@ impl<T> Shared<T> {
     }
 
     fn counted(&self) -> &Counted<T> {
-        // SAFETY: it lives as long as it has an owner, and is only shared until then.
+        // SAFETY: `self` is an owner, so the value is alive, and it is only shared until the last
+        // owner drops it.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Shared<T> {
-        // Relaxed: this owner keeps the value there, whatever the number is seen as.
+        // Relaxed: this owner keeps the value alive. The clone passes to another thread by
+        // synchronization of its own.
         if self.counted().owners.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
-            // Owners were leaked until the number is about to wrap.
+            // Aborts before leaked owners make the count wrap around.
             abort();
         }
         Shared(self.0)
@@ -82,10 +87,11 @@ impl<T> Deref for Shared<T> {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // Release: what this owner did with the value comes before it is dropped. Acquire: in the
-        // last owner, pairs with the release of each other.
+        // Release: orders this owner's accesses before the drop of the value. Acquire: in the last
+        // owner, pairs with the Release of every other.
         if self.counted().owners.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: made of a box, and this was the last owner.
+            // SAFETY: made from a leaked box, and this was the last owner, so nothing else refers
+            // to it.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }
@@ -101,7 +107,7 @@ mod tests {
     #[derive(Debug)]
     struct Count(AtomicU64);
 
-    // SAFETY: an atomic word.
+    // SAFETY: one atomic word, for which zero is always valid.
     unsafe impl Descriptor for Count {}
 
     #[test]
@@ -114,7 +120,7 @@ mod tests {
         assert!(zeros::<Count>(usize::MAX / 8).is_none());
     }
 
-    /// Four threads, each of which clones and drops 1,000 times.
+    /// Four threads clone and drop 1,000 times each.
     #[test]
     fn the_last_owner_drops_the_value() {
         struct Noting<'a>(&'a Mutex<u32>, u32);

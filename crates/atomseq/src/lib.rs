@@ -166,6 +166,15 @@
 //! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
 //! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
 //! sound](docs::internals#start-up). The repository's README says what was run where.
+//!
+//! # Features
+//!
+//! No feature is on by default, and no program needs one.
+//!
+//! * `unstable-internals`: what the tests, benchmarks and command of this project reach into. It
+//!   adds the module `internals` and its switches that turn protections off, constructors that
+//!   force a mechanism, and operations that stop half way. Semantic versioning does not cover it:
+//!   any release may change or remove all of it.
 
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
@@ -215,42 +224,10 @@ pub use sequence::set_restart_limit;
 pub use status::status;
 pub use word::AsWord;
 
-/// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
-pub mod internals {
-    /// Whether this build has protected sections, for crates whose build scripts answer the same.
-    pub const SECTIONS: bool = cfg!(atomseq_sections);
-    pub use crate::dcas::SEQUENCES as DCAS_SEQUENCES;
-    pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
-    pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
-    pub use crate::nonblocking::SEQUENCES as NONBLOCKING_SEQUENCES;
-    pub use crate::percpu::SEQUENCES;
-    pub use crate::platform::*;
-    pub use crate::sequence::unlikely;
-    #[cfg(atomseq_sections)]
-    pub use crate::sequence::{inspect, table};
-    #[cfg(atomseq_sections)]
-    pub use crate::signal::controls as signal_controls;
-    pub use crate::sync::set_pauses;
-
-    /// What expansions use of the standard library. They name it by this crate's path alone: where
-    /// they stand, `::core` and `::std` may be any crates, and `assert!` any macro.
-    pub mod standard {
-        #[cfg(atomseq_sections)]
-        pub use core::arch::asm;
-        pub use core::cmp::Ord;
-        #[cfg(not(atomseq_sections))]
-        pub use core::mem::ManuallyDrop;
-        pub use core::ops::FnMut;
-        pub use core::option::Option;
-        pub use core::prelude::v1::{Clone, Copy, derive};
-        pub use core::primitive::{bool, i128, u32, usize};
-        pub use core::result::Result;
-        pub use core::{assert, concat};
-        #[cfg(not(atomseq_sections))]
-        pub use std::{thread::LocalKey, thread_local};
-    }
-}
+pub mod generated;
+#[cfg(feature = "unstable-internals")]
+pub mod internals;
 
 /// README.md's Rust examples, compiled and run with the other doctests.
 #[cfg(doctest)]

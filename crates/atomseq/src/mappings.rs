@@ -1,45 +1,49 @@
-//! Mappings from the system, and those that it would not take back, kept for later ones of their
-//! size.
+//! Mappings from the system. Mappings that the system refuses to take back are kept for later use
+//! at the same size.
 //!
-//! Everything that maps memory again and again does it here.
+//! All code that repeatedly maps memory uses this module.
 //!
-//! A process at its limit of mappings cannot give every mapping back, and a sandbox may refuse the
-//! call. What stays is kept without the memory behind it. Sizes are rounded, so there are few.
+//! A process at its limit of mappings may be unable to return one, since that can split a mapping,
+//! and a sandbox may refuse the call. A mapping that cannot be returned is kept without the memory
+//! behind it. Sizes are rounded, so there are few of them.
 //!
 //! ```text
-//! sizes[index]:  slots  [ mapping | - | mapping | mapping ]     a mapping: its address; 1 is added if it may hold other than zeros
-//!                newest ──> table: slots [ - | … | mapping ]    a table: the first bytes of a mapping that found no slot
+//! sizes[index]:  slots  [ mapping | - | mapping | mapping ]
+//!                newest ──> table: slots [ - | … | mapping ]
 //!                           older ──> table … ──> null
+//!
+//! mapping:       its address, plus 1 if it may hold other values than zeros
+//! table:         the first bytes of a mapping that found no slot
 //! ```
 //!
 //! A thread takes a mapping by exchanging a slot for null, and puts one by exchanging null for it.
-//! So a mapping belongs to one thread or to one slot at any time. No thread follows an address that
-//! it has not taken, and none holds a lock: a thread, or a handler, that stops between two steps
-//! keeps nothing from the others but the mapping in its hands.
+//! A mapping thus belongs to exactly one thread or one slot at any time. No thread dereferences an
+//! address that it has not taken, and none holds a lock. A thread or handler that stops between two
+//! steps withholds only the mapping it owns.
 //!
-//! Invariants, of each size:
+//! Invariants, for each size:
 //!
-//! 1. `kept`, of a size and of a table, is never less than the number of mappings in the slots and
-//!    in the hands of threads that look for a free slot there. A thread adds 1 before it looks, to
-//!    the size and then to a table, and subtracts 1 after it has emptied a slot, from the table and
-//!    then from the size.
-//! 2. A thread looks for a free slot only if there are at least as many slots, of the size and in
-//!    the table, as `kept` was after its addition. So one is free for it as long as it looks.
-//! 3. A mapping becomes a table only if more are kept, put and taken at that time than there are
-//!    slots. A table stays one.
+//! 1. `kept`, of a size and of a table, is at least the number of mappings in its slots plus those
+//!    held by threads that look for a free slot there. A thread increments it before it looks,
+//!    first for the size and then for a table. It decrements it after it has emptied a slot, first
+//!    for the table and then for the size.
+//! 2. A thread looks for a free slot only if the size and the table have at least as many slots as
+//!    `kept` after its increment. So a slot is free for it as long as it looks.
+//! 3. A mapping becomes a table only if more mappings are kept, being put and being taken at that
+//!    time than there are slots. A table stays a table.
 //! 4. All threads look for a mapping in the same order: the size's own slots, the newest table's,
-//!    those of older tables. A thread that leaves out a new table has passed the size's own slots
-//!    while that did not exist.
+//!    those of older tables. A thread that misses a new table passed the size's own slots before
+//!    that table existed.
 //!
-//! From 4 follows that no more is mapped than is needed. Let *needed* be the most mappings that
-//! were in use or in the hands of threads at one time; a thread that makes or drops something needs
-//! one from its beginning to its end. Imagine those that were needed and not yet mapped behind the
-//! last slot. Then at least as many mappings lie before a thread that looks for one as there are
-//! threads which look from there on: when it starts, because all that are not needed elsewhere are
-//! in slots or behind them; later, because it passes empty slots only, and each other thread that
-//! takes a mapping which lies before it looks no further. So a thread comes to the end, and maps a
-//! new one, only if one lies there. Tables are beyond that: one where more than 14 were kept, and
-//! one more for each further 509.
+//! Invariant 4 implies that no more is mapped than needed. Let *needed* be the max number of
+//! mappings that were in use or held by threads at one time; a thread that creates or drops
+//! something needs one from start to end. Imagine those that were needed and not yet mapped behind
+//! the last slot. Then at least as many mappings lie ahead of a searching thread as there are
+//! threads that search from there on. When it starts, this holds because every mapping not needed
+//! elsewhere is in a slot or behind them. Later it holds because the thread passes only empty
+//! slots, and each other thread that takes a mapping ahead of it stops searching. So a thread
+//! reaches the end, and maps a new one, only if one lies there. Tables come on top of that: one
+//! when more than 14 mappings are kept, and one more for each further 509.
 
 use std::iter;
 use std::ptr::{self, NonNull, null_mut};
@@ -47,25 +51,23 @@ use std::ptr::{self, NonNull, null_mut};
 use crate::platform;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
-/// What rounded sizes are multiples of: the smallest page there is.
+/// The unit of rounded sizes, in bytes: the smallest page size.
 const UNIT: usize = 4096;
 
-/// From eight units on, so many sizes to a doubling: no mapping is larger than asked for by more
-/// than an eighth.
+/// The number of sizes in each doubling, from eight units on. Rounding thus adds at most an eighth.
 const TO_A_DOUBLING: usize = 8;
 
-/// How many sizes there are, the smallest of fewer than eight units included.
+/// The number of sizes, including those below eight units.
 const SIZES: usize =
     TO_A_DOUBLING * (usize::BITS - UNIT.ilog2() - TO_A_DOUBLING.ilog2() + 1) as usize;
 
-/// By how many bits a number of units is rounded.
+/// Returns the number of low bits that rounding clears.
 fn shift(units: usize) -> u32 {
     let log = units.checked_ilog2().unwrap_or(0);
     log.saturating_sub(TO_A_DOUBLING.ilog2())
 }
 
-/// The size of a mapping of at least so many bytes; one that no system has, if there is no such
-/// size.
+/// Rounds a size up. Returns `usize::MAX`, which no system can map, if there is no such size.
 fn rounded(bytes: usize) -> usize {
     let units = bytes.div_ceil(UNIT);
     let rounded = units.checked_next_multiple_of(1 << shift(units));
@@ -73,41 +75,42 @@ fn rounded(bytes: usize) -> usize {
     rounded.unwrap_or(usize::MAX)
 }
 
-/// The number of a rounded size.
+/// Returns the index of a rounded size.
 fn index(bytes: usize) -> usize {
     let units = bytes / UNIT;
     TO_A_DOUBLING * shift(units) as usize + (units >> shift(units))
 }
 
-/// The rounded size of that number.
+/// Returns the rounded size with an index.
 fn size_at(index: usize) -> usize {
     let doublings = (index / TO_A_DOUBLING).saturating_sub(1);
     ((index - TO_A_DOUBLING * doublings) * UNIT) << doublings
 }
 
-/// What a slot holds: null, or the address of a mapping.
+/// A slot: null, or the address of a mapping, plus [`DIRTY`] if it may hold other values than
+/// zeros.
 type Slot = AtomicPtr<u8>;
 
-/// Added to the address of a mapping that may hold other than zeros.
+/// Added to the address of a mapping that may hold other values than zeros.
 const DIRTY: usize = 1;
 
-/// How many slots a size has for a start: with them, it takes 128 bytes.
+/// The number of a size's own slots. With them, a `Size` takes 128 bytes.
 const FIRST_SLOTS: usize = 14;
 
-/// How many a table has: with them, it takes the smallest page there is, or less.
+/// The number of slots of a table. With them, a table takes at most the smallest page size.
 const TABLE_SLOTS: usize = 509;
 
-/// A kept mapping that holds the addresses of others from now on.
+/// A kept mapping that now holds the addresses of others.
 struct Table {
     older: Option<&'static Table>,
-    /// How many slots there are, in here, in older ones and in the size itself.
+    /// The number of slots here, in older tables and in the size itself.
     room: usize,
-    /// How many mappings are kept in here, at least.
+    /// An upper bound of the number of mappings kept here.
     kept: AtomicUsize,
     slots: [Slot; TABLE_SLOTS],
 }
 
-/// Puts a mapping into one of these slots, if it finds one free.
+/// Puts a mapping into a free slot. Returns whether it found one.
 fn put(slots: &[Slot], mapping: NonNull<u8>) -> bool {
     slots.iter().any(|slot| {
         slot.compare_exchange(null_mut(), mapping.as_ptr(), SeqCst, SeqCst)
@@ -115,31 +118,31 @@ fn put(slots: &[Slot], mapping: NonNull<u8>) -> bool {
     })
 }
 
-/// Takes a mapping out of one of these slots, if it finds one.
+/// Takes a mapping out of a slot, if it finds one.
 fn take(slots: &[Slot]) -> Option<NonNull<u8>> {
     slots.iter().find_map(|slot| {
-        // Only a slot that holds one is written to.
+        // Loads first, so that empty slots are not written to.
         let _seen = NonNull::new(slot.load(SeqCst))?;
         NonNull::new(slot.swap(null_mut(), SeqCst))
     })
 }
 
 impl Table {
-    /// `false`: as many are kept here as there are slots.
+    /// Puts a mapping into the table. Returns `false` if it counts as full.
     fn put(&self, mapping: NonNull<u8>) -> bool {
         let counted = |kept| (kept < TABLE_SLOTS).then_some(kept + 1);
         if self.kept.fetch_update(SeqCst, SeqCst, counted).is_err() {
             return false;
         }
-        // One is free for each thread that is counted. A thread that misses it was overtaken by
-        // others.
+        // Each counted thread has a free slot. A thread that misses its slot was overtaken by
+        // another that succeeded, so this is lock-free.
         while !put(&self.slots, mapping) {}
         true
     }
 
     fn take(&self) -> Option<NonNull<u8>> {
         if self.kept.load(SeqCst) == 0 {
-            // As if it had looked at all slots, now.
+            // Equivalent to finding all slots empty at this moment.
             return None;
         }
         let taken = take(&self.slots)?;
@@ -148,9 +151,9 @@ impl Table {
     }
 }
 
-/// What is kept of one size.
+/// The kept mappings of one size.
 struct Size {
-    /// How many mappings are kept, at least.
+    /// An upper bound of the number of kept mappings.
     kept: AtomicUsize,
     newest: AtomicPtr<Table>,
     slots: [Slot; FIRST_SLOTS],
@@ -166,22 +169,23 @@ impl Size {
     }
 
     fn newest(&self) -> Option<&'static Table> {
-        // SAFETY: null, or a table that was written before its address was stored here, and stays.
+        // SAFETY: null, or a table that was written before its address was stored here, and is
+        // never unmapped.
         unsafe { self.newest.load(SeqCst).as_ref() }
     }
 
-    /// From the newest to the oldest.
+    /// Iterates from the newest table to the oldest.
     fn tables(&self) -> impl Iterator<Item = &'static Table> {
         iter::successors(self.newest(), |table| table.older)
     }
 
-    /// Keeps a mapping in a slot, or as a table if there are too few slots. Lock-free. Says whether
-    /// it is in a slot.
+    /// Keeps a mapping in a slot, or as a table if there are too few slots. Lock-free. Returns
+    /// whether it is in a slot.
     ///
     /// # Safety
     ///
-    /// A mapping of this size, whose memory is this thread's alone; all zeros if it is not
-    /// [`DIRTY`].
+    /// `mapping` must have this size, and the caller must own its memory exclusively. It must hold
+    /// only zeros unless it is marked [`DIRTY`].
     unsafe fn put(&self, mapping: NonNull<u8>) -> bool {
         let kept = self.kept.fetch_add(1, SeqCst) + 1;
         loop {
@@ -191,7 +195,8 @@ impl Size {
                 if put(&self.slots, mapping) || self.tables().any(|table| table.put(mapping)) {
                     return true;
                 }
-            // SAFETY: the caller's promise.
+            // SAFETY: by the caller's contract, the mapping has this size and is owned exclusively.
+            // It was not put anywhere yet.
             } else if unsafe { self.extend(newest, mapping) } {
                 self.kept.fetch_sub(1, SeqCst);
                 return false;
@@ -199,8 +204,8 @@ impl Size {
         }
     }
 
-    /// Makes a table of a mapping. `false`: another thread was faster, and the mapping is as it
-    /// was.
+    /// Turns a mapping into a table. Returns `false` if another thread added a table first; the
+    /// mapping is then as before.
     ///
     /// # Safety
     ///
@@ -208,8 +213,8 @@ impl Size {
     unsafe fn extend(&self, newest: Option<&'static Table>, mapping: NonNull<u8>) -> bool {
         let (start, _) = split(mapping);
         let place = start.cast::<Table>().as_ptr();
-        // SAFETY: the caller's promise; the smallest mapping has room for a table, and is aligned
-        // for it.
+        // SAFETY: the caller owns the mapping exclusively. Each mapping has at least `UNIT` bytes
+        // and is page-aligned, which the assertion below shows to suffice for a table.
         unsafe {
             place.write(Table {
                 older: newest,
@@ -221,8 +226,9 @@ impl Size {
         let newest = newest.map_or(null_mut(), |table| ptr::from_ref(table).cast_mut());
         let extended = self.newest.compare_exchange(newest, place, SeqCst, SeqCst);
         if extended.is_err() {
-            // The memory behind the table goes back, or is zeroed.
-            // SAFETY: no other thread knows it; the first page of a mapping is all its own.
+            // Discards or zeroes the memory of the table.
+            // SAFETY: the exchange failed, so no other thread knows the mapping, and its first
+            // `UNIT` bytes belong to this thread.
             unsafe {
                 if !platform::discard(start, UNIT) {
                     start.write_bytes(0, size_of::<Table>());
@@ -232,14 +238,13 @@ impl Size {
         extended.is_ok()
     }
 
-    /// Takes a mapping out of a slot: as it was put. Wait-free, but for tables that are made
-    /// meanwhile.
+    /// Takes a mapping out of a slot, as it was put. Wait-free if no tables are added meanwhile.
     fn take(&self) -> Option<NonNull<u8>> {
         if self.kept.load(SeqCst) == 0 {
-            // As if it had looked at all slots, now.
+            // Equivalent to finding all slots empty at this moment.
             return None;
         }
-        // Which table is the newest, is asked after the size's own slots have been passed.
+        // Loads the newest table only after the size's own slots: see invariant 4.
         let from_tables = || self.tables().find_map(Table::take);
         let taken = take(&self.slots).or_else(from_tables)?;
         self.kept.fetch_sub(1, SeqCst);
@@ -247,38 +252,39 @@ impl Size {
     }
 }
 
-/// The start of a mapping, and whether it may hold other than zeros.
+/// Returns the start of a mapping, and whether it may hold other values than zeros.
 fn split(mapping: NonNull<u8>) -> (NonNull<u8>, bool) {
     let start = mapping.as_ptr().map_addr(|address| address & !DIRTY);
     let start = NonNull::new(start).expect("no mapping begins there");
     (start, start != mapping)
 }
 
-/// At least so many bytes of zeroed, page-aligned memory, or `None` when there is none. Lock-free.
+/// Returns at least `bytes` bytes of zeroed, page-aligned memory, or `None` if there is none.
+/// Lock-free.
 pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
     KEPT.map(bytes)
 }
 
-/// Gives back what [`map`] returned. Lock-free.
+/// Returns or keeps memory from [`map`]. Lock-free.
 ///
 /// # Safety
 ///
-/// `map` returned it for so many bytes, and nothing uses it any more.
+/// `start` was returned by `map` for this number of bytes, and nothing uses the memory any more.
 pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract is the same.
     unsafe { KEPT.unmap(start, bytes) }
 }
 
-/// How many mappings one call offers to the system.
+/// The max number of kept mappings that one call offers to the system.
 const OFFERS: usize = 4;
 
 static KEPT: Kept = Kept::new();
 
 struct Kept {
     sizes: [Size; SIZES],
-    /// How many there are in slots: a hint, to know quickly when there are none.
+    /// The number of mappings in slots: a hint that makes the empty case fast.
     count: AtomicUsize,
-    /// Where the search for one to offer begins.
+    /// The size index where the next search for a mapping to offer starts.
     next_offer: AtomicUsize,
 }
 
@@ -294,48 +300,49 @@ impl Kept {
     fn map(&self, bytes: usize) -> Option<NonNull<u8>> {
         let bytes = rounded(bytes);
         let take = || self.take(bytes);
-        // Refused, it looks once more: one that is kept may have been in the hands of a thread that
-        // offered it, and another thread may have dropped one.
+        // After a refusal it looks again: a thread may have held a kept mapping while offering it,
+        // or another thread may have dropped one.
         take().or_else(|| platform::map(bytes)).or_else(take)
     }
 
     /// # Safety
     ///
-    /// As for the function of this name.
+    /// As for the function [`unmap`].
     unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize) {
         let bytes = rounded(bytes);
-        // SAFETY: the caller's promise: a mapping of this size.
+        // SAFETY: by the contract, this is a mapping of this rounded size, which nothing uses.
         unsafe {
             match platform::unmap(start, bytes) {
-                // There may be room for others too.
+                // The system may now take others too.
                 true => self.offer(),
                 false => self.put(start, bytes),
             }
         }
     }
 
-    /// Keeps a mapping, without the memory behind it. Lock-free.
+    /// Keeps a mapping without the memory behind it. Lock-free.
     ///
     /// # Safety
     ///
-    /// A mapping of this rounded size, which nothing uses any more.
+    /// `start` must be a mapping of this rounded size that nothing uses any more.
     unsafe fn put(&self, start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by the contract, nothing uses the memory.
         let is_zero = unsafe { platform::discard(start, bytes) };
         let mapping = start.map_addr(|address| match is_zero {
             true => address,
             false => address | DIRTY,
         });
-        // SAFETY: as above, and what was discarded reads as zeros.
+        // SAFETY: by the contract, the caller owns the mapping. If the discard succeeded it holds
+        // zeros; otherwise it is marked `DIRTY`.
         unsafe { self.put_again(index(bytes), mapping) }
     }
 
     /// # Safety
     ///
-    /// As for [`Size::put`].
+    /// As for [`Size::put`], with the size of `index`.
     unsafe fn put_again(&self, index: usize, mapping: NonNull<u8>) {
         self.count.fetch_add(1, SeqCst);
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract is the same.
         if !unsafe { self.sizes[index].put(mapping) } {
             self.count.fetch_sub(1, SeqCst);
         }
@@ -347,17 +354,18 @@ impl Kept {
         Some(taken)
     }
 
-    /// Takes a mapping of this rounded size, zeroed, if one is kept. Lock-free.
+    /// Takes a zeroed mapping of this rounded size, if one is kept. Lock-free.
     fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
         let (start, is_dirty) = split(self.take_any(index(bytes))?);
         if is_dirty {
-            // SAFETY: taken out, and so this thread's alone.
+            // SAFETY: `take_any` gave the mapping to this thread exclusively, and mappings of this
+            // index have `bytes` bytes.
             unsafe { start.write_bytes(0, bytes) };
         }
         Some(start)
     }
 
-    /// Offers a few to the system again, until it refuses one. Lock-free.
+    /// Offers a few kept mappings to the system, until it refuses one. Lock-free.
     fn offer(&self) {
         for _ in 0..OFFERS {
             if self.count.load(SeqCst) == 0 {
@@ -372,7 +380,8 @@ impl Kept {
             let Some(mapping) = self.take_any(index) else {
                 continue;
             };
-            // SAFETY: taken out, and so this thread's alone. Refused, it stays as it is.
+            // SAFETY: `take_any` gave the mapping to this thread exclusively, and mappings of this
+            // index have that size. If the system refuses, the mapping is unchanged.
             unsafe {
                 if !platform::unmap(split(mapping).0, size_at(index)) {
                     return self.put_again(index, mapping);
@@ -419,13 +428,13 @@ mod tests {
         for is_discarded in [true, false] {
             let kept = sizes.map(|bytes| {
                 let start = platform::map(bytes).unwrap();
-                // SAFETY: just mapped, and nobody else's.
+                // SAFETY: mapped above with this size, and used by this test only.
                 unsafe {
                     start.write_bytes(7, bytes);
                     if is_discarded {
                         lists.put(start, bytes);
                     } else {
-                        // As where the program has locked memory.
+                        // Simulates a failed discard, as for locked memory.
                         lists.put_again(index(bytes), start.map_addr(|address| address | DIRTY));
                     }
                 }
@@ -435,10 +444,10 @@ mod tests {
             for number in [0, 2, 1] {
                 let bytes = sizes[number];
                 assert_eq!(lists.take(bytes), Some(kept[number]));
-                // SAFETY: taken, and so this test's.
+                // SAFETY: the mapping was taken, so the test owns these bytes exclusively.
                 let words = unsafe { std::slice::from_raw_parts(kept[number].as_ptr(), bytes) };
                 assert!(words.iter().all(|byte| *byte == 0));
-                // SAFETY: as above.
+                // SAFETY: the mapping was taken, and `words` is not used any more.
                 assert!(unsafe { platform::unmap(kept[number], bytes) });
             }
             assert_eq!(lists.take(sizes[0]), None);
@@ -448,7 +457,7 @@ mod tests {
         }
     }
 
-    /// More than there are slots for a start, and in a table.
+    /// More than fit into the size's own slots and one table.
     #[test]
     fn many_of_one_size_are_all_taken_again_but_for_tables() {
         const MANY: usize = FIRST_SLOTS + 3 * TABLE_SLOTS;
@@ -457,13 +466,13 @@ mod tests {
         let take_all = || {
             let all: Vec<_> = std::iter::from_fn(|| lists.take(bytes)).collect();
             for &start in &all {
-                // SAFETY: taken, and so this test's.
+                // SAFETY: the mapping was taken, so the test owns these bytes exclusively.
                 let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) };
                 assert!(words.iter().all(|byte| *byte == 0));
             }
             all
         };
-        // SAFETY: just mapped or taken, and not used after that.
+        // SAFETY: each mapping was just mapped or taken, has this size, and is not used after this.
         let put = |start: NonNull<u8>| unsafe {
             start.write_bytes(7, bytes);
             lists.put(start, bytes);

@@ -1,30 +1,30 @@
-//! Who may interfere, as types: what a structure or a mechanism is atomic against.
+//! Scopes as types: the interference that a structure or mechanism is atomic against.
 //!
 //! | scope | atomic against | so it may be reached by |
 //! |---|---|---|
 //! | [`SameThread`] | the signal handlers of this thread | one thread and its handlers |
 //! | [`SameCpu`] | every thread and handler on this CPU | threads of one CPU at a time |
-//! | [`Machine`] | every CPU | everybody |
+//! | [`Machine`] | every CPU | all threads and their handlers |
 //!
-//! A type that contains a scope inherits what the scope allows: with [`SameThread`] or [`SameCpu`]
-//! inside it is neither [`Send`] nor [`Sync`], unless it has another way to let other CPUs in, and
-//! says so.
+//! A type that contains a scope inherits its restrictions. With [`SameThread`] or [`SameCpu`]
+//! inside, it is neither [`Send`] nor [`Sync`], unless it admits other CPUs in another way and
+//! implements the traits itself.
 
 use std::marker::PhantomData;
 
-/// The names that error messages give the reason.
+/// Their names appear in compiler errors and state the reason.
 struct SharedWithTheSignalHandlersOfThisThreadOnly;
 struct SharedByThreadsOfOneCpuOnly;
 
 /// This thread and the signal handlers that interrupt it.
 ///
-/// Neither `Send` nor `Sync`, and so is everything that contains one.
+/// Neither `Send` nor `Sync`, and neither is any type that contains it.
 #[derive(Clone, Copy, Default)]
 pub struct SameThread(PhantomData<*mut SharedWithTheSignalHandlersOfThisThreadOnly>);
 
 /// The threads that run on one CPU, and their signal handlers.
 ///
-/// Neither `Send` nor `Sync`: a thread is on one CPU only until it is moved.
+/// Neither `Send` nor `Sync`, because the scheduler may move a thread to another CPU at any time.
 #[derive(Clone, Copy, Default)]
 pub struct SameCpu(PhantomData<*mut SharedByThreadsOfOneCpuOnly>);
 
@@ -32,13 +32,13 @@ pub struct SameCpu(PhantomData<*mut SharedByThreadsOfOneCpuOnly>);
 #[derive(Clone, Copy, Default)]
 pub struct Machine;
 
-/// One of [`SameThread`], [`SameCpu`] and [`Machine`].
+/// A scope: [`SameThread`], [`SameCpu`] or [`Machine`].
 pub trait Scope: sealed::Sealed + 'static {
-    /// What to call it.
+    /// The name of the scope.
     const NAME: &'static str;
 
-    /// Could waiting ever help? In [`SameThread`] it could not: whoever holds what is waited for
-    /// has been interrupted by the one who waits.
+    /// Whether waiting for a holder can succeed. It cannot in [`SameThread`]: the waiter is a
+    /// handler that has interrupted the holder.
     const WAITING_HELPS: bool;
 }
 
@@ -49,7 +49,7 @@ mod sealed {
 macro_rules! scopes {
     ($($scope:ident $waiting_helps:literal;)*) => {$(
         impl $scope {
-            /// The scope.
+            /// Creates the scope.
             pub const fn new() -> $scope {
                 scopes!(@value $scope)
             }

@@ -1,5 +1,5 @@
-//! Atomics and waiting under one name. The model checker in `verify/` compiles the files that
-//! import this a second time, with atomics and waiting of its own in this place.
+//! Atomics and waiting under one name. The model checker in `verify/` recompiles the files that
+//! import this, with its own atomics and waiting in this module's place.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) use crate::platform::{
     generation, wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one,
 };
 
-/// Two words side by side, for a double-width compare-and-swap.
+/// Two adjacent words for a double-width compare-and-swap.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Pair {
@@ -21,7 +21,7 @@ pub(crate) struct Pair {
     second: AtomicU64,
 }
 
-// SAFETY: two descriptors, one after the other, and nothing else.
+// SAFETY: it consists of two atomic words, for which zeros are always valid.
 unsafe impl crate::type_stable::Descriptor for Pair {}
 
 impl Pair {
@@ -35,46 +35,48 @@ impl Pair {
         &self.second
     }
 
-    /// Changes both words if both are as expected; says whether it has. Acquires what made them so,
-    /// and releases what came before.
+    /// Replaces both words if both are as expected, and returns whether it did. The operation is an
+    /// Acquire and a Release; it pairs with other exchanges and with Acquire loads and Release
+    /// stores of the words.
     ///
     /// # Safety
     ///
-    /// The processor has the instruction ([`has_double_width`](crate::platform::has_double_width)).
+    /// The processor must have the instruction
+    /// ([`has_double_width`](crate::platform::has_double_width)).
     #[inline(always)]
     pub unsafe fn exchange(&self, expected: (u64, u64), new: (u64, u64)) -> bool {
         let words = (&raw const *self).cast_mut().cast();
-        // SAFETY: two atomic words, aligned to 16 bytes; the instruction is there, as the caller
-        // promises.
+        // SAFETY: `self` is two atomic words, aligned to 16 bytes. By the contract the processor
+        // has the instruction.
         unsafe { crate::platform::compare_exchange_double(words, expected, new) }.is_ok()
     }
 }
 
-/// Tells the calling thread from the others of its process, as long as it lives: an even number,
+/// Returns a number that identifies the calling thread within its process while it lives: even, and
 /// not 0. Async-signal-safe.
 pub(crate) fn this_thread() -> u64 {
     let own: *const AtomicU32 = crate::__thread_storage!(AtomicU32, AtomicU32::new(0));
     own.addr() as u64
 }
 
-/// How often a thread looks again before it parks.
+/// The number of spins before a thread parks.
 pub(crate) const SPINS: usize = 100;
 
-/// A thread that did not run meanwhile has not waited.
+/// The min number of sleeps in a wait. A thread that did not run meanwhile has not really waited.
 pub(crate) const FEWEST_SLEEPS: u32 = 4;
 
-/// A wait that ends: sleeps of a millisecond at most, until some milliseconds have passed, and some
-/// sleeps. (Handlers and wake-ups end sleeps early, a busy machine late.)
+/// A bounded wait: sleeps of at most a millisecond, until the given time has passed and a minimum
+/// of sleeps has taken place. (Handlers and wake-ups end sleeps early; a busy machine ends them
+/// late.)
 pub(crate) struct Patience {
     milliseconds: u32,
     sleeps: u32,
-    /// The time at the first sleep. `None` where the system refuses to tell it: then sleeps count
-    /// alone.
+    /// The time of the first sleep. `None` if the system refuses the time; then only sleeps count.
     since: Option<Duration>,
 }
 
 impl Patience {
-    /// Patience for so long, from the first sleep on.
+    /// Creates a wait of so many milliseconds, counted from the first sleep.
     pub fn new(milliseconds: u32) -> Patience {
         Patience {
             milliseconds,
@@ -83,8 +85,8 @@ impl Patience {
         }
     }
 
-    /// Sleeps for a millisecond at most while the word holds `expected`; false, without having
-    /// slept, when it is over.
+    /// Sleeps for at most a millisecond while the word equals `expected`. Returns `false`, without
+    /// sleeping, once the wait is over.
     pub fn sleep(&mut self, word: &AtomicU32, expected: u32) -> bool {
         if self.sleeps == 0 {
             self.since = clock::now();
@@ -106,25 +108,26 @@ impl Patience {
     }
 }
 
-/// How often a waiter lets others get on with it before it sleeps.
+/// The number of rounds that a waiter pauses before it sleeps.
 static PAUSES: AtomicU32 = AtomicU32::new(SPINNING + 7);
-/// In so many of these rounds it spins, twice as long each time: 127 pauses in all.
+/// The number of these rounds that spin, each twice as long as the one before: 127 spins in all.
 const SPINNING: u32 = 7;
 
-/// How many rounds of that there are.
+/// Returns the number of rounds.
 pub(crate) fn pauses() -> u32 {
-    // Relaxed: any number will do.
+    // Relaxed: any value is acceptable.
     PAUSES.load(Ordering::Relaxed)
 }
 
-/// For tests of what comes after them. Returns how many there were.
+/// Sets the number of rounds, for tests of what follows them. Returns the previous number.
+#[cfg(feature = "unstable-internals")]
 pub fn set_pauses(rounds: u32) -> u32 {
-    // Relaxed: as above.
+    // Relaxed: any value is acceptable.
     PAUSES.swap(rounds, Ordering::Relaxed)
 }
 
-/// What a waiter does in the round of that number: it spins, and from some round on yields the
-/// processor, for whoever it waits for may wait for that.
+/// Pauses a waiter in its given round: spins in early rounds, and yields the processor in later
+/// ones, since the awaited thread may need it.
 pub(crate) fn pause(round: u32) {
     if round < SPINNING {
         (0..1 << round).for_each(|_| spin_loop());
@@ -139,7 +142,8 @@ mod tests {
     use crate::clock::refusal;
     use std::time::Instant;
 
-    /// How often a wait of so long sleeps if each sleep ends at once, as handlers end them.
+    /// Returns how many sleeps such a wait takes if each ends at once, as signal handlers may
+    /// cause.
     fn sleeps(milliseconds: u32) -> u32 {
         let word = AtomicU32::new(0);
         let mut patience = Patience::new(milliseconds);

@@ -1,32 +1,33 @@
-//! What fits in one machine word, and so can be an element of a per-CPU structure in place.
+//! Values that fit in one machine word, and can be stored in place in a per-CPU structure.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a structure has that keeps values of this type as words, which go in and out by shared
-/// reference: so it must be invariant. Were it not, one of `&'static str`s would pass for one of
-/// shorter lives, which would come out as `'static`.
+/// A marker for structures that store values of this type as words. Values go in and out through a
+/// shared reference, so such a structure must be invariant. Otherwise a structure of `&'static str`
+/// could be used as one of shorter-lived references, which would come out as `'static`.
 pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 
-/// A value that travels as one machine word.
+/// A value that can be converted to one machine word and back.
 ///
-/// Integers up to a word, pointers, [`Box`] and [`Arc`] of sized types. Anything larger is boxed by
-/// the caller, or goes into a [`Ring`](crate::percpu::Ring), which holds values of any size.
+/// Implemented for integers up to a word, pointers, references, [`Box`] and [`Arc`] of sized types.
+/// Box a larger value, or store it in a [`Ring`](crate::percpu::Ring), which holds values of any
+/// size.
 ///
 /// # Safety
 ///
-/// `from_word(into_word(value))` gives the value back, ownership included, and a word that is
-/// dropped without `from_word` is only leaked.
+/// `from_word(into_word(value))` must return an equal value, ownership included. A word that is
+/// dropped without `from_word` must only leak the value.
 pub unsafe trait AsWord: Sized {
-    /// Gives the value up for its word.
+    /// Converts the value into a word, which then owns it.
     fn into_word(self) -> usize;
 
-    /// Takes the value back.
+    /// Converts a word back into the value.
     ///
     /// # Safety
     ///
-    /// The word came from `into_word` of this type, and is taken back once.
+    /// The word must come from `into_word` of this type, and be converted back only once.
     unsafe fn from_word(word: usize) -> Self;
 }
 
@@ -52,7 +53,8 @@ integers!(u64 i64);
 
 macro_rules! pointers {
     ($([$($parameter:tt)*] $pointer:ty, |$value:ident| $into:expr, |$address:ident| $from:expr;)*) => {$(
-        // SAFETY: the pointer is given up and taken back as an address, its provenance exposed.
+        // SAFETY: the pointer becomes an address with exposed provenance and is restored from it,
+        // ownership included. Dropping an address only leaks.
         unsafe impl<$($parameter)*> AsWord for $pointer {
             #[inline]
             fn into_word(self) -> usize {
@@ -63,7 +65,9 @@ macro_rules! pointers {
             #[inline]
             unsafe fn from_word(word: usize) -> Self {
                 let $address: *mut T = std::ptr::with_exposed_provenance_mut(word);
-                // SAFETY: the caller's promise: `into_word` of this type made the word.
+                // SAFETY: by the contract, `into_word` of this type made the word, so the address
+                // is that of a valid `T` where this type requires one, and owns what this type
+                // owns.
                 #[allow(unused_unsafe)]
                 unsafe { $from }
             }
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
 
     fn round_trip<T: AsWord>(value: T) -> T {
-        // SAFETY: the word is taken back once, as its own type.
+        // SAFETY: the word is converted back once, as its own type.
         unsafe { T::from_word(value.into_word()) }
     }
 

@@ -59,8 +59,8 @@ pub const ASSISTED: &[(&str, &str, &str)] = &[
     ),
     (
         "a_call_returns_before_it_is_undone",
-        "if self.is_over(free) {",
-        "if false && self.is_over(free) {",
+        "if self.wait_until_over(free) {",
+        "if false && self.wait_until_over(free) {",
     ),
     (
         "readers_do_not_look_again",
@@ -125,7 +125,7 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     ),
     (
         "helpers_do_not_say_that_it_is_over",
-        "descriptor.is_over(operation.sequence);",
+        "descriptor.mark_over(operation.sequence);",
         "",
     ),
     (
@@ -137,7 +137,7 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     (
         "over_before_the_words_are_changed",
         "for entry in 1..count_of(status) {",
-        "descriptor.is_over(operation.sequence); for entry in 1..count_of(status) {",
+        "descriptor.mark_over(operation.sequence); for entry in 1..count_of(status) {",
     ),
     (
         "helpers_change_words_without_a_reference",

@@ -149,7 +149,7 @@ macro_rules! library {
                 number: u64,
                 parts: [(&crate::sync::AtomicU64, u64, u64); 2],
             ) -> bool {
-                let parts = parts.map(|(word, old, new)| kcas::Part { word, old, new });
+                let parts = parts.map(|(word, old, new)| part::Part { word, old, new });
                 // SAFETY: a model's words live as long as its threads, and change in no other way.
                 unsafe { kcas::exchange(version, number, &parts) }
             }

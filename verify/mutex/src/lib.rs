@@ -1,8 +1,4 @@
-//! What tests of locks are made of, for any lock and any mechanism.
+//! What tests of locks share, for any lock and any mechanism.
 
 pub mod careless;
-pub mod exclusion;
-#[cfg(target_os = "linux")]
-pub mod handlers;
-#[cfg(target_os = "linux")]
 pub mod races;

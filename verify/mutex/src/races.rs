@@ -1,6 +1,7 @@
-//! A wake-up that races with who it is for: one thread holds a lock, another comes for it, and the
-//! holder lets go at just about the time at which the other goes to sleep. It does so once a round,
-//! and nobody else does, so a wake-up that is lost is missed for ever: no later one heals it.
+//! Wake-ups that race with a thread that falls asleep: one thread holds a lock, another waits for
+//! it, and the holder releases it at about the time at which the waiter falls asleep. There is one
+//! release a round and no other thread, so a lost wake-up leaves the waiter asleep: no later one
+//! wakes it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -9,13 +10,13 @@ use std::time::{Duration, Instant};
 use atomseq::mutex::{Mutex, TestAndSet};
 use verify_support::threads::{state, this_thread};
 
-/// How long a thread is waited for until it counts as lost, if it is asleep then.
+/// How long a thread is waited for before it counts as lost, if it is asleep then.
 const LOST: Duration = Duration::from_secs(3);
 
-/// How often one that is awake is waited for so long: a busy machine may keep it waiting for a CPU.
+/// How often a thread that is awake is waited for so long: on a busy machine it may wait for a CPU.
 const TIMES: usize = 100;
 
-/// Cache lines that either side writes to, so that the holder's last stores take their time.
+/// Cache lines that both threads write, so that the holder's last stores take some time.
 #[repr(align(64))]
 struct Line(AtomicU64);
 
@@ -26,7 +27,7 @@ struct Race {
     round: AtomicU64,
     done: AtomicU64,
     over: AtomicBool,
-    /// The other thread, as the kernel calls it.
+    /// The thread ID of the waiter.
     waiter: AtomicI32,
     lines: [Line; LINES],
 }
@@ -48,7 +49,7 @@ impl Race {
         }
     }
 
-    /// The other thread: waits once a round.
+    /// Runs the waiter, which waits once a round.
     fn wait_each_round(&self, wait: impl Fn()) {
         self.waiter.store(this_thread(), SeqCst);
         for round in 1.. {
@@ -64,7 +65,7 @@ impl Race {
         }
     }
 
-    /// Lets the other one begin, and waits about as long as that takes to fall asleep.
+    /// Starts the round of the waiter, and waits about as long as it needs to fall asleep.
     fn begin(&self, round: u64, spins: u32) {
         self.round.store(round, SeqCst);
         (0..fastrand::u32(0..spins)).for_each(|_| std::hint::spin_loop());
@@ -75,13 +76,14 @@ impl Race {
         self.done.load(SeqCst) >= round
     }
 
-    /// Does the other thread sleep, neither running nor waiting for a CPU?
+    /// Returns whether the waiter sleeps, so that it neither runs nor waits for a CPU.
     fn sleeps(&self) -> bool {
         state(self.waiter.load(SeqCst)) == Some('S')
     }
 }
 
-/// Are all done with the round? Not if those that are not sleep: nobody is left to wake them.
+/// Waits until all have completed the round; false if those that have not are asleep, because no
+/// thread is left to wake them.
 fn are_done(races: &[&Race], round: u64) -> bool {
     let are_done = || races.iter().all(|race| race.is_done(round));
     for _ in 0..TIMES {
@@ -98,7 +100,7 @@ fn are_done(races: &[&Race], round: u64) -> bool {
     are_done()
 }
 
-/// Waits for it, a few seconds at most, for as long as the other thread might be kept from running.
+/// Waits for a condition, at most [`LOST`]; returns whether it is true.
 fn until(condition: impl Fn() -> bool) -> bool {
     for _ in 0..2_000 {
         if condition() {
@@ -116,14 +118,14 @@ fn until(condition: impl Fn() -> bool) -> bool {
     condition()
 }
 
-/// How many spins cover the time in which a waiter falls asleep.
+/// The number of spins in which a waiter falls asleep.
 const SPINS: u32 = 400;
 
-/// Races unlocks of a [`Mutex`] against waiters.
+/// Races the unlocks of a [`Mutex`] against its waiter.
 ///
 /// # Errors
 ///
-/// The round in which a waiter was left asleep.
+/// The round that left a waiter asleep.
 pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
     let (race, lock) = (Race::new(), Mutex::<(), M>::new(()));
     thread::scope(|scope| {
@@ -136,7 +138,7 @@ pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
         });
         race.over.store(true, SeqCst);
         while lost.is_some_and(|round| race.done.load(SeqCst) < round) {
-            // Another unlock heals it, so that the thread can end.
+            // Another unlock wakes it, so that the thread can exit.
             drop(lock.lock());
             thread::yield_now();
         }
@@ -144,15 +146,13 @@ pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
     })
 }
 
-/// The same, with a third thread that gives up about then: if it was woken, it must see to it that
-/// the other is.
+/// Does the same with a third thread that times out at about that time. If the wake-up reached that
+/// thread, it must wake the waiter.
 ///
 /// # Errors
 ///
-/// The round in which a waiter was left asleep.
-pub fn of_a_mutex_with_one_who_gives_up<M: TestAndSet + Send + Sync>(
-    rounds: u64,
-) -> Result<(), u64> {
+/// The round that left a waiter asleep.
+pub fn of_a_mutex_with_a_timeout<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
     let (race, lock) = (Race::new(), Mutex::<(), M>::new(()));
     let other = Race::new();
     thread::scope(|scope| {
@@ -180,11 +180,11 @@ pub fn of_a_mutex_with_one_who_gives_up<M: TestAndSet + Send + Sync>(
     })
 }
 
-/// Races a thread that gives something against one that comes to take it.
+/// Races a thread that gives something against one that takes it.
 ///
 /// # Errors
 ///
-/// The round in which it was left asleep.
+/// The round that left it asleep.
 pub fn of_pairs(rounds: u64, give: impl Fn(), take: impl Fn() + Sync) -> Result<(), u64> {
     let race = Race::new();
     thread::scope(|scope| {

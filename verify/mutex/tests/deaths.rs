@@ -1,5 +1,5 @@
-//! Panics, threads that end and processes that fork while they hold something: what the
-//! documentation says comes of it.
+//! Panics, threads that exit and processes that fork while they hold a lock: the result is the
+//! documented one.
 #![cfg(target_os = "linux")]
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ use verify_support::threads::{
 const SHORT: Duration = Duration::from_millis(5);
 
 #[test]
-fn a_panic_lets_go_of_everything_and_poisons_nothing() {
+fn a_panic_releases_all_locks_and_poisons_none() {
     let (lock, spin, permits) = (
         Mutex::<u32>::new(0),
         atomseq::mutex::SpinLock::<u32>::new(0),
@@ -45,14 +45,14 @@ fn a_panic_lets_go_of_everything_and_poisons_nothing() {
 }
 
 #[test]
-fn a_panic_while_a_condition_is_looked_at_lets_go_of_the_lock() {
+fn a_panic_in_a_condition_releases_the_lock() {
     let (lock, changed) = (Mutex::<u32>::new(0), Condvar::new());
     let panics = catch_unwind(AssertUnwindSafe(|| {
-        changed.wait_while(&mut lock.lock(), |_| panic!("not to be looked at"));
+        changed.wait_while(&mut lock.lock(), |_| panic!("in the condition"));
     }));
     assert!(panics.is_err());
     assert!(lock.try_lock().is_some());
-    // Nobody is counted as waiting: a thread that waits now is reached.
+    // No waiter is counted any more: a notification reaches a thread that waits now.
     thread::scope(|scope| {
         scope.spawn(|| changed.wait_while(&mut lock.lock(), |ready| *ready == 0));
         thread::sleep(SHORT);
@@ -61,7 +61,7 @@ fn a_panic_while_a_condition_is_looked_at_lets_go_of_the_lock() {
     });
 }
 
-/// A mechanism of a user's own, whose next test-and-set may be told to panic.
+/// A mechanism of a user, whose next test-and-set panics on request.
 #[derive(Debug)]
 struct Panics(Interlocked, AtomicU32);
 
@@ -74,12 +74,12 @@ unsafe impl TestAndSet for Panics {
     const CLEAR: Panics = Panics(Interlocked::CLEAR, AtomicU32::new(0));
 
     fn test_and_set(&self) -> bool {
-        assert_eq!(self.1.load(SeqCst), 0, "told to panic");
+        assert_eq!(self.1.load(SeqCst), 0, "panics on request");
         self.0.test_and_set()
     }
 
     unsafe fn clear(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear() }
     }
 
@@ -88,7 +88,7 @@ unsafe impl TestAndSet for Panics {
     }
 
     unsafe fn clear_then_look(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear_then_look() }
     }
 
@@ -97,9 +97,8 @@ unsafe impl TestAndSet for Panics {
     }
 }
 
-/// Runs `relocks` in a process of its own, with a lock that is held: where the lock cannot be taken
-/// again, no guard of it may outlive that, so the process must end there and not after a panic that
-/// was caught.
+/// Runs `relocks` in a process of its own, with a lock that is held. Where the lock cannot be
+/// acquired again, no guard of it may live on, so the process must abort, not panic.
 fn no_guard_outlives<R: lock_api::RawMutex>(
     test: &str,
     why: &str,
@@ -110,7 +109,7 @@ fn no_guard_outlives<R: lock_api::RawMutex>(
         let mut guard = lock.lock();
         let caught = catch_unwind(AssertUnwindSafe(|| relocks(&mut guard, &lock)));
         eprintln!("a guard has outlived a panic: {}", caught.is_err());
-        // SAFETY: ends this process, which must have ended before.
+        // SAFETY: exits this process, which must have aborted before.
         unsafe { libc::_exit(0) };
     });
     if let Some(errors) = errors {
@@ -127,12 +126,12 @@ fn keep_it_meanwhile<R: lock_api::RawMutex>(
 }
 
 fn panic_meanwhile<R: lock_api::RawMutex>(
-    tell: impl Fn(&R),
+    prepare: impl Fn(&R),
 ) -> impl FnOnce(&mut MutexGuard<'_, R, u32>, &lock_api::Mutex<R, u32>) {
     move |guard, lock| {
         MutexGuard::unlocked(guard, || {
-            // SAFETY: the raw lock is only looked at.
-            tell(unsafe { lock.raw() });
+            // SAFETY: the raw lock is only read.
+            prepare(unsafe { lock.raw() });
         });
     }
 }
@@ -166,23 +165,23 @@ per_thread! {
 static CHANGED: Condvar = Condvar::new();
 
 #[test]
-fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
+fn a_wait_whose_lock_a_handler_keeps_aborts() {
     fn keeps(_event: &mut Event<'_>) {
         OWN.with(|lock| std::mem::forget(lock.try_lock()));
         CHANGED.notify_one();
     }
     let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
-        // SAFETY: it sets a flag of this thread's, and makes a system call.
+        // SAFETY: it sets a flag of this thread, and makes a system call.
         unsafe { signal::install(libc::SIGUSR1, keeps).unwrap() };
         // SAFETY: no conditions.
         let waits = unsafe { libc::pthread_self() };
         OWN.with(|lock| {
             let mut guard = lock.lock();
-            // Until the wait has let go of the lock, `keeps` does not get it: then another signal
-            // comes.
+            // `keeps` does not acquire the lock before the wait has released it, so signals are
+            // sent until it does.
             std::thread::spawn(move || {
                 loop {
-                    // SAFETY: that thread does not end before the process.
+                    // SAFETY: that thread does not exit before the process.
                     unsafe { libc::pthread_kill(waits, libc::SIGUSR1) };
                     std::thread::sleep(Duration::from_millis(2));
                 }
@@ -191,7 +190,7 @@ fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
                 let wait = AssertUnwindSafe(|| CHANGED.wait_for(&mut guard, Duration::MAX));
                 if catch_unwind(wait).is_err() {
                     eprintln!("a guard has outlived a panic");
-                    // SAFETY: ends this process, which must have ended before.
+                    // SAFETY: exits this process, which must have aborted before.
                     unsafe { libc::_exit(0) };
                 }
             }
@@ -202,8 +201,8 @@ fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
     }
 }
 
-/// Every lock made of it.
-fn stays_held_when_its_holder_ends<R>(lock: &'static R)
+/// Checks a lock.
+fn stays_held_when_its_holder_exits<R>(lock: &'static R)
 where
     R: lock_api::RawMutex + RawMutexTimed<Duration = Duration> + Sync,
 {
@@ -211,37 +210,37 @@ where
     assert!(lock.is_locked());
     assert!(!lock.try_lock());
     assert!(!lock.try_lock_for(SHORT));
-    // Whoever knows that its holder is gone may let go of it in its place, and wakes who waits.
+    // A thread that knows that the holder has exited may release the lock, which wakes a waiter.
     let waits = thread::spawn(|| {
         lock.lock();
         // SAFETY: it was just locked.
         unsafe { lock.unlock() };
     });
     thread::sleep(SHORT);
-    // SAFETY: the holder has ended, and what it guarded is nothing.
+    // SAFETY: the holder has exited, and the lock guards nothing.
     unsafe { lock.unlock() };
     waits.join().unwrap();
     assert!(!lock.is_locked());
 }
 
 #[test]
-fn a_lock_stays_held_when_its_holder_ends() {
+fn a_lock_stays_held_when_its_holder_exits() {
     static SPIN: RawSpin<Interlocked> = RawSpin::INIT;
     static MUTEX: RawMutex<Interlocked> = RawMutex::INIT;
     static BIASED: RawBiased = RawBiased::INIT;
     static ON_CPU: RawSpin<OnCpu> = RawSpin::INIT;
-    stays_held_when_its_holder_ends(&BIASED);
-    stays_held_when_its_holder_ends(&ON_CPU);
-    stays_held_when_its_holder_ends(&SPIN);
-    stays_held_when_its_holder_ends(&MUTEX);
+    stays_held_when_its_holder_exits(&BIASED);
+    stays_held_when_its_holder_exits(&ON_CPU);
+    stays_held_when_its_holder_exits(&SPIN);
+    stays_held_when_its_holder_exits(&MUTEX);
 }
 
 thread_local! {
-    /// Whether this thread is to exit when it wakes up, and whether it slept.
+    /// Whether this thread exits when it wakes up, and whether it slept.
     static EXITS: Cell<(bool, bool)> = const { Cell::new((false, false)) };
 }
 
-/// A mechanism by which a thread may exit when it wakes up, before it looks at anything.
+/// A mechanism by which a thread can exit when it wakes up, before it reads the lock.
 #[derive(Debug)]
 struct ExitsAwake(Interlocked);
 
@@ -257,20 +256,20 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 
     unsafe fn clear(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear() }
     }
 
     fn is_set(&self) -> bool {
         if EXITS.get() == (true, true) {
-            // SAFETY: ends this thread, and no other; its stack stays mapped.
+            // SAFETY: exits this thread only; its stack stays mapped.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         self.0.is_set()
     }
 
     unsafe fn clear_then_look(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear_then_look() }
     }
 
@@ -283,8 +282,8 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 }
 
-/// A thread that sleeps for a lock: its number, and the thread, which exits when it wakes up, or
-/// adds one.
+/// Starts a thread that sleeps for a lock, and exits when it wakes up, or adds one. Returns its ID,
+/// too.
 fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::JoinHandle<()>) {
     let (send, receive) = channel();
     let thread = thread::spawn(move || {
@@ -297,10 +296,10 @@ fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::
     (number, thread)
 }
 
-/// A waiter exits after an unlock woke it, before it has looked. From then on unlocks are silent,
-/// until one more thread has slept: then the waiters that are left are woken again.
+/// A waiter exits after an unlock woke it, before it reads the lock. Later unlocks wake no waiter
+/// until another thread has slept; then the other waiters are woken again.
 #[test]
-fn a_waiter_that_exits_awake_keeps_nobody_asleep_longer_than_the_next_to_sleep() {
+fn a_waiter_that_exits_awake_delays_others_only_until_the_next_sleeps() {
     let lock = Box::leak(Box::new(Mutex::new(0)));
     let guard = lock.lock();
     // Never joined: it has no result.
@@ -315,9 +314,11 @@ fn a_waiter_that_exits_awake_keeps_nobody_asleep_longer_than_the_next_to_sleep()
     assert_eq!(*lock.lock(), 1);
 }
 
-/// A lock that is unlocked fairly for a waiter that does not exist any more can be taken.
-fn can_be_taken_after_a_fair_unlock(lock: &Mutex<u32, ExitsAwake>) {
-    // SAFETY: the thread, or the one that it is a copy of, has locked it and does so no more.
+/// Checks that a lock can be acquired after a fair unlock for a waiter that does not exist any
+/// more.
+fn can_be_acquired_after_a_fair_unlock(lock: &Mutex<u32, ExitsAwake>) {
+    // SAFETY: this thread, or the one of which it is a copy, has locked it, and unlocks it only
+    // here.
     unsafe { lock.force_unlock_fair() };
     assert!(lock.try_lock().is_some());
 }
@@ -328,34 +329,34 @@ fn a_fair_unlock_in_a_child_hands_nothing_to_a_waiter_of_its_parent() {
         let lock = Box::leak(Box::new(Mutex::new(0)));
         let guard = lock.lock();
         let (_, waiter) = sleeper(lock, false);
-        in_child(|| can_be_taken_after_a_fair_unlock(lock));
+        in_child(|| can_be_acquired_after_a_fair_unlock(lock));
         drop(guard);
         waiter.join().unwrap();
     });
 }
 
 #[test]
-fn a_fair_unlock_hands_nothing_to_a_waiter_that_ended_asleep() {
+fn a_fair_unlock_hands_nothing_to_a_waiter_that_exited_asleep() {
     unsafe extern "C" fn exit(_: i32) {
-        // SAFETY: ends this thread, which has nothing to drop.
+        // SAFETY: exits this thread, which has nothing to drop.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
     in_fresh_process(this_test!(), || {
         let lock = Box::leak(Box::new(Mutex::new(0)));
         std::mem::forget(lock.lock());
         let (waiter, _detached) = sleeper(lock, false);
-        // SAFETY: a handler that calls the kernel only.
+        // SAFETY: a handler that only makes a system call.
         unsafe { libc::signal(libc::SIGUSR1, exit as *const () as usize) };
         let (signal, process) = (libc::SIGUSR1, std::process::id());
         // SAFETY: sends a signal.
         unsafe { libc::syscall(libc::SYS_tgkill, process, waiter, signal) };
         wait_until_exited(waiter);
-        can_be_taken_after_a_fair_unlock(lock);
+        can_be_acquired_after_a_fair_unlock(lock);
     });
 }
 
-/// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one
-/// holder at a time.
+/// Checks that a lock excludes after it was handed to a waiter that exited before it took the lock,
+/// and was then released by force.
 #[cfg(atomseq_sections)]
 fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
@@ -369,13 +370,13 @@ fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     unsafe { force(lock) };
     assert!(!lock.is_locked());
     let mut first = lock.lock();
-    // It waits, wakes up as its time is up, and looks whether the lock was handed to it.
+    // It waits, times out, and checks whether the lock was handed to it.
     let second = thread::spawn(|| lock.try_lock_for(SHORT).is_some());
     assert!(!second.join().unwrap(), "two guards of one lock");
     *first += 1;
 }
 
-// Portable builds hand nothing over.
+// Portable builds do not hand locks over.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_lock_handed_to_a_thread_that_exited_is_released_by_force() {
@@ -383,7 +384,7 @@ fn a_lock_handed_to_a_thread_that_exited_is_released_by_force() {
     is_released_by_force(lock_api::Mutex::force_unlock_fair);
 }
 
-/// Threads that exit in front of each instruction of what they do with a lock.
+/// Threads that exit before each instruction of a lock's operation.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod everywhere {
     use atomseq::mutex::Biased;
@@ -393,15 +394,15 @@ mod everywhere {
 
     use super::*;
 
-    /// What a child says whose thread did all of its work and did not exit before.
+    /// The exit code of a child whose thread completed its work.
     const DID_ALL: i32 = 2;
 
-    /// So long does a child wait for a lock: its alarm kills it then, which fails the test.
+    /// How long a child waits for a lock before its alarm kills it, which fails the test.
     const HANGS: u32 = 20;
 
-    /// Forks one child for each instruction of an unlock. There a thread on `cpu` exits in front of
-    /// that instruction; if the lock is held then, it has no holder, and is released by force.
-    /// Afterwards the lock is as any that is free. Returns how many instructions there were.
+    /// Forks one child for each instruction of an unlock. In it, a thread on `cpu` exits before
+    /// that instruction. If the lock is held then, its holder has exited, and it is released by
+    /// force; after that, it must be free. Returns how many instructions there were.
     fn is_free_after_each<R>(lock: &'static lock_api::Mutex<R, u64>, cpu: usize) -> u64
     where
         R: lock_api::RawMutex + Sync,
@@ -420,14 +421,14 @@ mod everywhere {
                     says.store(1, SeqCst);
                 });
                 wait_until_exited(receive.recv().expect("the thread's number"));
-                // SAFETY: it ends the child, and nothing else.
+                // SAFETY: exits the child only.
                 unsafe { libc::alarm(HANGS) };
                 if lock.is_locked() {
                     // SAFETY: its holder has exited.
                     unsafe { lock.force_unlock() };
                 }
                 *lock.lock() += 1;
-                let guard = lock.try_lock().expect("nobody holds it");
+                let guard = lock.try_lock().expect("it is free");
                 assert!(lock.try_lock().is_none(), "two guards of one lock");
                 drop(guard);
                 did_all.load(SeqCst) as i32 * DID_ALL
@@ -438,9 +439,9 @@ mod everywhere {
             .expect("the unlock ends")
     }
 
-    /// The home of a biased lock, as its `Debug` prints it.
+    /// Returns the home of a biased lock, as its `Debug` prints it.
     fn home(lock: &Biased<u64>) -> usize {
-        // SAFETY: the raw lock is only looked at.
+        // SAFETY: the raw lock is only read.
         let text = format!("{:?}", unsafe { lock.raw() });
         let home = text.split_once("home: ").map_or("", |(_, rest)| rest);
         let digits = home.split(|byte: char| !byte.is_ascii_digit()).next();
@@ -460,22 +461,22 @@ mod everywhere {
             return;
         };
         if !atomseq::status().gates_active() {
-            println!("does not apply: sections cannot be fenced");
+            println!("does not apply: per-CPU sequences cannot be fenced");
             return;
         }
         in_fresh_process(this_test!(), || {
-            // However long all of them take: each child has an alarm of its own.
-            // SAFETY: it ends this process's alarm.
+            // No limit for all of them: each child has its own alarm.
+            // SAFETY: cancels the alarm of this process.
             unsafe { libc::alarm(0) };
             let report = |what, count: u64| {
-                println!("exits in front of each of {count} instructions of an unlock: {what}");
+                println!("exits before each of {count} instructions of an unlock: {what}");
                 assert!(count >= 10, "{what}: hardly anything was tried");
             };
             report("interlocked", is_free_after_each(&MUTEX, first));
             move_to(first);
             *BIASED.lock() += 1;
             assert_eq!(home(&BIASED), first);
-            report("at home", is_free_after_each(&BIASED, first));
+            report("on the home CPU", is_free_after_each(&BIASED, first));
             report("after a visit", is_free_after_each(&BIASED, second));
             for visit in 0..40 {
                 move_to([first, second][visit % 2]);
@@ -483,8 +484,7 @@ mod everywhere {
             }
             let interlocked = home(&BIASED);
             assert!(![first, second].contains(&interlocked), "{interlocked}");
-            // One short of what makes this CPU its home: that is what the unlock in each child
-            // does.
+            // One visit less than what makes this CPU its home: the unlock in each child does.
             (1..1 << 14).for_each(|_| *BIASED.lock() += 1);
             assert_eq!(home(&BIASED), interlocked);
             report("back home", is_free_after_each(&BIASED, second));
@@ -495,7 +495,7 @@ mod everywhere {
 }
 
 #[test]
-fn a_permit_stays_taken_when_its_holder_ends() {
+fn a_permit_stays_taken_when_its_holder_exits() {
     static PERMITS: Semaphore = Semaphore::new(1);
     ended_after(|| std::mem::forget(PERMITS.acquire()));
     assert!(PERMITS.try_acquire_for(SHORT).is_none());
@@ -503,24 +503,24 @@ fn a_permit_stays_taken_when_its_holder_ends() {
     assert!(PERMITS.try_acquire().is_some());
 }
 
-/// A thread that is ended by a handler while it sleeps takes nothing with it that is given later.
+/// A thread that a handler makes exit while it sleeps takes no later wake-up with it.
 #[test]
-fn who_ends_asleep_takes_nothing_along() {
-    extern "C" fn ends_this_thread(_signal: i32) {
-        // SAFETY: ends the thread that was interrupted; it holds nothing.
+fn a_thread_that_exits_asleep_takes_no_wake_up() {
+    extern "C" fn exits_this_thread(_signal: i32) {
+        // SAFETY: exits the interrupted thread, which holds nothing.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
     static LOCK: Mutex<u32> = Mutex::new(0);
     static PERMITS: Semaphore = Semaphore::new(0);
     static CHANGED: Condvar = Condvar::new();
 
-    /// Starts two that sleep, and ends the first.
-    fn end_the_first(sleep: fn()) -> thread::JoinHandle<()> {
+    /// Starts two threads that sleep, and makes the first one exit.
+    fn exit_the_first(sleep: fn()) -> thread::JoinHandle<()> {
         let start = || {
             let number = std::sync::Arc::new(AtomicU32::new(0));
-            let told = number.clone();
+            let published = number.clone();
             let thread = thread::spawn(move || {
-                told.store(this_thread() as u32, SeqCst);
+                published.store(this_thread() as u32, SeqCst);
                 sleep();
             });
             wait_until(|| number.load(SeqCst) != 0);
@@ -530,7 +530,7 @@ fn who_ends_asleep_takes_nothing_along() {
         };
         let (_ended, number) = start();
         let (second, _) = start();
-        // SAFETY: a thread of this process, whose handler ends it.
+        // SAFETY: a thread of this process, whose handler makes it exit.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, libc::SIGUSR2) };
         let task = format!("/proc/self/task/{number}");
         wait_until(|| !std::path::Path::new(&task).exists());
@@ -542,17 +542,17 @@ fn who_ends_asleep_takes_nothing_along() {
         unsafe {
             libc::signal(
                 libc::SIGUSR2,
-                ends_this_thread as *const () as libc::sighandler_t,
+                exits_this_thread as *const () as libc::sighandler_t,
             )
         };
         let held = LOCK.lock();
-        let waits = end_the_first(|| *LOCK.lock() += 1);
+        let waits = exit_the_first(|| *LOCK.lock() += 1);
         drop(held);
         waits.join().unwrap();
-        let waits = end_the_first(|| PERMITS.acquire().forget());
+        let waits = exit_the_first(|| PERMITS.acquire().forget());
         PERMITS.release().unwrap();
         waits.join().unwrap();
-        let waits = end_the_first(|| CHANGED.wait_while(&mut LOCK.lock(), |value| *value == 1));
+        let waits = exit_the_first(|| CHANGED.wait_while(&mut LOCK.lock(), |value| *value == 1));
         *LOCK.lock() = 2;
         CHANGED.notify_one();
         waits.join().unwrap();
@@ -574,20 +574,19 @@ fn a_child_finds_locks_as_they_were_when_it_was_forked() {
         let mut mine = MINE.lock();
         *mine = 1;
         in_child(|| {
-            // This thread goes on in the child, and so do its guards.
+            // The child is a copy of this thread, with its guards.
             assert!(MINE.try_lock().is_none());
-            // SAFETY: the guard is this thread's, and is not used again in the child, which ends
-            // without it.
+            // SAFETY: this thread owns the guard, and the child exits without using it again.
             unsafe { MINE.force_unlock() };
             assert_eq!(*MINE.lock(), 1);
-            // The other thread does not.
+            // The other thread has no copy.
             assert!(OTHERS.try_lock_for(SHORT).is_none());
             assert!(OTHERS.is_locked());
         });
         HELD.store(2, SeqCst);
         other.join().unwrap();
         drop(mine);
-        // What the child did, it did to its own copy.
+        // The child has changed only its own copy.
         assert!(OTHERS.try_lock().is_some() && MINE.try_lock().is_some());
     });
 }

@@ -1,60 +1,79 @@
-//! One at a time, by every mechanism that threads may share, under more threads than CPUs.
-#![cfg(not(atomseq_sanitized))]
+//! Each mechanism that threads may share excludes, with more threads than CPUs: when a lock is
+//! acquired, tried, and acquired with a timeout.
+#![cfg(all(target_os = "linux", not(atomseq_sanitized)))]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use atomseq::mutex::{BiasedFlag, Counted, Interlocked, OnCpu, RawMutex, RawSpin, TestAndSet};
-use verify_mutex::careless::LooksThenSets;
-use verify_mutex::exclusion::{between_threads, between_threads_in_time};
+use atomseq_stress::engine::watch::{self, End, Goal};
+use atomseq_stress::engine::{Interruptions, Options};
+use atomseq_stress::targets::exclusive::TimedLockRound;
+use atomseq_stress::targets::section::Unprotected;
+use lock_api::RawMutexTimed;
+use verify_support::processes::in_fresh_process;
+use verify_support::this_test;
 
-/// How often each thread locks.
-const EACH: u64 = 20_000;
+/// How often the threads of a run acquire the lock, together.
+const OPERATIONS: u64 = 200_000;
 
-/// Every lock made of it.
-fn excludes<M: TestAndSet + Sync>() {
-    for (lock, outcome) in [
-        ("RawSpin", between_threads::<RawSpin<M>>(EACH)),
-        ("RawMutex", between_threads::<RawMutex<M>>(EACH)),
-        (
-            "RawSpin in time",
-            between_threads_in_time::<RawSpin<M>>(EACH),
-        ),
-        (
-            "RawMutex in time",
-            between_threads_in_time::<RawMutex<M>>(EACH),
-        ),
-    ] {
-        if let Err(broken) = outcome {
-            panic!("{lock}, {}: {broken}", M::NAME);
-        }
-    }
-}
-
-#[test]
-fn interlocked() {
-    excludes::<Interlocked>();
-}
-
-#[test]
-fn interlocked_and_counted() {
-    excludes::<Counted<Interlocked>>();
-}
-
-#[test]
-fn on_cpu() {
-    excludes::<OnCpu>();
-}
-
-#[test]
-fn biased_flag() {
-    excludes::<BiasedFlag>();
-    excludes::<Counted<BiasedFlag>>();
-}
-
-#[test]
-fn a_mechanism_that_does_not_exclude_is_found_out() {
-    let broken = |outcome: fn(u64) -> Result<(), String>| {
-        let found = (0..50).find_map(|_| outcome(EACH).err());
-        println!("{}", found.expect("50 trials without a fault"));
+/// Runs one lock until the goal is reached, or an invariant is violated.
+fn run<R>() -> End
+where
+    R: RawMutexTimed<Duration = Duration, Instant = Instant> + Send + Sync + 'static,
+{
+    let goal = Goal {
+        operations: OPERATIONS,
+        moves: 20,
+        ..Goal::default()
     };
-    broken(between_threads::<RawSpin<LooksThenSets>>);
-    broken(between_threads::<RawMutex<LooksThenSets>>);
+    watch::test(
+        |_| Arc::new(TimedLockRound::new::<R>()),
+        Interruptions::Sent,
+        &Options::new(fastrand::u64(..)),
+        goal,
+    )
+}
+
+macro_rules! excludes {
+    ($($test:ident: $($mechanism:ty),*;)*) => {$(
+        #[test]
+        fn $test() {
+            in_fresh_process(this_test!(), || {
+                $(
+                    let name = <$mechanism>::NAME;
+                    println!("spin lock by {name}: {}", run::<RawSpin<$mechanism>>().expect_held());
+                    println!("mutex by {name}: {}", run::<RawMutex<$mechanism>>().expect_held());
+                )*
+            });
+        }
+    )*};
+}
+
+excludes! {
+    interlocked: Interlocked;
+    interlocked_and_counted: Counted<Interlocked>;
+    on_cpu: OnCpu;
+    biased_flag: BiasedFlag, Counted<BiasedFlag>;
+}
+
+/// Runs a lock that does not exclude, at most 50 times.
+fn is_detected<R>(test: &str)
+where
+    R: RawMutexTimed<Duration = Duration, Instant = Instant> + Send + Sync + 'static,
+{
+    in_fresh_process(test, || {
+        let detected = (0..50).any(|_| !run::<R>().has_held());
+        assert!(detected, "not detected");
+    });
+}
+
+#[test]
+fn a_spin_lock_that_does_not_exclude_is_detected() {
+    is_detected::<RawSpin<Unprotected>>(this_test!());
+}
+
+#[test]
+fn a_mutex_that_does_not_exclude_is_detected() {
+    is_detected::<RawMutex<Unprotected>>(this_test!());
 }

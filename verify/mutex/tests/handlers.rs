@@ -1,7 +1,8 @@
-//! A lock between a thread and its signal handlers: exclusion by every mechanism of that scope, and
+//! A lock between a thread and its signal handlers: exclusion by each mechanism of that scope; and
 //! what a handler may do with locks, semaphores and condition variables.
 #![cfg(target_os = "linux")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -11,29 +12,56 @@ use atomseq::mutex::{
     RawSpin, Restarting, Rolling, Semaphore, SpinLock, TestAndSet,
 };
 use atomseq::signal::{self, Event};
-use verify_mutex::shared_with_handlers;
+use atomseq_stress::engine::watch::{self, End, Goal};
+use atomseq_stress::engine::{Interruptions, Options};
+use atomseq_stress::targets::same_thread::{Place, SameThreadRound};
 use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
 use verify_support::this_test;
 use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
 
-/// How many signals a trial takes.
-const TIMES: usize = 10_000;
+/// How many signals a run takes.
+const SIGNALS: u64 = 10_000;
 
-macro_rules! trials {
+/// Runs one lock a thread, which the thread and its signal handlers acquire.
+fn run<R: lock_api::RawMutex + 'static>() -> End {
+    let options = Options {
+        workers: 2,
+        moves: false,
+        ..Options::new(fastrand::u64(..))
+    };
+    let goal = Goal {
+        signals: SIGNALS,
+        ..Goal::default()
+    };
+    watch::test(
+        |setting| {
+            Arc::new(SameThreadRound::<R>::new(
+                setting,
+                Place::Anywhere,
+                Vec::new(),
+            ))
+        },
+        Interruptions::Storm,
+        &options,
+        goal,
+    )
+}
+
+macro_rules! excludes {
     ($($name:ident: $raw:ty;)*) => {$(
         #[test]
         fn $name() {
             in_fresh_process(this_test!(), || {
-                let shared = shared_with_handlers!($raw, TIMES)
-                    .unwrap_or_else(|broken| panic!("{}: {broken}", stringify!($raw)));
-                eprintln!("{}: {shared:?}", stringify!($raw));
-                assert!(shared.taken > 0 && shared.refused > 0, "one side only");
+                let figures = run::<$raw>().expect_held();
+                let (taken, tried) = (figures.counted, figures.operations - figures.worked);
+                eprintln!("{}: {figures}; handlers acquired it {taken} times", stringify!($raw));
+                assert!(taken > 0 && taken < tried, "handlers never found it free, or held");
             });
         }
     )*};
 }
 
-trials! {
+excludes! {
     spin_interlocked: RawSpin<Interlocked>;
     spin_restarting: RawSpin<Restarting>;
     spin_rolling: RawSpin<Rolling>;
@@ -59,10 +87,10 @@ mod without_recovery {
             #[test]
             fn $name() {
                 in_fresh_process(this_test!(), || {
-                    // SAFETY: integers are all that can be lost.
+                    // SAFETY: only integers can be lost.
                     unsafe { set($off) };
-                    let broken = (0..20).find_map(|_| shared_with_handlers!($raw, TIMES).err());
-                    eprintln!("{}", broken.expect("20 trials without a fault"));
+                    let detected = (0..20).any(|_| !run::<$raw>().has_held());
+                    assert!(detected, "20 runs without a violation");
                 });
             }
         )*};
@@ -75,12 +103,12 @@ mod without_recovery {
 }
 
 #[test]
-fn what_was_done_for_a_mechanism_is_counted() {
+fn interventions_for_a_mechanism_are_counted() {
     in_fresh_process(this_test!(), || {
         let mut restarts = 0;
-        // Until a signal has come inside a sequence; without sections there is none.
+        // Until a signal has interrupted a sequence; the portable build has none.
         while restarts == 0 && cfg!(atomseq_sections) {
-            shared_with_handlers!(RawSpin<Restarting>, TIMES).expect("exclusion");
+            run::<RawSpin<Restarting>>().expect_held();
             restarts = signal::statistics().restarts;
         }
         let Interventions {
@@ -97,14 +125,14 @@ per_thread! {
 }
 
 #[test]
-fn a_handler_that_waits_for_what_it_interrupted_is_told_so() {
+fn a_handler_that_waits_for_what_it_interrupted_aborts() {
     fn waits(_event: &mut Event<'_>) {
         OWN.with(|lock| *lock.lock() += 1);
     }
     let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
-        // SAFETY: it takes a lock of its thread's, which it must not.
+        // SAFETY: it waits for a lock of its thread, which aborts the process.
         unsafe { signal::install(libc::SIGUSR1, waits).unwrap() };
-        // Free, it can be had.
+        // A free lock can be acquired.
         raise();
         OWN.with(|lock| {
             let guard = lock.lock();
@@ -125,18 +153,18 @@ fn raise() {
 static PERMITS: Semaphore = Semaphore::new(0);
 
 #[test]
-fn a_handler_gives_permits_and_takes_them() {
-    fn gives(_event: &mut Event<'_>) {
-        // None is there: it goes on.
+fn a_handler_releases_and_acquires_permits() {
+    fn releases(_event: &mut Event<'_>) {
+        // There is none, and it does not wait.
         assert!(PERMITS.try_acquire().is_none());
         PERMITS.release().unwrap();
     }
     in_fresh_process(this_test!(), || {
         // SAFETY: atomics and a system call.
-        unsafe { signal::install(libc::SIGUSR1, gives).unwrap() };
+        unsafe { signal::install(libc::SIGUSR1, releases).unwrap() };
         raise();
         PERMITS.acquire().forget();
-        // While a thread sleeps for it, and in that very thread.
+        // While a thread sleeps for one, and in a handler on that thread.
         let sleeper = AtomicU32::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -158,7 +186,7 @@ per_thread! {
 }
 static ARRIVED: Condvar = Condvar::new();
 
-/// A thread waits for its own handler: the lock is free meanwhile.
+/// A thread waits for its own handler, while the lock is free.
 #[test]
 fn a_handler_notifies_the_thread_that_it_interrupts() {
     fn arrives(_event: &mut Event<'_>) {
@@ -170,14 +198,14 @@ fn a_handler_notifies_the_thread_that_it_interrupts() {
         });
     }
     in_fresh_process(this_test!(), || {
-        // SAFETY: a lock that it does not wait for, and a notification.
+        // SAFETY: it tries a lock, and notifies.
         unsafe { signal::install(libc::SIGUSR1, arrives).unwrap() };
         let main = this_thread();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..20 {
                     wait_until_asleep(main);
-                    // SAFETY: the thread that made this one, which waits for it.
+                    // SAFETY: the thread that started this one, and joins it.
                     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), main, libc::SIGUSR1) };
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -1,4 +1,4 @@
-//! What `lock_api` expects of a lock, and what it makes of one.
+//! What `lock_api` requires of a lock, and its operations on one.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use atomseq::mutex::{
 use lock_api::{MappedMutexGuard, MutexGuard, RawMutexFair, RawMutexTimed};
 use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
 
-/// All that `lock_api` lets one do with a lock, alone.
+/// Checks all operations of `lock_api` on a lock, on one thread.
 fn behaves<R>()
 where
     R: lock_api::RawMutex + RawMutexTimed<Duration = Duration, Instant = Instant>,
@@ -76,7 +76,7 @@ fn all_are_made_in_constants() {
     assert_eq!(size_of::<Semaphore>(), 4);
 }
 
-/// A thread that sleeps for the lock, and keeps it once it has it, until it is told to let go.
+/// Starts a thread that sleeps for the lock, and holds it until it is asked to release it.
 fn with_a_waiter<R: lock_api::RawMutex + Sync>(
     lock: &lock_api::Mutex<R, ()>,
     held: MutexGuard<'_, R, ()>,
@@ -98,7 +98,7 @@ fn with_a_waiter<R: lock_api::RawMutex + Sync>(
     })
 }
 
-/// Portable builds wake nobody, and so hand nothing over.
+/// Portable builds wake no thread, so they do not hand locks over.
 const HANDS_NOTHING_OVER: bool = cfg!(not(atomseq_sections));
 
 #[test]
@@ -111,7 +111,7 @@ fn a_fair_unlock_hands_over_and_another_does_not() {
             lock.try_lock().is_some()
         });
         assert!(!taken || HANDS_NOTHING_OVER);
-        // Let go of: whoever runs takes it, and the one woken comes too late.
+        // Released: a running thread acquires it before the woken one can.
         let taken = (0..100).any(|_| {
             with_a_waiter(&lock, lock.lock(), |held| {
                 drop(held);
@@ -128,7 +128,7 @@ fn a_fair_unlock_hands_over_and_another_does_not() {
 fn a_bump_lets_a_waiter_in_and_comes_back() {
     let lock = Mutex::<u32>::new(0);
     let mut held = lock.lock();
-    // With nobody there it is a load.
+    // Without a waiter it is one load.
     MutexGuard::bump(&mut held);
     let number = AtomicU32::new(0);
     thread::scope(|scope| {
@@ -173,11 +173,11 @@ fn handing_over_excludes_and_loses_nobody() {
     });
     assert!(!lock.is_locked());
     let counted = counts(&lock);
-    // Each bump that lets somebody in takes the lock once more.
+    // Each bump that lets another thread in acquires the lock again.
     assert!(counted.acquisitions >= *lock.lock(), "{counted}");
-    // SAFETY: nobody holds it; it is only asked for its type's sake.
+    // SAFETY: no thread holds it; it is only used for its type.
     let raw: &RawMutex<Counted> = unsafe { lock.raw() };
-    // SAFETY: locked here, and unlocked with nobody waiting.
+    // SAFETY: locked here, and unlocked without a waiter.
     unsafe {
         lock_api::RawMutex::lock(raw);
         raw.unlock_fair();

@@ -1,5 +1,5 @@
-//! Nobody sleeps for ever: wake-ups that race with falling asleep. A control leaves the pairing of
-//! the two out.
+//! No waiter sleeps indefinitely: wake-ups race with falling asleep. The control omits the barriers
+//! that pair the two.
 #![cfg(target_os = "linux")]
 
 use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
@@ -11,27 +11,27 @@ use atomseq::mutex::{
 use verify_mutex::careless::Unpaired;
 use verify_mutex::races;
 
-/// How many races there are of each kind: a million, in the full length.
+/// Returns the number of races of each kind: a million is their full length.
 fn rounds() -> u64 {
     let full = std::env::var("ATOMSEQ_MUTEX_RACES").ok();
     full.map_or(5_000, |text| text.parse().expect("a number of races"))
 }
 
-/// Both threads of a race need a CPU at once.
+/// Serializes the tests: both threads of a race need a CPU at once.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: StdMutex<()> = StdMutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lost(round: u64) -> ! {
-    panic!("asleep for ever since round {round}");
+    panic!("asleep indefinitely since round {round}");
 }
 
 fn of<M: TestAndSet + Send + Sync>(rounds: u64) {
     let _alone = alone();
     races::of_a_mutex::<M>(rounds).unwrap_or_else(|round| lost(round));
-    // With microseconds between its steps, by design.
-    races::of_a_mutex_with_one_who_gives_up::<M>(rounds / 20).unwrap_or_else(|round| lost(round));
+    // Fewer rounds: it sleeps for microseconds between its steps.
+    races::of_a_mutex_with_a_timeout::<M>(rounds / 20).unwrap_or_else(|round| lost(round));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn of_a_mutex() {
     of::<Counted<Interlocked>>(rounds() / 10);
 }
 
-/// Their waiters' side of the pairing is a system call.
+/// The waiter's barrier of these mechanisms is a system call.
 #[test]
 fn of_a_biased_mutex() {
     of::<BiasedFlag>(rounds() / 10);
@@ -78,19 +78,19 @@ fn of_a_condition_variable() {
     .unwrap_or_else(|round| lost(round));
 }
 
-/// On x86-64 the holder's store passes its look; where processors are one, nothing can.
+/// On x86-64, the holder's load can pass its store. On one CPU, it cannot.
 #[test]
 #[cfg_attr(
     debug_assertions,
     ignore = "both threads must be within a few instructions of each other: that takes a release build, as in .ci/run"
 )]
-fn a_lock_that_loses_wake_ups_is_found_out() {
+fn a_lock_that_loses_wake_ups_is_detected() {
     let _alone = alone();
     if available_parallelism().map_or(1, usize::from) == 1 {
         println!("does not apply: one CPU sees its own stores in order");
         return;
     }
-    // Those who let others get on first seldom fall asleep at the moment that matters.
+    // A waiter that yields before it sleeps seldom falls asleep at that moment.
     let usual = atomseq::internals::set_pauses(0);
     let lost = races::of_a_mutex::<Unpaired>(50_000_000);
     atomseq::internals::set_pauses(usual);

@@ -534,6 +534,214 @@ fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
     });
 }
 
+/// A gate's guard may be dropped inside `with_kernel_mask`: the signals that this blocks stay blocked
+/// until it ends, and until a mask around it ends.
+#[test]
+fn a_gate_that_is_opened_inside_a_kernel_mask_lets_no_handler_in() {
+    in_fresh_process(this_test!(), || {
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
+        install(ONE, note);
+        for is_masked in [true, false] {
+            clear_log();
+            let guard = is_masked.then(mask);
+            let held = area.close_gate(0);
+            signal::with_kernel_mask(|| {
+                drop(held);
+                assert!(is_blocked(ONE));
+                assert!(!is_blocked(libc::SIGSEGV));
+                // Portable builds block every signal that a mask may defer.
+                let blocks_all = cfg!(not(atomseq_sections));
+                assert_eq!(is_blocked(libc::SIGWINCH), blocks_all);
+                raise(ONE);
+                assert_eq!(logged(), [], "inside");
+            });
+            assert_eq!(logged().is_empty(), is_masked);
+            assert!(is_masked || !is_blocked(ONE));
+            drop(guard);
+            assert_eq!(logged(), [ONE as usize]);
+            assert!(!is_blocked(ONE));
+            // It may be dropped afterwards, too.
+            clear_log();
+            let guard = is_masked.then(mask);
+            let held = area.close_gate(0);
+            signal::with_kernel_mask(|| raise(ONE));
+            assert_eq!(logged(), [], "the gate is held");
+            drop(held);
+            assert_eq!(logged().is_empty(), is_masked);
+            drop(guard);
+            assert_eq!(logged(), [ONE as usize]);
+            assert!(!is_blocked(ONE));
+        }
+    });
+}
+
+#[cfg(atomseq_sections)]
+#[test]
+fn control_without_regard_for_gates_the_handler_runs_inside_a_kernel_mask() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe {
+            atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::GATES)
+        };
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
+        install(ONE, note);
+        let _guard = mask();
+        let held = area.close_gate(0);
+        signal::with_kernel_mask(|| {
+            drop(held);
+            raise(ONE);
+            assert_eq!(logged(), [ONE as usize]);
+        });
+    });
+}
+
+/// A thread creates and drops guards of masks and of gates in every order, with one signal sent in
+/// one of the gaps: 31,104 runs.
+#[test]
+fn gates_and_masks_in_any_order_around_kernel_masks() {
+    use atomseq::percpu::{Area, GateGuard};
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Mask,
+        Unmask,
+        Close,
+        Open,
+        Enter,
+        Leave,
+    }
+    const ACTS: [Act; 6] = [
+        Act::Mask,
+        Act::Unmask,
+        Act::Close,
+        Act::Open,
+        Act::Enter,
+        Act::Leave,
+    ];
+    const LENGTH: usize = 5;
+    struct State<'a> {
+        areas: &'a [Area; LENGTH],
+        gates: Vec<GateGuard<'a>>,
+        guards: Vec<signal::Masked>,
+        counted: Counted,
+        /// Whether the signal was sent, and whether its handler must have run.
+        sent: bool,
+        handled: bool,
+    }
+    impl State<'_> {
+        fn check(&mut self, done: &dyn std::fmt::Debug) {
+            let is_inside = self.counted.0.len() > 1;
+            let is_closed = !self.gates.is_empty();
+            self.handled |= self.sent && !is_inside && !is_closed && !self.counted.is_masked();
+            assert_eq!(logged().len(), usize::from(self.handled), "{done:?}");
+            assert!(!is_inside && !is_closed || is_blocked(ONE), "{done:?}");
+            assert_eq!(is_blocked(libc::SIGSEGV), is_closed, "{done:?}");
+            assert_eq!(signal::is_masked(), self.counted.is_masked(), "{done:?}");
+        }
+    }
+    /// Like `follow`, with the number of the act before which the signal is sent.
+    fn follow_all(acts: &[Act], mut at: usize, sent_at: usize, state: &mut State<'_>) -> usize {
+        while at < acts.len() {
+            let done = (acts, at, sent_at);
+            if at == sent_at && !state.sent {
+                state.sent = true;
+                raise(ONE);
+                state.check(&done);
+            }
+            at += 1;
+            match done.0[done.1] {
+                Act::Mask => {
+                    state.guards.push(mask());
+                    state.counted.begin();
+                }
+                Act::Unmask if state.guards.is_empty() => {}
+                Act::Unmask => {
+                    drop(state.guards.remove(0));
+                    state.counted.end();
+                }
+                Act::Close => {
+                    let areas = state.areas;
+                    let is_free = |area: &&Area| {
+                        let is_it = |gate: &GateGuard<'_>| std::ptr::eq(gate.area(), *area);
+                        !state.gates.iter().any(is_it)
+                    };
+                    let free = areas.iter().find(is_free).expect("one for each act");
+                    state.gates.push(free.close_gate(0));
+                }
+                Act::Open if state.gates.is_empty() => {}
+                Act::Open => drop(state.gates.remove(0)),
+                Act::Enter => {
+                    state.counted.0.push(0);
+                    at = signal::with_kernel_mask(|| {
+                        state.check(&done);
+                        follow_all(acts, at, sent_at, state)
+                    });
+                    state.counted.leave();
+                }
+                Act::Leave if state.counted.0.len() > 1 => return at,
+                Act::Leave => {}
+            }
+            state.check(&done);
+        }
+        at
+    }
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let areas = [(); LENGTH].map(|()| Area::try_new(64).expect("memory"));
+        for number in 0..ACTS.len().pow(LENGTH as u32) {
+            let mut rest = number;
+            let acts = [(); LENGTH].map(|()| {
+                let act = ACTS[rest % ACTS.len()];
+                rest /= ACTS.len();
+                act
+            });
+            for sent_at in 1..LENGTH {
+                clear_log();
+                let mut state = State {
+                    areas: &areas,
+                    gates: Vec::new(),
+                    guards: Vec::new(),
+                    counted: Counted(vec![0]),
+                    sent: false,
+                    handled: false,
+                };
+                follow_all(&acts, 0, sent_at, &mut state);
+                let State { gates, guards, .. } = state;
+                drop((gates, guards));
+                assert_eq!(logged(), [ONE as usize], "{acts:?}, {sent_at}");
+                assert!(!signal::is_masked() && !is_blocked(ONE));
+                assert!(!is_blocked(libc::SIGSEGV));
+            }
+        }
+    });
+}
+
+/// What a thread started with `inheriting` has blocked is what the program has, also if that was
+/// called under a gate.
+#[test]
+fn a_thread_function_made_while_a_gate_is_held_inherits_the_program_s_mask() {
+    in_fresh_process(this_test!(), || {
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
+        install(ONE, note);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGWINCH]);
+        let see = || [ONE, libc::SIGWINCH, libc::SIGTERM, libc::SIGSEGV].map(is_blocked);
+        let right = [false, true, false, false];
+        let guard = mask();
+        let held = area.close_gate(0);
+        let own = signal::own_mask();
+        assert!(verify_support::signals::holds(&own, libc::SIGWINCH));
+        assert!(!verify_support::signals::holds(&own, libc::SIGTERM));
+        let [under, later] = [(); 2].map(|()| signal::inheriting(see));
+        let under = std::thread::spawn(under);
+        drop(held);
+        raise(ONE);
+        let later = std::thread::spawn(later);
+        assert_eq!(under.join().expect("the thread returns"), right);
+        assert_eq!(later.join().expect("the thread returns"), right);
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize]);
+    });
+}
+
 /// A thread's operations on guards, and around them.
 #[derive(Clone, Copy)]
 enum Step {

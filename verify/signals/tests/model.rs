@@ -4,7 +4,8 @@
 //! The model has no masks, entries or adoption. A disposition is empty, a library's function, or
 //! one of atomseq's handlers; a saved and restored disposition means what it meant before. The
 //! model differs from `sigaction` where the documentation does: a removed handler that is restored
-//! means the one below it, and a one-shot handler, once used, is the default action.
+//! means the one below it, and a one-shot handler, once used, is the default action, whatever is
+//! installed later.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -78,6 +79,7 @@ struct Ours {
     kind: Kind,
     below: Does,
     is_retired: bool,
+    is_used_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +102,8 @@ impl Signal {
     fn put_over(&mut self, kind: Kind) {
         let below = self.now;
         let is_same = self.ours.get(self.newest).is_some_and(|newest| {
-            below == Does::Nothing || newest.is_retired && newest.below == below
+            let is_over_it = newest.is_retired && newest.below == below;
+            (below == Does::Nothing || is_over_it) && !newest.is_used_up
         });
         if !is_same {
             self.newest = self.ours.len();
@@ -108,12 +111,14 @@ impl Signal {
                 kind,
                 below,
                 is_retired: false,
+                is_used_up: false,
             });
         }
         self.ours[self.newest] = Ours {
             kind,
             below,
             is_retired: false,
+            is_used_up: false,
         };
         self.now = Does::Ours(self.newest);
     }
@@ -148,6 +153,7 @@ impl Signal {
                     kind,
                     below,
                     is_retired,
+                    ..
                 } = self.ours[number];
                 let Kind::Handler { handler, once } = kind else {
                     return self.arrive(below, at, defers, log);
@@ -160,6 +166,7 @@ impl Signal {
                 }
                 if once {
                     self.ours[number].is_retired = true;
+                    self.ours[number].is_used_up = true;
                     self.ours[number].below = Does::Nothing;
                     if self.now == Does::Ours(number) {
                         self.now = Does::Nothing;

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
-use atomseq::signal::{self, Event};
+use atomseq::signal::{self, Event, Options};
 use verify_support::processes::{in_child, in_fresh_process};
-use verify_support::signals::{install, install_plainly, installed, raise};
+use verify_support::signals::{install, install_plainly, install_with, installed, raise};
 use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
@@ -21,6 +21,10 @@ extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 }
 
 fn nothing(_: &mut Event<'_>) {}
+
+fn count(_: &mut Event<'_>) {
+    RUNS.fetch_add(1, SeqCst);
+}
 
 /// A handler and a mask, in the kernel's layout.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +56,22 @@ fn registers(child: i32) -> libc::user_regs_struct {
 
 /// Runs `body` in a child; returns the dispositions of `signal` that it installs, in order.
 fn placed_by(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
+    let (placed, status) = placed_and_status(signal, body);
+    assert!(libc::WIFEXITED(status), "{status:#x}");
+    assert_eq!(libc::WEXITSTATUS(status), 0);
+    placed
+}
+
+/// The same of a `body` in which `signal` kills the child.
+fn placed_until_killed(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
+    let (placed, status) = placed_and_status(signal, body);
+    assert!(libc::WIFSIGNALED(status), "{status:#x}");
+    assert_eq!(libc::WTERMSIG(status), signal);
+    placed
+}
+
+/// The same; also returns how the child has ended.
+fn placed_and_status(signal: i32, body: impl FnOnce()) -> (Vec<Placed>, i32) {
     // SAFETY: the child runs on as this process would, which has no other thread that does
     // anything.
     let child = unsafe { libc::fork() };
@@ -69,11 +89,9 @@ fn placed_by(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
         let mut status = 0;
         // SAFETY: a child of this process.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        if libc::WIFEXITED(status) {
-            assert_eq!(libc::WEXITSTATUS(status), 0);
-            return placed;
+        if !libc::WIFSTOPPED(status) {
+            return (placed, status);
         }
-        assert!(libc::WIFSTOPPED(status), "{status:#x}");
         const CALL: i32 = libc::SIGTRAP | 0x80;
         match libc::WSTOPSIG(status) {
             CALL => {
@@ -164,5 +182,150 @@ fn control_without_widening_it_is_not() {
         // SAFETY: this test expects what follows.
         unsafe { signal_controls::set(signal_controls::WIDENING) };
         assert!(is_uncovered(MASKABLE, Way::Uninstall));
+    });
+}
+
+/// A handler of one signal is used up without a word to the kernel: no call could tell whether
+/// another thread has just installed another handler, whose signals would be lost.
+#[test]
+fn a_handler_that_is_used_up_changes_no_disposition() {
+    in_fresh_process(this_test!(), || {
+        const IGNORED: i32 = libc::SIGWINCH;
+        install_with(IGNORED, count, Options::new().once());
+        let placed = placed_by(IGNORED, || {
+            let ours = installed(IGNORED).sa_sigaction;
+            raise(IGNORED);
+            assert!(!signal::is_managed(IGNORED));
+            // It meets the default action, which is to do nothing.
+            raise(IGNORED);
+            assert_eq!(installed(IGNORED).sa_sigaction, ours);
+            assert_eq!(RUNS.load(SeqCst), 1);
+        });
+        assert!(placed.is_empty(), "{placed:x?}");
+        // Where the process is to end, the kernel does that.
+        install_with(ONE, count, Options::new().once());
+        let placed = placed_until_killed(ONE, || {
+            raise(ONE);
+            raise(ONE);
+        });
+        assert_eq!(placed.len(), 1);
+        assert_eq!(placed[0].handler, libc::SIG_DFL);
+    });
+}
+
+/// The signal after the one that uses a handler up ends the process, or runs the handler that
+/// another thread installs at that time: in each of 300 children.
+#[test]
+fn a_signal_that_meets_a_used_up_handler_while_another_is_installed_is_not_lost() {
+    in_fresh_process(this_test!(), || {
+        for round in 0..300 {
+            // SAFETY: the child runs on as this process would, whose other thread does nothing.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                install_with(ONE, nothing, Options::new().once());
+                raise(ONE);
+                let barrier = std::sync::Barrier::new(2);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        for _ in 0..round * 97 {
+                            std::hint::spin_loop();
+                        }
+                        raise(ONE);
+                    });
+                    barrier.wait();
+                    install(ONE, count);
+                });
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(RUNS.load(SeqCst) != 1)) };
+            }
+            let mut status = 0;
+            // SAFETY: a child of this process.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            let is_killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == ONE;
+            assert!(is_killed || status == 0, "{round}: {status:#x}");
+        }
+    });
+}
+
+/// A trap does not happen again when its handler returns.
+#[test]
+fn a_trap_that_meets_a_used_up_or_removed_handler_kills() {
+    extern "C" fn theirs_of_trap(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        RUNS.fetch_add(1, SeqCst);
+    }
+    in_fresh_process(this_test!(), || {
+        let ways: [fn(); 2] = [
+            || {
+                install_plainly(libc::SIGTRAP, theirs_of_trap, libc::SA_RESETHAND, &[]);
+                install(ONE, nothing);
+                trap();
+                assert_eq!(RUNS.load(SeqCst), 1);
+            },
+            || {
+                install(libc::SIGTRAP, nothing);
+                let ours = installed(libc::SIGTRAP);
+                signal::uninstall(libc::SIGTRAP).expect("installed");
+                // SAFETY: what was installed.
+                unsafe { libc::sigaction(libc::SIGTRAP, &ours, std::ptr::null_mut()) };
+            },
+        ];
+        for way in ways {
+            // SAFETY: as above.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                way();
+                trap();
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(1) };
+            }
+            let mut status = 0;
+            // SAFETY: a child of this process.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            let is_killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTRAP;
+            assert!(is_killed, "{status:#x}");
+        }
+    });
+}
+
+fn trap() {
+    // SAFETY: raises `SIGTRAP` behind itself.
+    unsafe { std::arch::asm!("int3") };
+}
+
+/// What changes handlers, or looks at them, sets the default action.
+#[test]
+fn a_used_up_handler_is_removed_by_what_changes_handlers_and_by_an_audit() {
+    in_fresh_process(this_test!(), || {
+        let ways: [fn(); 4] = [
+            || assert!(signal::audit().is_clean()),
+            || assert!(signal::repair().is_clean()),
+            || install(libc::SIGUSR2, nothing),
+            || {
+                let refused = signal::uninstall(ONE);
+                assert_eq!(refused, Err(signal::Error::NotInstalled(ONE)));
+            },
+        ];
+        // Where nothing else is managed, and where something is.
+        for round in 0..2 {
+            for way in ways {
+                install_with(ONE, nothing, Options::new().once());
+                let ours = installed(ONE);
+                raise(ONE);
+                assert_ne!(installed(ONE).sa_sigaction, libc::SIG_DFL, "{round}");
+                way();
+                assert_eq!(installed(ONE).sa_sigaction, libc::SIG_DFL, "{round}");
+                // After that it is a finding, which other code has made.
+                // SAFETY: what was installed.
+                unsafe { libc::sigaction(ONE, &ours, std::ptr::null_mut()) };
+                let put_back = signal::audit()
+                    .findings()
+                    .map(|finding| finding.fault)
+                    .next();
+                let is_any = signal::is_managed(libc::SIGUSR2);
+                assert_eq!(put_back, is_any.then_some(signal::Fault::PutBack));
+                signal::repair();
+            }
+        }
     });
 }

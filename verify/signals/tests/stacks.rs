@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use atomseq::signal::{self, Error, Event, Options};
 use verify_signals::add_to_three;
 use verify_support::pages::{Page, faults, install_fault_handler};
-use verify_support::processes::in_fresh_process;
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
 use verify_support::signals::{
     change_mask, install, install_plainly, install_with, queue_of_timer, raise,
 };
@@ -206,5 +206,121 @@ fn a_signal_in_a_handler_s_sequence_whose_clone_faults() {
         install_fault_handler();
         fits(outer, nothing, Some(mend));
         assert_eq!(faults().0, 2);
+    });
+}
+
+/// Overflows the stack of a thread with the alternate stack that the standard library gives it, or
+/// with one of so many bytes beside the kernel's frame, below which no memory is.
+fn overflow(bytes: Option<usize>) {
+    #[inline(never)]
+    fn recurse(depth: u64) -> u64 {
+        let array = std::hint::black_box([depth; 64]);
+        match array[depth as usize % 64] {
+            u64::MAX => 0,
+            depth => recurse(depth + 1) + array[0],
+        }
+    }
+    fn nothing(_: &mut Event<'_>) {}
+    install(ONE, nothing);
+    let frame = frame(&mut Memory::new());
+    let thread = std::thread::spawn(move || {
+        if let Some(bytes) = bytes {
+            lend_over_nothing(frame + bytes);
+        }
+        recurse(0)
+    });
+    thread.join().expect("it ends the process");
+}
+
+/// Gives this thread an alternate stack of at least `bytes`, which ends at a page's beginning.
+fn lend_over_nothing(bytes: usize) {
+    const PAGE: usize = 1 << 16;
+    let size = bytes.next_multiple_of(PAGE);
+    // SAFETY: new memory, whose first page nothing can touch; the stack lies behind that, up to its
+    // end or less.
+    unsafe {
+        let (all, flags) = (PAGE + size, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let memory = libc::mmap(std::ptr::null_mut(), all, access, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(memory, PAGE, libc::PROT_NONE), 0);
+        let stack = libc::stack_t {
+            ss_sp: memory.byte_add(PAGE),
+            ss_flags: 0,
+            ss_size: bytes,
+        };
+        assert_eq!(libc::sigaltstack(&stack, std::ptr::null_mut()), 0);
+    }
+}
+
+const REPORT: &str = "has overflowed its stack";
+
+/// The standard library reports it from a handler on 8 KiB of stack, which atomseq has adopted.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_stack_overflow_is_reported() {
+    if let Some(errors) = killed_in_fresh_process(this_test!(), libc::SIGABRT, || overflow(None)) {
+        assert!(errors.contains(REPORT), "{errors}");
+    }
+}
+
+/// The same with as little as `docs::limitations` says, and what the report itself takes.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_stack_overflow_is_reported_on_the_documented_size() {
+    const REPORTING: usize = 1024;
+    let bytes = ADOPTED + REPORTING;
+    let check = || overflow(Some(bytes));
+    if let Some(errors) = killed_in_fresh_process(this_test!(), libc::SIGABRT, check) {
+        assert!(errors.contains(REPORT), "{errors}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn control_on_a_smaller_alternate_stack_a_stack_overflow_is_not_reported() {
+    let check = || overflow(Some(1024));
+    if let Some(errors) = killed_in_fresh_process(this_test!(), libc::SIGSEGV, check) {
+        assert!(!errors.contains(REPORT), "{errors}");
+    }
+}
+
+/// What the delivery of an adopted handler takes of an alternate stack beside the kernel's frame
+/// and the handler: `docs::limitations` says it.
+const ADOPTED: usize = if cfg!(debug_assertions) { 4096 } else { 2560 };
+
+#[test]
+fn an_adopted_handler_takes_what_is_documented() {
+    extern "C" fn mend(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        PAGE.get().expect("made").release();
+    }
+    fn nothing(_: &mut Event<'_>) {}
+    /// What a fault takes of the stack, with its handler. It is in this program, which has
+    /// sequences, or in the C library, which has none: its notes are looked through.
+    fn used(memory: &mut Memory, is_in_library: bool) -> usize {
+        memory.lend(32 << 10);
+        let page = PAGE.get().expect("made");
+        page.interrupt(0);
+        // SAFETY: a word of the page.
+        unsafe {
+            match is_in_library {
+                true => _ = libc::memset(page.words(0).cast(), 1, 8),
+                false => page.words(0).write_volatile(1),
+            }
+        }
+        memory.used()
+    }
+    in_fresh_process(this_test!(), || {
+        let mut memory = Memory::new();
+        PAGE.get_or_init(Page::new);
+        install_plainly(libc::SIGSEGV, mend, libc::SA_ONSTACK, &[]);
+        let alone = [false, true].map(|is_in_library| used(&mut memory, is_in_library));
+        install(ONE, nothing);
+        let adopted = [false, true].map(|is_in_library| used(&mut memory, is_in_library));
+        println!("{adopted:?} bytes, {alone:?} alone");
+        for (adopted, alone) in adopted.into_iter().zip(alone) {
+            assert!(adopted > alone);
+            assert!(adopted - alone <= ADOPTED, "{} more", adopted - alone);
+        }
     });
 }

@@ -1,30 +1,22 @@
-//! Nothing is lost, doubled or torn, on the fast path and on each of the slow ones.
+//! No value is lost, duplicated or torn, on the fast path and on each of the slow ones.
 #![cfg(atomseq_sections)]
 
 use std::time::Duration;
 
 use atomseq::status::Registrant;
-use verify_stress::lengthened;
-use verify_stress::trial::{Trial, run};
+use verify_stress::{conserve, lengthened};
 use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
 use verify_support::sandbox::{Answer, Refusal, When};
 use verify_support::this_test;
 
-/// Runs a trial in a process of its own, where `prepare` finds out first that it is as it should
-/// be.
+/// Runs the per-CPU targets in a process of its own, after `prepare` has checked that its path is
+/// the intended one.
 fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl FnOnce()) {
     let printed = in_fresh_process_under(test, circumstances, || {
-        let length = lengthened(Duration::from_millis(800));
-        end_in(60 + length.as_secs() as u32);
+        let each = lengthened(Duration::from_millis(80));
+        end_in(600 + 20 * each.as_secs() as u32);
         prepare();
-        let figures = run(Trial {
-            length,
-            workers: 4,
-            forks,
-        });
-        println!("stress: {test}: {figures}");
-        assert!(figures.operations > 1000 && figures.signals > 50 && figures.moves > 50);
-        assert!(figures.forks > 0 || !forks);
+        conserve(test, each, |target| forks || target != "fork");
     });
     if let Some(printed) = printed {
         printed.print_from("stress: ");
@@ -61,7 +53,7 @@ fn when_threads_register_themselves() {
 }
 
 #[test]
-fn without_sections() {
+fn without_sequences() {
     let disabled = Circumstances::environment(&[("ATOMSEQ_DISABLE_RSEQ", "1")]);
     trial(this_test!(), disabled, true, || {
         assert!(!atomseq::status().is_active());

@@ -1,17 +1,18 @@
-//! What is lost without the gate's parts, on real CPUs: the fence, and the test of the gate in the
-//! section. Each has to be found out in time; the same rounds with both have to be right.
+//! What is lost without a part of the gate, on real CPUs: without the fence, and without the test
+//! of the gate in the sequence. Each fault must be detected; the same rounds with both parts must
+//! be correct.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use atomseq::percpu::Area;
+use verify_stress::exclusion::{cpus, stay_on};
 use verify_stress::lengthened;
-use verify_stress::torment::{self, Victim};
 
 /// The sum of one CPU.
 const SUM: usize = Area::FIRST_WORD;
-/// Where a section copies words to, to take its time.
+/// Where a sequence copies words to, to take some time.
 const SCRATCH: usize = Area::BULK;
 const SCRATCH_WORDS: usize = 64;
 
@@ -23,7 +24,7 @@ atomseq::sequence! {
         commit(slot + SUM, sum + 1);
     }
 
-    /// The same without a slot, and so without a test of its gate.
+    /// Does the same without a slot, and so without a test of its gate.
     unsafe fn add_untested(slots: Word, stride: Word, from: Word, words: Word) {
         let slot = slots + cpu() * stride;
         let sum = load(slot + SUM);
@@ -63,7 +64,7 @@ impl Shared {
         unsafe { AtomicUsize::from_ptr((self.gates[cpu] + SUM) as *mut usize) }
     }
 
-    /// One addition; tries again for as long as the gate is closed.
+    /// Adds one; retries while the gate is closed.
     fn add(&self, protocol: Protocol) {
         let words = [0usize; SCRATCH_WORDS];
         let from = words.as_ptr() as usize;
@@ -85,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// Takes a CPU's sum out.
+    /// Takes the sum of a CPU.
     fn drain(&self, protocol: Protocol, cpu: usize) -> usize {
         let take = || {
             let sum = self.sum(cpu).load(Ordering::Relaxed);
@@ -97,7 +98,7 @@ impl Shared {
             let _held = self.area.close_gate(cpu);
             return take();
         }
-        // The gate is closed as a section sees it, and nothing else happens.
+        // The gate is closed as a sequence sees it, without a fence.
         self.gate(cpu).store(1, Ordering::SeqCst);
         let sum = take();
         self.gate(cpu).store(0, Ordering::Release);
@@ -105,8 +106,8 @@ impl Shared {
     }
 }
 
-/// Adds on one CPU and drains from another for a moment; returns how many additions there were, and
-/// how many too few or too many came out.
+/// Adds on one CPU while another one drains, for 10 ms; returns how many additions there were, and
+/// how many were lost or duplicated.
 fn round(shared: &Shared, protocol: Protocol, cpus: [usize; 2]) -> (usize, usize) {
     let over = AtomicBool::new(false);
     let (added, mut drained) = std::thread::scope(|scope| {
@@ -134,20 +135,14 @@ fn round(shared: &Shared, protocol: Protocol, cpus: [usize; 2]) -> (usize, usize
     (added, added.abs_diff(drained))
 }
 
-fn stay_on(cpu: usize) {
-    let this = Victim::default();
-    this.volunteer(0);
-    assert!(this.move_to(&[cpu]), "CPU {cpu} is not to be had");
-}
-
-/// Rounds until something is wrong, at most so long. Returns a line that says what happened, and
-/// how many additions were wrong; `None` where it cannot be tried.
-fn rounds(name: &str, protocol: Protocol, most: Duration) -> Option<usize> {
+/// Runs rounds until one is wrong, at most so long, and prints what happened. Returns how many
+/// additions were wrong; `None` if this machine cannot test it.
+fn rounds(name: &str, protocol: Protocol, max: Duration) -> Option<usize> {
     let status = atomseq::status();
-    let cpus = torment::cpus();
-    let (true, [first, second, ..]) = (status.gates_active(), cpus.as_slice()) else {
+    let cpus = cpus();
+    let (true, [first, second, ..]) = (status.gates_active(), cpus) else {
         println!(
-            "stress: {name}: not tried with {} CPUs, {status}",
+            "stress: {name}: not tested with {} CPUs, {status}",
             cpus.len()
         );
         return None;
@@ -155,7 +150,7 @@ fn rounds(name: &str, protocol: Protocol, most: Duration) -> Option<usize> {
     let shared = Shared::new();
     let start = Instant::now();
     let (mut additions, mut wrong, mut rounds) = (0, 0, 0);
-    while start.elapsed() < most && wrong == 0 {
+    while start.elapsed() < max && wrong == 0 {
         let (more, off) = round(&shared, protocol, [*first, *second]);
         (additions, wrong, rounds) = (additions + more, wrong + off, rounds + 1);
     }
@@ -169,11 +164,11 @@ const BOTH: Protocol = Protocol {
     fences: true,
 };
 
-/// A wrong protocol has this long to be found out; it takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The limit for the detection of a wrong protocol, which takes a few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 #[test]
-fn with_both_nothing_is_lost() {
+fn with_both_parts_nothing_is_lost() {
     let length = lengthened(Duration::from_millis(500));
     if let Some(wrong) = rounds("fence and test of the gate", BOTH, length) {
         assert_eq!(wrong, 0);
@@ -187,7 +182,7 @@ fn without_the_fence_additions_are_lost() {
         ..BOTH
     };
     if let Some(wrong) = rounds("no fence", protocol, PATIENCE) {
-        assert_ne!(wrong, 0, "not found out");
+        assert_ne!(wrong, 0, "not detected");
     }
 }
 
@@ -198,6 +193,6 @@ fn without_the_test_of_the_gate_additions_are_lost() {
         ..BOTH
     };
     if let Some(wrong) = rounds("no test of the gate", protocol, PATIENCE) {
-        assert_ne!(wrong, 0, "not found out");
+        assert_ne!(wrong, 0, "not detected");
     }
 }

@@ -1,13 +1,12 @@
-//! The places where threads meet in the handling of signals: the tables of who handles what, the
-//! counts, whoever sends to whoever works. A storm while another thread changes all of that; built
-//! with `-Zsanitizer=thread` and `--cfg atomseq_sanitized` by `.ci/run`, an unordered access ends
-//! it.
+//! What threads share in the handling of signals: the tables of handlers and the counts, and what
+//! senders and workers share. A storm runs while another thread changes all of that. `.ci/run`
+//! builds it with `-Zsanitizer=thread` and `--cfg atomseq_sanitized`: an unordered access ends it.
 //!
-//! The sanitizer does not see into sequences, which are assembly, and which only one thread ever
-//! works on. A handler must not interrupt the sanitizer's own code (it hangs), and its replacement
-//! of `sigaction`, which sees to that, hides from atomseq whose handler is installed. So handlers
-//! are installed behind its back, and signals are let in where that does no harm. Nothing is
-//! suppressed.
+//! The sanitizer does not see into sequences, which are assembly; only one thread runs each of
+//! them. A handler must not interrupt the sanitizer's own code, or it hangs. Its replacement of
+//! `sigaction` prevents that, but hides from atomseq which handler is installed. So this test
+//! bypasses the replacement, and lets signals arrive only where they interrupt no code of the
+//! sanitizer. No report is suppressed.
 
 #[cfg(atomseq_sections)]
 fn main() {
@@ -23,7 +22,7 @@ fn main() {
 
 #[cfg(not(atomseq_sections))]
 fn main() {
-    println!("sanitized: does not apply, for signals are not handled so here");
+    println!("sanitized: does not apply to the portable build");
 }
 
 #[cfg(atomseq_sections)]
@@ -33,15 +32,15 @@ mod meeting {
     use std::thread;
 
     use atomseq::signal;
-    use verify_stress::storm::arena::{Arena, Settlement};
+    use verify_stress::storm::arena::{Arena, Outcome};
     use verify_stress::storm::senders::{self, SENT, TIMER, Timer, Victim, queued};
     use verify_stress::storm::sequences::Protected;
     use verify_stress::storm::trial;
 
-    /// Asks for the race that must be found.
+    /// The argument for the race that must be detected.
     pub const RACE: &str = "race";
 
-    /// What the C library calls `sigaction`, too, and the sanitizer does not replace.
+    /// The C library's other name of `sigaction`, which the sanitizer does not replace.
     #[cfg(atomseq_sanitized)]
     #[unsafe(no_mangle)]
     unsafe extern "C" fn sigaction(
@@ -63,36 +62,36 @@ mod meeting {
     /// How many threads work.
     const WORKERS: usize = 3;
 
-    /// At least so many handlers come and go meanwhile.
+    /// The min number of handlers that are installed and removed meanwhile.
     const CHANGES: u64 = 20;
 
     pub fn storm() {
         trial::install::<Protected>();
-        // Inherited by every thread from here on.
+        // Inherited by each thread started from here on.
         block();
         let victims: [Victim; WORKERS] = Default::default();
         let (calm, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (settlement, sent, changes) = thread::scope(|scope| {
+        let (outcome, sent, changes) = thread::scope(|scope| {
             let changing = scope.spawn(|| change_until(&over));
             let sending = scope.spawn(|| senders::send_until(&calm, &victims, &trial::POST));
-            let mut settlement = Settlement::default();
-            // Threads come and go.
+            let mut outcome = Outcome::default();
+            // Threads start and exit.
             for _ in 0..8 {
                 let working: Vec<_> = victims
                     .iter()
                     .map(|victim| scope.spawn(|| work(victim)))
                     .collect();
-                let settlements = working
+                let outcomes = working
                     .into_iter()
                     .map(|worker| worker.join().expect("a worker"));
-                settlement = settlements.fold(settlement, Settlement::and);
+                outcome = outcomes.fold(outcome, Outcome::and);
             }
             calm.store(true, Ordering::Relaxed);
             over.store(true, Ordering::Relaxed);
             let sent = sending.join().expect("the sibling");
-            (settlement, sent, changing.join().expect("nothing panics"))
+            (outcome, sent, changing.join().expect("nothing panics"))
         });
-        let (post, lost) = trial::POST.settle();
+        let (post, lost) = trial::POST.check_final();
         println!(
             "sanitized: {} ThreadSanitizer: {} operations by threads, {} by handlers, {} wrong; {sent} signals sent, {post} with \
              values, {lost} lost; {} handled; {changes} handlers installed and removed",
@@ -101,17 +100,17 @@ mod meeting {
             } else {
                 "without"
             },
-            settlement.by_thread,
-            settlement.by_handlers,
-            settlement.wrong,
+            outcome.by_thread,
+            outcome.by_handlers,
+            outcome.wrong,
             trial::delivered(),
         );
-        assert_eq!(settlement.wrong + lost, 0);
-        assert!(settlement.by_handlers > 100 && post > 10);
+        assert_eq!(outcome.wrong + lost, 0);
+        assert!(outcome.by_handlers > 100 && post > 10);
     }
 
-    /// A thread that works, and lets signals in now and then.
-    fn work(victim: &Victim) -> Settlement {
+    /// Runs a worker, which lets signals arrive periodically.
+    fn work(victim: &Victim) -> Outcome {
         let arena = Arena::new(fastrand::u64(..), true);
         let never = AtomicBool::new(false);
         trial::with_arena(&arena, || {
@@ -126,10 +125,10 @@ mod meeting {
             victim.resign();
             while open() {}
         });
-        arena.settle()
+        arena.check_final()
     }
 
-    /// The signals that the workers are sent arrive only in [`open`].
+    /// Blocks the signals of the workers, which arrive only in [`open`].
     fn block() {
         let bit = |signal: libc::c_int| 1u64 << (signal - 1);
         let set = bit(TIMER) | bit(SENT) | bit(queued());
@@ -146,9 +145,9 @@ mod meeting {
         assert_eq!(result, 0);
     }
 
-    /// One pending signal arrives now, if there is one, inside one system call: between one that
-    /// lets signals in and another that blocks them again, handlers would interrupt the sanitizer's
-    /// own code, which writes down every function that runs.
+    /// Lets one pending signal arrive, if there is one, inside one system call. Between a call that
+    /// unblocks signals and one that blocks them, handlers would interrupt the sanitizer's own
+    /// code, which records each function that runs.
     fn open() -> bool {
         let (now, none) = ([0u64; 2], 0u64);
         // SAFETY: no descriptors, a time of two words, a set of the kernel's size.
@@ -166,13 +165,13 @@ mod meeting {
         result != 0
     }
 
-    /// Installs and removes a handler, and looks at everything that others change.
+    /// Installs and removes a handler, and reads all that other threads change.
     fn change_until(over: &AtomicBool) -> u64 {
         let number = libc::SIGRTMIN() + 5;
         let mut changes = 0;
         while changes < CHANGES || !over.load(Ordering::Relaxed) {
             // SAFETY: a handler that does nothing.
-            unsafe { signal::install(number, |_| {}) }.expect("a signal that nobody else manages");
+            unsafe { signal::install(number, |_| {}) }.expect("a signal without a manager");
             assert!(signal::is_managed(number));
             // SAFETY: no arguments.
             senders::signal(unsafe { libc::gettid() }, number);
@@ -185,14 +184,14 @@ mod meeting {
         changes
     }
 
-    /// Two threads, one word, no order.
+    /// Lets two threads change one word without any order.
     pub fn race() {
         struct Word(std::cell::UnsafeCell<u64>);
-        // SAFETY: it is not: that is what is to be found out.
+        // SAFETY: it is not, which the sanitizer must detect.
         unsafe impl Sync for Word {}
         static WORD: Word = Word(std::cell::UnsafeCell::new(0));
         let add = || {
-            // SAFETY: a word; that two threads add to it is what is to be found out.
+            // SAFETY: a word; that two threads add to it must be detected.
             (0..1000).for_each(|_| unsafe { *WORD.0.get() += 1 });
         };
         thread::scope(|scope| {
@@ -201,7 +200,7 @@ mod meeting {
         });
     }
 
-    /// The sanitizer finds that race.
+    /// Checks that the sanitizer detects that race.
     pub fn control() {
         let program = std::env::current_exe().expect("a program knows its own path");
         let output = Command::new(program)
@@ -211,8 +210,8 @@ mod meeting {
         let report = String::from_utf8_lossy(&output.stderr);
         assert!(
             !output.status.success() && report.contains("data race"),
-            "not found: {report}"
+            "not detected: {report}"
         );
-        println!("sanitized: the control's race is found");
+        println!("sanitized: the race of the control is detected");
     }
 }

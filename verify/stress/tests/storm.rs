@@ -1,5 +1,5 @@
-//! A thread and its handlers change the same words, under as many signals as there can be: nothing
-//! is lost.
+//! A thread and its handlers change the same words, under as many signals as possible: no change is
+//! lost.
 #![cfg(atomseq_sections)]
 
 use std::time::Duration;
@@ -19,14 +19,14 @@ const STORM: Storm = Storm {
     operations: 0,
     lists: true,
     foreign: true,
-    patience: Duration::from_secs(500),
+    limit: Duration::from_secs(500),
 };
 
-/// Runs in a process of its own, whose handlers are nobody else's; prints what it printed.
+/// Runs in a process of its own, so that no other test shares its handlers; prints what it printed.
 fn storm(test: &str, check: impl FnOnce()) {
     let printed = in_fresh_process_under(test, Circumstances::default(), || {
         end_in(600);
-        // Before the library's, which then sees to it.
+        // Before those of the library, which then widens its mask.
         trial::install_foreign();
         trial::install::<Protected>();
         let audit = atomseq::signal::audit();
@@ -51,10 +51,10 @@ fn nothing_is_lost() {
         });
         println!("storm: one thread: {figures}");
         assert_eq!(figures.wrong(), 0);
-        assert!(figures.settlement.by_thread >= operations, "in time");
+        assert!(figures.outcome.by_thread >= operations, "in time");
         assert!(
             figures.handled.iter().all(|count| *count > 0),
-            "every way of handling was taken"
+            "each way of handling was used"
         );
         assert!(figures.post.0 > 0);
     });
@@ -71,17 +71,17 @@ fn nothing_is_lost_by_more_threads_than_processors() {
         });
         println!("storm: five threads: {figures}");
         assert_eq!(figures.wrong(), 0);
-        assert!(figures.settlement.by_thread >= operations, "in time");
+        assert!(figures.outcome.by_thread >= operations, "in time");
     });
 }
 
 #[test]
-fn threads_start_and_end() {
+fn threads_start_and_exit() {
     storm(this_test!(), || {
         let length = lengthened(Duration::from_millis(800));
-        let (threads, settlement, sent) = lives::starts_and_ends(length);
-        println!("storm: {threads} threads started and ended under {sent} signals, {settlement:?}");
-        assert_eq!(settlement.wrong, 0);
+        let (threads, outcome, sent) = lives::starts_and_exits(length);
+        println!("storm: {threads} threads started and exited under {sent} signals, {outcome:?}");
+        assert_eq!(outcome.wrong, 0);
         assert!(threads > 10 && sent > threads);
     });
 }
@@ -89,9 +89,9 @@ fn threads_start_and_end() {
 #[test]
 fn processes_fork() {
     storm(this_test!(), || {
-        let (forks, settlement) = lives::forks(lengthened(Duration::from_millis(800)));
-        println!("storm: {forks} forks, {settlement:?}");
-        assert_eq!(settlement.wrong, 0);
+        let (forks, outcome) = lives::forks(lengthened(Duration::from_millis(800)));
+        println!("storm: {forks} forks, {outcome:?}");
+        assert_eq!(outcome.wrong, 0);
         assert!(forks > 5);
     });
 }

@@ -1,28 +1,28 @@
-//! Which mechanism each lock uses in this process, and why: decided at start-up, once (B91 3.1.1).
-//! The library says which ([`chosen`]); this adds what tells people why.
+//! The mechanism of each lock in this process, and the reason: chosen once, at start-up (B91
+//! 3.1.1). [`chosen`] returns the mechanisms; this module explains them.
 
 use atomseq::mutex::{BiasedFlag, Masked, Restarting, Runs, TestAndSet, chosen};
 use serde::Serialize;
 
 use super::signals::Signals;
 
-/// A lock or a mechanism, and what it is made of here.
+/// A lock or a mechanism, and what implements it here.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Exclusion {
-    /// What a program writes.
+    /// Its name in a program.
     pub lock: &'static str,
-    /// Whom it excludes.
+    /// What it excludes.
     pub scope: &'static str,
     /// `interlocked`, `section`, `sequence`, `mask` or `blocked`.
     pub by: &'static str,
-    /// Why that, a sentence.
+    /// The reason, a sentence.
     pub why: String,
 }
 
-/// What runs when a flag is set.
+/// What implements a test-and-set.
 #[derive(Clone, Copy)]
 pub struct Mechanisms {
-    /// Of flags that have a home: of [`BiasedFlag`], and of `OnCpu`.
+    /// Of flags that have a home CPU: [`BiasedFlag`] and `OnCpu`.
     home: Runs,
     /// Of [`Restarting`] and `Rolling`.
     sequence: Runs,
@@ -31,7 +31,7 @@ pub struct Mechanisms {
 }
 
 impl Mechanisms {
-    /// As the library chose them for this process.
+    /// Returns what the library chose for this process.
     pub fn here() -> Mechanisms {
         let chosen = chosen();
         let runs = |name| {
@@ -46,7 +46,7 @@ impl Mechanisms {
     }
 }
 
-/// In a word.
+/// Returns its name in [`Exclusion::by`].
 fn word(runs: Runs) -> &'static str {
     match runs {
         Runs::KernelRestart => "section",
@@ -62,15 +62,15 @@ fn word(runs: Runs) -> &'static str {
 pub struct Circumstances<'a> {
     /// What the library chose.
     pub mechanisms: Mechanisms,
-    /// Why sections cannot be fenced; `None` where they can.
+    /// Why per-CPU sequences cannot be fenced; `None` if they can.
     pub unfenced: Option<&'a str>,
     /// How many CPUs the process may use.
     pub cpus: usize,
-    /// What is offered against signal handlers.
+    /// What protects against signal handlers.
     pub signals: &'a Signals,
 }
 
-/// All of them.
+/// Returns all locks.
 pub fn choose(here: &Circumstances<'_>) -> Vec<Exclusion> {
     let exclusion = |lock, scope, runs, why| Exclusion {
         lock,
@@ -106,22 +106,21 @@ pub fn choose(here: &Circumstances<'_>) -> Vec<Exclusion> {
 impl Circumstances<'_> {
     fn everywhere(&self) -> String {
         match self.cpus {
-            1 => "for threads wherever they run; with one CPU to run on, mutex::OnCpu does without the atomic \
-                  instruction"
+            1 => "for threads on any CPU; there is only one, so mutex::OnCpu needs no atomic instruction"
                 .to_string(),
-            cpus => format!("for threads wherever they run, on any of {cpus} CPUs"),
+            cpus => format!("for threads on any of {cpus} CPUs"),
         }
     }
 
     fn visits(&self) -> String {
         if let Some(reason) = self.unfenced {
-            return format!("sections cannot be fenced: {reason}");
+            return format!("per-CPU sequences cannot be fenced: {reason}");
         }
         match self.cpus {
-            1 => "sections run and can be fenced; there is one CPU to run on, so nobody visits"
+            1 => "per-CPU sequences can be fenced; there is one CPU, so each acquisition is on the home CPU"
                 .to_string(),
             cpus => format!(
-                "sections run and can be fenced: at home without an atomic instruction, and visits from {} are a fence each",
+                "per-CPU sequences can be fenced: no atomic instruction on the home CPU, a fence for each acquisition from {}",
                 match cpus {
                     2 => "the other CPU".to_string(),
                     _ => format!("{} other CPUs", cpus - 1),
@@ -133,15 +132,15 @@ impl Circumstances<'_> {
     fn against_handlers(&self) -> String {
         match self.signals.sequences {
             None => {
-                "there is no table of sequences in this build: all signals are blocked meanwhile"
+                "this build has no table of sequences: all signals are blocked during each operation"
             }
             Some(_) if self.signals.are_free() => {
-                "signals that interrupt one were seen to put it right"
+                "verified: a signal that interrupts a sequence restarts or completes it"
             }
             Some(_) if self.signals.have_failed() => {
-                "but signals that interrupt one were NOT seen to put it right"
+                "FAILED: a signal that interrupted a sequence did not restart or complete it"
             }
-            Some(_) => "whether signals that interrupt one put it right could not be tried",
+            Some(_) => "not verified: whether a signal that interrupts a sequence restarts or completes it",
         }
         .to_string()
     }
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn with_everything_each_has_its_own() {
+    fn each_lock_has_its_mechanism() {
         let chosen = chosen(None, 4, Some(true));
         assert_eq!(
             by(&chosen),
@@ -200,20 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn without_rseq_what_has_a_home_is_interlocked_and_says_why() {
+    fn without_rseq_locks_with_a_home_are_interlocked_for_a_reason() {
         let chosen = chosen(Some("ATOMSEQ_DISABLE_RSEQ is set"), 2, Some(true));
         assert_eq!(by(&chosen)[..3], ["interlocked"; 3]);
         for exclusion in &chosen[1..3] {
-            let why = "sections cannot be fenced: ATOMSEQ_DISABLE_RSEQ is set";
+            let why = "per-CPU sequences cannot be fenced: ATOMSEQ_DISABLE_RSEQ is set";
             assert_eq!(exclusion.why, why);
         }
     }
 
     #[test]
-    fn one_cpu_is_visited_by_nobody() {
+    fn one_cpu_is_always_the_home() {
         let chosen = chosen(None, 1, Some(true));
-        assert!(chosen[0].why.contains("mutex::OnCpu does without"));
-        assert!(chosen[1].why.ends_with("so nobody visits"));
+        assert!(chosen[0].why.contains("mutex::OnCpu needs no atomic"));
+        assert!(chosen[1].why.ends_with("is on the home CPU"));
     }
 
     #[test]
@@ -223,8 +222,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_work_is_told() {
+    fn a_failure_is_reported() {
         let chosen = chosen(None, 2, Some(false));
-        assert!(chosen[3].why.contains("NOT"));
+        assert!(chosen[3].why.starts_with("FAILED"));
     }
 }

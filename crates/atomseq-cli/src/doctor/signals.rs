@@ -1,63 +1,63 @@
-//! What a thread is offered against its own signal handlers. Where sequences are in a table, a
-//! child process interrupts one of each form and looks whether it was put right, which no version
-//! number tells.
+//! What protects a thread against its own signal handlers. Where sequences are in a table, a child
+//! process interrupts one sequence of each form and checks the result: no version number says
+//! whether that works.
 
 use serde::Serialize;
 
 /// Protection against signal handlers on the same thread.
 #[derive(Debug, Serialize)]
 pub struct Signals {
-    /// How many sequences of this program are in the table that signals are looked up in; `null`
-    /// where there is no table and sequences run with all signals blocked.
+    /// How many sequences of this program are in the table, by which signals find them; `null` if
+    /// there is no table, and sequences run with all signals blocked.
     pub sequences: Option<usize>,
-    /// Whether an interrupted sequence was restarted; `null` where there is no table, or where
-    /// nothing could be tried.
+    /// Whether an interrupted sequence was restarted; `null` if there is no table, or this could
+    /// not be tested.
     pub restart: Option<bool>,
-    /// Whether an interrupted sequence was rolled forward; `null` where there is no table, or where
-    /// nothing could be tried.
+    /// Whether an interrupted sequence was rolled forward; `null` if there is no table, or this
+    /// could not be tested.
     pub rollforward: Option<bool>,
-    /// Whether `signal::mask()` put a signal off; `null` where it is the kernel's mask, or where
-    /// nothing could be tried.
+    /// Whether `signal::mask()` deferred a signal; `null` if it is the kernel's mask, or this could
+    /// not be tested.
     pub mask: Option<bool>,
-    /// Whether the kernel took back, with its record, the signal that the mask deferred; `null`
-    /// where the mask deferred none. If not, a sandbox refuses `rt_tgsigqueueinfo`.
+    /// Whether the deferred signal was queued again with its record; `null` if none was deferred.
+    /// If not, a sandbox refuses `rt_tgsigqueueinfo`.
     pub queued: Option<bool>,
-    /// Why nothing could be tried although there is a table; `null` where there is none, and where
-    /// all was tried.
+    /// Why not all could be tested although there is a table; `null` if there is none, or all was
+    /// tested.
     pub untried: Option<String>,
-    /// The signals that this program manages. The command manages none but while it measures.
+    /// The signals that this program manages: none, unless it measures.
     pub managed: Vec<i32>,
 }
 
 impl Signals {
-    /// Whether sequences are protected without an instruction added: they are in a table, and all
-    /// was put right.
+    /// Returns whether sequences are protected without an added instruction: they are in a table,
+    /// and all tests passed.
     pub fn are_free(&self) -> bool {
         [self.restart, self.rollforward, self.mask] == [Some(true); 3]
     }
 
-    /// Whether something that was tried was not put right.
+    /// Returns whether a test failed.
     pub fn have_failed(&self) -> bool {
         [self.restart, self.rollforward, self.mask].contains(&Some(false))
     }
 
-    /// All of it in a line.
+    /// Returns a summary in one line.
     pub fn summary(&self) -> String {
         let Some(sequences) = self.sequences else {
-            return "sequences run with all signals blocked, masks are the kernel's (portable)"
+            return "sequences run with all signals blocked; masks are the kernel's (portable)"
                 .to_string();
         };
         if let Some(reason) = &self.untried {
             if [self.restart, self.rollforward, self.mask] == [None; 3] {
                 return format!(
-                    "{sequences} sequences of this program are in the table; not tried: {reason}"
+                    "{sequences} sequences of this program are in the table; not tested: {reason}"
                 );
             }
         }
         let tried = [
             ("restart", self.restart),
             ("rollforward", self.rollforward),
-            ("the mask", self.mask),
+            ("mask", self.mask),
         ];
         let named = |works: bool| {
             let tried = tried.iter().filter(|(_, result)| *result == Some(works));
@@ -71,9 +71,9 @@ impl Signals {
             _ => "",
         };
         let untried = self.untried.as_ref();
-        let untried = untried.map(|reason| format!("; others not tried: {reason}"));
-        let good = named(true).map(|names| format!("; tried and good: {names}"));
-        let bad = named(false).map(|names| format!("; tried and FAILED: {names}"));
+        let untried = untried.map(|reason| format!("; others not tested: {reason}"));
+        let good = named(true).map(|names| format!("; verified: {names}"));
+        let bad = named(false).map(|names| format!("; FAILED: {names}"));
         let [good, bad, untried] = [good, bad, untried].map(Option::unwrap_or_default);
         let are = match self.are_free() {
             true => "protected",
@@ -82,32 +82,31 @@ impl Signals {
         format!("{sequences} sequences of this program are {are}{good}{bad}{untried}{sent}")
     }
 
-    /// What to do, if anything is wrong.
+    /// Returns what to do, if a test failed or could not be made.
     pub fn advice(&self) -> Option<String> {
         if self.are_free() && self.queued == Some(false) {
             return Some(
-                "A sandbox refuses rt_tgsigqueueinfo: signals that a mask defers are sent again by tgkill, or kept by the \
-                 thread where that is refused, too. One that is kept is called with a context that is made up. Allow \
-                 rt_tgsigqueueinfo to the process itself."
+                "A sandbox refuses rt_tgsigqueueinfo. Deferred signals are therefore sent again by tgkill, or kept by the \
+                 thread if that is refused, too; the handler of a kept signal gets an artificial context. Allow the \
+                 process to send rt_tgsigqueueinfo to itself."
                     .to_string(),
             );
         }
         if let Some(reason) = self.untried.as_ref().filter(|_| !self.have_failed()) {
             return Some(format!(
-                "Whether sequences are protected against signal handlers was not tried: {reason}. Raise the limit on processes \
-                 (`ulimit -u`, the container's pids limit) or on memory (`ulimit -v`), or allow that in the sandbox, and run \
-                 this again."
+                "The protection against signal handlers was not tested: {reason}. Raise the limit on processes (`ulimit -u`, the \
+                 container's pids limit) or on memory (`ulimit -v`), or allow that in the sandbox, and run this again."
             ));
         }
         self.have_failed().then(|| {
-            "Sequences are not protected against signal handlers here: something keeps the context that a handler \
-             changes from the process. Run without that tool or sandbox, or build with `--cfg atomseq_portable`."
+            "Sequences are not protected against signal handlers here: a tool or sandbox discards the context that a handler \
+             changes. Run without it, or build with `--cfg atomseq_portable`."
                 .to_string()
         })
     }
 }
 
-/// What each local structure is protected by.
+/// The local structures.
 pub const LOCAL: [&str; 5] = [
     "local::Counter",
     "local::Stack",
@@ -133,10 +132,10 @@ mod trial {
     /// The largest signal number there is on Linux.
     const LAST: i32 = 64;
 
-    /// Tries everything in a child process: should it end badly, it is the child that dies.
+    /// Makes all tests in a child process: if one fails badly, only the child dies.
     pub fn take() -> Signals {
         table::refresh();
-        let (good, queued, untried) = match tried() {
+        let (good, queued, untried) = match run_tests() {
             Ok(answer) => (answer.good(), answer.queued, answer.untried()),
             Err(reason) => ([None; 4], false, Some(reason)),
         };
@@ -154,7 +153,7 @@ mod trial {
         }
     }
 
-    /// What the child leaves.
+    /// What the child leaves to its parent.
     #[derive(Clone, Copy)]
     struct Notes {
         stages: Stages,
@@ -162,9 +161,9 @@ mod trial {
         queued: bool,
     }
 
-    /// What the child left, and how it ended.
+    /// The result of the child, and how it ended.
     pub struct Answer {
-        /// How far each trial had come.
+        /// The stage that each trial reached.
         pub stages: Stages,
         /// Whether every deferred signal was queued again.
         pub queued: bool,
@@ -173,9 +172,9 @@ mod trial {
     }
 
     impl Answer {
-        /// Whether each trial came out well, by [`Trial`]; `None` of those that say nothing.
+        /// Returns whether each trial passed, by [`Trial`]; `None` for those without a result.
         pub fn good(&self) -> [Option<bool>; 4] {
-            // A fault of the control is not the sequences'.
+            // If the control failed, sequences are not the cause.
             if self.stages[Trial::Control as usize] != Stage::Good {
                 return [None; 4];
             }
@@ -188,7 +187,7 @@ mod trial {
             })
         }
 
-        /// Why some trials say nothing, if there are any.
+        /// Returns why some trials have no result, if any has none.
         pub fn untried(&self) -> Option<String> {
             let refused = self.stages.iter().find_map(|stage| match stage {
                 Stage::Refused(refused) => Some(refused.to_string()),
@@ -197,35 +196,35 @@ mod trial {
             let ended = match self.ending {
                 Ending::Done => String::new(),
                 Ending::Panicked => "; the child process panicked".to_string(),
-                Ending::Starved => "; the child process had no memory left".to_string(),
+                Ending::OutOfMemory => "; the child process had no memory left".to_string(),
                 Ending::Died(signal) => format!("; the child process was ended by signal {signal}"),
                 Ending::Hung => "; the child process hung".to_string(),
             };
             let control = match self.stages[Trial::Control as usize] {
                 Stage::Good => None,
                 _ => Some(format!(
-                    "a signal that interrupts no sequence is not handled as it should be, either{ended}"
+                    "a signal that interrupts no sequence is not handled correctly, either{ended}"
                 )),
             };
             let ahead = self.good().contains(&None);
             refused
                 .or(control)
-                .or_else(|| ahead.then(|| format!("not all trials were made{ended}")))
+                .or_else(|| ahead.then(|| format!("not all tests were made{ended}")))
         }
     }
 
-    /// Lets a child try all.
+    /// Makes all tests in a child.
     ///
     /// # Errors
     ///
-    /// Why nothing is known.
-    fn tried() -> Result<Answer, String> {
+    /// Why there are no results.
+    fn run_tests() -> Result<Answer, String> {
         let first = Notes {
             stages: AHEAD,
             queued: true,
         };
         let work = |notes: &Cell<Notes>| {
-            // The parent says it, in a sentence.
+            // The parent reports it, in a sentence.
             set_hook(Box::new(|_| ()));
             all(&|trial, stage| {
                 let mut stages = notes.get().stages;
@@ -237,7 +236,7 @@ mod trial {
         let (ending, Notes { stages, queued }) =
             child::fork(first, work).map_err(|refused| match refused.what {
                 What::Memory | What::Fork => {
-                    format!("there can be no child process: {}", refused.source)
+                    format!("no child process could be started: {}", refused.source)
                 }
                 What::Wait => {
                     format!(
@@ -274,7 +273,7 @@ mod trial {
         }
 
         #[test]
-        fn what_was_refused_says_nothing_of_sequences() {
+        fn a_refusal_is_no_result() {
             use Stage::{Ahead, Bad, Begun, Good};
             let (good, untried) = answer([REFUSED, Ahead, Ahead, Ahead], Ending::Done);
             assert_eq!(good, [None; 4]);
@@ -283,7 +282,7 @@ mod trial {
             let (good, untried) = answer([Good, Good, REFUSED, Bad], Ending::Done);
             assert_eq!(good, [Some(true), Some(true), None, Some(false)]);
             assert!(untried.is_some());
-            // The control: what has failed, and what died of it.
+            // The controls: a trial that failed, and one that killed the child.
             let (good, untried) = answer([Good, Bad, Good, Good], Ending::Done);
             assert_eq!((good[1], untried), (Some(false), None));
             let (good, untried) = answer([Good, Good, Begun, Ahead], Ending::Died(11));
@@ -292,7 +291,7 @@ mod trial {
         }
 
         #[test]
-        fn where_no_handler_returns_nothing_is_said_of_sequences() {
+        fn where_no_handler_returns_there_is_no_result() {
             use Stage::{Ahead, Bad, Begun};
             for (control, ending) in [(Begun, Ending::Died(11)), (Bad, Ending::Done)] {
                 let (good, untried) = answer([control, Ahead, Ahead, Ahead], ending);
@@ -307,7 +306,7 @@ mod trial {
 mod trial {
     use super::Signals;
 
-    /// There is nothing to try.
+    /// Returns that there is nothing to test.
     pub fn take() -> Signals {
         Signals {
             sequences: None,
@@ -338,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn what_works_is_told_and_needs_no_advice() {
+    fn what_works_needs_no_advice() {
         let signals = signals(true);
         assert_eq!(
             signals.summary(),
-            "7 sequences of this program are protected; tried and good: restart, rollforward, the mask"
+            "7 sequences of this program are protected; verified: restart, rollforward, mask"
         );
         assert_eq!(signals.advice(), None);
     }
@@ -353,7 +352,7 @@ mod tests {
         assert!(
             signals
                 .summary()
-                .ends_with("good: restart, the mask; tried and FAILED: rollforward")
+                .ends_with("verified: restart, mask; FAILED: rollforward")
         );
         assert!(
             signals
@@ -363,21 +362,21 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_tried_is_neither_good_nor_bad() {
+    fn what_could_not_be_tested_neither_passed_nor_failed() {
         let signals = Signals {
             restart: None,
             rollforward: None,
             mask: None,
             queued: None,
-            untried: Some("there can be no child process: try later".to_string()),
+            untried: Some("no child process could be started: try later".to_string()),
             ..signals(true)
         };
         assert_eq!(
             signals.summary(),
-            "7 sequences of this program are in the table; not tried: there can be no child process: try later"
+            "7 sequences of this program are in the table; not tested: no child process could be started: try later"
         );
         let advice = signals.advice().expect("there is something to do");
-        assert!(advice.contains("was not tried: there can be no child process: try later."));
+        assert!(advice.contains("was not tested: no child process could be started: try later."));
         assert!(!signals.are_free() && !signals.have_failed());
     }
 
@@ -389,8 +388,8 @@ mod tests {
         };
         assert!(signals.summary().contains("refuses rt_tgsigqueueinfo"));
         let advice = signals.advice().expect("there is something to do");
-        assert!(advice.contains("Allow rt_tgsigqueueinfo"));
-        assert!(signals.are_free(), "nothing is lost");
+        assert!(advice.contains("to send rt_tgsigqueueinfo"));
+        assert!(signals.are_free(), "no signal is lost");
     }
 
     #[test]

@@ -1,71 +1,64 @@
-//! What the torture says: how it begins, what was done, and what is needed to repeat a broken law.
+//! What `atomseq torture` prints: what it runs, what was done, and how to repeat a violation.
 
 use std::fmt;
 
+use atomseq_stress::engine::crew::Figures;
+use atomseq_stress::engine::watch::End;
+use atomseq_stress::engine::{Options, Target};
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
 use super::Plan;
-use super::harness::Target;
-use super::harness::crew::Orders;
-use super::harness::shared::Figures;
-use super::harness::watch::End;
 use crate::machine;
 
-/// The first lines: the seed before all.
-pub fn opening(plan: &Plan, orders: &Orders) -> String {
+/// Returns the first lines, which start with the seed.
+pub fn opening(plan: &Plan, options: &Options) -> String {
     let status = atomseq::status();
     let mut text = format!(
         "Seed {}. {} for {}, {} threads on {}. atomseq is {status}.\n",
         plan.seed,
         count(plan.targets.len() as u64, "target"),
         count(plan.length.as_secs(), "second"),
-        orders.workers,
-        count(orders.cpus.len() as u64, "CPU"),
+        options.workers,
+        count(options.cpus.len() as u64, "CPU"),
     );
     if !status.is_active() {
-        text += "Sections are off on this machine, so the slow path is what is tortured.\n";
+        text += "Per-CPU sequences are off on this machine: the slow path is tested.\n";
     } else if !status.gates_active() {
-        text += "Gates are off on this machine: but for counter and histogram, the slow path is what is tortured.\n";
+        text += "Gates are off on this machine: the slow path is tested, except of counter and histogram.\n";
     }
     if !cfg!(target_os = "linux") {
-        text += "Only on Linux are threads moved, interrupted and forked; here they only preempt each other.\n";
-    } else if orders.cpus.len() == 1 {
-        text += "There is one CPU to run on, so no thread is moved.\n";
+        text += "Threads are moved, interrupted and forked only on Linux; here they only preempt each other.\n";
+    } else if options.cpus.len() == 1 {
+        text += "There is one CPU, so no thread is moved.\n";
     }
     if let Some(kind) = plan.sabotage {
         text += &format!(
-            "The torture sabotages itself ({}), so it must fail.\n",
-            sabotage(kind)
+            "This run injects a fault into itself ({}), so it must fail.\n",
+            kind.name()
         );
     }
     text
-}
-
-fn sabotage(kind: super::Sabotage) -> String {
-    use clap::ValueEnum;
-    kind.to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_string())
 }
 
 fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What was done to each target, and what came of it.
+/// What was done to each target, and its outcome.
 pub struct Summary {
     table: Table,
     all_held: bool,
     workers: usize,
-    /// What the system refused, and what was therefore not tried.
+    /// What the system refused, and what was therefore not tested.
     refused: Vec<String>,
-    /// Which signals came more rarely than they were to.
+    /// Where signals were sent less often than intended.
     slowed: Vec<String>,
-    /// Was everything tried that was to be?
-    all_tried: bool,
+    /// Whether everything was tested that was to be.
+    all_tested: bool,
 }
 
 impl Summary {
-    /// Nothing was done yet.
+    /// Returns an empty summary.
     pub fn new(workers: usize) -> Summary {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING);
@@ -89,36 +82,37 @@ impl Summary {
             workers,
             refused: Vec::new(),
             slowed: Vec::new(),
-            all_tried: true,
+            all_tested: true,
         }
     }
 
-    /// A target has come to its end.
+    /// Adds the outcome of a target.
     pub fn add(&mut self, target: &Target, end: &End) {
         let (End::Held(figures) | End::Violated { figures, .. } | End::Hung { figures, .. }) = end;
-        // Rarer signals interrupt in fewer places, so some may not have been tried.
-        let all_tried = !figures.granted.lacks_any() && figures.slowness <= 1;
+        // Fewer signals interrupt fewer operations, so some places may not have been interrupted.
+        let all_tested = !figures.granted.lacks_any() && figures.slowness <= 1;
         let result = match end {
-            End::Held(_) if all_tried => "held",
+            End::Held(_) if all_tested => "held",
             End::Held(_) => "held in part",
-            End::Violated { .. } => "broken",
+            End::Violated { .. } => "violated",
             End::Hung { .. } => "hangs",
         };
         self.all_held &= matches!(end, End::Held(_));
-        self.all_tried &= all_tried;
+        self.all_tested &= all_tested;
         self.refused.extend(figures.granted.sentences(target.name));
         if figures.slowness > 1 {
             self.slowed.push(format!(
-                "{}: threads got no further between two signals at the intended rate, so signals came up to {} times more \
-                 rarely, and this was tried less often: interruptions.",
+                "{}: at the intended rate, threads made fewer operations than there were signals. So signals came up to {} \
+                 times less often, and this was tested less often: interruptions.",
                 target.name, figures.slowness
             ));
         }
         let Figures {
             rounds,
             operations,
-            torments,
+            moves,
             signals,
+            fences,
             closings,
             counted,
             ..
@@ -131,9 +125,9 @@ impl Summary {
             target.name.to_string(),
             rounds.to_string(),
             operations.to_string(),
-            torments.migrations.to_string(),
+            moves.to_string(),
             signals.to_string(),
-            torments.fences.to_string(),
+            fences.to_string(),
             closings.to_string(),
             result.to_string(),
             also,
@@ -150,8 +144,7 @@ impl fmt::Display for Summary {
         writeln!(f, "{table}")?;
         writeln!(
             f,
-            "Each target had {} threads. Fences are those beside gates; gates closed are counted by what came through them, \
-             so there were more.",
+            "Each target had {} threads. Fences that close gates are not counted. Gates closed are a lower bound.",
             self.workers
         )?;
         for refused in &self.refused {
@@ -160,108 +153,117 @@ impl fmt::Display for Summary {
         if !self.refused.is_empty() {
             writeln!(
                 f,
-                "Such refusals come from limits (`ulimit -u` for threads and children, `ulimit -i` for timers, the container's) or from a \
-                 sandbox."
+                "Such refusals come from limits (`ulimit -u` for threads and children, `ulimit -i` for timers, the \
+                 container's) or from a sandbox."
             )?;
         }
         for slowed in &self.slowed {
             writeln!(f, "{slowed}")?;
         }
-        match (self.all_held, self.all_tried) {
-            (true, true) => writeln!(f, "Every law held."),
-            (true, false) => writeln!(f, "Every law that was tried held."),
+        match (self.all_held, self.all_tested) {
+            (true, true) => writeln!(f, "All invariants held."),
+            (true, false) => writeln!(f, "All invariants that were tested held."),
             (false, _) => Ok(()),
         }
     }
 }
 
-/// A target that did not end well.
+/// A target that failed.
 pub struct Incident {
     head: String,
     lines: Vec<(&'static str, String)>,
 }
 
 impl Incident {
-    /// What happened; `None` if all is well.
-    pub fn of(end: &End, target: &Target, plan: &Plan, orders: &Orders) -> Option<Incident> {
+    /// Returns what happened; `None` if all invariants held.
+    pub fn of(end: &End, target: &Target, plan: &Plan, options: &Options) -> Option<Incident> {
         let (head, round, mut lines) = match end {
             End::Held(_) => return None,
             End::Violated {
-                broken,
+                violation,
                 round,
                 stuck,
                 ..
             } => {
                 let mut lines = vec![
-                    ("law", broken.law().to_string()),
-                    ("values", broken.facts()),
+                    ("violation", violation.what().to_string()),
+                    ("values", violation.facts()),
                 ];
                 if let Some(stuck) = stuck {
                     lines.push(("stuck", stuck.clone()));
                 }
-                ("a law was broken", *round, lines)
+                ("an invariant was violated", *round, lines)
             }
-            End::Hung { place, round, .. } => {
+            End::Hung {
+                place,
+                round,
+                cause,
+                ..
+            } => {
                 let lines = vec![
-                    (
-                        "law",
-                        "something goes on at least every 10 seconds".to_string(),
-                    ),
                     ("stuck", place.clone()),
+                    ("perhaps", cause.clone().unwrap_or_default()),
                 ];
-                ("nothing goes on any more", *round, lines)
+                (
+                    "no thread has made progress for 10 seconds, in the last 5 of which no signal was sent",
+                    *round,
+                    lines,
+                )
             }
         };
         lines.insert(
             0,
             (
                 "target",
-                format!("{}, round {round}, {} threads", target.name, orders.workers),
+                format!(
+                    "{}, round {round}, {} threads",
+                    target.name, options.workers
+                ),
             ),
         );
-        lines.extend(circumstances(target, plan, orders));
+        lines.extend(circumstances(target, plan, options));
         lines.retain(|(_, value)| !value.is_empty());
         let head = format!("torture: {head}");
         Some(Incident { head, lines })
     }
 }
 
-/// Where it happened, and how to make it happen again.
-fn circumstances(target: &Target, plan: &Plan, orders: &Orders) -> Vec<(&'static str, String)> {
+/// Returns where it happened, and how to repeat it.
+fn circumstances(target: &Target, plan: &Plan, options: &Options) -> Vec<(&'static str, String)> {
     let memory = machine::address_space();
-    let limited = memory.map(|kibibytes| format!("ulimit -v {kibibytes}; "));
+    let limit = memory.map(|kibibytes| format!("ulimit -v {kibibytes}; "));
     let mut repeat = format!(
         "{}atomseq torture {} --seed {} --seconds {}",
-        limited.unwrap_or_default(),
+        limit.unwrap_or_default(),
         target.name,
         plan.seed,
         plan.length.as_secs()
     );
     if let Some(kind) = plan.sabotage {
-        repeat += &format!(" --sabotage {}", sabotage(kind));
+        repeat += &format!(" --sabotage {}", kind.name());
     }
-    let cpus: Vec<String> = orders.cpus.iter().map(usize::to_string).collect();
+    let cpus: Vec<String> = options.cpus.iter().map(usize::to_string).collect();
     vec![
-        ("lanes", "three a thread: 3 n is thread n itself, 3 n + 1 and 3 n + 2 its signal handlers".to_string()),
+        ("lanes", "three a thread: 3n is thread n itself, 3n + 1 and 3n + 2 are its signal handlers".to_string()),
         ("seed", plan.seed.to_string()),
         ("status", atomseq::status().to_string()),
         ("CPUs", cpus.join(",")),
         ("kernel", machine::kernel().unwrap_or_default()),
-        ("memory", memory.map_or_else(String::new, |kibibytes| format!("{kibibytes} KiB of addresses"))),
+        ("memory", memory.map_or_else(String::new, |kibibytes| format!("{kibibytes} KiB of address space"))),
         ("C library", machine::libc_version().unwrap_or_default()),
         ("atomseq", env!("CARGO_PKG_VERSION").to_string()),
         ("repeat", repeat),
-        ("", "The seed repeats each thread's operations, not how threads interleave: it may take more seconds.".to_string()),
+        ("", "The seed determines each thread's operations, not how threads interleave: it may take more seconds.".to_string()),
     ]
 }
 
-/// What is printed when the process crashes in the middle of a target.
-pub fn last_words(target: &Target, plan: &Plan, orders: &Orders) -> String {
+/// Returns what is printed if the process crashes while a target runs.
+pub fn last_words(target: &Target, plan: &Plan, options: &Options) -> String {
     let mut lines = vec![(
         "target",
-        format!("{}, {} threads", target.name, orders.workers),
+        format!("{}, {} threads", target.name, options.workers),
     )];
-    lines.extend(circumstances(target, plan, orders));
+    lines.extend(circumstances(target, plan, options));
     lines.retain(|(_, value)| !value.is_empty());
     let head =
         "atomseq: torture: the process crashed (a bad memory access, or an abort)".to_string();
@@ -281,38 +283,38 @@ impl fmt::Display for Incident {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::torture::targets::signals::TARGET;
+    use atomseq_stress::targets;
 
-    /// What is said of a target that held while its signals came so many times more rarely.
-    fn told(slowness: u32) -> String {
+    /// Returns the summary of a target that held while signals came so many times less often.
+    fn summary_at(slowness: u32) -> String {
         let mut summary = Summary::new(3);
         let figures = Figures {
             slowness,
             ..Figures::default()
         };
-        summary.add(&TARGET, &End::Held(figures));
+        summary.add(&targets::ALL[0], &End::Held(figures));
         summary.to_string()
     }
 
     #[test]
-    fn what_was_slowed_down_held_in_part() {
-        let slowed = told(16);
+    fn a_target_that_was_slowed_down_held_in_part() {
+        let slowed = summary_at(16);
         for expected in [
             " held in part ",
-            "at the intended rate, so signals came up to 16 times more rarely",
+            "So signals came up to 16 times less often",
         ] {
             assert!(slowed.contains(expected), "{slowed}");
         }
         assert!(
-            slowed.ends_with("Every law that was tried held.\n"),
+            slowed.ends_with("All invariants that were tested held.\n"),
             "{slowed}"
         );
         // The control: signals at the intended rate.
-        let held = told(1);
+        let held = summary_at(1);
         assert!(
-            !held.contains("in part") && !held.contains("rarely"),
+            !held.contains("in part") && !held.contains("less often"),
             "{held}"
         );
-        assert!(held.ends_with("Every law held.\n"), "{held}");
+        assert!(held.ends_with("All invariants held.\n"), "{held}");
     }
 }

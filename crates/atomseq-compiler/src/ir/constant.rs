@@ -64,11 +64,11 @@ impl Constant {
         literal.set_span(at);
         let (tokens, text) = match narrow == value as u32 {
             true => (
-                quote_spanned!(at=> (#literal as ::atomseq::internals::standard::usize)),
+                quote_spanned!(at=> (#literal as ::atomseq::generated::standard::usize)),
                 value.to_string(),
             ),
             false => (
-                quote_spanned!(at=> ::atomseq::sequence::check::by_width(#literal, #narrow)),
+                quote_spanned!(at=> ::atomseq::generated::check::by_width(#literal, #narrow)),
                 format!("{value} or {narrow}"),
             ),
         };
@@ -161,21 +161,21 @@ impl Constant {
         let (x, y) = (&a.tokens, &b.tokens);
         let at = generated(span);
         let tokens = match operator {
-            Add => quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_add(#x, #y)),
+            Add => quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_add(#x, #y)),
             Subtract => {
-                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_sub(#x, #y))
+                quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_sub(#x, #y))
             }
             Multiply => {
-                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_mul(#x, #y))
+                quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_mul(#x, #y))
             }
             And => quote_spanned!(at=> (#x & #y)),
             Or => quote_spanned!(at=> (#x | #y)),
             Xor => quote_spanned!(at=> (#x ^ #y)),
             ShiftLeft => {
-                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_shl(#x, #y as ::atomseq::internals::standard::u32))
+                quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_shl(#x, #y as ::atomseq::generated::standard::u32))
             }
             ShiftRight => {
-                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_shr(#x, #y as ::atomseq::internals::standard::u32))
+                quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_shr(#x, #y as ::atomseq::generated::standard::u32))
             }
             Minimum => quote_spanned!(at=> if #x < #y { #x } else { #y }),
         };

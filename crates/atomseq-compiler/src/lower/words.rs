@@ -29,7 +29,7 @@ impl Lowering {
                 if u32::try_from(value).is_err() {
                     let at = generated(literal.span());
                     self.assertions.push(Assertion {
-                        holds: quote::quote_spanned!(at=> ::atomseq::sequence::check::fits(#value)),
+                        holds: quote::quote_spanned!(at=> ::atomseq::generated::check::fits(#value)),
                         message: message::FITS,
                         span: literal.span(),
                     });

@@ -59,10 +59,10 @@ pub fn body(
             match is_slot {
                 true => {
                     let address = slot(parameter);
-                    quote!(let #register: ::atomseq::internals::standard::usize = #address;)
+                    quote!(let #register: ::atomseq::generated::standard::usize = #address;)
                 }
                 false => {
-                    quote!(let #register: ::atomseq::internals::standard::usize = #parameter;)
+                    quote!(let #register: ::atomseq::generated::standard::usize = #parameter;)
                 }
             }
         });
@@ -104,7 +104,7 @@ fn operand(operand: &Operand) -> TokenStream {
 fn address(address: &Address) -> TokenStream {
     let base = name(address.base);
     let offset = &address.offset.tokens;
-    quote!(::atomseq::internals::standard::usize::wrapping_add(#base, #offset))
+    quote!(::atomseq::generated::standard::usize::wrapping_add(#base, #offset))
 }
 
 fn statement(
@@ -128,11 +128,11 @@ fn statement(
                 (Memory::Shared, Width::Word, true) => quote!(load_acquire),
                 (Memory::Shared, Width::Half, _) => quote!(load32),
             };
-            quote!(let #to: ::atomseq::internals::standard::usize = unsafe { ::atomseq::sequence::gated::#load(#from) };)
+            quote!(let #to: ::atomseq::generated::standard::usize = unsafe { ::atomseq::generated::gated::#load(#from) };)
         }
         StepKind::Cpu { to } => {
             let to = name(*to);
-            quote!(let #to: ::atomseq::internals::standard::usize = ::atomseq::percpu::GateGuard::cpu(#cpu);)
+            quote!(let #to: ::atomseq::generated::standard::usize = ::atomseq::percpu::GateGuard::cpu(#cpu);)
         }
         StepKind::CompareExchange {
             to,
@@ -142,32 +142,32 @@ fn statement(
         } => {
             let (to, at) = (name(*to), address(at));
             let (expected, new) = (operand(expected), operand(new));
-            quote!(let #to: ::atomseq::internals::standard::usize = unsafe { ::atomseq::sequence::gated::compare_exchange(#at, #expected, #new) };)
+            quote!(let #to: ::atomseq::generated::standard::usize = unsafe { ::atomseq::generated::gated::compare_exchange(#at, #expected, #new) };)
         }
         StepKind::Binary { to, operator, a, b } => {
             let (to, a, b) = (name(*to), operand(a), operand(b));
             let value = match operator {
                 BinaryOperator::Add => {
-                    quote!(::atomseq::internals::standard::usize::wrapping_add(#a, #b))
+                    quote!(::atomseq::generated::standard::usize::wrapping_add(#a, #b))
                 }
                 BinaryOperator::Subtract => {
-                    quote!(::atomseq::internals::standard::usize::wrapping_sub(#a, #b))
+                    quote!(::atomseq::generated::standard::usize::wrapping_sub(#a, #b))
                 }
                 BinaryOperator::Multiply => {
-                    quote!(::atomseq::internals::standard::usize::wrapping_mul(#a, #b))
+                    quote!(::atomseq::generated::standard::usize::wrapping_mul(#a, #b))
                 }
                 BinaryOperator::And => quote!(#a & #b),
                 BinaryOperator::Or => quote!(#a | #b),
                 BinaryOperator::Xor => quote!(#a ^ #b),
                 BinaryOperator::ShiftLeft => {
-                    quote!(::atomseq::internals::standard::usize::wrapping_shl(#a, #b as ::atomseq::internals::standard::u32))
+                    quote!(::atomseq::generated::standard::usize::wrapping_shl(#a, #b as ::atomseq::generated::standard::u32))
                 }
                 BinaryOperator::ShiftRight => {
-                    quote!(::atomseq::internals::standard::usize::wrapping_shr(#a, #b as ::atomseq::internals::standard::u32))
+                    quote!(::atomseq::generated::standard::usize::wrapping_shr(#a, #b as ::atomseq::generated::standard::u32))
                 }
-                BinaryOperator::Minimum => quote!(::atomseq::internals::standard::Ord::min(#a, #b)),
+                BinaryOperator::Minimum => quote!(::atomseq::generated::standard::Ord::min(#a, #b)),
             };
-            quote!(let #to: ::atomseq::internals::standard::usize = #value;)
+            quote!(let #to: ::atomseq::generated::standard::usize = #value;)
         }
         StepKind::Exit {
             comparison,
@@ -206,11 +206,11 @@ fn statement(
                 (Width::Word, true) => quote!(store_release),
                 (Width::Half, _) => quote!(store32),
             };
-            quote!(unsafe { ::atomseq::sequence::gated::#store(#to, #value) };)
+            quote!(unsafe { ::atomseq::generated::gated::#store(#to, #value) };)
         }
         StepKind::Copy { to, from, words } => {
             let (to, from, words) = (name(*to), name(*from), operand(words));
-            quote!(unsafe { ::atomseq::sequence::gated::copy(#to, #from, #words) };)
+            quote!(unsafe { ::atomseq::generated::gated::copy(#to, #from, #words) };)
         }
     }
 }

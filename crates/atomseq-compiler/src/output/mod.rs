@@ -89,9 +89,9 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         let at = generated(constant.span);
         // The path is named once: it may mean another constant each time.
         quote_spanned! {at=>
-            const #place: ::atomseq::internals::standard::usize = match #path {
+            const #place: ::atomseq::generated::standard::usize = match #path {
                 __atomseq_given => {
-                    ::atomseq::sequence::check::word(__atomseq_given, __atomseq_given as ::atomseq::internals::standard::i128)
+                    ::atomseq::generated::check::word(__atomseq_given, __atomseq_given as ::atomseq::generated::standard::i128)
                 }
             };
         }
@@ -172,14 +172,14 @@ fn allowed(sequence: &Sequence) -> TokenStream {
 fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
     let assert = |holds: TokenStream, message: &str, span: Span| {
         let at = generated(span);
-        quote_spanned!(at=> ::atomseq::internals::standard::assert!(#holds, #message);)
+        quote_spanned!(at=> ::atomseq::generated::standard::assert!(#holds, #message);)
     };
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
     for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
         let constant = operand.constant();
         let Constant { tokens, span, .. } = constant;
         let at = generated(*span);
-        let check = quote_spanned!(at=> ::atomseq::sequence::check);
+        let check = quote_spanned!(at=> ::atomseq::generated::check);
         match operand {
             ConstantOperand::Immediate(_) if seen.insert((None, constant.key())) => {
                 let holds = quote_spanned!(at=> #check::immediate(#tokens));

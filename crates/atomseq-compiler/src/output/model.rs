@@ -22,9 +22,9 @@ pub fn program(sequence: &Sequence) -> TokenStream {
     let abort = match &sequence.abort {
         Some(abort) => {
             let abort = outcome(abort);
-            quote!(::atomseq::internals::standard::Option::Some(#abort))
+            quote!(::atomseq::generated::standard::Option::Some(#abort))
         }
-        None => quote!(::atomseq::internals::standard::Option::None),
+        None => quote!(::atomseq::generated::standard::Option::None),
     };
     let by_commit = (0..sequence.exits.len()).filter(|exit| sequence.exits[*exit].commit.is_some());
     quote! {

@@ -43,7 +43,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
             Operand::Constant(constant) => constant.tokens.clone(),
         });
         let aborted = result(abort, words.collect());
-        quote!(return ::atomseq::internals::standard::Result::Ok(#aborted))
+        quote!(return ::atomseq::generated::standard::Result::Ok(#aborted))
     });
     let first = |assembly| {
         let aborted = once
@@ -56,16 +56,16 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
     let again = |assembly| {
         let attempt = attempt(sequence, assembly, quote!(continue));
         quote! {
-            let mut #restarts: ::atomseq::sequence::Restarts = ::atomseq::sequence::Restarts::none();
-            while ::atomseq::sequence::Restarts::again(&mut #restarts) { #attempt }
-            ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
+            let mut #restarts: ::atomseq::generated::Restarts = ::atomseq::generated::Restarts::none();
+            while ::atomseq::generated::Restarts::again(&mut #restarts) { #attempt }
+            ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed)
         }
     };
     let (first_x86_64, first_aarch64) = (first(x86_64), first(aarch64));
     // A parameter may be used by other forms only, or by none.
     let unused = quote!(#(let _ = #names;)*);
     let otherwise = quote! {
-        ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
+        ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed)
     };
     let without_slot = sequence.slots().next().is_none().then(|| {
         quote! {
@@ -95,7 +95,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
             #[inline(never)]
             unsafe fn again(
                 #parameters
-            ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
+            ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed> {
                 #unused
                 ::atomseq::__assembly! {
                     x86_64 { #again_x86_64 }
@@ -126,7 +126,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         #inline
         #visibility unsafe fn on_cpu(
             #parameters
-        ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
+        ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed> {
             #unused
             ::atomseq::__assembly! {
                 x86_64 { #first_x86_64 }
@@ -155,12 +155,12 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
         |slot| quote!(::atomseq::percpu::Slots::base(#slot)),
     );
     let leave =
-        |result: &TokenStream| quote!(return ::atomseq::internals::standard::Result::Ok(#result));
+        |result: &TokenStream| quote!(return ::atomseq::generated::standard::Result::Ok(#result));
     let exits: Vec<TokenStream> = exits.iter().map(leave).collect();
     let committed = leave(&end);
     // Only a slot has a gate.
     let closed = sequence.slots().next().map(|_| {
-        quote!(return ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed))
+        quote!(return ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed))
     });
     // The area holds the offset of `struct rseq`: in a loop, rustc keeps it in a register.
     let place = match sequence.slots().next() {
@@ -176,7 +176,7 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
             };
             quote!(rseq = in(reg) ::atomseq::percpu::Slots::rseq_offset(#slot), #stride)
         }
-        None => quote!(rseq = in(reg) ::atomseq::internals::started_rseq_offset(),),
+        None => quote!(rseq = in(reg) ::atomseq::generated::started_rseq_offset(),),
     };
     let common = quote!(#template #place #operands);
     match Leaving::of(sequence) {
@@ -188,7 +188,7 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
             let closed = closed.map(|closed| quote!(closed = label { #closed },));
             quote! {
                 unsafe {
-                    ::atomseq::internals::standard::asm!(
+                    ::atomseq::generated::standard::asm!(
                         #common
                         #(#labels)*
                         aborted = label { #aborted },
@@ -214,12 +214,12 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
             // A claim that fails may be slow. Without this hint rustc makes a table of jumps, which
             // the way of success would pass as well.
             let unlikely = (sequence.abort.is_some() && operand.is_some())
-                .then(|| quote!(::atomseq::internals::unlikely();));
+                .then(|| quote!(::atomseq::generated::unlikely();));
             quote! {
-                let #status: ::atomseq::internals::standard::usize;
-                #(let #variables: ::atomseq::internals::standard::usize;)*
+                let #status: ::atomseq::generated::standard::usize;
+                #(let #variables: ::atomseq::generated::standard::usize;)*
                 unsafe {
-                    ::atomseq::internals::standard::asm!(
+                    ::atomseq::generated::standard::asm!(
                         #common
                         #operand
                         options(nostack),

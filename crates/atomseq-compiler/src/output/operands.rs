@@ -38,7 +38,7 @@ impl Operands {
             Line::Text(text) => quote!(#text,),
             Line::Acquire(operands) => {
                 let operands = format!(" {operands}");
-                quote!(::atomseq::internals::standard::concat!(::atomseq::__load_acquire!(), #operands),)
+                quote!(::atomseq::generated::standard::concat!(::atomseq::__load_acquire!(), #operands),)
             }
             Line::Interlocked { lse, exclusive } => {
                 quote!(::atomseq::__interlocked!(#lse, #exclusive),)
@@ -62,7 +62,7 @@ impl Operands {
             .enumerate()
             .map(|(index, constant)| {
                 let (operand, tokens) = (format_ident!("c{index}"), &constant.constant().tokens);
-                quote!(#operand = const ::atomseq::sequence::check::operand(#tokens),)
+                quote!(#operand = const ::atomseq::generated::check::operand(#tokens),)
             });
         let fixed = assembly
             .fixed

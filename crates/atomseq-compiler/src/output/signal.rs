@@ -73,7 +73,7 @@ fn function(
     let (must_use, inline) = (&sequence.attributes.must_use, inlined(sequence));
     let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
-    let parameters = parameters(sequence, quote!(::atomseq::internals::standard::usize));
+    let parameters = parameters(sequence, quote!(::atomseq::generated::standard::usize));
     let unused = sequence.parameters.iter().map(|parameter| {
         let name = &parameter.name;
         quote!(let _ = #name;)
@@ -84,7 +84,7 @@ fn function(
     // With this span it differs from any parameter of its name.
     let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
     let quiet = (protection != Protection::None).then(
-        || quote!(let #quiet: ::atomseq::internals::SignalsBlocked = ::atomseq::internals::SignalsBlocked::enter();),
+        || quote!(let #quiet: ::atomseq::generated::SignalsBlocked = ::atomseq::generated::SignalsBlocked::enter();),
     );
     let steps = gated::body(sequence, Memory::Own, |slot| quote!(#slot));
     quote! {
@@ -119,17 +119,17 @@ fn assembled(sequence: &Sequence, assembly: &Assembly) -> TokenStream {
                 quote!(#operand = label { return #exit },)
             });
             quote! {
-                unsafe { ::atomseq::internals::standard::asm!(#template #operands #(#labels)* options(nostack)) }
+                unsafe { ::atomseq::generated::standard::asm!(#template #operands #(#labels)* options(nostack)) }
                 return #end;
             }
         }
         Leaving::Status => {
             let numbers = 1usize..;
             quote! {
-                let #status: ::atomseq::internals::standard::usize;
-                #(let #variables: ::atomseq::internals::standard::usize;)*
+                let #status: ::atomseq::generated::standard::usize;
+                #(let #variables: ::atomseq::generated::standard::usize;)*
                 unsafe {
-                    ::atomseq::internals::standard::asm!(#template #operands status = out(reg) #status, options(nostack))
+                    ::atomseq::generated::standard::asm!(#template #operands status = out(reg) #status, options(nostack))
                 }
                 #(if #status == #numbers { return #exits; })*
                 return #end;

@@ -12,7 +12,7 @@ pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
         let name = &parameter.name;
         match parameter.is_slot {
             true => quote!(#name: #slot),
-            false => quote!(#name: ::atomseq::internals::standard::usize),
+            false => quote!(#name: ::atomseq::generated::standard::usize),
         }
     });
     quote!(#(#parameters),*)
@@ -47,8 +47,8 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
     };
     match exit.shape {
         Shape::Plain => value,
-        Shape::Some => quote!(::atomseq::internals::standard::Option::Some(#value)),
-        Shape::None => quote!(::atomseq::internals::standard::Option::None),
+        Shape::Some => quote!(::atomseq::generated::standard::Option::Some(#value)),
+        Shape::None => quote!(::atomseq::generated::standard::Option::None),
         Shape::True => quote!(true),
         Shape::False => quote!(false),
     }
@@ -56,18 +56,18 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
 
 /// Returns the type of a result.
 pub fn return_type(sequence: &Sequence) -> TokenStream {
-    let word = quote!(::atomseq::internals::standard::usize);
+    let word = quote!(::atomseq::generated::standard::usize);
     let words = |count| match count {
         1 => word.clone(),
         _ => quote!((#word, #word)),
     };
     match sequence.returns {
         Returns::Nothing => quote!(()),
-        Returns::Bool => quote!(::atomseq::internals::standard::bool),
+        Returns::Bool => quote!(::atomseq::generated::standard::bool),
         Returns::Words(count) => words(count),
         Returns::OptionWords(count) => {
             let words = words(count);
-            quote!(::atomseq::internals::standard::Option<#words>)
+            quote!(::atomseq::generated::standard::Option<#words>)
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Resu
                 if slot == Some(range.address.base) {
                     let offset = &range.address.offset.tokens;
                     assertions.push(Assertion {
-                        holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset)),
+                        holds: quote_spanned!(generated(step.span)=> ::atomseq::generated::check::in_slot(#offset)),
                         message: message::IN_SLOT,
                         span: step.span,
                     });

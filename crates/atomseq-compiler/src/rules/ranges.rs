@@ -52,7 +52,7 @@ impl Bytes {
                 let (words, at) = (&words.tokens, generated(words.span));
                 Bytes {
                     value: None,
-                    tokens: quote_spanned!(at=> ::atomseq::sequence::check::copied(#words)),
+                    tokens: quote_spanned!(at=> ::atomseq::generated::check::copied(#words)),
                 }
             }
         }
@@ -178,7 +178,7 @@ impl Range {
         let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
         let (a_bytes, b_bytes) = (&self.min.tokens, &max.tokens);
         Answer::If(
-            quote_spanned!(generated(span)=> ::atomseq::sequence::check::covers(#a, #a_bytes, #b, #b_bytes)),
+            quote_spanned!(generated(span)=> ::atomseq::generated::check::covers(#a, #a_bytes, #b, #b_bytes)),
         )
     }
 
@@ -215,7 +215,7 @@ impl Range {
         let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
         let (a_bytes, b_bytes) = (&own_bytes.tokens, &other_bytes.tokens);
         Answer::If(
-            quote_spanned!(generated(span)=> ::atomseq::sequence::check::overlap(#a, #a_bytes, #b, #b_bytes)),
+            quote_spanned!(generated(span)=> ::atomseq::generated::check::overlap(#a, #a_bytes, #b, #b_bytes)),
         )
     }
 }

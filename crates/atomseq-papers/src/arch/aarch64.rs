@@ -1,12 +1,12 @@
-//! AArch64: a permanently undefined instruction, and behind it one that says the operands and is
+//! AArch64: a permanently undefined instruction, followed by one that encodes the operands and is
 //! never executed.
 //!
 //! ```text
-//! udf #0x5341               raises an exception; the number is a signature
+//! udf #0x5341               raises an exception; its number is a signature
 //! ldr result, [address]     1011100101 000000000000 address result
 //! ```
 //!
-//! Register 31 is the stack pointer as an address and none (zero) as a result.
+//! Register 31 is the stack pointer as an address, and the zero register as a result.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -19,19 +19,20 @@ const UDF: u32 = 0x0000_5341;
 /// `ldr wN, [xM]`, without the registers.
 const LDR: u32 = 0xb940_0000;
 
-/// Sets the word to 1 and returns what it was.
+/// Sets the word to 1 and returns its old value.
 ///
 /// # Safety
 ///
-/// The handler is installed.
+/// The handler must be installed. If the program may write the word, only atomic instructions may
+/// access it.
 #[inline(always)]
 pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     let old: u32;
-    // SAFETY: the handler does what the function says, to memory that the program may write, or
-    // makes it a fault; it changes no other register, no flag, and nothing of the stack.
+    // SAFETY: the handler sets the word if the program may write it, and raises a fault otherwise.
+    // It changes no other register, no flag, and nothing on the stack.
     unsafe {
         asm!(
-            "udf #{signature}",      // traps; the handler goes on behind the ldr
+            "udf #{signature}",      // traps; the handler continues after the ldr
             "ldr {old:w}, [{word}]", // the operands
             old = lateout(reg) old,
             word = in(reg) word,
@@ -42,8 +43,8 @@ pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     old
 }
 
-/// Reads the instruction through `byte`, which gets distances from the program counter: the second
-/// one only if the first fits.
+/// Decodes the instruction by reading its bytes through `byte`, at distances from the program
+/// counter. Reads the second word only if the first matches.
 pub fn decode(byte: impl Fn(usize) -> u8) -> Option<Instruction> {
     let word = |at| u32::from_le_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
     if word(0) != UDF {
@@ -63,14 +64,14 @@ pub struct Registers(*mut libc::ucontext_t);
 impl Registers {
     /// # Safety
     ///
-    /// `context` is what the kernel gave the handler that uses this.
+    /// `context` must be the context that the kernel gave the handler that uses this.
     pub unsafe fn new(context: *mut c_void) -> Registers {
         Registers(context.cast())
     }
 
-    /// The value of a register that holds an address.
+    /// Returns the value of a register that holds an address.
     pub fn get(&self, register: u8) -> u64 {
-        // SAFETY: valid by the promise made to `new`.
+        // SAFETY: the context is valid, by the contract of `new`, and the register is below 32.
         unsafe {
             match register {
                 31 => (*self.0).uc_mcontext.sp,
@@ -79,11 +80,12 @@ impl Registers {
         }
     }
 
-    /// Changes a register that gets a result.
+    /// Sets a register that receives a result. As for every 32-bit result, the upper half becomes
+    /// 0.
     pub fn set(&self, register: u8, value: u32) {
         if register < 31 {
-            // SAFETY: valid by the promise made to `new`. As for every 32-bit result, the upper
-            // half becomes 0.
+            // SAFETY: the context is valid, by the contract of `new`, and owned by the handler; the
+            // register is inside it.
             unsafe {
                 (&raw mut (*self.0).uc_mcontext.regs[usize::from(register)])
                     .write(u64::from(value));
@@ -91,15 +93,15 @@ impl Registers {
         }
     }
 
-    /// The instruction that comes next.
+    /// Returns the address of the next instruction.
     pub fn program_counter(&self) -> usize {
-        // SAFETY: valid by the promise made to `new`.
+        // SAFETY: the context is valid, by the contract of `new`.
         unsafe { (*self.0).uc_mcontext.pc as usize }
     }
 
-    /// Goes on behind an instruction.
+    /// Moves the program counter past an instruction.
     pub fn skip(&self, length: usize) {
-        // SAFETY: valid by the promise made to `new`.
+        // SAFETY: the context is valid, by the contract of `new`, and owned by the handler.
         unsafe { (*self.0).uc_mcontext.pc += length as u64 };
     }
 }

@@ -1,11 +1,11 @@
-//! The pseudo-instruction of `emulation::Trap`, one file an architecture, with the same names in
-//! each.
+//! The pseudo-instruction of `emulation::Trap`: one file for each architecture, with the same names
+//! in each.
 //!
 //! | name | what it is |
 //! |---|---|
-//! | `test_and_set` | executes it |
-//! | `decode` | what the bytes at an address say, if they are one |
-//! | `Registers` | those of the thread that the kernel interrupted |
+//! | `test_and_set` | executes the instruction |
+//! | `decode` | decodes the bytes at an address, if they are the instruction |
+//! | `Registers` | the registers of the thread that the kernel interrupted |
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -20,10 +20,10 @@ pub use aarch64::*;
 /// A decoded pseudo-instruction. Registers are numbered as in its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Holds the address of the variable.
+    /// The register that holds the address of the variable.
     pub address: u8,
-    /// Gets the variable's old value.
+    /// The register that receives the variable's old value.
     pub result: u8,
-    /// In bytes.
+    /// The length in bytes.
     pub length: usize,
 }

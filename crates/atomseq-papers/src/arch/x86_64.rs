@@ -1,4 +1,4 @@
-//! x86-64: an undefined instruction that the assembler knows how to encode operands into.
+//! x86-64: an undefined instruction for which the assembler encodes operands.
 //!
 //! ```text
 //! ud1 result, dword ptr [address + 0x53415441]      raises #UD and touches no memory
@@ -11,8 +11,7 @@
 //!   REX, there if one of the registers is r8 to r15: R extends result, B address
 //! ```
 //!
-//! The registers' numbers are those of the encoding: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to
-//! r15.
+//! Registers are numbered as in the encoding: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -22,19 +21,20 @@ use super::Instruction;
 /// "ATAS" in memory.
 const SIGNATURE: u32 = 0x5341_5441;
 
-/// Sets the word to 1 and returns what it was.
+/// Sets the word to 1 and returns its old value.
 ///
 /// # Safety
 ///
-/// The handler is installed.
+/// The handler must be installed. If the program may write the word, only atomic instructions may
+/// access it.
 #[inline(always)]
 pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     let old: u32;
-    // SAFETY: the handler does what the function says, to memory that the program may write, or
-    // makes it a fault; it changes no other register, no flag, and nothing of the stack.
+    // SAFETY: the handler sets the word if the program may write it, and raises a fault otherwise.
+    // It changes no other register, no flag, and nothing on the stack.
     unsafe {
         asm!(
-            "ud1 {old:e}, dword ptr [{word} + {signature}]", // traps; the handler goes on behind it
+            "ud1 {old:e}, dword ptr [{word} + {signature}]", // traps; the handler continues after it
             old = lateout(reg) old,
             word = in(reg) word,
             signature = const SIGNATURE,
@@ -44,8 +44,8 @@ pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     old
 }
 
-/// Reads the instruction through `byte`, which gets distances from the program counter: each only
-/// once those before it fit.
+/// Decodes the instruction by reading its bytes through `byte`, at distances from the program
+/// counter. Reads each byte only if those before it match.
 pub fn decode(byte: impl Fn(usize) -> u8) -> Option<Instruction> {
     let mut at = 0;
     let mut next = || {
@@ -67,7 +67,8 @@ pub fn decode(byte: impl Fn(usize) -> u8) -> Option<Instruction> {
     let mut base = modrm & 7;
     if base == 0b100 {
         let sib = next();
-        // No index: its field is 100, and X, which would make it r12, is clear.
+        // Requires that there is no index: its field is 100, and X, which would make it r12, is
+        // clear.
         if sib >> 3 & 7 != 0b100 || rex & 2 != 0 {
             return None;
         }
@@ -83,7 +84,7 @@ pub fn decode(byte: impl Fn(usize) -> u8) -> Option<Instruction> {
     })
 }
 
-/// Where the kernel saves each register.
+/// The place where the kernel saves each register.
 const SAVED: [i32; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -109,40 +110,41 @@ pub struct Registers(*mut libc::ucontext_t);
 impl Registers {
     /// # Safety
     ///
-    /// `context` is what the kernel gave the handler that uses this.
+    /// `context` must be the context that the kernel gave the handler that uses this.
     pub unsafe fn new(context: *mut c_void) -> Registers {
         Registers(context.cast())
     }
 
     fn place(&self, register: i32) -> *mut u64 {
-        // SAFETY: valid by the promise made to `new`; only an address is made.
+        // SAFETY: the context is valid, by the contract of `new`, so the register is inside it;
+        // this only computes an address.
         unsafe { (&raw mut (*self.0).uc_mcontext.gregs[register as usize]).cast() }
     }
 
-    /// The value of a register.
+    /// Returns the value of a register.
     pub fn get(&self, register: u8) -> u64 {
-        // SAFETY: in a valid context.
+        // SAFETY: the place is an aligned word in a valid context.
         unsafe { self.place(SAVED[usize::from(register)]).read() }
     }
 
-    /// Changes a register.
+    /// Sets a register. As for every 32-bit result, the upper half becomes 0.
     pub fn set(&self, register: u8, value: u32) {
-        // SAFETY: in a valid context. As for every 32-bit result, the upper half becomes 0.
+        // SAFETY: the place is an aligned word in a valid context, which the handler owns.
         unsafe {
             self.place(SAVED[usize::from(register)])
                 .write(u64::from(value))
         }
     }
 
-    /// The instruction that comes next.
+    /// Returns the address of the next instruction.
     pub fn program_counter(&self) -> usize {
-        // SAFETY: in a valid context.
+        // SAFETY: the place is an aligned word in a valid context.
         unsafe { self.place(libc::REG_RIP).read() as usize }
     }
 
-    /// Goes on behind an instruction.
+    /// Moves the program counter past an instruction.
     pub fn skip(&self, length: usize) {
-        // SAFETY: in a valid context.
+        // SAFETY: the place is an aligned word in a valid context, which the handler owns.
         unsafe {
             self.place(libc::REG_RIP)
                 .write((self.program_counter() + length) as u64)

@@ -1,11 +1,11 @@
-//! Systems without emulation.
+//! The replacement on systems without emulation.
 
 use std::sync::atomic::AtomicU32;
 
 use super::Error;
 
 pub mod trap {
-    //! By an undefined instruction: not here.
+    //! Emulation of an undefined instruction: unsupported here.
 
     use super::{AtomicU32, Error};
 
@@ -19,7 +19,7 @@ pub mod trap {
 }
 
 pub mod call {
-    //! By a system call: not here.
+    //! Emulation by a system call: unsupported here.
 
     pub use super::trap::{start, test_and_set};
 }

@@ -1,4 +1,4 @@
-//! The two mechanisms.
+//! The two mechanisms of kernel emulation.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -8,20 +8,20 @@ use atomseq::scope::Machine;
 use super::{Error, platform};
 use crate::statistics::{CALLS, TRAPS};
 
-/// Test-and-set by an undefined instruction that a signal handler emulates (B91 2.3).
+/// Test-and-set by an undefined instruction that a signal handler emulates (B91, section 2.3).
 ///
-/// Scope [`Machine`]; a store to clear, and to set a trap, a signal's delivery and return, a system
-/// call that checks the address, and one atomic instruction. What interrupts an emulation waits for
-/// its end, except for faults. Not for signal handlers that interrupt one nevertheless: `SIGILL` is
-/// blocked then, and kills.
+/// Scope: [`Machine`]. Cost to clear: a store. Cost to set: a trap, the delivery and return of a
+/// signal, a system call that checks the address, and one atomic instruction. A signal that arrives
+/// during an emulation waits for its end, except for a fault. A handler that interrupts an
+/// emulation nevertheless must not use this: `SIGILL` is blocked then, and kills the process.
 ///
-/// An address that is not the program's to write is its own fault: the `SIGSEGV` or `SIGBUS` that
-/// an interlocked instruction at the same place would have raised, with the address and the
-/// instruction; if the handler returns, the instruction is executed again. (A [`Trap`] made in Rust
-/// always has a good address.)
+/// If the program may not write the address, the thread gets the `SIGSEGV` or `SIGBUS` that an
+/// interlocked instruction at the same place would have raised, with the same address and
+/// instruction. If its handler returns, the instruction is executed again. (A [`Trap`] created in
+/// Rust always has a valid address.)
 ///
-/// The first use installs the handler, unless [`start`](Trap::start) has done so; use `start` where
-/// a failure should not be a panic, and before threads and signal handlers use it.
+/// The first use installs the handler, unless [`start`](Trap::start) has done so. Call `start`
+/// first if a failure must not panic, and before threads and signal handlers use the type.
 ///
 /// ```
 /// # #[cfg(atomseq_sections)] {
@@ -38,19 +38,18 @@ use crate::statistics::{CALLS, TRAPS};
 ///
 /// # Panics
 ///
-/// [`test_and_set`](TestAndSet::test_and_set), if the handler was not installed before and cannot
-/// be.
+/// [`test_and_set`](TestAndSet::test_and_set) panics if the handler is not installed and cannot be.
 #[derive(Debug, Default)]
 pub struct Trap(AtomicU32);
 
 impl Trap {
-    /// Installs the handler of `SIGILL`, and tries it. Other causes of that signal find the handler
-    /// that was there before.
+    /// Installs the handler of `SIGILL`, after checking that the kernel can check addresses. A
+    /// `SIGILL` with another cause is passed to the previous handler.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`]; [`Error::Handler`] if the handler is not installed;
-    /// [`Error::Refused`] if the kernel does not check addresses for us.
+    /// [`Error::Unsupported`] on systems without emulation; [`Error::Handler`] if the handler
+    /// cannot be installed; [`Error::Refused`] if the kernel does not check addresses.
     pub fn start() -> Result<(), Error> {
         platform::trap::start()
     }
@@ -58,12 +57,12 @@ impl Trap {
 
 /// Test-and-set by a system call that does a compare-and-swap in the kernel: `FUTEX_TRYLOCK_PI`.
 ///
-/// Scope [`Machine`]; lock-free but for the kernel's own lock around the word; a system call to
-/// set, a store to clear.
+/// Scope: [`Machine`]. Progress: lock-free, apart from the kernel's own lock around the word. Cost:
+/// a system call to set, a store to clear.
 ///
-/// The word holds its setter's thread number. The kernel is asked to try only, so it keeps nothing
-/// of the variable, and whoever holds it may clear it by a store, hand it to another thread to
-/// clear, or end.
+/// The word holds the number of the thread that set it. The call only tries, so the kernel keeps no
+/// state about the variable. The holder may clear it with a store, let another thread clear it, or
+/// exit.
 ///
 /// ```
 /// # #[cfg(atomseq_sections)] {
@@ -80,36 +79,36 @@ impl Trap {
 ///
 /// # Panics
 ///
-/// [`test_and_set`](TestAndSet::test_and_set), if the kernel does not have the call or forbids it;
-/// [`start`](Call::start) tells beforehand.
+/// [`test_and_set`](TestAndSet::test_and_set) panics if the kernel lacks the call or a sandbox
+/// forbids it. [`start`](Call::start) reports that in advance.
 #[derive(Debug, Default)]
 pub struct Call(AtomicU32);
 
 impl Call {
-    /// Tries the call.
+    /// Checks that the kernel executes the call.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`]; [`Error::Refused`] if the kernel was built without such futexes, or
-    /// a sandbox forbids them.
+    /// [`Error::Unsupported`] on systems without emulation; [`Error::Refused`] if the kernel was
+    /// built without such futexes or a sandbox forbids them.
     pub fn start() -> Result<(), Error> {
         platform::call::start()
     }
 }
 
-/// Test-and-set by `$how`, counted in `$count`.
+/// Implements test-and-set by `$how`, counted in `$count`.
 macro_rules! by {
     ($mechanism:ident $name:literal $how:ident $count:ident) => {
-        // SAFETY: whoever emulates changes the word from 0 to another value by one interlocked
-        // instruction, which orders all memory as well; while it is not 0, nobody but the holder
-        // writes it.
+        // SAFETY: the emulating handler or kernel changes the word from 0 to another value by one
+        // interlocked instruction, which also orders all memory. While the word is not 0, only the
+        // holder writes it.
         unsafe impl TestAndSet for $mechanism {
             type Scope = Machine;
             type GuardMarker = lock_api::GuardSend;
             const NAME: &'static str = $name;
             const CLEAR: $mechanism = $mechanism(AtomicU32::new(0));
 
-            // Not inlined, as B91 measured it (4.1).
+            // Not inlined, because B91 measured it that way (section 4.1).
             #[inline(never)]
             fn test_and_set(&self) -> bool {
                 platform::$how::test_and_set(&self.0)
@@ -117,27 +116,29 @@ macro_rules! by {
 
             #[inline(always)]
             unsafe fn clear(&self) {
-                // Release: pairs with the interlocked instruction of whoever emulates.
+                // Release: pairs with the interlocked instruction of the emulating handler or
+                // kernel.
                 self.0.store(0, Ordering::Release);
             }
 
             #[inline(always)]
             fn is_set(&self) -> bool {
-                // Relaxed: a hint.
+                // Relaxed: the result is a hint.
                 self.0.load(Ordering::Relaxed) != 0
             }
 
             #[inline(always)]
             unsafe fn clear_then_look(&self) {
-                // Release: as in `clear`.
+                // Release: pairs with the interlocked instruction of the emulating handler or
+                // kernel.
                 self.0.store(0, Ordering::Release);
-                // Pairs with the fence in `waiter_barrier`.
+                // SeqCst: pairs with the fence in `waiter_barrier`.
                 fence(Ordering::SeqCst);
             }
 
             #[inline(always)]
             fn waiter_barrier(&self) {
-                // Pairs with the fence in `clear_then_look`.
+                // SeqCst: pairs with the fence in `clear_then_look`.
                 fence(Ordering::SeqCst);
             }
 

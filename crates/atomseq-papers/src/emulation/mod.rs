@@ -1,25 +1,25 @@
-//! Kernel emulation: test-and-set by somebody who gets control from the thread (B91 2.3).
+//! Kernel emulation: test-and-set by code that takes control from the thread (B91, section 2.3).
 //!
-//! | type | who emulates | how control gets there |
+//! | type | what emulates | how it gets control |
 //! |---|---|---|
 //! | [`Trap`] | a handler of `SIGILL`, with an interlocked instruction | an undefined instruction, as in B91 |
 //! | [`Call`] | the Linux kernel, with its own compare-and-swap | a system call: `FUTEX_TRYLOCK_PI` |
 //!
-//! # Where this differs from B91
+//! # Differences from B91
 //!
-//! * In B91 the kernel itself decodes the pseudo-instruction and carries it out with interrupts
-//!   disabled, and so it is atomic on one CPU only. Linux knows no such instruction and turns it
-//!   into a signal; [`Trap`]'s handler decodes and checks as B91's kernel does, with all signals
-//!   blocked, and uses an interlocked instruction, which makes its scope
-//!   [`Machine`](atomseq::scope::Machine). It pays for a signal's delivery and return on top of the
-//!   trap. Under a hypervisor that looks at every undefined instruction the trap itself is most of
-//!   it: 5.7 us for `ud2` and a handler that skips it, where `int3` and a handler that does nothing
-//!   take 1.3 us (x86-64 virtual machine, minimum of 600 times 50 each).
-//! * `FUTEX_WAKE_OP` exchanges a word as well, but does not return what was there.
+//! * In B91 the kernel itself decodes the pseudo-instruction and executes it with interrupts
+//!   disabled, so it is atomic on one CPU only. Linux does not know the instruction and turns it
+//!   into a signal. [`Trap`]'s handler decodes and checks as B91's kernel does, with all signals
+//!   blocked. It uses an interlocked instruction, so its scope is
+//!   [`Machine`](atomseq::scope::Machine). In addition to the trap it pays for the delivery and
+//!   return of a signal. Under a hypervisor that inspects every undefined instruction, the trap
+//!   itself dominates: 5.7 µs for `ud2` and a handler that skips it, but 1.3 µs for `int3` and a
+//!   handler that does nothing (x86-64 virtual machine, minimum of 600 runs of 50 each).
+//! * `FUTEX_WAKE_OP` also exchanges a word, but does not return the old value.
 //!
-//! On systems other than Linux on x86-64 and AArch64, and with `--cfg atomseq_portable`, there is
-//! no emulation: [`Trap::start`] and [`Call::start`] say so, and setting a variable panics with the
-//! same sentence.
+//! There is no emulation on systems other than Linux on x86-64 and AArch64, nor with `--cfg
+//! atomseq_portable`. [`Trap::start`] and [`Call::start`] then return an error, and setting a
+//! variable panics with its message.
 
 use std::fmt;
 
@@ -42,17 +42,17 @@ mod mechanisms;
 pub use linux::trap::test_and_set_at;
 pub use mechanisms::{Call, Trap};
 
-/// Why there is no emulation in this process.
+/// Reports why this process has no emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system has none.
+    /// The system has no emulation.
     Unsupported,
     /// The handler of the trap was not installed.
     Handler(signal::Error),
-    /// The kernel refused a call.
+    /// The kernel refused a system call.
     Refused {
-        /// The call.
+        /// The name of the call.
         call: &'static str,
         /// The error number.
         errno: i32,

@@ -1,42 +1,41 @@
-//! Software reservation: test-and-set from loads and stores alone (B91 2.2), by Lamport's fast
-//! mutual exclusion algorithm.
+//! Software reservation: test-and-set from loads and stores alone (B91, section 2.2), by Lamport's
+//! fast mutual exclusion algorithm.
 //!
 //! | type | B91 | what it is |
 //! |---|---|---|
-//! | [`Lamport`] | figure 1, "(a)" in table 1 | the algorithm itself: enter and leave, no try |
-//! | [`PerLock`] | "(a)" as a test-and-set | an instance a variable |
+//! | [`Lamport`] | figure 1, "(a)" in table 1 | the algorithm itself: enter and leave, without a try |
+//! | [`PerLock`] | "(a)" as a test-and-set | an instance for each variable |
 //! | [`Bundled`] | figure 2, "(b)" in table 1 | one instance for all variables |
 //!
-//! Each with the fences that a multiprocessor needs ([`Fenced`]), or without, as B91 measured it on
-//! one CPU ([`Unfenced`]).
+//! Each comes with the fences that a multiprocessor needs ([`Fenced`]), or without, as B91 measured
+//! it on one CPU ([`Unfenced`]).
 //!
-//! Up to [`THREADS`] threads at a time have the number that the algorithm asks for; the operation
-//! that would need one more panics with the sentence of [`TooManyThreads`], and [`register`] tells
-//! beforehand.
+//! The algorithm needs thread numbers, and at most [`THREADS`] threads can have one at a time. The
+//! operation of a further thread panics with the message of [`TooManyThreads`]; [`register`]
+//! reports it in advance.
 //!
-//! # Where this differs from B91
+//! # Differences from B91
 //!
-//! * Figure 1 holds the lock from line 19 to line 21, and has no way to give up. A thread that
-//!   collides (line 10) and finds its own name in `y` cannot tell whether a flag that is up belongs
-//!   to a thread that is still deciding or to the one inside, so in figure 1 it waits for both; a
-//!   test-and-set must not wait for the holder. [`PerLock`] therefore is figure 2 with a meta-lock
-//!   of its own: what is waited for is inside for three instructions, or was preempted there. It
-//!   makes seven stores where figure 1 makes five. What B91's table 1 has as (a) is [`Lamport`].
-//! * The text says that without contention the lines 1, 2, 3, 9, 19, 21 and 22 are executed; line
-//!   10 belongs there too, and is the second of the "two loads". It says that of n threads that
-//!   collide n - 1 notice; all n do if one more overwrites `x` and then finds the lock taken.
-//! * Figure 2 has `p = 1` for `p := 1`. Its result is 0 where test-and-set succeeded; here it is
-//!   true.
-//! * Fences: B91's processor had none to make.
+//! * Figure 1 holds the lock from line 19 to line 21 and cannot give up. A thread that collides
+//!   (line 10) and finds its own name in `y` cannot distinguish the raised flag of a thread that is
+//!   still deciding from that of the thread inside. In figure 1 it therefore waits for both, but a
+//!   test-and-set must not wait for the holder. [`PerLock`] is therefore figure 2 with a meta-lock
+//!   of its own: it waits only for threads inside for three instructions, or preempted there. It
+//!   makes seven stores where figure 1 makes five. [`Lamport`] is (a) in B91's table 1.
+//! * The text says that without contention the lines 1, 2, 3, 9, 19, 21 and 22 are executed. Line
+//!   10 belongs to them too: it is the second of the "two loads". The text says that n - 1 of n
+//!   colliding threads notice. All n do if one more overwrites `x` and then finds the lock taken.
+//! * Figure 2 has `p = 1` for `p := 1`. Its result is 0 if test-and-set succeeded; here it is true.
+//! * B91's processor needed no fences.
 //!
 //! # Limits
 //!
-//! To the algorithm a signal handler is the thread that it interrupts. One that interrupts a
-//! test-and-set finds every variable set, and one that waited for it would wait for ever: handlers
-//! may try, and a thread whose handlers do calls [`register`] first. [`Lamport`] is not for
-//! handlers at all. In the child of a fork, the other threads' flags stay as they were. A preempted
-//! thread keeps all others waiting who collide with it or, with [`Bundled`], want any variable at
-//! all.
+//! The algorithm treats a signal handler as the thread that it interrupts. A handler that
+//! interrupts a test-and-set finds every variable set, and would wait indefinitely if it waited.
+//! Handlers may try, and a thread whose handlers do so calls [`register`] first. Handlers must not
+//! use [`Lamport`] itself. In the child of a fork, the other threads' flags stay as they were. A
+//! preempted thread delays all threads that collide with it or, with [`Bundled`], that use any
+//! variable.
 
 mod lamport;
 mod strength;
@@ -52,11 +51,12 @@ use lamport::Words;
 pub use strength::{Fenced, OneCpu, Strength, Unfenced};
 pub use threads::{THREADS, TooManyThreads, register};
 
-/// Lamport's fast mutual exclusion algorithm as printed (B91 figure 1).
+/// Lamport's fast mutual exclusion algorithm as printed (B91, figure 1).
 ///
-/// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu)
-/// when [`Unfenced`]. No atomic instruction: two loads and five stores to enter and leave alone,
-/// and two fences. Waits by giving the processor away. Free of deadlock; a thread may starve.
+/// Scope: [`Machine`](atomseq::scope::Machine) if [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu)
+/// if [`Unfenced`]. Progress: blocking and deadlock-free, but a thread may starve; it waits by
+/// yielding the processor. Cost without contention: no atomic instruction, two loads and five
+/// stores to enter and leave, and two fences.
 ///
 /// ```
 /// use atomseq_papers::reservation::Lamport;
@@ -64,7 +64,7 @@ pub use threads::{THREADS, TooManyThreads, register};
 /// static LAMPORT: Lamport = Lamport::new();
 ///
 /// LAMPORT.enter();
-/// // nobody else is here
+/// // no other thread is here
 /// // SAFETY: this thread has entered.
 /// unsafe { LAMPORT.leave() };
 /// ```
@@ -77,7 +77,7 @@ pub struct Lamport<S = Fenced> {
 }
 
 impl<S> Lamport<S> {
-    /// One that nobody is in.
+    /// Creates an instance that no thread has entered.
     pub const fn new() -> Lamport<S> {
         Lamport {
             x: AtomicU32::new(0),
@@ -98,11 +98,12 @@ impl<S> Lamport<S> {
 }
 
 impl<S: Strength> Lamport<S> {
-    /// Waits until no other thread is inside, and is.
+    /// Waits until no other thread is inside, then enters.
     ///
     /// # Panics
     ///
-    /// If the thread gets no number ([`TooManyThreads`]), or has given it back since it ends.
+    /// If the thread gets no number ([`TooManyThreads`]), or has given its number back because it
+    /// is exiting.
     #[inline(never)]
     pub fn enter(&self) {
         let number = threads::number().expect(ENDING);
@@ -113,14 +114,15 @@ impl<S: Strength> Lamport<S> {
     ///
     /// # Safety
     ///
-    /// This thread has [entered](Lamport::enter), and not left since.
+    /// This thread must have [entered](Lamport::enter), and must not have left since.
     #[inline(never)]
     pub unsafe fn leave(&self) {
         let number = threads::number().expect(ENDING);
         self.words().leave(number);
     }
 
-    /// Figure 2, inside this. Nothing is set by a handler that interrupts it.
+    /// Runs figure 2 inside this instance. Sets nothing and returns `false` in a handler that
+    /// interrupts it.
     #[inline(always)]
     fn test_and_set(&self, flag: &AtomicU32) -> bool {
         let set = threads::with_number(|number| {
@@ -149,20 +151,20 @@ impl<S> fmt::Debug for Lamport<S> {
     }
 }
 
-/// What all [`Bundled`] variables of one [`OneCpu`] group go through.
+/// The instance shared by all [`Bundled`] variables of one [`OneCpu`] group.
 #[derive(Debug, Default)]
 pub struct Bundle(Lamport<()>);
 
 impl Bundle {
-    /// One that nobody is in.
+    /// Creates an instance that no thread has entered.
     pub const fn new() -> Bundle {
         Bundle(Lamport::new())
     }
 
-    /// The same for a strength.
+    /// Returns the same instance for a strength.
     fn of<S>(&self) -> &Lamport<S> {
-        // SAFETY: the strength is a type parameter of a marker only, so with `repr(C)` the two have
-        // the same layout.
+        // SAFETY: the strength is only a parameter of a marker, so with `repr(C)` both types have
+        // the same layout and invariants.
         unsafe { &*(&raw const self.0).cast() }
     }
 }
@@ -170,15 +172,16 @@ impl Bundle {
 /// Test-and-set by software reservation, with an instance of [`Lamport`]'s algorithm for each
 /// variable (B91's "(a)").
 ///
-/// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu)
-/// when [`Unfenced`]. No atomic instruction: three loads, seven stores and two fences to set and
-/// clear. Blocking: waits, giving the processor away, for threads that are in the middle of a
-/// test-and-set of the same variable, but not for the one that holds it. Over [`THREADS`] bytes
-/// large.
+/// Scope: [`Machine`](atomseq::scope::Machine) if [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu)
+/// if [`Unfenced`]. Progress: blocking. It waits, yielding the processor, for threads in the middle
+/// of a test-and-set of the same variable, but not for the holder. Cost: no atomic instruction;
+/// three loads, seven stores and two fences to set and clear. The type has more than [`THREADS`]
+/// bytes.
 ///
 /// # Panics
 ///
-/// [`test_and_set`](TestAndSet::test_and_set), if the thread gets no number: [`TooManyThreads`].
+/// [`test_and_set`](TestAndSet::test_and_set) panics if the thread gets no number
+/// ([`TooManyThreads`]).
 #[derive(Debug)]
 pub struct PerLock<S = Fenced> {
     flag: AtomicU32,
@@ -188,31 +191,33 @@ pub struct PerLock<S = Fenced> {
 /// Test-and-set by software reservation, with one instance of [`Lamport`]'s algorithm for all
 /// variables (B91's "(b)", figure 2).
 ///
-/// As [`PerLock`], but one word large; and a thread that is preempted in the middle of a
-/// test-and-set keeps every other from any of them, "disastrous to performance", as B91 says.
+/// Scope, progress and cost are as for [`PerLock`], but it takes one word. A thread preempted in
+/// the middle of a test-and-set blocks all test-and-sets of any such variable, which B91 calls
+/// "disastrous to performance".
 ///
 /// # Panics
 ///
-/// [`test_and_set`](TestAndSet::test_and_set), if the thread gets no number: [`TooManyThreads`].
+/// [`test_and_set`](TestAndSet::test_and_set) panics if the thread gets no number
+/// ([`TooManyThreads`]).
 #[derive(Debug)]
 pub struct Bundled<S = Fenced> {
     flag: AtomicU32,
     _strength: PhantomData<fn() -> S>,
 }
 
-/// Test-and-set inside `$meta`.
+/// Implements test-and-set inside `$meta`.
 macro_rules! by {
     ($mechanism:ident $name:ident $value:expr, |$this:ident| $meta:expr) => {
-        // SAFETY: looking and setting are inside a critical section of Lamport's algorithm, which
-        // handlers keep out of. What is written before a clear is released by it, and acquired by
-        // the look that finds it.
+        // SAFETY: the check and the store are inside a critical section of Lamport's algorithm,
+        // which handlers do not enter. A clear releases what was written before it, and the load
+        // that finds the flag clear acquires it.
         unsafe impl<S: Strength> TestAndSet for $mechanism<S> {
             type Scope = S::Scope;
             type GuardMarker = lock_api::GuardSend;
             const NAME: &'static str = S::$name;
             const CLEAR: $mechanism<S> = $value;
 
-            // Not inlined, as B91 measured it (4.1).
+            // Not inlined, because B91 measured it that way (section 4.1).
             #[inline(never)]
             fn test_and_set(&self) -> bool {
                 let $this = self;
@@ -226,7 +231,7 @@ macro_rules! by {
 
             #[inline(always)]
             fn is_set(&self) -> bool {
-                // Relaxed: a hint.
+                // Relaxed: the result is a hint.
                 self.flag.load(Ordering::Relaxed) != 0
             }
 

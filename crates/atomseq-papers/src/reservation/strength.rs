@@ -1,4 +1,4 @@
-//! Which processors the stores and loads of a reservation must be ordered for.
+//! The strength of a reservation: which processors its stores and loads must be ordered for.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
@@ -7,15 +7,15 @@ use atomseq::scope::{Machine, SameCpu, Scope};
 
 use super::{Bundle, Lamport};
 
-/// [`Fenced`] or [`Unfenced`].
+/// A strength: [`Fenced`] or [`Unfenced`].
 pub trait Strength: sealed::Sealed + Sized + 'static {
-    /// Whom the reservation is atomic against.
+    /// What the reservation is atomic against.
     type Scope: Scope;
 
-    /// What to call [`PerLock`](super::PerLock) with it.
+    /// The name of [`PerLock`](super::PerLock) with this strength.
     const PER_LOCK: &'static str;
 
-    /// What to call [`Bundled`](super::Bundled) with it.
+    /// The name of [`Bundled`](super::Bundled) with this strength.
     const BUNDLED: &'static str;
 
     #[doc(hidden)]
@@ -31,8 +31,8 @@ mod sealed {
     impl<G: super::OneCpu> Sealed for super::Unfenced<G> {}
 }
 
-/// For threads on any CPU: a full fence at each of the two places where a processor could let a
-/// load pass a store.
+/// The strength for threads on any CPU: a full fence at each of the two places where a processor
+/// could reorder a load before a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Fenced;
 
@@ -52,8 +52,8 @@ impl Strength for Fenced {
     }
 }
 
-/// For threads that run on one CPU, as B91's did: no fence, since a context switch lies between
-/// what one thread does and what another sees.
+/// The strength for threads that run on one CPU, as B91's did. It needs no fence, because a context
+/// switch separates the accesses of one thread from those of another.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfenced<G>(PhantomData<fn() -> G>);
 
@@ -72,9 +72,9 @@ impl<G: OneCpu> Strength for Unfenced<G> {
     }
 }
 
-/// A group of threads that run on one CPU, and what makes [`Unfenced`] reservations usable:
-/// variables of this strength are [`Sync`], since whoever implements this has promised that only
-/// such threads reach them.
+/// A group of threads that run on one CPU, which makes [`Unfenced`] reservations usable. Variables
+/// of this strength are [`Sync`], because the implementer guarantees that only such threads access
+/// them.
 ///
 /// ```
 /// use atomseq_papers::reservation::{Bundle, OneCpu, PerLock, Unfenced};
@@ -82,7 +82,7 @@ impl<G: OneCpu> Strength for Unfenced<G> {
 ///
 /// struct Pinned;
 ///
-/// // SAFETY: this program has one thread, and it is pinned below; nobody else implements this with the same bundle.
+/// // SAFETY: this program has one thread, which is pinned below, and the bundle is used only here.
 /// unsafe impl OneCpu for Pinned {
 ///     fn bundle() -> &'static Bundle {
 ///         static BUNDLE: Bundle = Bundle::new();
@@ -91,7 +91,7 @@ impl<G: OneCpu> Strength for Unfenced<G> {
 /// }
 ///
 /// # #[cfg(target_os = "linux")] {
-/// // SAFETY: plain old data, and this thread.
+/// // SAFETY: a CPU set is plain bits, and the call affects only this thread.
 /// unsafe {
 ///     let mut cpus: libc::cpu_set_t = std::mem::zeroed();
 ///     libc::CPU_SET(usize::try_from(libc::sched_getcpu()).unwrap(), &mut cpus);
@@ -104,10 +104,10 @@ impl<G: OneCpu> Strength for Unfenced<G> {
 ///
 /// # Safety
 ///
-/// Every thread that uses an [`Unfenced`] reservation of this group runs on the same CPU while it
-/// does, and so has an affinity with that one CPU only, which nobody changes. `bundle` returns the
-/// same one always, and that is this group's alone.
+/// Every thread that uses an [`Unfenced`] reservation of this group must run on the same CPU
+/// meanwhile. Its affinity must thus be that one CPU only, and must not be changed. `bundle` must
+/// always return the same instance, which no other group uses.
 pub unsafe trait OneCpu: 'static {
-    /// The group's own [`Bundle`], for [`Bundled`](super::Bundled).
+    /// Returns the group's own [`Bundle`], for [`Bundled`](super::Bundled).
     fn bundle() -> &'static Bundle;
 }

@@ -1,5 +1,5 @@
-//! What holds on one thread and between few. Exclusion under load is for `verify/papers`, every
-//! interleaving for `verify/model`.
+//! Properties on one thread and between a few. `verify/papers` tests exclusion under load, and
+//! `verify/model` every interleaving.
 
 use std::sync::Barrier;
 use std::thread;
@@ -8,7 +8,7 @@ use super::*;
 
 struct Pinned;
 
-// SAFETY: the tests below use it on one thread only. The bundle is its own.
+// SAFETY: the tests below use it on one thread only, and the bundle belongs to this group.
 unsafe impl OneCpu for Pinned {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -53,7 +53,7 @@ fn another_thread_may_clear_what_this_one_set() {
     thread::scope(|scope| {
         scope.spawn(|| {
             assert!(!flag.test_and_set());
-            // SAFETY: handed over.
+            // SAFETY: the flag was handed over by the thread that set it.
             unsafe { flag.clear() };
             assert!(flag.test_and_set());
         });
@@ -72,7 +72,7 @@ fn one_enters_at_a_time() {
                     LAMPORT.enter();
                     let count = COUNT.load(Ordering::Relaxed);
                     COUNT.store(count + 1, Ordering::Relaxed);
-                    // SAFETY: entered above.
+                    // SAFETY: this thread entered above.
                     unsafe { LAMPORT.leave() };
                 }
             });
@@ -81,8 +81,8 @@ fn one_enters_at_a_time() {
     assert_eq!(COUNT.load(Ordering::Relaxed), 40_000);
 }
 
-/// What interrupts a test-and-set keeps out of Lamport's algorithm, where it would be the same
-/// thread, and finds the variable set.
+/// A handler that interrupts a test-and-set does not enter Lamport's algorithm, where it would be
+/// the same thread, and finds the variable set.
 #[test]
 fn a_handler_in_the_middle_of_one_sets_nothing() {
     let (flag, bundled) = (PerLock::<Fenced>::CLEAR, Bundled::<Fenced>::CLEAR);
@@ -97,8 +97,8 @@ fn a_handler_in_the_middle_of_one_sets_nothing() {
     );
 }
 
-/// All numbers are this process's, so what needs to count them is one test, and its threads are few
-/// beside `THREADS`.
+/// All numbers belong to the process, so a single test counts them, with few threads compared to
+/// `THREADS`.
 #[test]
 fn many_threads_one_after_the_other_take_no_more_numbers_than_few() {
     let flag = PerLock::<Fenced>::CLEAR;

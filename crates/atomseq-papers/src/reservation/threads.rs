@@ -1,13 +1,13 @@
-//! Numbers for threads: Lamport's algorithm has an array that is indexed by them.
+//! Thread numbers: Lamport's algorithm has an array indexed by them.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-/// How many threads may have a number at a time.
+/// The max number of threads that have a number at the same time.
 pub const THREADS: usize = 256;
 
-/// All numbers are given to threads that still run.
+/// The error if all numbers belong to threads that still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyThreads;
 
@@ -23,10 +23,10 @@ impl fmt::Display for TooManyThreads {
 
 impl std::error::Error for TooManyThreads {}
 
-/// A bit a number that is given away.
+/// A bit for each number, set while it is taken.
 static TAKEN: [AtomicU64; THREADS / 64] = [const { AtomicU64::new(0) }; THREADS / 64];
 
-/// Gives the number back when the thread ends.
+/// Frees the number when the thread exits.
 struct Return(Cell<u16>);
 
 impl Drop for Return {
@@ -39,20 +39,20 @@ impl Drop for Return {
 }
 
 thread_local! {
-    /// This thread's number plus one, or 0. Without a destructor, so that it can be reached to the
-    /// thread's very end.
+    /// This thread's number plus one, or 0. Without a destructor, so that it can be used until the
+    /// very end of the thread.
     static NUMBER: Cell<u16> = const { Cell::new(0) };
     static RETURN: Return = const { Return(Cell::new(0)) };
 }
 
-/// The lowest free number.
+/// Takes the lowest free number.
 fn take() -> Result<u8, TooManyThreads> {
     for (index, word) in TAKEN.iter().enumerate() {
         let mut taken = word.load(Ordering::Relaxed);
         while taken != u64::MAX {
             let bit = taken.trailing_ones();
-            // Acquire: pairs with the Release in `give_back`, so that the flags of whoever had the
-            // number are down.
+            // Acquire: pairs with the Release in `give_back`, so that the flags of the previous
+            // owner of the number are seen lowered. Relaxed: a failure retries.
             match word.compare_exchange_weak(
                 taken,
                 taken | 1 << bit,
@@ -72,19 +72,19 @@ fn give_back(number: u8) {
     TAKEN[usize::from(number) / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
 }
 
-/// Set beside the number while the thread is in the middle of an operation, and a handler that
-/// interrupts it must keep out: to Lamport's algorithm the two are one thread.
+/// Set beside the number while the thread is in the middle of an operation. A handler that
+/// interrupts it must not start one: the algorithm would treat both as one thread.
 const BUSY: u16 = 1 << 15;
 
-/// Gives the calling thread a number now, if it has none: afterwards no test-and-set of this thread
-/// can run out of them.
+/// Assigns a number to the calling thread if it has none. Afterwards no test-and-set of this thread
+/// can run out of numbers.
 ///
-/// Otherwise its first operation does so. The number is given back when the thread ends. Not for
-/// signal handlers.
+/// Otherwise its first operation assigns one. The number is freed when the thread exits. Must not
+/// be called in a signal handler.
 ///
 /// # Errors
 ///
-/// [`TooManyThreads`] if all [`THREADS`] numbers are given away.
+/// [`TooManyThreads`] if all [`THREADS`] numbers are taken.
 pub fn register() -> Result<(), TooManyThreads> {
     match NUMBER.get() {
         0 => register_unless_a_handler_did(),
@@ -92,11 +92,10 @@ pub fn register() -> Result<(), TooManyThreads> {
     }
 }
 
-/// Gives the calling thread a number, unless it has one from a handler that came after the look at
-/// `NUMBER`.
+/// Assigns a number to the calling thread, unless a handler has done so since `NUMBER` was read.
 fn register_unless_a_handler_did() -> Result<(), TooManyThreads> {
     NUMBER.set(BUSY);
-    // For this thread's handlers, which do not register from here on.
+    // Orders this against handlers of this thread, which do not register from here on.
     compiler_fence(Ordering::SeqCst);
     let registered = RETURN.try_with(|kept| {
         if kept.0.get() == 0 {
@@ -105,18 +104,18 @@ fn register_unless_a_handler_did() -> Result<(), TooManyThreads> {
         Ok(kept.0.get())
     });
     compiler_fence(Ordering::SeqCst);
-    // In the destructors of a thread nobody would give a number back.
+    // During the destructors of a thread, nothing would free the number.
     let registered = registered.unwrap_or(Ok(0));
     NUMBER.set(registered.unwrap_or(0));
     registered.map(drop)
 }
 
-/// The calling thread's number; gives it one first if it has none. `None` in the destructors of a
-/// thread that has given its number back.
+/// Returns the calling thread's number, and assigns one first if it has none. `None` in the
+/// destructors of a thread that has freed its number.
 ///
 /// # Panics
 ///
-/// If there is no number left.
+/// If no number is free.
 #[inline(always)]
 pub fn number() -> Option<u8> {
     match NUMBER.get() & !BUSY {
@@ -132,12 +131,12 @@ fn first_number() -> Option<u8> {
     number.map(|number| number as u8)
 }
 
-/// Does something with the calling thread's number, which at the thread's end is one for this
-/// occasion only. `None` if it is in the middle of that already: then a handler calls.
+/// Calls `work` with the calling thread's number, or with a temporary one while the thread exits.
+/// Returns `None` if the thread is already in the middle of such a call: the caller is a handler.
 ///
 /// # Panics
 ///
-/// If there is no number left.
+/// If no number is free.
 #[inline(always)]
 pub fn with_number<R>(work: impl FnOnce(u8) -> R) -> Option<R> {
     let before = NUMBER.get();
@@ -152,7 +151,7 @@ pub fn with_number<R>(work: impl FnOnce(u8) -> R) -> Option<R> {
 #[inline(always)]
 fn busy_with<R>(before: u16, number: u8, work: impl FnOnce(u8) -> R) -> R {
     NUMBER.set(before | BUSY);
-    // For this thread's handlers.
+    // Orders the store of `NUMBER` against handlers of this thread.
     compiler_fence(Ordering::SeqCst);
     let result = work(number);
     compiler_fence(Ordering::SeqCst);
@@ -180,10 +179,10 @@ mod tests {
 
     #[test]
     fn a_number_that_a_handler_took_in_between_is_kept() {
-        // In a thread of its own, which has no number yet.
+        // In a new thread, which has no number yet.
         let numbers = std::thread::spawn(|| {
             assert_eq!(NUMBER.get(), 0);
-            // The thread has seen that; a handler registers; the thread goes on.
+            // The thread has seen 0, then a handler registers, and the thread continues.
             register().unwrap();
             let handlers = (NUMBER.get(), RETURN.with(|kept| kept.0.get()));
             register_unless_a_handler_did().unwrap();

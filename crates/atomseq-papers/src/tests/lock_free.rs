@@ -1,9 +1,9 @@
-//! S92 and GC96.
+//! Compares the files of S92 and GC96 with the papers' text.
 
 use super::*;
 
-/// The lines of S92's tables as the text prints them: the program, then a value a way. Table 5.2
-/// and 5.3 print sums, whose parts are told apart in the file.
+/// The lines of S92's tables as the text prints them: the program, then a value for each way.
+/// Tables 5.2 and 5.3 print sums; the file has separate entries for their parts.
 const S92: [Printed; 3] = [
     (
         "5.1",
@@ -94,8 +94,8 @@ fn s92_figures_agree_with_its_table_and_with_each_other() {
     let parts = parts.filter(|figure| figure.quantity.starts_with("of that"));
     let parts: f64 = parts.filter_map(|figure| figure.value.number()).sum();
     assert_eq!(parts, figure("obtaining and then clearing"));
-    // 20 cycles between the lock and CAS2 are 0.8 µs at 25 MHz; the rows of two words differ by 0.8
-    // to 1.1.
+    // 20 cycles between the lock and CAS2 are 0.8 µs at 25 MHz. The rows of two words differ by 0.8
+    // to 1.1 µs.
     let clock = s92.machines[0].megahertz.unwrap();
     let expected = (parts - figure("Compare-and-Swap of two words")) / clock;
     for program in ["Linked-list Delete", "Stack Push", "Circular-Queue Insert"] {

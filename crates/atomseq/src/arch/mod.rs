@@ -1,39 +1,40 @@
-//! Hand-written assembly, one file an architecture, with the same names in each.
+//! Hand-written assembly: one file for each architecture, with the same names in each.
 //!
 //! | name | what it is |
 //! |---|---|
-//! | `SIGNATURE` | the four bytes the kernel wants before every abort address |
-//! | `thread_pointer` | what offsets into a thread's static storage count from |
-//! | `thread_block_offset` | where this crate's own thread-local block lies, from the thread pointer |
-//! | `__thread_address` | where the calling thread's copy of a `per_thread!` static lies |
-//! | `syscall` | a system call that leaves `errno` alone |
+//! | `SIGNATURE` | the four bytes that the kernel requires before every abort address |
+//! | `thread_pointer` | the base of offsets into a thread's static storage |
+//! | `thread_block_offset` | the offset of this crate's thread-local block from the thread pointer |
+//! | `__thread_address` | the address of the calling thread's copy of a `per_thread!` static |
+//! | `syscall` | a system call that does not change `errno` |
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
-//! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and changed at once |
-//! | `signal_entries`, `signal_entry`, `entering`, `is_ending` | what the kernel calls on a signal; where the context is until its delivery is known, and when it is known no more |
-//! | `CONTEXT_AFTER`, `RETURN_AFTER` | how far behind an entry's stack the kernel puts the context, and the address to return to |
-//! | `is_returning`, `CONTEXT_AT_RETURN` | is the thread about to have the kernel restore a context, and how far behind its stack that lies |
+//! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and replaced atomically |
+//! | `signal_entries`, `signal_entry`, `entering`, `is_ending` | the functions that the kernel calls on a signal; where the context is before its delivery is recorded, and when it no longer is |
+//! | `CONTEXT_AFTER`, `RETURN_AFTER` | the offsets from an entry's stack of the context and of the return address |
+//! | `is_returning`, `CONTEXT_AT_RETURN` | whether the thread is about to make the kernel restore a context, and the offset of that from its stack |
 //! | `place` | the caller's program counter, stack pointer and frame pointer |
 //! | `roll` | runs the rest of an interrupted sequence's clone with the interrupted registers |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
-//! | `watch` | the self-test's section: spins until it is interrupted |
+//! | `watch` | the self-test's section, which spins until it is interrupted |
 //!
-//! The thread-local block is defined here and not with `thread_local!`, because it must be
-//! reachable from signal handlers and allocators: initial-exec storage is never allocated on first
-//! touch, and has no destructor.
+//! The thread-local block is defined here rather than with `thread_local!`, because signal handlers
+//! and allocators use it. Initial-exec storage is never allocated on first use, and has no
+//! destructor.
 //!
 //! ```text
 //! thread block, 256 bytes, 32-byte aligned
-//!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of a thread that is not
-//!           registered goes to a guard slot
+//!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of an
+//!           unregistered thread uses a guard slot
 //! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
 //! 36 ..40   nesting of forks that this thread is in the middle of
-//! 40 ..44   nesting of quiet stretches
-//! 44 ..48   do forks wait for their end?
-//! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit: signals wait
+//! 40 ..44   nesting of `SignalsBlocked` guards
+//! 44 ..48   the generation of the process whose forks wait for their end, or 0
+//! 48 ..56   how many masks (signal::mask) this thread is inside; the highest bit: signals wait
 //! 56 ..64   the signals that deferral has blocked in the kernel
-//! 64 ..232  the rest of signal's words: signal/delivery/words.rs; 200: the delivery whose code runs
-//! 232..240  the signal mask that the outermost quiet stretch found
+//! 64 ..232  the rest of signal's words: signal/delivery/words.rs;
+//!           200: the delivery whose code runs
+//! 232..240  the signal mask that the outermost `SignalsBlocked` found
 //! ```
 
 use crate::platform::Entry;
@@ -48,8 +49,8 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 
-/// Where in the thread block the mask lies that the outermost quiet stretch found: behind the words
-/// of `signal`.
+/// The offset in the thread block of the mask that the outermost `SignalsBlocked` found, after the
+/// words of `signal`.
 pub const FOUND_MASK: usize = 232;
 const _: () = assert!(FOUND_MASK + size_of::<u64>() <= 256);
 
@@ -68,31 +69,31 @@ unsafe extern "C" {
     static RESUMED: u8;
 }
 
-/// How many entries `signal_entries` defines.
+/// The number of entries that `signal_entries` defines.
 pub const SIGNAL_ENTRIES: usize = 16;
 
-/// Added to the number that stands behind the code of each.
+/// Added to the number that follows the code of each entry.
 pub const ENTRY_NUMBERED: u32 = 0x7173_6100;
 
-/// One of the entries that `signal_entries` defines: a function that the kernel can call on a
-/// signal.
+/// Returns an entry that `signal_entries` defines: a function that the kernel can call on a signal.
 pub fn signal_entry(number: usize) -> Entry {
     assert!(number < SIGNAL_ENTRIES);
     let address = (&raw const ENTRY).wrapping_add(16 * number);
-    // SAFETY: a function of this type starts there: the assembly places one in every 16 bytes.
+    // SAFETY: a function of this type starts there, because the assembly places an entry in every
+    // 16 bytes and the number is in range.
     unsafe { core::mem::transmute::<*const u8, Entry>(address) }
 }
 
-/// Where an entry of signals keeps what it has got, until its delivery is known.
+/// Where an entry keeps its context until its delivery is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entering {
-    /// In the registers of its arguments.
+    /// In the argument registers.
     InArguments,
-    /// In the delivery that the stack pointer points at.
+    /// In the delivery that the stack pointer points to.
     OnStack,
 }
 
-/// Is this program counter in an entry of signals, at a place where its delivery is not yet known?
+/// Returns whether, and how, this program counter is in an entry before the delivery is recorded.
 pub fn entering(pc: usize) -> Option<Entering> {
     let [entry, noted, entered] =
         [&raw const ENTRY, &raw const NOTED, &raw const ENTERED].map(|label| label as usize);
@@ -103,52 +104,52 @@ pub fn entering(pc: usize) -> Option<Entering> {
     }
 }
 
-/// Is this program counter in an entry of signals, at a place where its delivery may be known no
-/// more? Its context is in the delivery that the stack pointer points at; in the register of the
-/// third argument if this is `Some(true)`.
+/// Returns `Some` if this program counter is in an entry at a place where the delivery may no
+/// longer be recorded. The context is then in the delivery that the stack pointer points to, or,
+/// for `Some(true)`, in the register of the third argument.
 pub fn is_ending(pc: usize) -> Option<bool> {
     let [ending, ended, resumed] =
         [&raw const ENDING, &raw const ENDED, &raw const RESUMED].map(|label| label as usize);
     (ending..resumed).contains(&pc).then_some(pc == ended)
 }
 
-/// What the self-test's section and its helper share. `repr(C)`: the assembly uses the offsets
-/// below.
+/// The words shared by the self-test's section and its helper. `repr(C)`: the assembly uses the
+/// offsets below.
 #[repr(C)]
 pub struct KickWords {
     /// 0: set by the section once it runs.
     pub ready: core::sync::atomic::AtomicU32,
     /// 4: set by the helper once it has interrupted the section.
     pub done: core::sync::atomic::AtomicU32,
-    /// 8: the CPU the section must be on.
+    /// 8: the CPU that the section must be on.
     pub cpu: u32,
     /// 12: how to interrupt: 0 by running on the section's CPU, 1 by a fence.
     pub kick: u32,
-    /// 16: what the helper's system call returned.
+    /// 16: the result of the helper's system call.
     pub result: core::sync::atomic::AtomicI32,
-    /// 20: how often the helper looks for `ready` before it gives up.
+    /// 20: how often the helper checks `ready` before it gives up.
     pub rounds: u32,
-    /// 24: how long it sleeps between two looks.
+    /// 24: how long it sleeps between two checks.
     pub nap: [i64; 2],
-    /// 40: length in bytes of the set of CPUs that the helper moves to; 0: anywhere.
+    /// 40: the length in bytes of the set of CPUs that the helper moves to; 0: any CPU.
     pub mask_bytes: usize,
     /// 48: that set.
     pub mask: *const u8,
     /// 56: the scheduling attributes that the helper gives itself.
     pub attributes: *const u8,
-    /// 64: set by the helper before it looks for `ready` for the first time.
+    /// 64: set by the helper before it checks `ready` for the first time.
     pub prepared: core::sync::atomic::AtomicU32,
-    /// 68: cleared by the kernel once the helper has ended and touches this memory no more.
+    /// 68: cleared by the kernel once the helper has exited and no longer accesses this memory.
     pub alive: core::sync::atomic::AtomicU32,
 }
 
-/// How `watch` ended.
+/// The results of `watch`.
 pub mod watched {
     /// The kernel aborted the section.
     pub const ABORTED: u32 = 0;
-    /// The helper was through, and the section still ran: the abort is missing.
+    /// The helper was done and the section still ran, so the abort is missing.
     pub const MISSED: u32 = 1;
-    /// Nothing happened for as long as the section was allowed to spin.
+    /// Nothing happened before the rounds were over.
     pub const NOTHING: u32 = 2;
     /// The thread was on another CPU than `KickWords::cpu`.
     pub const MOVED: u32 = 3;

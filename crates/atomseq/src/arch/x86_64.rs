@@ -1,15 +1,15 @@
-//! x86-64, in Intel syntax.
+//! The assembly for x86-64, in Intel syntax.
 
 use super::KickWords;
 use core::arch::{asm, global_asm};
 use core::ffi::c_void;
 
-/// Every abort address follows these four bytes (the operand of a `ud1`, so that they decode as an
+/// The four bytes before every abort address (the operand of a `ud1`, so that they decode as an
 /// instruction).
 pub const SIGNATURE: u32 = 0x5305_3053;
 
-/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a
-/// program.
+/// Builds a symbol name with this crate's version, because two versions of atomseq may be linked
+/// into one program.
 macro_rules! name {
     ($text:literal) => {
         concat!(
@@ -37,34 +37,35 @@ global_asm!(
     ".popsection",
 );
 
-/// The thread pointer: the address that `%fs:0` holds.
+/// Returns the thread pointer: the word at `fs:[0]`.
 #[inline]
 pub fn thread_pointer() -> usize {
     let pointer;
-    // SAFETY: the ABI keeps the thread pointer itself at offset 0 of the thread's storage.
+    // SAFETY: by the ABI, the word at offset 0 of the thread's storage holds its own address.
     unsafe {
         asm!("mov {}, fs:[0]", out(reg) pointer, options(pure, readonly, nostack, preserves_flags));
     }
     pointer
 }
 
-/// Where the thread block lies, counted from the thread pointer; the same in every thread.
+/// Returns the offset of the thread block from the thread pointer, the same in every thread.
 #[inline(always)]
 pub fn thread_block_offset() -> isize {
     let offset;
-    // SAFETY: loads a link-time constant from the global offset table.
+    // SAFETY: this only loads a link-time constant from the global offset table.
     unsafe {
         asm!(
-            concat!("mov {}, qword ptr [rip + ", name!("thread_block"), "@GOTTPOFF]"),
+            concat!("mov {}, qword ptr [rip + ", name!("thread_block"), "@GOTTPOFF]"), // its offset
             out(reg) offset,
-            // The table never changes and no Rust code sees it: the load need not be repeated.
+            // The table never changes and no Rust code accesses it, so the load need not be
+            // repeated.
             options(pure, nomem, nostack, preserves_flags)
         );
     }
     offset
 }
 
-/// The address of the calling thread's copy of a static in `.tdata`.
+/// Evaluates to the address of the calling thread's copy of a static in `.tdata`.
 ///
 /// ```text
 ///   global offset table          thread's storage
@@ -72,17 +73,18 @@ pub fn thread_block_offset() -> isize {
 ///                            └──────── ^ ─────────────────┘
 /// ```
 ///
-/// Linkers turn the load into a constant where the static lies in the executable itself.
+/// If the static is in the executable itself, linkers turn the load into a constant.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __thread_address {
     ($image:path) => {{
         let __atomseq_address: *const ();
-        // SAFETY: loads a link-time constant from the global offset table, and the thread pointer.
+        // SAFETY: this only loads a link-time constant from the global offset table, and the thread
+        // pointer.
         unsafe {
-            $crate::internals::standard::asm!(
+            $crate::generated::standard::asm!(
                 "mov {address}, qword ptr [rip + {image}@GOTTPOFF]", // its offset
-                "add {address}, qword ptr fs:[0]",                   // from the thread pointer
+                "add {address}, qword ptr fs:[0]",                   // add the thread pointer
                 address = out(reg) __atomseq_address,
                 image = sym $image,
                 options(pure, readonly, nostack)
@@ -92,25 +94,33 @@ macro_rules! __thread_address {
     }};
 }
 
-/// Counts one more mask. Nothing that the compiler could move passes it: it may touch any memory.
+/// Increments the count of masks. The compiler moves no memory access across it, because the
+/// assembly may access any memory.
 ///
-/// Comparing and storing a constant, where adding would do: an add waits for the last one's store,
-/// the comparison is predicted. A handler that runs in between leaves the count as it found it.
+/// ```text
+/// fs:[block + 48]   count of masks of this thread; the highest bit: a signal waits
+/// ```
+///
+/// Compares and stores a constant in the common case instead of adding: an addition waits for the
+/// previous store to the word, while the comparison is predicted. A handler that runs in between
+/// leaves the count as it found it.
 #[inline(always)]
 pub fn enter_mask() {
     let block = thread_block_offset();
-    // SAFETY: the count of masks, in this thread's block.
+    // SAFETY: the word is the count of masks in this thread's block, which only this thread and its
+    // handlers access.
     unsafe {
         asm!(
             "cmp qword ptr fs:[{block} + 48], 0", // the outermost one?
             "jne {nested}",                       // no
-            "mov qword ptr fs:[{block} + 48], 1", //
+            "mov qword ptr fs:[{block} + 48], 1", // yes: inside one mask
             block = in(reg) block,
             nested = label {
-                // SAFETY: as above.
+                // SAFETY: the word is the count of masks in this thread's block, which only this
+                // thread and its handlers access.
                 unsafe {
                     asm!(
-                        "add qword ptr fs:[{block} + 48], 1", // one more
+                        "add qword ptr fs:[{block} + 48], 1", // one mask more
                         block = in(reg) block,
                         options(nostack)
                     );
@@ -121,29 +131,36 @@ pub fn enter_mask() {
     }
 }
 
-/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count
-/// above 0.
+/// Decrements the count of masks, and calls `waiting` if a signal was deferred. `waiting` may find
+/// the count above 0.
 ///
-/// A signal that arrives before a store is seen by what comes next, one that arrives after the last
-/// finds no mask.
+/// ```text
+/// fs:[block + 48]   count of masks of this thread; the highest bit: a signal waits
+/// fs:[block + 56]   the signals that deferral has blocked in the kernel
+/// ```
+///
+/// The check that follows each store sees a signal that arrived before the store. A signal that
+/// arrives after the last store finds no mask.
 #[inline(always)]
 pub fn leave_mask(waiting: extern "C" fn()) {
     let block = thread_block_offset();
-    // SAFETY: the count of masks and the signals that wait, in this thread's block.
+    // SAFETY: the words are the count of masks and the waiting signals in this thread's block,
+    // which only this thread and its handlers access.
     unsafe {
         asm!(
             "cmp qword ptr fs:[{block} + 48], 1", // the outermost one, and no signal waits?
             "jne {nested}",                       // no
-            "mov qword ptr fs:[{block} + 48], 0", //
-            "cmp qword ptr fs:[{block} + 56], 0", // does one wait now?
+            "mov qword ptr fs:[{block} + 48], 0", // yes: inside none
+            "cmp qword ptr fs:[{block} + 56], 0", // does a signal wait now?
             "jne {waiting}",                      // yes
             block = in(reg) block,
             nested = label {
-                // SAFETY: as above.
+                // SAFETY: the word is the count of masks in this thread's block, which only this
+                // thread and its handlers access.
                 unsafe {
                     asm!(
-                        "sub qword ptr fs:[{block} + 48], 1", // one less
-                        "jl {waiting}",                       // there was none, or its sign: a signal waits
+                        "sub qword ptr fs:[{block} + 48], 1", // one mask less
+                        "jl {waiting}",                       // negative: there was none, or a signal waits
                         block = in(reg) block,
                         waiting = label { waiting() },
                         options(nostack)
@@ -156,35 +173,39 @@ pub fn leave_mask(waiting: extern "C" fn()) {
     }
 }
 
-// What the kernel calls on a signal: blocks what must not come in the middle of a delivery,
-// announces the delivery, and has it dispatched.
+// The entries that the kernel calls on a signal. An entry blocks the signals that must not
+// interrupt a delivery, records the delivery, and dispatches it.
 //
-//   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted, up to the label
-//   `noted`; then the system call's
-//   r8             the number of the entry that was called: they lie 16 bytes apart
+//   rdi, rsi, rdx  the signal, its siginfo, the interrupted context, up to the label `noted`;
+//                  then arguments of the system call
+//   r8             the number of the called entry: entries are 16 bytes apart
 //   r10            the system call's fourth argument
-//   rax            the system call's number and result; this thread's block
-//   rcx, r11       the system call changes them; then rcx is the delivery whose code the signal has interrupted, or 0
+//   rax            the system call's number and result; then this thread's block
+//   rcx, r11       changed by the system call; then rcx is the delivery whose code the signal has
+//                  interrupted, or 0
 //   rdx            from the label `ended` on: the context
 //
-//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 456 bytes
-//   [rsp]       the delivery that this one has interrupted
-//   [rsp + 8]   the context
-//   [rsp + 16]  what waits for this one: nothing yet [rsp + 24]  when the clone that it runs first
-//   faulted: never yet [rsp + 32]  the mask before the system call; SIGKILL alone, which no mask
-//   holds, if there was none [rsp + 40]  the signal [rsp + 48]  its siginfo [rsp + 56]  the number
-//   of the entry
+//   stack during the dispatch: 456 bytes, see signal/delivery/nested.rs
+//   [rsp]          the delivery that this one has interrupted
+//   [rsp + 8]      the context
+//   [rsp + 16]     the signals that wait for this delivery: none yet
+//   [rsp + 24]     when the clone that it runs first faulted: never yet
+//   [rsp + 32]     the mask before the system call; if there was no call, SIGKILL alone, which no
+//                  mask contains
+//   [rsp + 40]     the signal
+//   [rsp + 48]     its siginfo
+//   [rsp + 56]     the number of the entry
 //
-// What lies before the entries, and behind the code of each, tells other copies of atomseq that
-// they are entries: signal/delivery/copies.rs.
+// The text before the entries and the number after the code of each identify them as entries to
+// other copies of atomseq: signal/delivery/copies.rs.
 //
-// A signal that arrives before the label `noted` finds the context in rdx; one that arrives before
-// `entered` finds it on the stack; one that arrives later finds this delivery in the thread's
-// block, at 200. From `ending` up to `resumed` it may find it there or not; the context is on the
-// stack, but at `ended` in rdx.
+// A nested signal that arrives before the label `noted` finds the context in rdx. One that arrives
+// before `entered` finds it on the stack. A later one finds this delivery in the thread's block, at
+// 200. From `ending` up to `resumed` it may or may not find it there; the context is on the stack,
+// or in rdx at `ended`.
 //
-// A SIGSYS that a system call has raised comes without another one, which might raise it again and
-// kill.
+// A SIGSYS raised by a system call makes no further system call here, which might raise it again
+// and kill the process.
 macro_rules! signal_entries {
     (call $dispatch:path, then $waiting:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
@@ -210,16 +231,16 @@ macro_rules! signal_entries {
             concat!($crate::arch::name!("entry"), ":"),
             ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
             concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number"),
-            "mov r8d, \\number",                 // which one
-            "jmp 20f",                           // the rest is the same for all
+            "mov r8d, \\number",                 // the number of this entry
+            "jmp 20f",                           // the common rest
             concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number + 12"),
             ".4byte {numbered} + \\number",
             ".endr",
             "20:",
-            "sub rsp, 456",                      // room, and rsp aligned for the call
+            "sub rsp, 456",                      // room; rsp is aligned for the call
             ".cfi_adjust_cfa_offset 456",
             "mov qword ptr [rsp + 8], rdx",      // the context
-            "mov qword ptr [rsp + 16], 0",       // nothing waits
+            "mov qword ptr [rsp + 16], 0",       // no signal waits
             "mov qword ptr [rsp + 24], 0",       // no fault yet
             "mov qword ptr [rsp + 32], 256",     // no system call yet
             "mov qword ptr [rsp + 40], rdi",     // the signal
@@ -229,45 +250,45 @@ macro_rules! signal_entries {
             "cmp edi, 31",                       // SIGSYS?
             "jne 21f",                           // no
             "cmp dword ptr [rsi + 8], 0",        // did a system call raise it (si_code > 0)?
-            "jg 22f",                            // yes: no other one
+            "jg 22f",                            // yes: make no system call
             "21:",
             "xor edi, edi",                      // SIG_BLOCK
-            "lea rsi, [rip + {set}]",            // these
+            "lea rsi, [rip + {set}]",            // the signals to block
             "lea rdx, [rsp + 32]",               // the mask before
             "mov r10d, 8",                       // bytes in a set
             "mov eax, 14",                       // rt_sigprocmask
-            "syscall",                           // a refusal leaves the mask and [rsp + 32] as they are
+            "syscall",                           // on a refusal, the mask and [rsp + 32] are unchanged
             "22:",
             concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
-            "mov rcx, qword ptr fs:[rax + 200]", // whose code is interrupted?
-            "mov qword ptr [rsp], rcx",          // that one's
-            "mov qword ptr fs:[rax + 200], rsp", // known
+            "mov rcx, qword ptr fs:[rax + 200]", // the interrupted delivery, or 0
+            "mov qword ptr [rsp], rcx",          // link it from this one
+            "mov qword ptr fs:[rax + 200], rsp", // record this delivery
             concat!($crate::arch::name!("entered"), ":"),
-            "mov rdi, rsp",                      // this one
-            "call {dispatch}",                   //
+            "mov rdi, rsp",                      // this delivery
+            "call {dispatch}",                   // dispatch it
             concat!($crate::arch::name!("ending"), ":"),
             "23:",
             concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
-            "cmp qword ptr [rsp + 16], 0",       // does anything wait?
+            "cmp qword ptr [rsp + 16], 0",       // does a signal wait for this one?
             "jne 24f",                           // yes
-            "mov rcx, qword ptr [rsp]",          // whose code is interrupted?
-            "mov qword ptr fs:[rax + 200], rcx", // that one is known, this one no more
+            "mov rcx, qword ptr [rsp]",          // the interrupted delivery, or 0
+            "mov qword ptr fs:[rax + 200], rcx", // record that one instead of this
             "mov rdx, qword ptr [rsp + 8]",      // the context
-            "add rsp, 456",                      //
+            "add rsp, 456",                      // free the stack
             ".cfi_remember_state",
             ".cfi_adjust_cfa_offset -456",
             concat!($crate::arch::name!("ended"), ":"),
-            "ret",                               // to the kernel's way back
+            "ret",                               // to the code that calls rt_sigreturn
             ".cfi_restore_state",
             "24:",
-            "mov qword ptr fs:[rax + 200], rsp", // known again
+            "mov qword ptr fs:[rax + 200], rsp", // record it again
             concat!($crate::arch::name!("resumed"), ":"),
-            "mov rdi, rsp",                      // this one
-            "call {waiting}",                    // delivers what waits
-            "jmp 23b",                           // may more have come?
+            "mov rdi, rsp",                      // this delivery
+            "call {waiting}",                    // deliver the waiting signals
+            "jmp 23b",                           // check again: more may have arrived
             ".cfi_endproc",
             "29:",
-            "jmp {below}",                       // what an entry passes signals on to
+            "jmp {below}",                       // the function that passes signals on
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
@@ -280,116 +301,115 @@ macro_rules! signal_entries {
 }
 pub(crate) use {name, signal_entries};
 
-/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called
-/// the entry: the return address comes between.
+/// The offset of the context from the start of a delivery's stack, if the kernel has called the
+/// entry: the return address is in between.
 pub const CONTEXT_AFTER: usize = 456 + 8;
 
-/// How far behind it the address lies to which the entry returns.
+/// The offset of the address that the entry returns to from the start of a delivery's stack.
 pub const RETURN_AFTER: usize = 456;
 
-/// How far behind the stack pointer the context lies where the entry has returned.
+/// The offset of the context from the stack pointer after the entry has returned.
 pub const CONTEXT_AT_RETURN: usize = 0;
 
-/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and
-/// is the second one about to call `rt_sigreturn`, whose number is in `rax`? (The first one, which
-/// sets it, has 5 bytes or 7.)
+/// Returns whether the thread is about to call `rt_sigreturn`. `way_back` is the address that the
+/// kernel makes an entry return to. `pc` must be its first instruction, or its second one with the
+/// number of the call in `rax`. (The first, which sets it, has 5 or 7 bytes.)
 pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
-    // Without a branch: a first delivery, which finds no way back, comes by the same instructions
-    // as others.
+    // Has no branch, so that a first delivery, which does not yet know the way back, runs through
+    // the same instructions as later ones.
     let behind = pc.wrapping_sub(way_back);
     let is_second = (behind == 5) | (behind == 7);
     let calls = is_second & (rax == libc::SYS_rt_sigreturn as usize);
     (way_back != 0) & ((behind == 0) | calls)
 }
 
-// Running a clone inside the handler that has interrupted its sequence.
+// Runs a clone inside the handler that has interrupted its sequence.
 //
-//   rdi  the interrupted registers, as the kernel has saved them (gregs): r8 to r15, rdi, rsi, rbp,
-//   rbx, rdx, rax,
-//        rcx, rsp, rip, flags, eight bytes each
-//   rsi  where in the clone
+//   rdi  the interrupted registers in the kernel's order (gregs), eight bytes each:
+//          0 r8    8 r9    16 r10   24 r11   32 r12   40 r13   48 r14   56 r15   64 rdi
+//         72 rsi  80 rbp   88 rbx   96 rdx  104 rax  112 rcx  120 rsp  128 rip  136 flags
+//   rsi  the address in the clone to start at
 //   rax  returned: the place in the clone's end
 //
 //   stack while the clone runs, which uses none of it:
-//   [rsp]       where its end calls
+//   [rsp]       the address that its end calls
 //   [rsp + 8]   the interrupted registers
-//   [rsp + 16]  what C's calling convention wants back: r15, r14, r13, r12, rbx, rbp; the return
-//   address
+//   [rsp + 16]  the callee-saved registers: r15, r14, r13, r12, rbx, rbp; then the return address
 global_asm!(
     ".pushsection .text.atomseq_roll,\"ax\",@progbits",
     concat!(".globl ", name!("roll")),
     concat!(".hidden ", name!("roll")),
     concat!(".type ", name!("roll"), ", @function"),
     concat!(name!("roll"), ":"),
-    "push rbp",                       //
-    "push rbx",                       //
-    "push r12",                       //
-    "push r13",                       //
-    "push r14",                       //
-    "push r15",                       //
-    "push rdi",                       // the registers
-    "lea rax, [rip + 40f]",           //
+    "push rbp",                       // save callee-saved rbp
+    "push rbx",                       // save callee-saved rbx
+    "push r12",                       // save callee-saved r12
+    "push r13",                       // save callee-saved r13
+    "push r14",                       // save callee-saved r14
+    "push r15",                       // save callee-saved r15
+    "push rdi",                       // the interrupted registers
+    "lea rax, [rip + 40f]",           // where the clone's end calls …
     "push rax",                       // where the end calls
     "mov qword ptr [rsp - 16], rsi",  // where to start; signals leave 128 bytes below rsp alone
     "push qword ptr [rdi + 136]",     // the flags
-    "mov r8, qword ptr [rdi]",        //
-    "mov r9, qword ptr [rdi + 8]",    //
-    "mov r10, qword ptr [rdi + 16]",  //
-    "mov r11, qword ptr [rdi + 24]",  //
-    "mov r12, qword ptr [rdi + 32]",  //
-    "mov r13, qword ptr [rdi + 40]",  //
-    "mov r14, qword ptr [rdi + 48]",  //
-    "mov r15, qword ptr [rdi + 56]",  //
-    "mov rsi, qword ptr [rdi + 72]",  //
-    "mov rbp, qword ptr [rdi + 80]",  //
-    "mov rbx, qword ptr [rdi + 88]",  //
-    "mov rdx, qword ptr [rdi + 96]",  //
-    "mov rax, qword ptr [rdi + 104]", //
-    "mov rcx, qword ptr [rdi + 112]", //
-    "mov rdi, qword ptr [rdi + 64]",  // last, for it led to the others
+    "mov r8, qword ptr [rdi]",        // the interrupted r8
+    "mov r9, qword ptr [rdi + 8]",    // the interrupted r9
+    "mov r10, qword ptr [rdi + 16]",  // the interrupted r10
+    "mov r11, qword ptr [rdi + 24]",  // the interrupted r11
+    "mov r12, qword ptr [rdi + 32]",  // the interrupted r12
+    "mov r13, qword ptr [rdi + 40]",  // the interrupted r13
+    "mov r14, qword ptr [rdi + 48]",  // the interrupted r14
+    "mov r15, qword ptr [rdi + 56]",  // the interrupted r15
+    "mov rsi, qword ptr [rdi + 72]",  // the interrupted rsi
+    "mov rbp, qword ptr [rdi + 80]",  // the interrupted rbp
+    "mov rbx, qword ptr [rdi + 88]",  // the interrupted rbx
+    "mov rdx, qword ptr [rdi + 96]",  // the interrupted rdx
+    "mov rax, qword ptr [rdi + 104]", // the interrupted rax
+    "mov rcx, qword ptr [rdi + 112]", // the interrupted rcx
+    "mov rdi, qword ptr [rdi + 64]",  // last: it is the base of the others
     "popfq",                          // the interruption may be between a comparison and its branch
     "jmp qword ptr [rsp - 16]",       // the rest of the clone …
     "40:",                            // … comes back here; it has pushed the place
-    "push rdi",                       //
-    "mov rdi, qword ptr [rsp + 24]",  // the registers
-    "mov qword ptr [rdi], r8",        //
-    "mov qword ptr [rdi + 8], r9",    //
-    "mov qword ptr [rdi + 16], r10",  //
-    "mov qword ptr [rdi + 24], r11",  //
-    "mov qword ptr [rdi + 32], r12",  //
-    "mov qword ptr [rdi + 40], r13",  //
-    "mov qword ptr [rdi + 48], r14",  //
-    "mov qword ptr [rdi + 56], r15",  //
-    "mov qword ptr [rdi + 72], rsi",  //
-    "mov qword ptr [rdi + 80], rbp",  //
-    "mov qword ptr [rdi + 88], rbx",  //
-    "mov qword ptr [rdi + 96], rdx",  //
-    "mov qword ptr [rdi + 104], rax", //
-    "mov qword ptr [rdi + 112], rcx", //
+    "push rdi",                       // save rdi as the clone left it
+    "mov rdi, qword ptr [rsp + 24]",  // the interrupted registers
+    "mov qword ptr [rdi], r8",        // save r8 as the clone left it
+    "mov qword ptr [rdi + 8], r9",    // save r9 as the clone left it
+    "mov qword ptr [rdi + 16], r10",  // save r10 as the clone left it
+    "mov qword ptr [rdi + 24], r11",  // save r11 as the clone left it
+    "mov qword ptr [rdi + 32], r12",  // save r12 as the clone left it
+    "mov qword ptr [rdi + 40], r13",  // save r13 as the clone left it
+    "mov qword ptr [rdi + 48], r14",  // save r14 as the clone left it
+    "mov qword ptr [rdi + 56], r15",  // save r15 as the clone left it
+    "mov qword ptr [rdi + 72], rsi",  // save rsi as the clone left it
+    "mov qword ptr [rdi + 80], rbp",  // save rbp as the clone left it
+    "mov qword ptr [rdi + 88], rbx",  // save rbx as the clone left it
+    "mov qword ptr [rdi + 96], rdx",  // save rdx as the clone left it
+    "mov qword ptr [rdi + 104], rax", // save rax as the clone left it
+    "mov qword ptr [rdi + 112], rcx", // save rcx as the clone left it
     "pop qword ptr [rdi + 64]",       // rdi
-    "pushfq",                         //
+    "pushfq",                         // the flags as the clone left them …
     "pop qword ptr [rdi + 136]",      // the flags
-    "pushfq",                         // for this handler itself: no single steps, no
-    "and qword ptr [rsp], ~0x40500",  // alignment checks, strings upwards
-    "popfq",                          //
+    "pushfq",                         // this handler's flags …
+    "and qword ptr [rsp], ~0x40500",  // single steps, alignment checks, direction off
+    "popfq",                          // load the cleared flags
     "pop rax",                        // the place
-    "41:",                            //
-    "add rsp, 16",                    //
-    "pop r15",                        //
-    "pop r14",                        //
-    "pop r13",                        //
-    "pop r12",                        //
-    "pop rbx",                        //
-    "pop rbp",                        //
-    "ret",                            //
+    "41:",                            // the place is in rax
+    "add rsp, 16",                    // drop the two words of the clone
+    "pop r15",                        // restore r15
+    "pop r14",                        // restore r14
+    "pop r13",                        // restore r13
+    "pop r12",                        // restore r12
+    "pop rbx",                        // restore rbx
+    "pop rbp",                        // restore rbp
+    "ret",                            // to the caller of `roll`
     concat!(".globl ", name!("roll_abandoned")),
     concat!(".hidden ", name!("roll_abandoned")),
-    concat!(name!("roll_abandoned"), ":"), // rsp is the clone's; nothing else counts
-    "pushfq",                              // as above
-    "and qword ptr [rsp], ~0x40500",       //
-    "popfq",                               //
+    concat!(name!("roll_abandoned"), ":"), // rsp is the clone's; other registers are unused
+    "pushfq",                              // this handler's flags …
+    "and qword ptr [rsp], ~0x40500",       // single steps, alignment checks and direction off
+    "popfq",                               // load the cleared flags
     "xor eax, eax",                        // no place
-    "jmp 41b",                             //
+    "jmp 41b",                             // return it
     concat!(".size ", name!("roll"), ", . - ", name!("roll")),
     ".popsection",
 );
@@ -401,34 +421,36 @@ unsafe extern "C" {
     static ROLL_ABANDONED: u8;
 }
 
-/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to
-/// return 0.
+/// Returns the address where a thread inside a clone continues, with the clone's stack pointer, to
+/// make `roll` return 0.
 pub fn roll_abandoned() -> usize {
     &raw const ROLL_ABANDONED as usize
 }
 
-/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves
-/// them, but for the stack pointer and the program counter. Returns the place in the clone's end;
-/// or 0, and saves nothing, if a fault's handler has sent the thread to [`roll_abandoned`].
+/// Runs a clone from `entry` on with the interrupted registers, then saves the registers again,
+/// except the stack pointer and the program counter. Returns the place in the clone's end. If a
+/// fault's handler has sent the thread to [`roll_abandoned`], it returns 0 and saves nothing.
 ///
 /// # Safety
-/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a
-/// sequence, and `entry` is the same instruction in the sequence's clone.
+/// The caller must be a signal handler. `registers` must be those that the kernel saved when it
+/// interrupted the thread in a sequence, and `entry` must be the same instruction in the sequence's
+/// clone.
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
-    // SAFETY: keeps to C's calling convention; a clone uses no stack, and its end comes back.
+    // SAFETY: the assembly follows the C calling convention. By the contract the clone continues
+    // the sequence; it uses no stack, and its end comes back.
     unsafe { roll_asm(registers, entry) }
 }
 
-/// The caller's program counter, stack pointer and frame pointer.
+/// Returns the caller's program counter, stack pointer and frame pointer.
 #[inline(always)]
 pub fn place() -> [usize; 3] {
     let (counter, stack, frame);
-    // SAFETY: reads three registers.
+    // SAFETY: this only reads three registers.
     unsafe {
         asm!(
             "lea {counter}, [rip]", // the next instruction
-            "mov {stack}, rsp",     //
-            "mov {frame}, rbp",     //
+            "mov {stack}, rsp",     // the stack pointer
+            "mov {frame}, rbp",     // the frame pointer
             counter = out(reg) counter,
             stack = out(reg) stack,
             frame = out(reg) frame,
@@ -438,14 +460,15 @@ pub fn place() -> [usize; 3] {
     [counter, stack, frame]
 }
 
-/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as
-/// it is, since this runs in signal handlers and in allocators.
+/// Calls the kernel. A negative result is a negated error number. `errno` is not changed, since
+/// this runs in signal handlers and allocators.
 ///
 /// # Safety
-/// As the system call itself.
+/// The requirements are those of the system call.
 pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     let result;
-    // SAFETY: the kernel's calling convention; the caller vouches for the call itself.
+    // SAFETY: this follows the kernel's calling convention. By the contract the call itself is
+    // sound.
     unsafe {
         asm!(
             "syscall",
@@ -464,18 +487,18 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// The addresses of `__rseq_offset` and `__rseq_size`; null when the C library has none.
+/// Returns the addresses of `__rseq_offset` and `__rseq_size`, or nulls if the C library has none.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
     let (offset, size);
-    // SAFETY: loads two addresses from the global offset table; a weak reference that stays
-    // undefined is null.
+    // SAFETY: this only loads two addresses from the global offset table. A weak reference that
+    // stays undefined is null.
     unsafe {
         asm!(
-            ".weak __rseq_offset",
-            ".weak __rseq_size",
-            "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-            "mov {}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            ".weak __rseq_offset", // null if it is undefined
+            ".weak __rseq_size",   // null if it is undefined
+            "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]", // its address
+            "mov {}, qword ptr [rip + __rseq_size@GOTPCREL]",   // its address
             out(reg) offset,
             out(reg) size,
             options(pure, readonly, nostack, preserves_flags)
@@ -486,12 +509,15 @@ pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
 
 // The helper of the self-test.
 //
-//   rdi  KickWords; kept in r9, which system calls leave alone
+//   rdi  KickWords; kept in r9, which system calls do not change
 //   rax  returned: the child's process id, or a negative error number
 //
-// The child shares the memory, and even the stack pointer, of its parent: it touches neither the
-// stack nor thread-local storage, and ends by a system call. Signals are blocked by the caller, so
-// no handler runs on it.
+//   KickWords: 0 ready, 4 done, 8 cpu, 12 kick, 16 result, 20 rounds, 24 nap, 40 mask_bytes,
+//              48 mask, 56 attributes, 64 prepared, 68 alive
+//
+// The child shares the memory and even the stack pointer of its parent. It uses neither the stack
+// nor thread-local storage, and exits by a system call. The caller has blocked signals, so no
+// handler runs on it.
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
     concat!(".globl ", name!("spawn_kicker")),
@@ -505,15 +531,15 @@ global_asm!(
     "xor edx, edx",                  // no parent word
     "lea r10, [r9 + 68]",            // the child word: `alive`
     "xor r8d, r8d",                  // no thread-local storage of its own
-    "syscall",                       //
-    "test eax, eax",                 // which side is this?
+    "syscall",                       // call the kernel
+    "test eax, eax",                 // parent or child?
     "jz 20f",                        // 0: the child
     "ret",                           // the parent
-    "20:",                           //
+    "20:",                           // the child
     "mov eax, 314",                  // sched_setattr
     "xor edi, edi",                  // of this child
     "mov rsi, qword ptr [r9 + 56]",  // its parent's attributes with a short slice
-    "xor edx, edx",                  //
+    "xor edx, edx",                  // no flags
     "syscall",                       // a refusal only makes the test slower
     "cmp qword ptr [r9 + 40], 0",    // a set of CPUs to stay on?
     "je 21f",                        // no: anywhere
@@ -521,36 +547,36 @@ global_asm!(
     "xor edi, edi",                  // of this child
     "mov rsi, qword ptr [r9 + 40]",  // length of the set
     "mov rdx, qword ptr [r9 + 48]",  // the set
-    "syscall",                       //
-    "mov dword ptr [r9 + 16], eax",  // 0, or why not
-    "21:",                           //
+    "syscall",                       // call the kernel
+    "mov dword ptr [r9 + 16], eax",  // 0 or a negative error number
+    "21:",                           // the CPUs are set
     "mov dword ptr [r9 + 64], 1",    // prepared
-    "mov r12d, dword ptr [r9 + 20]", // how often to look
-    "22:",                           //
+    "mov r12d, dword ptr [r9 + 20]", // how often to check
+    "22:",                           // one check
     "cmp dword ptr [r9], 0",         // does the section run yet?
-    "jne 23f",                       //
+    "jne 23f",                       // yes: interrupt it
     "mov eax, 35",                   // nanosleep: on a machine with one CPU the parent must run
     "lea rdi, [r9 + 24]",            // this long
-    "xor esi, esi",                  //
-    "syscall",                       //
-    "dec r12d",                      //
-    "jnz 22b",                       // look again
+    "xor esi, esi",                  // no remaining time
+    "syscall",                       // call the kernel
+    "dec r12d",                      // one round less
+    "jnz 22b",                       // check again
     "jmp 25f",                       // give up
-    "23:",                           //
-    "cmp dword ptr [r9 + 12], 0",    // running here was the interruption
-    "je 24f",                        //
+    "23:",                           // the section runs
+    "cmp dword ptr [r9 + 12], 0",    // by running here? that has happened
+    "je 24f",                        // nothing more to do
     "mov eax, 324",                  // membarrier
     "mov edi, 128",                  // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
     "xor esi, esi",                  // on every CPU
-    "xor edx, edx",                  //
+    "xor edx, edx",                  // no CPU
     "syscall",                       // when it returns, every running section was aborted
-    "mov dword ptr [r9 + 16], eax",  // 0, or why not
-    "24:",                           //
+    "mov dword ptr [r9 + 16], eax",  // 0 or a negative error number
+    "24:",                           // the section was interrupted
     "mov dword ptr [r9 + 4], 1",     // done
-    "25:",                           //
+    "25:",                           // the end
     "mov eax, 60",                   // exit
-    "xor edi, edi",                  //
-    "syscall",                       //
+    "xor edi, edi",                  // status 0
+    "syscall",                       // call the kernel
     "ud2",                           // not reached
     concat!(
         ".size ",
@@ -563,9 +589,9 @@ global_asm!(
 
 // The section of the self-test.
 //
-//   rdi  this thread's struct rseq
-//   rsi  KickWords
-//   rdx  how many rounds to spin
+//   rdi  this thread's struct rseq: cpu_id at 4, rseq_cs at 8
+//   rsi  KickWords: 0 ready, 4 done, 8 cpu
+//   rdx  the number of rounds to spin
 //   eax  returned: one of `watched`
 //   rcx  scratch
 //
@@ -579,33 +605,33 @@ global_asm!(
     concat!(".type ", name!("watch"), ", @function"),
     concat!(name!("watch"), ":"),
     concat!("lea rax, [rip + ", name!("watch_descriptor"), "]"),
-    "mov qword ptr [rdi + 8], rax", // arm
+    "mov qword ptr [rdi + 8], rax", // arm the section
     "30:",                          // start
     "mov ecx, dword ptr [rdi + 4]", // this thread's CPU
     "cmp ecx, dword ptr [rsi + 8]", // still the one that the helper aims at?
     "jne 33f",                      // no: leave
-    "mov dword ptr [rsi], 1",       // ready: the helper may strike
-    "31:",                          //
-    "cmp dword ptr [rsi + 4], 0",   // is the helper through?
+    "mov dword ptr [rsi], 1",       // ready: the helper may interrupt
+    "31:",                          // one round
+    "cmp dword ptr [rsi + 4], 0",   // is the helper done?
     "jne 32f",                      // yes, and this still runs
-    "dec rdx",                      //
+    "dec rdx",                      // one round less
     "jnz 31b",                      // spin
     "32:",                          // end
-    "mov qword ptr [rdi + 8], 0",   // disarm
+    "mov qword ptr [rdi + 8], 0",   // disarm the section
     "mov eax, 1",                   // watched::MISSED
     "mov ecx, 2",                   // watched::NOTHING
     "test rdx, rdx",                // did the rounds run out?
-    "cmovz eax, ecx",               //
-    "ret",                          //
-    "33:",                          //
-    "mov qword ptr [rdi + 8], 0",   // disarm
+    "cmovz eax, ecx",               // then NOTHING
+    "ret",                          // to the caller
+    "33:",                          // on another CPU
+    "mov qword ptr [rdi + 8], 0",   // disarm the section
     "mov eax, 3",                   // watched::MOVED
-    "ret",                          //
+    "ret",                          // to the caller
     ".byte 0x0f, 0xb9, 0x3d",       // ud1 edi, [rip + signature]
     ".long 0x53053053",             // the signature
     "34:",                          // abort
     "xor eax, eax",                 // watched::ABORTED
-    "ret",                          //
+    "ret",                          // to the caller
     concat!(".size ", name!("watch"), ", . - ", name!("watch")),
     ".popsection",
     ".pushsection __rseq_cs,\"awR\",@progbits",
@@ -627,46 +653,48 @@ unsafe extern "C" {
     fn watch_asm(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32;
 }
 
-/// Starts the self-test's helper; returns its process id or a negative error number.
+/// Starts the self-test's helper. Returns its process id or a negative error number.
 ///
 /// # Safety
-/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child
-/// was waited for.
+/// All signals must be blocked, the thread must have no rseq section armed, and `words` must live
+/// until the child has been waited for.
 pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
-    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never
-    // returns.
+    // SAFETY: the assembly follows the C calling convention in the parent. The child never returns,
+    // and by the contract its accesses to `words` are valid.
     unsafe { spawn_kicker_asm(words) }
 }
 
-/// Spins inside a section until it is aborted, or `done` is set, or `rounds` are over.
+/// Spins inside a section until it is aborted, `done` is set, or `rounds` are over.
 ///
 /// # Safety
-/// `rseq` is this thread's registered `struct rseq`; `words` is valid.
+/// `rseq` must be this thread's registered `struct rseq`, or a block of that layout that the kernel
+/// does not know. `words` must be valid.
 pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
-    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same
-    // caller.
+    // SAFETY: the assembly is a leaf function in the C calling convention, and its abort handler
+    // returns to the same caller.
     unsafe { watch_asm(rseq, words, rounds) }
 }
 
-/// Does this processor have a double-width compare-and-swap? All but the very first of this
-/// architecture do.
+/// Returns whether this processor has a double-width compare-and-swap. Only the first ones of this
+/// architecture lack it.
 #[inline]
 pub fn has_double_width() -> bool {
     std::is_x86_feature_detected!("cmpxchg16b")
 }
 
-/// Compares two adjacent words and changes both if they are as expected; what was there otherwise.
+/// Compares two adjacent words with `expected` and replaces both by `new` if they are equal.
+/// Otherwise returns the words that were there. One atomic instruction; a full barrier.
 ///
 /// ```text
 ///   rdx:rax  expected, then what was there      rcx:rbx  new      rdi  the words
 /// ```
 ///
-/// rbx belongs to the compiler and is put aside meanwhile. The compiler may keep any input there,
-/// so the address of the words has a register by name.
+/// The compiler reserves rbx, so it is saved and restored here. The compiler may assign any unnamed
+/// input to rbx, so the address of the words has a register by name.
 ///
 /// # Safety
 ///
-/// The address is valid, aligned to 16 bytes, and [`has_double_width`].
+/// `words` must be valid and aligned to 16 bytes, and [`has_double_width`] must be true.
 #[inline(always)]
 pub unsafe fn compare_exchange_double(
     words: *mut u64,
@@ -675,12 +703,13 @@ pub unsafe fn compare_exchange_double(
 ) -> Result<(), (u64, u64)> {
     let (mut first, mut second) = expected;
     let done: u8;
-    // SAFETY: the caller's promise; rbx is given back.
+    // SAFETY: by the contract, the words are valid and aligned and the instruction exists. rbx is
+    // restored.
     unsafe {
         asm!(
-            "xchg {low}, rbx",                     // put rbx aside, the new first word into it
+            "xchg {low}, rbx",                     // save rbx; the new first word into it
             "lock cmpxchg16b xmmword ptr [rdi]",   // compare, and change both or load both
-            "mov rbx, {low}",                      // give rbx back; the flags stay
+            "mov rbx, {low}",                      // restore rbx; the flags are unchanged
             "sete {done}",                         // changed?
             in("rdi") words,
             low = inout(reg) new.0 => _,

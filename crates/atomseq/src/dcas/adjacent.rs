@@ -1,4 +1,5 @@
-//! Two words side by side: a double-width compare-and-swap, by the processor where it has one.
+//! Two words side by side: double-width compare-and-swap, by the processor if it has an instruction
+//! for it.
 
 use std::fmt;
 
@@ -8,9 +9,10 @@ use crate::sync::Ordering;
 
 /// Two words that lie side by side and change together.
 ///
-/// Scope `Machine`; lock-free. One atomic instruction (`cmpxchg16b`, `casp`) where there is one and
-/// atomseq has it: on Linux, on x86-64 and AArch64. Elsewhere k-CAS of two words, at six. A tag
-/// packed into one 64-bit word is cheaper where it fits.
+/// The scope is `Machine`, and all operations are lock-free. On Linux, on x86-64 and AArch64, a
+/// change costs one atomic instruction (`cmpxchg16b`, `casp`) if the processor has it. Elsewhere it
+/// is k-CAS of two words, with six atomic instructions. Where both values fit into 64 bits,
+/// [`Packed`](super::Packed) is cheaper.
 ///
 /// ```
 /// use atomseq::dcas::Adjacent;
@@ -23,13 +25,13 @@ use crate::sync::Ordering;
 #[repr(C, align(16))]
 pub struct Adjacent {
     words: [Cell; 2],
-    /// By k-CAS, the version that covers both.
+    /// The version that covers both words, for k-CAS.
     version: Cell,
     by_hardware: bool,
 }
 
 impl Adjacent {
-    /// Two words with these values.
+    /// Creates two words with these values.
     ///
     /// # Panics
     ///
@@ -42,18 +44,19 @@ impl Adjacent {
         }
     }
 
-    /// The same by k-CAS, to test and to compare.
-    #[doc(hidden)]
+    /// Creates two words that use k-CAS on every processor, for tests and comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(first: u64, second: u64) -> Adjacent {
         let mut pair = Adjacent::new(first, second);
         pair.by_hardware = false;
         pair
     }
 
-    /// Both words at one time.
+    /// Returns both words as of one time.
     ///
-    /// Costs as much as a [`compare_exchange`](Adjacent::compare_exchange), by k-CAS no atomic
-    /// instruction; to begin one, [`guess`](Adjacent::guess) is enough.
+    /// Costs one atomic instruction by the processor, and none by k-CAS. To start a
+    /// [`compare_exchange`](Adjacent::compare_exchange), the cheaper [`guess`](Adjacent::guess) is
+    /// enough.
     pub fn load(&self) -> (u64, u64) {
         if !self.by_hardware {
             return self.snapshot().0;
@@ -65,11 +68,11 @@ impl Adjacent {
         guess
     }
 
-    /// Both words, each at a time of its own: two loads.
+    /// Returns both words, each as of a time of its own. Costs two loads.
     #[inline]
     pub fn guess(&self) -> (u64, u64) {
         match self.by_hardware {
-            // Acquire: pairs with whoever stored them.
+            // Acquire: pairs with the compare-and-swap that stored the words.
             true => (
                 self.words[0].raw().load(Ordering::Acquire),
                 self.words[1].raw().load(Ordering::Acquire),
@@ -85,7 +88,7 @@ impl Adjacent {
     ///
     /// # Errors
     ///
-    /// What they were instead, at one time.
+    /// The current words, as of one time, if one differs. Nothing was changed.
     ///
     /// # Panics
     ///
@@ -101,8 +104,9 @@ impl Adjacent {
             "a covered word holds values below 2^63"
         );
         if self.by_hardware {
-            // SAFETY: two words, aligned to 16 bytes, changed in no other way; the processor has
-            // the instruction.
+            // SAFETY: `words` comes first in a structure aligned to 16 bytes, and its cells are
+            // private to this type, which changes them only by this instruction. `has_double_width`
+            // returned `true`.
             return unsafe {
                 platform::compare_exchange_double(self.words[0].raw().as_ptr(), expected, new)
             };
@@ -119,21 +123,22 @@ impl Adjacent {
                 return Err(found);
             }
             let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
-                |(index, old, new): (usize, u64, u64)| kcas::Part {
+                |(index, old, new): (usize, u64, u64)| super::part::Part {
                     word: self.words[index].raw(),
                     old,
                     new,
                 },
             );
-            // SAFETY: different words of this pair, which had these values at this version; a
-            // thread in an operation on them borrows it.
+            // SAFETY: two different words of this pair, which had these values at this version.
+            // Only this function changes them, and a thread in an operation on them borrows the
+            // pair.
             if unsafe { kcas::exchange(version, number, &parts) } {
                 return Ok(());
             }
         }
     }
 
-    /// Both words by k-CAS, at one time, and the version.
+    /// Returns both words by k-CAS, as of one time, and the version at that time.
     fn snapshot(&self) -> ((u64, u64), u64) {
         let version = self.version.raw();
         loop {
@@ -145,11 +150,12 @@ impl Adjacent {
         }
     }
 
-    /// Replaces both words by what `update` returns (S92 figure 5.1, for two). Returns `Ok` with
-    /// the previous values, or `Err` with the current ones if `update` returns `None`.
+    /// Replaces both words by the result of `update` (S92, figure 5.1, for two words). Returns `Ok`
+    /// with the previous words, or `Err` with the current ones if `update` returns `None`.
     ///
     /// `update` may be called more than once; only the result of its last call is stored. An
-    /// `update` that itself changes this pair on each call is retried indefinitely.
+    /// `update` that itself changes this pair on each call is retried indefinitely. Each attempt
+    /// costs a [`load`](Adjacent::load) and a [`compare_exchange`](Adjacent::compare_exchange).
     ///
     /// # Panics
     ///

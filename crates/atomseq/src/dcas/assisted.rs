@@ -1,54 +1,82 @@
-//! DCAS with the kernel's help (GC96 6.1, after Bershad 1993): one lock word a domain, whose holder
-//! anyone may throw out. It is the version number of what the domain covers (GC96 5.1).
+//! OS-assisted DCAS (GC96, section 6.1, after Bershad 1993): each domain has one lock word, and
+//! other threads may revoke the lock from a stopped holder. The lock word holds the domain's
+//! version number (GC96, section 5.1).
 //!
 //! ```text
 //! lock   63 … 16 version v | 15 14 state | 13 … 0 id
-//!        FREE(v)  HELD(v, cpu)  CLAIM(v, claimant)  LOCKED(v, generation)
-//! log    first, what it held; second, what it held; FREE(v) of the exchange that wrote it
+//!        FREE(v)                no thread changes the words
+//!        HELD(v, cpu)           a section on this CPU may change the words
+//!        CLAIM(v, number)       the call of this number has revoked the lock and rolls back
+//!        LOCKED(v, generation)  a thread without sections has the lock, irrevocably
+//! log    first word's address, its old value; second word's address, its old value; log.version
 //!
-//! exchange   a section: FREE(v) -> HELD(v, cpu) by compare-and-swap; compare; log; log.version = FREE(v); store;
-//!            FREE(v+1), the last instruction, on every way out
-//! revoke     HELD or CLAIM -> CLAIM(v, me); fence; if it is still mine: roll back by a section, if log.version = FREE(v);
-//!            FREE(v+1)
-//! roll_back_here  a section: HELD(v, this very cpu); roll back, if log.version = FREE(v); FREE(v+1)
-//! read       FREE(v); loads; still FREE(v)
+//! exchange         a section on CPU c:
+//!                    FREE(v) -> HELD(v, c), the only atomic instruction
+//!                    compare both words; if one differs: FREE(v+1), return REFUSED
+//!                    write the log; log.version = FREE(v)
+//!                    store both new values
+//!                    FREE(v+1), the last instruction
+//! store_pair_if    the same, from a given v, without comparing the words
+//! revoke           HELD(v, c) or CLAIM(v, other) -> CLAIM(v, me)
+//!                    fence CPU c, or all CPUs: this aborts the section that had the lock
+//!                    if the lock is still CLAIM(v, me), a section:
+//!                      if log.version = FREE(v), restore both old values; FREE(v+1)
+//! roll_back_here   a section on CPU c that finds HELD(v, c):
+//!                    if log.version = FREE(v), restore both old values; FREE(v+1)
+//! read             load FREE(v); load words; the lock is still FREE(v)
 //! ```
 //!
-//! What holds, step by step:
+//! A *section* is a restartable sequence: if the kernel preempts, migrates or signals the thread
+//! inside it, the thread continues at the abort address. A *fence* is the system call `membarrier`,
+//! which aborts the sections that run on one CPU or on all. A *revoker* is a call in `recovery.rs`
+//! that found the lock taken for too long.
 //!
-//! 1. FREE(v) becomes HELD(v) or LOCKED(v) by one compare-and-swap, and v never comes back: so
-//!    there is one holder a version, who changes the words and the log as long as the lock is
-//!    HELD(v), and nobody else does.
-//! 2. A holder that is interrupted does not go on: the kernel moves it to its abort address. What
-//!    it did stays, and the lock stays HELD(v). It is told ABORTED, not whether it had claimed; it
-//!    goes on like everybody who finds the lock taken. It succeeds only by a later exchange that
-//!    reaches its end.
-//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has
-//!    stored FREE(v+1), over the claim, and the claimant finds out; or it never will, and the
-//!    claimant alone acts for v.
-//! 4. The claimant is told by a number that no other call has at that time, not by its CPU. So
-//!    "still mine" means that nobody has claimed since, and a stale claimant undoes nothing.
-//! 5. A claimant may stop as well. Its recovery is a section that finds CLAIM(v, me) and then
-//!    stores; who replaces its claim fences all CPUs. Undoing twice is undoing once, for the log
-//!    does not change from claim to claim.
-//! 6. log.version is written after the rest of the log and before the words: if it is not FREE(v),
-//!    no word was changed. A version begins nowhere with a log of its own.
-//! 7. A section that runs on the CPU of a holder has interrupted it, so it may roll back at once,
-//!    without a claim and a fence. Should somebody claim the lock meanwhile, the fence for that CPU
-//!    ends this section as well, or finds that it has freed the lock.
-//! 8. A reader that sees FREE(v) before and after its loads has seen no word that a holder of v or
-//!    later changed, and all that earlier ones did.
+//! An exchange in the usual case is the section alone: one compare-and-swap, loads and stores. If
+//! the section is aborted after it took the lock, the lock stays HELD(v, c) and the words may be
+//! half changed. The next thread that needs the lock restores them from the log: on CPU c by
+//! `roll_back_here`, on any other CPU by `revoke`. The aborted call itself does the same, and then
+//! retries.
 //!
-//! An undone exchange never returned, and so never happened. An exchange that returned left FREE
-//! behind, so nobody touches its words for its sake any more: words need to live no longer than the
-//! calls that name them. Those of a call that a handler leaves by `siglongjmp`, and which so never
-//! returns, stay where they are.
+//! Invariants:
 //!
-//! LOCKED is the way of a thread that cannot run sections (it is not registered, or a debugger
-//! steps it): its signals are blocked, no fence stops it, and the others wait. A child of a fork
-//! recovers from one that stayed in its parent.
+//! 1. FREE(v) becomes HELD(v) or LOCKED(v) by one compare-and-swap, and no version recurs. So each
+//!    version has at most one holder. While the lock is HELD(v), only this holder changes the words
+//!    and the log.
+//! 2. An aborted holder does not resume its section. Its stores so far remain, and the lock remains
+//!    HELD(v). The section returns ABORTED and does not say whether it had taken the lock, so the
+//!    call treats the lock as any other thread does. It reports success only for a later attempt
+//!    that reaches its last instruction.
+//! 3. A revoker first replaces HELD(v, c) and then fences CPU c. After the fence there are two
+//!    cases. Either the holder had already stored FREE(v+1) over the claim, and the revoker sees
+//!    this. Or the holder never will store again, and only the revoker acts for v.
+//! 4. A claim carries a number that no other running call has; it is not a CPU number. So a lock
+//!    that is still CLAIM(v, me) has not been claimed by another call since, and a stale revoker
+//!    rolls nothing back.
+//! 5. A revoker may be stopped too. Its rollback is a section that first checks for CLAIM(v, me). A
+//!    second revoker replaces that claim and fences all CPUs, because a claim does not name a CPU.
+//!    Rolling back twice has the effect of rolling back once: the log stays the same while the
+//!    version is v.
+//! 6. log.version is written after the rest of the log and before the words. If it is not FREE(v),
+//!    no word was changed at version v. No version starts with log.version equal to FREE(v).
+//! 7. A section on CPU c that finds HELD(v, c) has interrupted the holder, which therefore never
+//!    resumes. So it rolls back without a claim or a fence. If a revoker claims the lock meanwhile,
+//!    the revoker's fence of CPU c aborts this section too, or finds that it has freed the lock.
+//! 8. A reader that loads FREE(v) before and after its loads has seen no store of a holder of v or
+//!    later, and all stores of earlier holders.
+//!
+//! A call that was rolled back has not returned, so its effect never existed for its caller. A call
+//! that returns leaves the lock past version v, after which no thread accesses words on its behalf.
+//! So the words need to live only as long as the calls that name them. A call that a handler leaves
+//! by `siglongjmp` never returns; its words stay in place.
+//!
+//! LOCKED is the slow path of a thread that cannot run sections, because it is not registered or a
+//! debugger steps it. The thread blocks its signals, no fence stops it, and other threads wait for
+//! it. If the thread stayed behind in the parent of a fork, the child revokes its lock.
 
-use super::lock::{self, BELOW_VERSION, ID, VERSION};
+#[cfg(any(test, feature = "unstable-internals"))]
+use super::lock;
+use super::lock::{BELOW_VERSION, DONE, ID, VERSION};
+use super::part::Part;
 use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -56,40 +84,33 @@ mod recovery;
 mod sequences;
 mod slow;
 
-pub(super) use recovery::{REVOKED, UNDONE};
+pub(super) use recovery::{REVOKED, ROLLBACKS};
+#[cfg(feature = "unstable-internals")]
 pub(super) use sequences::SEQUENCES;
-use sequences::{DONE, exchange, store_pair_if};
+use sequences::{exchange, store_pair_if};
 
-/// The largest number of a CPU that an id holds.
+/// The largest CPU number that fits the id field of the lock word.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
 
-/// Where the words of a [`RevocableLock`] lie.
+/// Offsets of the fields in a [`RevocableLock`], for the sections.
 const LOG: usize = 8;
 const SPARE: usize = 48;
 
-/// What a domain has besides its words: one cache line.
+/// What a domain has besides its words: the lock word and the log, in one cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct RevocableLock {
     lock: AtomicU64,
     log: [AtomicU64; 5],
-    /// The second word of an exchange of one: always 0.
+    /// The second word of an operation on one word. Always 0.
     spare: AtomicU64,
     _rest: u64,
-}
-
-/// One word's part in an exchange: its address, what it should hold, what it shall hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: usize,
-    pub(super) old: u64,
-    pub(super) new: u64,
 }
 
 impl RevocableLock {
     pub(super) fn new() -> RevocableLock {
         RevocableLock {
-            // No log is of version 1.
+            // No log has version 1: `log.version` is 0.
             lock: AtomicU64::new(VERSION),
             log: std::array::from_fn(|_| AtomicU64::new(0)),
             spare: AtomicU64::new(0),
@@ -97,90 +118,95 @@ impl RevocableLock {
         }
     }
 
-    /// The part of a word that there is not.
-    pub(super) fn no_part(&self) -> Part {
+    /// Returns the second part of an operation on one word: the spare word, from 0 to 0.
+    pub(super) fn spare_part(&self) -> Part {
         Part {
-            word: &raw const self.spare as usize,
+            word: &raw const self.spare,
             old: 0,
             new: 0,
         }
     }
 
-    /// Changes both words, or finds that one of them is not as it should be.
+    /// Changes both words and returns `true` if both have their old values. Returns `false`, having
+    /// changed nothing, if one differs.
     ///
     /// # Safety
     ///
-    /// The words are aligned, different, valid until this returns, and changed in no other way but
-    /// through this line.
+    /// The words are aligned and different, valid until this returns, and changed only through this
+    /// lock.
     #[inline(always)]
     pub(super) unsafe fn exchange(&self, first: Part, second: Part) -> bool {
-        // SAFETY: the line and the words are valid for loads and stores, and the steps reach
-        // nothing else.
-        let told = unsafe { self.attempt_compared(first, second) };
-        // Only success is worth a way of its own: whoever fails reads again.
-        if told == Ok(DONE) {
+        // SAFETY: the caller's promise covers the words. `line` in the section is this lock, which
+        // `self` keeps alive; the section accesses nothing else.
+        let outcome = unsafe { self.attempt_compared(first, second) };
+        // Only success is worth a fast path: after a failure the caller reads again anyway.
+        if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.compared_slowly(told.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
+        unsafe { self.compared_slowly(outcome.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
     }
 
-    /// Changes both words, or finds that somebody has changed something since the version. It may
-    /// also be this call, interrupted, that has used the version up.
+    /// Stores both new values and returns `true` if the lock is still at this version. Returns
+    /// `false`, having changed nothing, if the version has advanced. It may be this call that
+    /// advanced the version, if it was aborted and rolled back.
     ///
     /// # Safety
     ///
     /// As for [`exchange`](RevocableLock::exchange).
     #[inline(always)]
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
-        // SAFETY: the line and the words are valid for loads and stores, and the steps reach
-        // nothing else.
-        let told = unsafe { self.attempt_since(version << 16, first, second) };
-        if told == Ok(DONE) {
+        // SAFETY: the caller's promise covers the words. `line` in the section is this lock, which
+        // `self` keeps alive; the section accesses nothing else.
+        let outcome = unsafe { self.attempt_since(version << 16, first, second) };
+        if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.since_slowly(told.ok(), version, a.word, a.new, b.word, b.new) }
+        unsafe { self.since_slowly(outcome.ok(), version, a.word, a.new, b.word, b.new) }
     }
 
-    /// The version, at a time when the lock is free.
+    /// Returns the version at a time when the lock is free. Revokes a stopped holder.
     #[inline(always)]
     pub(super) fn begin(&self) -> u64 {
         loop {
-            // Acquire: pairs with the release that freed the lock: the words are at least that new.
+            // Acquire: pairs with the release store that freed the lock, so the words are at least
+            // as new.
             let seen = self.lock.load(Ordering::Acquire);
             if seen & BELOW_VERSION == 0 {
                 return seen >> 16;
             }
-            self.wait_or_settle(seen);
+            self.wait_or_revoke(seen);
         }
     }
 
-    /// Goes to a later version than that of [`begin`](RevocableLock::begin). For an exclusive
-    /// owner.
+    /// Advances to a version later than that of [`begin`](RevocableLock::begin). The caller owns
+    /// the lock exclusively.
     pub(super) fn set_version(&mut self, version: u64) {
         self.lock.store(version << 16, Ordering::Relaxed);
     }
 
-    /// Is the lock as it was when it was free at that version?
+    /// Returns whether the lock is still free at that version.
     #[inline(always)]
     pub(super) fn is_still(&self, version: u64) -> bool {
-        // Acquire: pairs with what orders a claim before the stores that follow it: a word of a
-        // later holder shows that holder's claim, or something later, in the lock.
+        // Acquire fence: pairs with whatever orders taking the lock before the stores to words (the
+        // compare-and-swap of the section, the release fence of `lock::try_lock`). If a load before
+        // this fence saw a store of a later holder, the load below sees that the lock was taken.
         fence(Ordering::Acquire);
         self.lock.load(Ordering::Relaxed) == version << 16
     }
 
-    /// Does all of an exchange but its end, as a thread that is stopped there; the words have their
-    /// old values.
+    /// Does all of an exchange except its end, like a thread that is stopped there. The words must
+    /// have their old values.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, first: Part, second: Part) {
         let free = lock::hold(&self.lock);
         let log = [
-            first.word as u64,
+            first.address() as u64,
             first.old,
-            second.word as u64,
+            second.address() as u64,
             second.old,
             free,
         ];
@@ -188,39 +214,44 @@ impl RevocableLock {
             place.store(word, Ordering::Release);
         }
         for part in [first, second] {
-            // SAFETY: the caller's word, which lives as long as the borrow that it came from.
-            let word = unsafe { AtomicU64::from_ptr(part.word as *mut u64) };
+            // SAFETY: `word` is the address of a covered word that the caller borrows during this
+            // call.
+            let word = unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) };
             word.store(part.new, Ordering::Release);
         }
     }
 
-    /// Takes the lock, as a thread that is stopped right after that.
+    /// Takes the lock, like a thread that is stopped right after that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon_lock(&self) {
         lock::hold(&self.lock);
     }
 
-    /// The version. Free or not: a holder has changed nothing yet that counts.
+    /// Returns the version, whether or not the lock is free: a holder has changed nothing yet that
+    /// counts.
     #[inline]
     pub(super) fn version(&self) -> u64 {
-        // Acquire: pairs with the release that freed the lock.
+        // Acquire: pairs with the release store that freed the lock.
         self.lock.load(Ordering::Acquire) >> 16
     }
 
     #[inline(always)]
     unsafe fn attempt_compared(&self, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (old_a, new_a) = (a.old as usize, a.new as usize);
         let (old_b, new_b) = (b.old as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { exchange::on_cpu(line, a.word, old_a, new_a, b.word, old_b, new_b) }
+        unsafe { exchange::on_cpu(line, words.0, old_a, new_a, words.1, old_b, new_b) }
     }
 
     #[inline(always)]
     unsafe fn attempt_since(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (new_a, new_b) = (a.new as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { store_pair_if::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
+        unsafe { store_pair_if::on_cpu(line, free as usize, words.0, new_a, words.1, new_b) }
     }
 }
 

@@ -1,22 +1,22 @@
-//! k-CAS of two words without anything around it, to measure it by itself.
+//! k-CAS of two words with nothing around it, to measure it by itself.
 
 use super::{Cell, kcas};
 
-/// Two words that change together by k-CAS. Without `RECLAIMS` descriptors are used again whether
-/// they are free or not, and the thread does not say which are: what is left is what k-CAS costs
-/// without reclamation.
+/// Two words that change together by k-CAS. Without `RECLAIMS`, descriptors are reused whether or
+/// not they are free, and the thread does not mark them free. The rest is the cost of k-CAS without
+/// reclamation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Bare<const RECLAIMS: bool> {
     first: Cell,
     version: Cell,
-    /// Of a cache line of its own, as the words of others that it is compared with.
+    /// Gives `second` a cache line of its own, like the words that it is compared with.
     _rest: [u64; 14],
     second: Cell,
 }
 
 impl<const RECLAIMS: bool> Bare<RECLAIMS> {
-    /// Both words at one time.
+    /// Returns both words as of one time.
     #[inline]
     pub fn load(&self) -> [u64; 2] {
         self.snapshot().0
@@ -33,11 +33,11 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
         }
     }
 
-    /// Changes both if they are as expected.
+    /// Changes both words if they have their old values, and returns whether they had.
     ///
     /// # Safety
     ///
-    /// Without `RECLAIMS` no other thread uses it.
+    /// Without `RECLAIMS`, no other thread uses this pair.
     ///
     /// # Panics
     ///
@@ -48,7 +48,7 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
             (new[0] | new[1]) <= Cell::MAX,
             "a covered word holds values below 2^63"
         );
-        let part = |index: usize, word: &Cell| kcas::Part {
+        let part = |index: usize, word: &Cell| super::part::Part {
             word: word.raw(),
             old: old[index],
             new: new[index],
@@ -59,8 +59,9 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
             if found != old {
                 return false;
             }
-            // SAFETY: different words of this pair, which had these values at this version; a
-            // thread in an operation on them borrows it. The rest is the caller's promise.
+            // SAFETY: two different words of this pair, which had these values at this version. A
+            // thread in an operation on them borrows the pair. Without `RECLAIMS`, the caller
+            // promises that no other thread does.
             let done =
                 unsafe { kcas::exchange_with::<RECLAIMS>(self.version.raw(), number, &parts) };
             if done {
@@ -77,9 +78,9 @@ mod tests {
     fn count<const RECLAIMS: bool>() {
         let pair = Bare::<RECLAIMS>::default();
         for step in 0..1000 {
-            // SAFETY: this thread alone has it.
+            // SAFETY: `pair` is a local of this thread.
             assert!(unsafe { pair.exchange([step, 2 * step], [step + 1, 2 * step + 2]) });
-            // SAFETY: as above.
+            // SAFETY: `pair` is a local of this thread.
             assert!(!unsafe { pair.exchange([step, 2 * step], [step + 1, 2 * step + 2]) });
         }
         assert_eq!(pair.load(), [1000, 2000]);
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn both_change_with_reclamation_and_without() {
         let other = Bare::<true>::default();
-        // SAFETY: with reclamation there is nothing to keep to.
+        // SAFETY: with `RECLAIMS` the function has no condition.
         assert!(unsafe { other.exchange([0, 0], [7, 8]) });
         count::<false>();
         count::<true>();

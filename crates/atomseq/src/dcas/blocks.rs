@@ -1,11 +1,12 @@
-//! Where the descriptors of k-CAS are: in blocks of a page each, mapped one by one, and never
+//! Where the descriptors of k-CAS lie: in blocks of one page each, mapped one by one and never
 //! unmapped.
 //!
-//! A block is the home of one thread (`homes.rs`), or shared: there any thread takes a descriptor,
-//! by a compare-and-swap. All blocks are shared where the kernel does not say whether a thread has
-//! exited. Shared ones also serve handlers that interrupt their thread while it takes a descriptor,
-//! and threads that find no memory for a home: for these, a few blocks lie in static memory. So
-//! taking a descriptor never fails. Blocks of threads that have exited are used again.
+//! A block is the home of one thread (`homes.rs`), which takes descriptors there without atomic
+//! instructions; or it is shared, and threads take descriptors by compare-and-swap. All blocks are
+//! shared where the kernel does not report whether a thread has exited. Shared blocks also serve
+//! handlers that interrupted their thread while it took a descriptor, and threads that cannot
+//! allocate a home. For these threads, some blocks lie in static memory, so taking a descriptor
+//! never fails. Blocks of exited threads are reused.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -17,38 +18,40 @@ use crate::{mappings, platform};
 use super::descriptors::{Descriptor, Taken};
 use super::homes::{KEPT, SHARED, Tenancy};
 
-/// As many as fit into a page with what else a block holds.
+/// How many descriptors fit into a page beside the other fields of a block.
 pub(super) const PER_BLOCK: usize = 15;
-/// How many numbers a block has for its descriptors.
+/// How many descriptor indices a block takes up.
 pub(super) const PLACES: usize = 16;
 pub(super) const BLOCKS: usize = 1 << 15;
 
 const _: () = assert!(size_of::<Block>() <= 4096 && PER_BLOCK < PLACES);
 
-/// How many blocks a thread looks into before it makes a new one.
+/// How many existing blocks a thread tries before it maps a new one.
 const LOOKS: usize = 8;
 
 static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BLOCKS];
 
-/// Blocks for when there is no memory, shared from the start: 240 operations at a time.
+/// Blocks for threads that cannot allocate. They are shared from the start, and serve 240
+/// operations at a time.
 static RESERVE: Reserve = Reserve(UnsafeCell::new(MaybeUninit::zeroed()));
 const RESERVED: usize = 16;
 
-/// How many of them are in the table, or on their way there.
+/// How many blocks of the reserve are in the table or about to be.
 static RESERVES_USED: AtomicUsize = AtomicUsize::new(0);
 
 struct Reserve(UnsafeCell<MaybeUninit<[Block; RESERVED]>>);
 
-// SAFETY: zeros are blocks, and blocks are words that all threads may use.
+// SAFETY: all zeros is a valid block, and the contents of a block are atomics that all threads may
+// access. `number` is written only before the block is published.
 unsafe impl Sync for Reserve {}
 
-/// How many blocks there are.
+/// The number of blocks.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Where the next look is, so that they go round.
+/// The block that the next search tries first, so that searches rotate.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
-/// Zeros are one in which nobody has been.
+/// A page of descriptors. All zeros is one that no thread has used.
 #[repr(C, align(64))]
 struct Block {
     tenancy: Tenancy,
@@ -56,23 +59,25 @@ struct Block {
     descriptors: [Descriptor; PER_BLOCK],
 }
 
-/// Where a thread last took a descriptor. Words that its handlers may find at any time.
+/// The place where a thread last took a descriptor. Its words are atomics, because a handler may
+/// read and change them at any time.
 struct Place {
     block: AtomicPtr<Block>,
-    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one; a handler
-    /// that leaves it there by a `siglongjmp` leaves it for good.
+    /// The index in the block to try next. [`TAKING`] is added while the thread takes a descriptor;
+    /// if a handler leaves the thread there by a `siglongjmp`, it stays set.
     next: AtomicUsize,
 }
 
 const TAKING: usize = 1 << 16;
 
-/// What each thread has.
+/// The record of a thread.
 struct Thread {
-    /// As whom it last moved in. In a child of `fork` as its parent's thread, up to the next move.
+    /// The tenant word under which this thread last moved into a home. In a child of `fork`, that
+    /// of the parent's thread, until the next move.
     tenant: AtomicU64,
     home: Place,
     shared: Place,
-    /// A block of its own for good, to measure.
+    /// A block that this thread keeps permanently, to measure.
     kept: Place,
 }
 
@@ -86,7 +91,8 @@ impl Place {
 
     #[inline(always)]
     fn block(&self) -> Option<&'static Block> {
-        // SAFETY: null, or a block, and none is ever unmapped. Relaxed: this thread stored it.
+        // SAFETY: the pointer is null or that of a block, and no block is ever unmapped. Relaxed:
+        // only this thread and its handlers store it.
         unsafe { self.block.load(Ordering::Relaxed).as_ref() }
     }
 
@@ -116,32 +122,32 @@ impl Thread {
     }
 }
 
-/// Of the calling thread.
+/// Returns the record of the calling thread.
 #[inline(always)]
 fn thread() -> &'static Thread {
     let thread: *const Thread = crate::__thread_storage!(Thread, Thread::new());
-    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the
-    // thread ends.
+    // SAFETY: the storage belongs to this thread and holds only atomics. Callers do not use the
+    // reference after the thread has exited.
     unsafe { &*thread }
 }
 
-/// The descriptor of an index that a reference has held.
+/// Returns the descriptor of an index that a reference has held.
 #[inline]
 pub(super) fn at(index: usize) -> &'static Descriptor {
-    // The index comes from a reference, so its block was there before.
+    // The index comes from a reference, so its block exists.
     &block(index / PLACES).descriptors[index % PLACES]
 }
 
 #[inline]
 fn block(number: usize) -> &'static Block {
-    // SAFETY: the callers have seen that there is one; none is ever unmapped. Acquire: pairs with
-    // the release that put it there.
+    // SAFETY: callers pass only numbers of blocks that exist, and no block is ever unmapped.
+    // Acquire: pairs with the release in `put`.
     unsafe { &*TABLE[number].load(Ordering::Acquire) }
 }
 
-/// A descriptor that nothing refers to, for so many entries.
+/// Takes a descriptor that no word refers to, for this many entries.
 ///
-/// Waits only if there is no memory for a block and each descriptor of the shared ones is taken.
+/// Waits only if no block can be allocated and every descriptor of the shared blocks is taken.
 #[inline]
 pub(super) fn take(count: usize) -> Taken {
     let thread = thread();
@@ -153,7 +159,8 @@ pub(super) fn take(count: usize) -> Taken {
     take_elsewhere(thread, count)
 }
 
-/// The next descriptor of a block that this thread keeps for good, whether it is free or not.
+/// Takes the next descriptor of a block that this thread keeps permanently, whether or not it is
+/// free.
 #[inline]
 pub(super) fn take_anyway(count: usize) -> Taken {
     let kept = &thread().kept;
@@ -164,7 +171,7 @@ pub(super) fn take_anyway(count: usize) -> Taken {
     block.taken(next, sequence)
 }
 
-/// A block in which nobody has been before, nor will be.
+/// Allocates a block that no thread has used before and no other will use.
 #[cold]
 fn keep(kept: &Place) -> &'static Block {
     loop {
@@ -179,24 +186,24 @@ fn keep(kept: &Place) -> &'static Block {
 }
 
 impl Block {
-    /// A free descriptor, if this is still the thread's home, and the thread was not interrupted
-    /// while it took one.
+    /// Takes a free descriptor, if this block is still the thread's home and the thread was not
+    /// interrupted while it took one.
     #[inline(always)]
     fn take_at_home(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
         let home = &thread.home;
-        // Relaxed: of this thread and its handlers only. A handler that comes in between the two
-        // has gone before the store.
+        // Relaxed: only this thread and its handlers access it. A handler that runs between the
+        // load and the store has returned before the store.
         let next = home.next.load(Ordering::Relaxed);
         if next & TAKING != 0 {
             return None;
         }
         home.next.store(next | TAKING, Ordering::Relaxed);
-        // A handler that finds the mark finds none of what follows, and one that does not finds all
-        // of it: see the other fence.
+        // Orders the mark against the steps that follow, for handlers: a handler that sees no mark
+        // runs before all of them, or after all of them (see the second fence).
         compiler_fence(Ordering::SeqCst);
         let mut after = next;
         let mut taken = None;
-        // A handler may have moved out up to here. From here on, none does.
+        // A handler may have moved out of this home before the mark. None does while it is set.
         if self.tenancy.is(thread.tenant()) {
             taken = self.find::<true>(next, count);
             if let Some((place, _)) = taken {
@@ -208,7 +215,7 @@ impl Block {
         taken.map(|(place, sequence)| self.taken(place, sequence))
     }
 
-    /// A free descriptor of a shared block.
+    /// Takes a free descriptor of a shared block.
     fn take_shared(&'static self, shared: &Place, count: usize) -> Option<Taken> {
         let next = shared.next.load(Ordering::Relaxed);
         let (place, sequence) = self.find::<false>(next, count)?;
@@ -216,7 +223,8 @@ impl Block {
         Some(self.taken(place, sequence))
     }
 
-    /// A free descriptor's place and its new number, unless there is none here.
+    /// Takes a free descriptor and returns its index in the block and its sequence number. Returns
+    /// `None` if all are taken.
     #[inline(always)]
     fn find<const ALONE: bool>(&self, next: usize, count: usize) -> Option<(usize, u64)> {
         for step in 0..PER_BLOCK {
@@ -245,20 +253,20 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
     if is_handler || !platform::knows_who_has_ended() {
         return take_shared(thread, count);
     }
-    // A sandbox that was set up late may keep back who this is.
+    // A sandbox that was set up after start-up may refuse to say which thread this is.
     let Some(me) = platform::thread_name() else {
         return take_shared(thread, count);
     };
     if let Some(block) = thread.home.block() {
-        // All its descriptors are taken.
+        // All descriptors of this home are taken.
         thread.home.clear();
         block.tenancy.move_out(thread.tenant());
     }
     let taken = search(|block| {
         let tenant = block.tenancy.move_in(me)?;
         thread.home.set(block);
-        // A handler that moves elsewhere in between leaves both to this thread: whose home is the
-        // tenant's is checked at each take.
+        // A handler that moves elsewhere between the two stores overwrites both, and this thread
+        // overwrites them again. Each take checks that the tenant word matches the block.
         thread.tenant.store(tenant, Ordering::Relaxed);
         let taken = block.take_at_home(thread, count);
         if taken.is_none() {
@@ -270,7 +278,8 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
     taken.unwrap_or_else(|| take_shared(thread, count))
 }
 
-/// By compare-and-swap.
+/// Takes a descriptor of a shared block by compare-and-swap. Waits while all are taken and no block
+/// can be allocated.
 fn take_shared(thread: &Thread, count: usize) -> Taken {
     let shared = &thread.shared;
     if let Some(block) = shared.block() {
@@ -278,7 +287,7 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
             return taken;
         }
     }
-    // So that threads do not all begin with the same one.
+    // Up to one block for each CPU, so that threads do not all start with the same block.
     if COUNT.load(Ordering::Acquire) < platform::cpu_slots() {
         if let Some(block) = add_mapped() {
             block.tenancy.reserve(SHARED);
@@ -306,8 +315,8 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
     }
 }
 
-/// Looks for a block of which something can be taken: a few of those that there are, and then a new
-/// one. `None`: there can be no new one.
+/// Calls `take` on a few of the existing blocks, and then on a new one, until it returns a
+/// descriptor. Returns `None` if no block can be allocated.
 fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken> {
     loop {
         let blocks = COUNT.load(Ordering::Acquire);
@@ -317,45 +326,46 @@ fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken
                 return Some(taken);
             }
         }
-        // Another thread may be faster there.
+        // Another thread may take all descriptors of the new block first.
         if let Some(taken) = take(add_mapped()?) {
             return Some(taken);
         }
     }
 }
 
-/// Another block, of which another thread may take something first. `None`: there is no memory for
-/// it, or no number.
+/// Maps another block and publishes it. Another thread may take its descriptors first. Returns
+/// `None` if there is no memory, or all numbers are used.
 ///
-/// A thread that is refused memory because another one has it, which has not published it yet, does
-/// with the reserve.
+/// If there is no memory because another thread has mapped its block and not published it yet, this
+/// returns `None` too, and the caller uses the reserve.
 fn add_mapped() -> Option<&'static Block> {
     let number = COUNT.load(Ordering::Acquire);
     if number >= BLOCKS - RESERVED {
         return None;
     }
     let Some(memory) = mappings::map(size_of::<Block>()) else {
-        // Another thread may have had the memory that was left, for a block of this number.
+        // Another thread may have published a block of this number meanwhile, with the last memory.
         return (COUNT.load(Ordering::Acquire) > number).then(|| block(number));
     };
-    // SAFETY: mapped above for a block, and nobody else has it. Zeroed memory is a block of
-    // operations that never were.
+    // SAFETY: mapped above with the size of a block, and no other thread has the address. Zeroed
+    // memory is a valid block.
     if !unsafe { put(memory.as_ptr().cast(), number) } {
-        // SAFETY: mapped above, and nobody else has it.
+        // SAFETY: mapped above, and `put` did not publish it.
         unsafe { mappings::unmap(memory, size_of::<Block>()) };
     }
     Some(block(number))
 }
 
-/// Puts one of the blocks in static memory into the table, if one is left. It is shared before
-/// another thread can find it: as the home of one, its other descriptors would serve nobody.
+/// Publishes one of the blocks in static memory, if one is left. It is marked shared before another
+/// thread can find it: as the home of one thread, its other descriptors would serve no other
+/// thread.
 fn add_reserved() -> Option<&'static Block> {
     let used = |used| (used < RESERVED).then_some(used + 1);
-    // Relaxed: a number on its own.
+    // Relaxed: the counter only hands out indices, and publishes nothing.
     let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
     let next = RESERVES_USED.fetch_update(order, failure, used).ok()?;
-    // SAFETY: one of the reserve, which this call alone has. Zeroed memory is a block of operations
-    // that never were, and nobody's home.
+    // SAFETY: `next` is below `RESERVED`, and no other call got this index. Zeroed memory is a
+    // valid block, the home of no thread.
     unsafe {
         let reserved = RESERVE.0.get().cast::<Block>().add(next);
         (*reserved).tenancy.reserve(SHARED);
@@ -366,19 +376,20 @@ fn add_reserved() -> Option<&'static Block> {
     }
 }
 
-/// Puts a block into the table at this number, if none is there, and sees to it that what is there
-/// counts.
+/// Publishes a block under this number, if there is none yet, and returns whether it did. In both
+/// cases `COUNT` includes this number afterwards.
 ///
 /// # Safety
 ///
-/// It is zeroed memory, but for its number and its tenancy, and the caller's.
+/// The block is zeroed memory, except for its number and its tenancy, and no other thread has it.
 unsafe fn put(block: *mut Block, number: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise: no other thread accesses the block yet.
     unsafe { (*block).number = number };
-    // Release: pairs with the acquire of threads that find it.
+    // Release: pairs with the acquire in `block`, so the block's fields are visible.
     let (put, failure) = (Ordering::Release, Ordering::Relaxed);
     let is_put = TABLE[number].compare_exchange(std::ptr::null_mut(), block, put, failure);
-    // The thread that put it there may not have counted it yet.
+    // The thread that published a block here may not have counted it yet. Release: pairs with the
+    // acquire loads of `COUNT`, so a counted block is in the table.
     COUNT.fetch_max(number + 1, Ordering::Release);
     is_put.is_ok()
 }

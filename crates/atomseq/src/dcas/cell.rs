@@ -1,4 +1,4 @@
-//! The word that a version number covers: only operations that know the version change it.
+//! The word that a domain's version covers: only operations that update the version change it.
 
 use std::fmt;
 
@@ -7,10 +7,11 @@ use crate::type_stable::Descriptor;
 
 use super::kcas;
 
-/// A word that is changed through its [`Domain`](super::Domain) and in no other way: it has no
+/// A word that can be changed only through its [`Domain`](super::Domain). It has no
 /// compare-and-swap of its own.
 ///
-/// Holds values below 2^63 ([`Cell::MAX`]): numbers, or addresses of this process.
+/// It holds values below 2^63, up to [`Cell::MAX`]: numbers, or addresses of this process. The top
+/// bit marks references of k-CAS.
 ///
 /// ```compile_fail,E0599
 /// use std::sync::atomic::Ordering;
@@ -22,10 +23,10 @@ use super::kcas;
 pub struct Cell(StableWord);
 
 impl Cell {
-    /// The largest value.
+    /// The largest value that a cell holds.
     pub const MAX: u64 = kcas::MARK - 1;
 
-    /// A word with this value.
+    /// Creates a cell with this value.
     ///
     /// # Panics
     ///
@@ -35,12 +36,12 @@ impl Cell {
         Cell(StableWord(AtomicU64::new(value)))
     }
 
-    /// The value, of a word that nobody else has.
+    /// Returns the value. Costs no atomic instruction.
     pub fn value(&mut self) -> u64 {
         kcas::load(self.raw())
     }
 
-    /// Sets a word that nobody else has.
+    /// Sets the value.
     ///
     /// # Panics
     ///
@@ -49,8 +50,8 @@ impl Cell {
         *self = Cell::new(value);
     }
 
-    /// Puts the value itself into a word that nobody else has, where a thread that exited inside
-    /// k-CAS has left a reference.
+    /// Stores the value itself if the word holds a reference to a descriptor, which a thread that
+    /// exited inside k-CAS may have left.
     pub(super) fn resolve(&mut self) {
         let value = self.value();
         if self.raw().load(Ordering::Relaxed) != value {
@@ -76,9 +77,9 @@ impl Default for Cell {
 }
 
 impl fmt::Debug for Cell {
-    /// What it holds at some time, which nothing relates to what other words hold. This may be a
-    /// value that the word never has: that of an exchange under way that is rolled back.
-    /// [`Domain::load`](super::Domain::load) shows values only.
+    /// Shows the value at some time during the call, unrelated to the values of other words. It may
+    /// be a value that the word never has: one of an operation that is rolled back later.
+    /// [`Domain::load`](super::Domain::load) returns real values only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Cell")
             .field(&kcas::load(self.raw()))
@@ -86,7 +87,7 @@ impl fmt::Debug for Cell {
     }
 }
 
-/// A covered word, for descriptors in type-stable memory. Zeros are the value 0.
+/// A covered word as it lies in type-stable memory. All zeros is the value 0.
 #[derive(Default)]
 #[repr(transparent)]
 pub(crate) struct StableWord(AtomicU64);
@@ -103,11 +104,11 @@ impl StableWord {
     }
 }
 
-// SAFETY: an atomic word, of which every content is valid at any time.
+// SAFETY: one atomic word, for which every bit pattern is valid at any time.
 unsafe impl Descriptor for StableWord {}
 
 impl fmt::Debug for StableWord {
-    /// Its content, be it a value or a reference of k-CAS.
+    /// Shows the content: a value, or a reference of k-CAS.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("StableWord").field(&self.0).finish()
     }

@@ -1,21 +1,20 @@
-//! An array of values of one machine word, all 64 bits of it, that an object covers by k-CAS.
-//!
-//! There a covered word holds 63 bits. The top bits have an array of words of their own.
+//! An array of machine words with all 64 bits, for structures that use k-CAS. A covered word holds
+//! 63 bits, so the top bits lie in an array of covered words of their own.
 
 use super::versioned_words::VersionedWords;
 use super::{Cell, StableWord};
 use crate::heap::zeros;
 
-/// Values that an object covers that uses k-CAS; zeros at first.
+/// Values that a structure covers by k-CAS. All zero at first.
 #[derive(Debug)]
 pub(crate) struct Cells {
     words: Box<[StableWord]>,
-    /// The top bits.
+    /// The top bit of each value, as 0 or 1.
     tops: Box<[StableWord]>,
 }
 
 impl Cells {
-    /// `None` if there is no memory for so many.
+    /// Creates `count` cells. Returns `None` if there is no memory for them.
     pub fn new(count: usize) -> Option<Cells> {
         Some(Cells {
             words: zeros(count)?,
@@ -27,12 +26,12 @@ impl Cells {
         self.words.len()
     }
 
-    /// The value of a cell; counts only if the object is still at the version of the beginning.
+    /// Returns the value of a cell. It counts only if the version is still that of `begin`.
     pub fn load(&self, object: &VersionedWords, index: usize) -> u64 {
         object.load(&self.words[index]) | object.load(&self.tops[index]) << 63
     }
 
-    /// What has to be stored where.
+    /// Returns the two words of a cell, and what to store in each.
     pub(super) fn halves(&self, index: usize, value: u64) -> [(&StableWord, u64); 2] {
         [
             (&self.words[index], value & Cell::MAX),

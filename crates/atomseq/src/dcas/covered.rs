@@ -1,5 +1,5 @@
-//! What a domain may own: words, and nothing by which one of them could go while somebody is still
-//! at it.
+//! The types that a domain may own: words, and nothing that could drop or move a word while another
+//! thread still uses it.
 
 use std::marker::PhantomData;
 
@@ -7,8 +7,8 @@ use super::Cell;
 
 pub use atomseq_macros::Covered;
 
-/// What a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, plain numbers
-/// beside them, and structs of such, by `#[derive(Covered)]`.
+/// Types that a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, plain
+/// values beside them, and structs of all these, by `#[derive(Covered)]`.
 ///
 /// ```
 /// use atomseq::dcas::{Covered, Domain, Cell};
@@ -23,17 +23,17 @@ pub use atomseq_macros::Covered;
 /// assert_eq!(shelf.load(&shelf.numbers[2]), 0);
 /// ```
 ///
-/// By k-CAS, a thread that helps another's operation may still be at a word when that operation is
-/// over, and whoever lent the word for it has gone on. So no word may be dropped, moved or set anew
-/// before nobody has the domain any more, and what gives out `&mut Cell` by way of a shared
-/// reference is refused:
+/// Under k-CAS a helper may still access a word after the operation that it helps is over, and
+/// after that operation's caller has returned. So a word must not be dropped, moved or replaced
+/// while any thread has a reference to the domain. Types that give out `&mut Cell` through a shared
+/// reference are therefore refused:
 ///
 /// ```compile_fail,E0277
 /// # use atomseq::dcas::{Domain, Cell};
 /// let domain = Domain::new(std::sync::Mutex::new(Cell::new(1)));
 /// ```
 ///
-/// Nor may a word be in two domains, for neither would know of the other's changes:
+/// A word must not lie in two domains either, because each would miss the other's changes:
 ///
 /// ```compile_fail,E0277
 /// # use atomseq::dcas::{Domain, Cell};
@@ -42,15 +42,15 @@ pub use atomseq_macros::Covered;
 ///
 /// # Safety
 ///
-/// Whoever has a shared reference to it, and no other, can neither get a `&mut Cell` to one of the
-/// words that lie in it nor have one dropped or moved. `each_word` visits each of those words, and
+/// Given only a shared reference to a value of this type, code can neither get a `&mut Cell` to a
+/// word that lies in it, nor drop or move such a word. `each_word` visits each of these words, and
 /// no word of another domain.
 pub unsafe trait Covered {
-    /// Hands each word in it to `visit`.
+    /// Calls `visit` with each word in this value.
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell));
 }
 
-// SAFETY: a word itself has no other way to give out `&mut Cell`.
+// SAFETY: a shared reference to a cell gives out no `&mut Cell`, and its only word is visited.
 unsafe impl Covered for Cell {
     #[inline]
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell)) {
@@ -58,7 +58,8 @@ unsafe impl Covered for Cell {
     }
 }
 
-// SAFETY: so many of what is covered, and nothing else.
+// SAFETY: an array gives out a `&mut` to an element only through a `&mut` to itself. Its elements
+// are `Covered`, and all are visited.
 unsafe impl<C: Covered, const N: usize> Covered for [C; N] {
     #[inline]
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell)) {
@@ -70,7 +71,8 @@ unsafe impl<C: Covered, const N: usize> Covered for [C; N] {
 
 macro_rules! tuples {
     ($($($name:ident)*;)*) => {$(
-        // SAFETY: its parts are covered, and there is nothing else in it.
+        // SAFETY: a tuple gives out a `&mut` to a field only through a `&mut` to itself. Its fields
+        // are `Covered`, and all are visited.
         unsafe impl<$($name: Covered),*> Covered for ($($name,)*) {
             #[inline]
             #[allow(non_snake_case, reason = "the names of the types serve for the values")]
@@ -97,7 +99,7 @@ tuples! {
 
 macro_rules! without_words {
     ($($type:ty)*) => {$(
-        // SAFETY: there is no word in it.
+        // SAFETY: the type contains no word.
         unsafe impl Covered for $type {
             #[inline]
             fn each_word(&mut self, _visit: &mut dyn FnMut(&mut Cell)) {}
@@ -109,7 +111,7 @@ without_words! {
     bool char u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64 &'static str String
 }
 
-// SAFETY: there is nothing in it.
+// SAFETY: the type is empty.
 unsafe impl<T: ?Sized> Covered for PhantomData<T> {
     #[inline]
     fn each_word(&mut self, _visit: &mut dyn FnMut(&mut Cell)) {}

@@ -1,4 +1,4 @@
-//! A domain: words, and the version number that tells when any of them changed.
+//! A domain: the words, and the version number that counts their modifications.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,11 +6,12 @@ use std::ops::Deref;
 use super::versioned_words::VersionedWords;
 use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 
-/// Words that change together, and the version number of all of them (GC96 5.1).
+/// Words that change together, and the number of their modifications, the version (GC96, section
+/// 5.1).
 ///
-/// `T` is whatever holds the words: a [`Cell`], an array or a structure of them ([`Covered`]). The
-/// domain owns it; its operations take words inside it. Scope `Machine`; [the module](super) says
-/// what progress and cost each [`Mechanism`] has.
+/// `T` holds the words: a [`Cell`], an array of cells, or a structure of them ([`Covered`]). The
+/// domain owns `T` and dereferences to it; its operations take references to cells inside it. The
+/// scope is `Machine`. [The module](super) states the progress and cost of each [`Mechanism`].
 ///
 /// ```
 /// use atomseq::dcas::{Change, Covered, Domain, Cell};
@@ -33,31 +34,31 @@ pub struct Domain<T: Covered> {
     covered: T,
 }
 
-/// A version of a domain: one more than the modifications it has had, so that a new domain is at 1.
-/// From [`snapshot`](Domain::snapshot) and [`version`](Domain::version).
+/// A version of a domain: 1 for a new domain, and 1 more for each modification. Returned by
+/// [`snapshot`](Domain::snapshot) and [`version`](Domain::version).
 ///
-/// It is no more than a number: that of another domain, or of one that was in the same place
-/// before, stands for this domain's version of the same number.
+/// A version is only a number. A version of another domain, or of an earlier domain at the same
+/// address, is taken for this domain's version of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub(super) u64);
 
 impl Version {
-    /// As a number.
+    /// Returns the version as a number.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl<T: Covered> Domain<T> {
-    /// A domain with these words. Starts atomseq up, and chooses the [`Mechanism`] unless that is
-    /// done.
+    /// Creates a domain of these words. Starts atomseq, and chooses the [`Mechanism`] of the
+    /// process if none is chosen yet.
     pub fn new(covered: T) -> Domain<T> {
         let object = VersionedWords::new();
         Domain { object, covered }
     }
 
-    /// A domain of which [`compare_exchange_all`](Domain::compare_exchange_all) changes more than
-    /// two words: by [`Mechanism::Kcas`], whatever the process has chosen for the others.
+    /// Creates a domain whose [`compare_exchange_all`](Domain::compare_exchange_all) changes more
+    /// than two words. It uses [`Mechanism::Kcas`], whatever mechanism the process has chosen.
     ///
     /// ```
     /// use atomseq::dcas::{Change, Domain, Cell};
@@ -69,24 +70,27 @@ impl<T: Covered> Domain<T> {
     /// # Ok::<(), atomseq::dcas::Changed>(())
     /// ```
     pub fn wide(covered: T) -> Domain<T> {
-        Domain::forced(covered, Mechanism::Kcas)
+        Domain::with_mechanism(covered, Mechanism::Kcas)
     }
 
-    /// A domain that uses this mechanism whatever was chosen, to test and to compare; k-CAS if the
-    /// other one does not work here.
-    #[doc(hidden)]
+    /// Creates a domain that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons. Falls back to k-CAS if OS-assisted DCAS does not work here.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
-        let object = VersionedWords::forced(mechanism);
+        Domain::with_mechanism(covered, mechanism)
+    }
+
+    fn with_mechanism(covered: T, mechanism: Mechanism) -> Domain<T> {
+        let object = VersionedWords::with_mechanism(mechanism);
         Domain { object, covered }
     }
 
-    /// The words, of a domain that the caller owns exclusively. No exchange is half done: what a
-    /// thread left that exited in the middle of one is rolled back or completed first. This counts
-    /// as a modification.
+    /// Returns the words for exclusive access. Before that, an operation that an exited thread left
+    /// unfinished is rolled back or completed. The call counts as a modification.
     pub fn get_mut(&mut self) -> &mut T {
         self.object.count_modification();
         if self.mechanism() == Mechanism::Kcas {
-            // They may go to another domain, and one of the other mechanism at that.
+            // The caller may move the words to another domain, one of the other mechanism included.
             self.covered.each_word(&mut Cell::resolve);
         }
         &mut self.covered
@@ -94,39 +98,42 @@ impl<T: Covered> Domain<T> {
 }
 
 impl<T: Covered> Domain<T> {
-    /// Leaves the domain as a thread does that is stopped for ever inside `compare_exchange_pair`,
-    /// with both words changed: to test recovery. `false` under k-CAS, where nothing is left to
-    /// recover.
+    /// Leaves the domain in the state in which a thread is stopped indefinitely inside
+    /// `compare_exchange_pair`, after both words were changed. For tests of recovery. Returns
+    /// `false` under k-CAS, where there is nothing to recover.
     ///
     /// # Safety
     ///
-    /// The domain is not moved until somebody has recovered: unlike a thread that is stopped, this
-    /// returns.
-    #[doc(hidden)]
+    /// The domain is not moved until a later operation has rolled the change back. The log holds
+    /// the addresses of the words, and this function returns, unlike the stopped thread that it
+    /// stands for.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub unsafe fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         self.check_pair(first, second);
         self.object.abandon(first, second)
     }
 
-    /// The same with nothing changed yet.
-    #[doc(hidden)]
+    /// Leaves the domain in the state in which a thread is stopped while it holds the lock and has
+    /// changed nothing.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         self.object.abandon_lock()
     }
 
-    /// After either, as a thread that was throwing the first one out and is stopped for ever as
-    /// well.
-    #[doc(hidden)]
+    /// After one of the two above: leaves the state in which a second thread is stopped while it
+    /// revokes the first.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         self.object.abandon_claim();
     }
 
-    /// Which mechanism it uses.
+    /// Returns the mechanism that this domain uses.
     pub fn mechanism(&self) -> Mechanism {
         self.object.mechanism()
     }
 
-    /// The value of a word.
+    /// Returns the value of a word. Costs no atomic instruction; see
+    /// [`snapshot`](Domain::snapshot).
     ///
     /// # Panics
     ///
@@ -136,9 +143,10 @@ impl<T: Covered> Domain<T> {
         self.snapshot([word]).0[0]
     }
 
-    /// The values that words had at one time, and the version at that time.
+    /// Returns the values of several words as of one time, and the version at that time.
     ///
-    /// Costs no atomic read-modify-write unless an operation stands in the way.
+    /// Costs no atomic instruction, unless an operation of another thread is under way or was
+    /// stopped. The call then waits for it, revokes it or helps it.
     ///
     /// # Panics
     ///
@@ -151,25 +159,34 @@ impl<T: Covered> Domain<T> {
         self.object.snapshot(words.map(Cell::stable))
     }
 
-    /// The version, which says how many modifications there were, a useful and sometimes necessary
-    /// statistic (GC96 5.3): 1 is that of a new domain, and each one adds 1. An
-    /// [`compare_exchange_pair`](Domain::compare_exchange_pair) of any kind that succeeds is a
-    /// modification, also if its words keep their values; but an
-    /// [`compare_exchange_all`](Domain::compare_exchange_all) that changes none of its words adds
-    /// nothing. Each [`get_mut`](Domain::get_mut) is one.
+    /// Returns the version: the number of modifications plus 1 (GC96, section 5.3).
     ///
-    /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were
-    /// interrupted and undone, may count as well.
+    /// These are modifications:
+    ///
+    /// * each [`compare_exchange`](Domain::compare_exchange),
+    ///   [`compare_exchange_pair`](Domain::compare_exchange_pair) and
+    ///   [`store_pair_if`](Domain::store_pair_if) that succeeds, even if the words keep their
+    ///   values;
+    /// * each [`compare_exchange_all`](Domain::compare_exchange_all) that changes a word, but not
+    ///   one that only compares;
+    /// * each [`get_mut`](Domain::get_mut).
+    ///
+    /// Under [`Mechanism::Assisted`], operations that found a word changed, and operations that
+    /// were interrupted and rolled back, may count too.
     #[inline]
     pub fn version(&self) -> Version {
         self.object.version()
     }
 
-    /// DCAS (S92's `CAS2`): changes both words if both have their old values.
+    /// Changes both words if both have their old values: DCAS, `CAS2` in S92.
+    ///
+    /// Under [`Mechanism::Assisted`] it is obstruction-free and costs one atomic instruction. Under
+    /// [`Mechanism::Kcas`] it is lock-free and costs six. [The module](super#mechanisms) has the
+    /// details.
     ///
     /// # Errors
     ///
-    /// [`Changed`]: one of them had another value, and nothing was changed.
+    /// [`Changed`]: a word had another value. Nothing was changed.
     ///
     /// # Panics
     ///
@@ -182,17 +199,18 @@ impl<T: Covered> Domain<T> {
         second: Change<'_>,
     ) -> Result<(), Changed> {
         self.check_pair(first, second);
-        // SAFETY: the words are the domain's, and so valid and covered by its object alone, and
-        // different.
+        // SAFETY: `check_pair` verified that both words lie inside this domain and are different.
+        // They live as long as the domain, and only its `object` changes them.
         let done = unsafe { self.object.compare_exchange_pair(first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// The same for one word.
+    /// Changes one word if it has its old value. Costs one atomic instruction under
+    /// [`Mechanism::Assisted`], and four under [`Mechanism::Kcas`].
     ///
     /// # Errors
     ///
-    /// [`Changed`]: it had another value.
+    /// [`Changed`]: the word had another value.
     ///
     /// # Panics
     ///
@@ -200,19 +218,22 @@ impl<T: Covered> Domain<T> {
     #[inline]
     pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
-        // SAFETY: as for two.
+        // SAFETY: `check_change` verified that the word lies inside this domain. It lives as long
+        // as the domain, and only its `object` changes it.
         let done = unsafe { self.object.compare_exchange(change) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Multi-word compare-and-swap: changes all words if each has its old value. One that has the
-    /// same old and new value ([`Change::compare`]) is compared only, and costs no atomic
-    /// instruction: the version tells whether it is still so.
+    /// Changes all words if every word has its old value. A word whose old and new value are equal
+    /// ([`Change::compare`]) is only compared, at no atomic instruction: the version proves that it
+    /// is unchanged.
     ///
-    /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
-    /// [`MAX_CHANGES`](super::MAX_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions
-    /// for k of them: two for each, and two for the version. In any other, up to two are, with the
-    /// progress of [`compare_exchange_pair`](Domain::compare_exchange_pair).
+    /// Any number of words can be compared. In a domain that uses k-CAS, as each one created by
+    /// [`wide`](Domain::wide) does, up to [`MAX_CHANGES`](super::MAX_CHANGES) words can be changed.
+    /// The operation is then lock-free, and costs 2k + 2 atomic instructions for k changed words:
+    /// two for each word, and two for the version. In a domain that uses [`Mechanism::Assisted`],
+    /// up to two words can be changed, with the progress and cost of
+    /// [`compare_exchange_pair`](Domain::compare_exchange_pair).
     ///
     /// ```
     /// use atomseq::dcas::{Change, Changed, Covered, Domain, Cell};
@@ -221,7 +242,7 @@ impl<T: Covered> Domain<T> {
     /// struct Shelf { open: Cell, left: Cell, sold: Cell }
     /// let shelf = Domain::new(Shelf { open: Cell::new(1), left: Cell::new(9), sold: Cell::new(0) });
     ///
-    /// // One is sold, if the shelf is open.
+    /// // Sells one item if the shelf is open.
     /// let sale = |left, sold| shelf.compare_exchange_all(&[
     ///     Change::compare(&shelf.open, 1),
     ///     Change::of(&shelf.left, left, left - 1),
@@ -233,21 +254,21 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Errors
     ///
-    /// [`Changed`]: one of them had another value, and nothing was changed.
+    /// [`Changed`]: a word had another value. Nothing was changed.
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, is changed twice, or a value is larger than
-    /// [`Cell::MAX`]; or if more words change than this domain can change at once.
+    /// If a word is not inside the domain, a word is changed twice, a value is larger than
+    /// [`Cell::MAX`], or more words change than this domain can change at once.
     pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
-        let most = match self.mechanism() {
+        let max = match self.mechanism() {
             Mechanism::Assisted => 2,
             Mechanism::Kcas => super::MAX_CHANGES,
         };
         assert!(
-            changing.count() <= most,
-            "this domain changes no more than {most} words at once: `Domain::wide` makes one that changes {}",
+            changing.count() <= max,
+            "this domain changes no more than {max} words at once: `Domain::wide` makes one that changes {}",
             super::MAX_CHANGES
         );
         for (index, change) in changes.iter().enumerate() {
@@ -260,19 +281,24 @@ impl<T: Covered> Domain<T> {
                 "two changes are of the same word"
             );
         }
-        // SAFETY: the words are the domain's, and so valid and covered by its object alone; those
-        // that change are different, and no more than there may be.
+        // SAFETY: the checks above verified that all words lie inside this domain, that the changed
+        // ones are different, and that they are at most `max`. They live as long as the domain, and
+        // only its `object` changes them.
         let done = unsafe { self.object.compare_exchange_all(changes) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Compare-and-double-swap (GC96 note 5): sets both words if the domain is still at this
-    /// version, and so what was read then still holds; the words need not be compared.
+    /// Stores to both words if the domain is still at `version`: compare-and-double-swap (GC96,
+    /// note 5).
+    ///
+    /// Everything read at `version` then still holds, so the words themselves are not compared. One
+    /// atomic instruction under [`Mechanism::Assisted`], six under [`Mechanism::Kcas`].
     ///
     /// # Errors
     ///
-    /// [`Changed`]: the version is another one, and nothing was changed. It may be so because this very operation was
-    /// interrupted and undone: read again.
+    /// [`Changed`]: the domain is at another version, and nothing was changed. Under
+    /// [`Mechanism::Assisted`] this operation itself may have advanced the version, if it was
+    /// interrupted and rolled back. In both cases, read again and retry.
     ///
     /// # Panics
     ///
@@ -289,17 +315,20 @@ impl<T: Covered> Domain<T> {
             Change::of(second.0, 0, second.1),
         );
         let [first, second] = [first, second].map(|(word, new)| (word.stable(), new));
-        // SAFETY: as for `compare_exchange_pair`; the values are no larger than they may be.
+        // SAFETY: `check_pair` verified that both words lie inside this domain and are different,
+        // and that the values are at most `Cell::MAX`. The words live as long as the domain, and
+        // only its `object` changes them.
         let done = unsafe { self.object.store_pair_if(version, first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Replaces the value of a word by what `update` returns (S92 figure 5.1). Returns `Ok` with
+    /// Replaces the value of a word by the result of `update` (S92, figure 5.1). Returns `Ok` with
     /// the previous value, or `Err` with the current one if `update` returns `None`.
     ///
     /// `update` may be called more than once; only the result of its last call is stored. An
     /// `update` that itself changes this word on each call, to a different value, is retried
-    /// indefinitely.
+    /// indefinitely. Each attempt costs a [`load`](Domain::load) and a
+    /// [`compare_exchange`](Domain::compare_exchange).
     ///
     /// # Panics
     ///
@@ -323,7 +352,8 @@ impl<T: Covered> Domain<T> {
     fn check(&self, word: &StableWord) {
         let covered = &raw const self.covered as usize;
         let offset = word.address().wrapping_sub(covered);
-        // Nobody could keep the others away from a word that is not the domain's.
+        // A word outside the domain could be changed by others without this domain's lock or
+        // version.
         assert!(
             offset < size_of::<T>(),
             "the word is not one of this domain's"
@@ -351,9 +381,10 @@ impl<T: Covered> Domain<T> {
 }
 
 impl<T: Covered> Drop for Domain<T> {
-    /// Drops the words as [`get_mut`](Domain::get_mut) shows them: no exchange is half done.
+    /// Drops the words in the state that [`get_mut`](Domain::get_mut) returns: no operation is
+    /// unfinished.
     fn drop(&mut self) {
-        // Otherwise no code looks at them any more.
+        // Without destructors, no code reads the words after this.
         if std::mem::needs_drop::<T>() {
             self.get_mut();
         }

@@ -1,52 +1,61 @@
-//! Changes of several words under one version number: k-CAS, lock-free. 2k + 2 compare-and-swaps
-//! for k words.
+//! k-CAS: lock-free changes of several words under one version. A change of k words costs 2k + 2
+//! compare-and-swaps.
 //!
 //! ```text
 //! word        a value, or a reference: mark 63 | sequence 62 … 23 | descriptor 22 … 4 | entry 3 … 0
-//! descriptor  status: sequence, count of entries, FREE or UNDER_WAY or OVER; the operation that its references belong to;
-//!             for each entry a word's address, its old and its new value
+//! descriptor  status      sequence; number of entries; FREE, UNDER_WAY or OVER
+//!             operation   the operation that references to this descriptor belong to
+//!             entries     for each word: address, old value, new value; the version first
 //!
-//! exchange    version: v -> reference         the operation will succeed, and all others wait or help
-//!             each word: old -> reference -> new
-//!             the descriptor is OVER
+//! owner       take a descriptor: status UNDER_WAY; fill it in
+//!             version: v -> reference             decides: the operation will succeed
+//!             each word: old value -> reference -> new value
+//!             status: OVER
 //!             version: reference -> v + 1
-//! helper      each word: old -> reference to the helper's own descriptor -> new; then the same end
+//! helper      finds a reference in the version and follows it to the descriptor
+//!             each word: old value -> reference to the helper's own descriptor -> new value
+//!             status: OVER
+//!             version: reference -> v + 1
 //!
-//! value of a reference: the new value while its operation is under way, else the old one
+//! a reference stands for the new value while its operation is UNDER_WAY, else for the old value
 //! ```
 //!
-//! The steps are those of Harris, Fraser and Pratt, *A Practical Multi-Word Compare-and-Swap
-//! Operation* (2002): a word holds a unique reference before it holds the new value, and that
-//! reference counts only if the operation is still under way. Three things are simpler here,
-//! because a version covers all words. Taking the version decides the operation, so no operation
-//! fails later. Operations on the same words never meet in a word, so their order does not matter.
-//! And "under way" is one word, the descriptor's status. The descriptors are Arbel-Raviv and
-//! Brown's *Reuse, Don't Recycle* (2017): a reader that finds another sequence number knows that
-//! the operation is over.
+//! The *owner* is the thread whose operation it is. A *helper* is a thread that finds the operation
+//! under way and completes it. A *late* thread is one that still works on an operation that is
+//! OVER.
 //!
-//! What holds:
+//! The two steps for each word are those of Harris, Fraser and Pratt, *A Practical Multi-Word
+//! Compare-and-Swap Operation* (2002). A word holds a unique reference before it holds the new
+//! value, and the reference counts only while its operation is under way. Three things are simpler
+//! here, because one version covers all words. The compare-and-swap of the version decides the
+//! operation, so no operation fails later. Operations on the same words never meet in a word, so
+//! their order does not matter. "Under way" is one word, the status in the descriptor. Descriptors
+//! are reused as in Arbel-Raviv and Brown, *Reuse, Don't Recycle* (2017): a reader that finds
+//! another sequence number than the reference's knows that the operation is over.
 //!
-//! 1. No version comes back, so the owner's first compare-and-swap succeeds only at the version
-//!    that the old values belong to. From then on until the version is a number again, the
-//!    operation is under way or OVER, and no other one changes its words.
-//! 2. A reference is put into one word, once: the owner tries each word until it succeeds once or
-//!    finds it changed, and a helper takes a descriptor anew for each attempt. So a
-//!    compare-and-swap that replaces a reference replaces that one.
-//! 3. While the operation is under way, each of its words goes from the old value, through
-//!    references, to the new value, and stays there. OVER is stored by a thread that has found each
-//!    word changed. So no reference that was put in while the operation was under way is left when
-//!    it is OVER.
-//! 4. A late thread, whose operation is OVER, may find an old value that has come back, and replace
-//!    it by its reference. That stands for the old value, which everybody puts back who meets it,
-//!    the late thread included.
-//! 5. OVER is stored before the version moves on, and the old value comes back later than that. So
-//!    a thread that reads a late reference also reads that its operation is over.
-//! 6. An owner makes its descriptor FREE after it has taken all of its own references out, so
-//!    nothing refers to a descriptor that is FREE. A thread has at most one that is not; each of
-//!    its signal handlers may have one more.
+//! Invariants:
 //!
-//! A value or a version is a number again as soon as its operation has ended: no word keeps a
-//! descriptor.
+//! 1. No version recurs. So the owner's first compare-and-swap succeeds only at the version that
+//!    the old values belong to. From then until the version is a number again, no other operation
+//!    changes the words.
+//! 2. A reference is stored into one word, once. The owner tries each word until its
+//!    compare-and-swap succeeds once or the word has changed; a helper takes a new descriptor for
+//!    each attempt. So a compare-and-swap that expects a reference replaces this very occurrence.
+//! 3. While the operation is under way, each of its words goes from the old value through
+//!    references to the new value, and keeps it. A thread stores OVER only after it has found each
+//!    word changed. So when the operation is OVER, no word holds a reference that was stored while
+//!    it was under way.
+//! 4. A late thread may find an old value that has recurred, and replace it by its reference. This
+//!    reference stands for the old value, and every thread that finds it, including the late
+//!    thread, restores the old value.
+//! 5. OVER is stored before the version advances, and an old value can recur only after that. So a
+//!    thread that reads a late reference also reads that its operation is over.
+//! 6. An owner or helper marks its descriptor FREE only after all its references have left the
+//!    words. So no word refers to a FREE descriptor. A thread has at most one descriptor that is
+//!    not FREE, plus one for each of its signal handlers.
+//!
+//! A version, and each word, is a plain number again as soon as the operation has ended. No word
+//! keeps a descriptor.
 
 use crate::sync::{AtomicU64, Ordering, SPINS, fence, spin_loop};
 
@@ -54,25 +63,18 @@ use super::blocks::{self, PLACES};
 use super::descriptors::{
     self, FREE, OVER, PHASE, SEQUENCES, Taken, UNDER_WAY, count_of, sequence_of,
 };
+use super::part::Part;
 
-/// The most words that one operation changes.
+/// The maximum number of words in one operation.
 pub(super) const MAX: usize = 8;
 
-/// A word that holds a reference, not a value.
+/// The bit that marks a reference. Values do not have it.
 pub(super) const MARK: u64 = 1 << 63;
 
 const ENTRY_BITS: u32 = 4;
 const INDEX_BITS: u32 = 19;
 
-/// One word's part: where it is, what it holds, what it shall hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: *const AtomicU64,
-    pub(super) old: u64,
-    pub(super) new: u64,
-}
-
-/// A reference, taken apart.
+/// The fields of a reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Reference {
     sequence: u64,
@@ -106,11 +108,11 @@ impl Reference {
             | self.entry as u64
     }
 
-    /// Has nobody stored yet that the operation is over?
+    /// Returns whether the operation that this refers to is not over yet.
     #[inline(always)]
     fn is_under_way(self) -> bool {
-        // Acquire: pairs with the release that stored OVER: a thread that reads it may rely on all
-        // words being changed.
+        // Acquire: pairs with the release that stored OVER, so a thread that reads OVER sees all
+        // words changed.
         let status = blocks::at(self.index).status.load(Ordering::Acquire);
         sequence_of(status) == self.sequence && status & PHASE == UNDER_WAY
     }
@@ -120,11 +122,12 @@ const _: () = assert!(63 - ENTRY_BITS - INDEX_BITS == SEQUENCES.trailing_zeros()
 const _: () = assert!(descriptors::MAX == 1 << INDEX_BITS && MAX < 1 << ENTRY_BITS);
 const _: () = assert!(descriptors::MAX == PLACES * blocks::BLOCKS);
 
-/// The value that a reference stands for. `None`: its descriptor is in use for something else, so
-/// the word has changed.
+/// Returns the value that a reference stands for. Returns `None` if its descriptor has been reused,
+/// which means that the word has changed.
 fn resolve(reference: Reference) -> Option<u64> {
-    // Relaxed: the reference was read with an acquire, so this is what belongs to it, or something
-    // later.
+    // Relaxed: the reference was loaded with acquire, which pairs with the release of the
+    // compare-and-swap that stored it. So this is the matching operation, or a later one, which
+    // `part_of` detects.
     let operation = (blocks::at(reference.index).operation).load(Ordering::Relaxed);
     let part = part_of(reference, reference.entry)?;
     match Reference::of(operation).is_under_way() {
@@ -133,34 +136,35 @@ fn resolve(reference: Reference) -> Option<u64> {
     }
 }
 
-/// The value of a word at a time of its own. Those of several words belong together if the version
-/// is the same before and after.
+/// Returns the value of a word at some time during the call. Values of several words belong
+/// together if the version is the same before and after.
 ///
-/// Never inlined: its callers are mostly on the way of OS-assisted DCAS, whose registers it would
-/// take.
+/// Never inlined: most callers compile it beside OS-assisted DCAS, whose fast path needs the
+/// registers.
 #[inline(never)]
 pub(super) fn load(word: &AtomicU64) -> u64 {
     loop {
-        // Acquire: pairs with the release of the compare-and-swap that stored it.
+        // Acquire: pairs with the release of the compare-and-swap that stored the value or
+        // reference.
         let content = word.load(Ordering::Acquire);
         if content & MARK == 0 {
             return content;
         }
         match resolve(Reference::of(content)) {
-            // Relaxed: no value follows from what is read here. The reference is unique: if it is
-            // there still, it was when its operation was looked at.
+            // Relaxed: this load only confirms the earlier one. References are unique, so if the
+            // reference is still there, it was there when its operation's status was read.
             Some(value) if word.load(Ordering::Relaxed) == content => return value,
             _ => spin_loop(),
         }
     }
 }
 
-/// The version, at a time when no operation is under way. Helps the one that is.
+/// Returns the version at a time when no operation is under way. Helps an operation that is.
 #[inline(always)]
 pub(super) fn begin(version: &AtomicU64) -> u64 {
     loop {
-        // Acquire: pairs with the release that ended the last operation, and so with all of its
-        // changes.
+        // Acquire: pairs with the release that ended the last operation, so all of its changes are
+        // visible.
         let content = version.load(Ordering::Acquire);
         if content & MARK == 0 {
             return content;
@@ -169,40 +173,42 @@ pub(super) fn begin(version: &AtomicU64) -> u64 {
     }
 }
 
-/// Is the version still this one? Then what was loaded since `begin` was so at one time.
+/// Returns whether the version is unchanged. If so, all values loaded since `begin` were current at
+/// one time.
 #[inline(always)]
 pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
-    // Acquire: pairs with the releases of the exchanges that stored what was loaded, and with the
-    // release fence of a thread that gave a node to its next owner.
+    // Acquire fence: pairs with the releases of the compare-and-swaps that stored the loaded
+    // values, and with the release fence of a thread that passed a node to its next owner.
     fence(Ordering::Acquire);
     version.load(Ordering::Relaxed) == number
 }
 
-/// Changes all words, and the version to the next number, if it is still this one.
+/// Changes all words, advances the version and returns `true`, if the version is still `number`.
+/// Otherwise returns `false`, having changed nothing.
 ///
 /// # Safety
 ///
-/// The words are different, and at this version they have the old values that the parts say; old
-/// and new ones are below [`MARK`]. Words of one version are changed by exchanges of that version
-/// alone, and are valid as long as a thread may be inside `begin` or `exchange` for it; and as long
-/// as the version is used, if one of these was left by a `siglongjmp`.
+/// The words are different, and at version `number` they have the old values of `parts`. Old and
+/// new values are below [`MARK`]. Words of one version change only by exchanges of that version.
+/// They are valid as long as a thread may be inside `begin` or `exchange` for this version; if a
+/// `siglongjmp` has left such a call, as long as the version is used.
 ///
 /// # Panics
 ///
-/// If there are more than [`MAX`].
+/// If there are more than [`MAX`] words.
 #[inline(always)]
 pub(super) unsafe fn exchange(version: &AtomicU64, number: u64, parts: &[Part]) -> bool {
     // SAFETY: the caller's promise.
     unsafe { exchange_with::<true>(version, number, parts) }
 }
 
-/// Sets all words, whatever they hold, and the version to the next number, if it is this one. It
-/// need not be a number that this version has had: one that it reaches only now is as good as any
-/// other.
+/// Stores to all words, advances the version and returns `true`, if the version is `number`.
+/// Otherwise returns `false`, having changed nothing. `number` need not be a version from an
+/// earlier `begin`.
 ///
 /// # Safety
 ///
-/// As for [`exchange`], but for the old values.
+/// As for [`exchange`], except for the old values.
 ///
 /// # Panics
 ///
@@ -213,8 +219,9 @@ pub(super) unsafe fn store_pair_if<const N: usize>(
     number: u64,
     words: [(&AtomicU64, u64); N],
 ) -> bool {
-    // Acquire: pairs with the release that ended the last operation. Without this look, what is
-    // loaded might be older than the version, which would reach the number afterwards.
+    // Acquire: pairs with the release that ended the last operation. Without this check, the loads
+    // below could return values of an earlier version, and the version could reach `number` after
+    // them.
     if version.load(Ordering::Acquire) != number {
         return false;
     }
@@ -223,17 +230,17 @@ pub(super) unsafe fn store_pair_if<const N: usize>(
         old: load(word),
         new,
     });
-    // SAFETY: the caller's promise; the version was the same before and after the old values were
-    // loaded.
+    // SAFETY: the caller's promise covers all but the old values. These were loaded while the
+    // version was `number`, before and after.
     is_still(version, number) && unsafe { exchange(version, number, &parts) }
 }
 
-/// As [`exchange`]; without `RECLAIMS` the thread's next descriptor is used again whether it is
-/// free or not, to measure what it costs to know.
+/// Does the same as [`exchange`]. Without `RECLAIMS`, the thread reuses its next descriptor whether
+/// or not it is free, to measure the cost of reclamation.
 ///
 /// # Safety
 ///
-/// As for [`exchange`]. Without `RECLAIMS` no other thread uses the words.
+/// As for [`exchange`]. Without `RECLAIMS`, no other thread uses the words.
 #[inline(always)]
 pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     version: &AtomicU64,
@@ -241,11 +248,12 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     parts: &[Part],
 ) -> bool {
     assert!(parts.len() <= MAX, "too many words for one operation");
-    // A word that keeps its value needs no reference: the version says that it has it.
+    // A word that keeps its value needs no reference: the version proves its value.
     let changing = || parts.iter().filter(|part| part.old != part.new);
     let count = changing().count();
     if count == 0 {
-        // Release: pairs with the acquire in `begin`, as an operation that changes words does.
+        // Release: pairs with the acquire in `begin`, as at the end of an operation that changes
+        // words.
         let (next, other) = (Ordering::Release, Ordering::Relaxed);
         return version
             .compare_exchange(number, number + 1, next, other)
@@ -257,8 +265,8 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     };
     let descriptor = taken.descriptor;
     let operation = Reference::to(&taken, 0);
-    // Release: pairs with the acquire fence of readers: one that sees what is filled in next sees
-    // the new number.
+    // Release fence: pairs with the acquire fence in `part_of`. A reader that sees an entry filled
+    // in below also sees the new sequence number in the status.
     fence(Ordering::Release);
     let of_version = Part {
         word: version,
@@ -274,17 +282,18 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     descriptor
         .operation
         .store(operation_word, Ordering::Relaxed);
-    // Release: pairs with the acquire in `begin`: what is filled in.
+    // Release: pairs with the acquire in `begin`, so that a helper sees the descriptor filled in.
     let (taken_by_this, by_another) = (Ordering::Release, Ordering::Relaxed);
     let is_taken = version
         .compare_exchange(number, operation_word, taken_by_this, by_another)
         .is_ok();
     if is_taken {
         for (entry, part) in changing().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise: the word is valid while the operation is under way.
             unsafe { carry_out(operation, Reference::to(&taken, entry + 1), part) };
         }
-        // Release: pairs with the acquire in `is_under_way`: all words are changed.
+        // Release: pairs with the acquire in `is_under_way`, so that a thread that reads OVER sees
+        // all words changed.
         let over = descriptors::status(taken.sequence, count + 1, OVER);
         descriptor.status.store(over, Ordering::Release);
         end(version, operation_word, number + 1);
@@ -295,16 +304,16 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     is_taken
 }
 
-/// The last step of an operation, whichever thread makes it.
+/// Advances the version: the last step of an operation, made by the owner or a helper.
 #[inline(always)]
 fn end(version: &AtomicU64, operation: u64, next: u64) {
-    // Release: pairs with the acquire in `begin`: all words are changed, and the operation is over.
-    // If it fails, another thread has made this step.
+    // Release: pairs with the acquire in `begin`, so that all changes, and OVER, are visible at the
+    // next version. If it fails, another thread has made this step.
     let (ended, is_ended) = (Ordering::Release, Ordering::Relaxed);
     let _ = version.compare_exchange(operation, next, ended, is_ended);
 }
 
-/// Changes a word on the way of the operation's owner, by a reference of its own. Returns when the
+/// Changes a word for the owner, through a reference to the owner's descriptor. Returns when the
 /// word is changed, or the operation is over.
 ///
 /// # Safety
@@ -315,20 +324,21 @@ unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
     // SAFETY: the caller's promise.
     let word = unsafe { &*part.word };
     loop {
-        // Acquire: pairs with whatever was stored last. If the operation is over, that came later,
-        // so this thread sees that it is. Release: a thread that reads the reference sees that as
-        // well. Acquire, if it fails: pairs with the release of the reference that is found.
+        // Acquire on success: pairs with the release of the last store to the word. If the
+        // operation is over, that store came after OVER (invariant 5), so this thread sees OVER.
+        // Release: pairs with the acquire in `load`; a thread that reads this reference sees OVER
+        // too. Acquire on failure: pairs with the release that stored the reference found.
         let put = word.compare_exchange(part.old, own.word(), Ordering::AcqRel, Ordering::Acquire);
         match put {
             Ok(_) => {
                 let value = match operation.is_under_way() {
                     true => part.new,
-                    // Late: the old value had come back.
+                    // Late: the old value had recurred.
                     false => part.old,
                 };
                 return replace(word, own, value);
             }
-            // A helper has changed it.
+            // A helper has changed the word.
             Err(content) if content & MARK == 0 => return,
             Err(content) => {
                 clear(word, Reference::of(content));
@@ -340,29 +350,29 @@ unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
     }
 }
 
-/// Puts a reference's value in its place.
+/// Replaces a reference by the value that it stands for.
 #[inline(always)]
 fn replace(word: &AtomicU64, reference: Reference, value: u64) {
-    // Release: pairs with the acquire of readers of the value. If it fails, another thread has done
-    // the same.
+    // Release: pairs with the acquire of threads that load the value. If it fails, another thread
+    // has replaced the reference.
     let (put, is_put) = (Ordering::Release, Ordering::Relaxed);
     let _ = word.compare_exchange(reference.word(), value, put, is_put);
 }
 
-/// Replaces a reference that was found in a word by the value that it stands for.
+/// Resolves a reference that was found in a word, and replaces it by its value.
 fn clear(word: &AtomicU64, reference: Reference) {
     if let Some(value) = resolve(reference) {
         replace(word, reference, value);
     }
 }
 
-/// Waits a little for the operation that a version refers to, and then brings it to its end. As
-/// long as others stay away, its words stay with the processor that is about to end it.
+/// Completes the operation that the version refers to, after waiting briefly for its owner. While
+/// other threads stay away, the words' cache lines stay with the CPU that is about to complete it.
 #[cold]
 #[inline(never)]
 fn help(version: &AtomicU64, content: u64) {
     for _ in 0..SPINS {
-        // Relaxed: `begin` looks again.
+        // Relaxed: a hint. `begin` loads the version again with acquire.
         if version.load(Ordering::Relaxed) != content {
             return;
         }
@@ -370,9 +380,9 @@ fn help(version: &AtomicU64, content: u64) {
     }
     let operation = Reference::of(content);
     let descriptor = blocks::at(operation.index);
-    // Acquire: pairs with the release that left the descriptor: then the version has moved on, and
-    // is read so next. It is no earlier status than the operation's, since `begin` has read the
-    // version with an acquire.
+    // Acquire: pairs with the release in `Taken::leave`. If the descriptor is free or reused, the
+    // version has advanced, and `begin` loads the new one next. The status is not older than the
+    // operation, because `begin` loaded the version with acquire.
     let status = descriptor.status.load(Ordering::Acquire);
     if sequence_of(status) != operation.sequence || status & PHASE == FREE {
         return;
@@ -381,31 +391,32 @@ fn help(version: &AtomicU64, content: u64) {
         let Some(part) = part_of(operation, entry) else {
             return;
         };
-        // SAFETY: the owner's promise, of an operation that the caller's version referred to.
+        // SAFETY: `begin` found this operation in the version, so the owner's promise covers this
+        // thread: the word is valid while a thread is inside `begin` for this version.
         unsafe { carry_out_for(operation, &part) };
     }
     let Some(of_version) = part_of(operation, 0) else {
         return;
     };
-    descriptor.is_over(operation.sequence);
+    descriptor.mark_over(operation.sequence);
     end(version, content, of_version.new);
 }
 
-/// What was filled in for one word, in the descriptor that a reference leads to. `None`: that is in
-/// use for something else by now. A helper must not touch the words of what it is used for then,
-/// which may be gone.
+/// Returns one entry of the descriptor that a reference leads to. Returns `None` if the descriptor
+/// has been reused: a helper must not touch the words of its new use, which may not be valid.
 fn part_of(reference: Reference, entry: usize) -> Option<Part> {
     let descriptor = blocks::at(reference.index);
-    // Relaxed: the sequence number tells whether it belongs together, and to this reference.
+    // Relaxed: the sequence number below shows whether the entry is consistent and belongs to this
+    // reference.
     let part = descriptor.entries[entry].part();
-    // Acquire: pairs with the release fence before a descriptor is filled anew.
+    // Acquire fence: pairs with the release fence before a descriptor is filled in again.
     fence(Ordering::Acquire);
     let sequence = sequence_of(descriptor.status.load(Ordering::Relaxed));
     (sequence == reference.sequence).then_some(part)
 }
 
-/// Changes a word for the owner of an operation. Returns when the word is changed, or the operation
-/// is over.
+/// Changes a word for another thread's operation. Returns when the word is changed, or the
+/// operation is over.
 ///
 /// # Safety
 ///
@@ -414,13 +425,14 @@ unsafe fn carry_out_for(operation: Reference, part: &Part) {
     // SAFETY: the caller's promise.
     let word = unsafe { &*part.word };
     loop {
-        // Acquire: pairs with the release of whatever was stored last.
+        // Acquire: pairs with the release of the last store to the word, so that a value stored
+        // after OVER shows OVER below.
         let content = word.load(Ordering::Acquire);
         if !operation.is_under_way() {
             return;
         }
         if content & MARK != 0 {
-            // This operation's, or a late one of an operation that is over.
+            // A reference of this operation, or a late one of an operation that is over.
             clear(word, Reference::of(content));
         } else if content == part.old {
             put_in_for(operation, word, part);
@@ -430,15 +442,17 @@ unsafe fn carry_out_for(operation: Reference, part: &Part) {
     }
 }
 
-/// Puts a reference to a descriptor of the helper's own into a word, and then what it stands for.
+/// Stores a reference to a descriptor of the helper's own into a word, and then the value that it
+/// stands for.
 fn put_in_for(operation: Reference, word: &AtomicU64, part: &Part) {
     let taken = blocks::take(1);
     let own = Reference::to(&taken, 0);
-    // Release: as in `exchange_with`.
+    // Release fence: pairs with the acquire fence in `part_of`, as in `exchange_with`.
     fence(Ordering::Release);
     taken.descriptor.entries[0].fill(part);
     (taken.descriptor.operation).store(operation.word(), Ordering::Relaxed);
-    // Acquire and release: as in `carry_out`.
+    // Acquire: pairs with the release of the last store to the word. Release: pairs with the
+    // acquire in `load`. Both as in `carry_out`.
     let put = word.compare_exchange(part.old, own.word(), Ordering::AcqRel, Ordering::Relaxed);
     if put.is_ok() {
         clear(word, own);

@@ -1,4 +1,4 @@
-//! Which mechanism this process uses, chosen once.
+//! The mechanism of this process, chosen once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -6,18 +6,19 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use super::assisted::HIGHEST_CPU;
 use crate::{percpu, platform};
 
-/// How a domain's operations are made atomic.
+/// A mechanism by which a domain's operations are atomic. [The module](super#mechanisms) compares
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
-    /// OS-assisted (GC96 6.1): one atomic instruction; obstruction-free. A holder that is preempted
-    /// or ended is thrown out and its operation undone.
+    /// OS-assisted DCAS (GC96, section 6.1): obstruction-free, one atomic instruction per change. A
+    /// holder that is preempted or has exited is revoked, and its changes are rolled back.
     Assisted,
-    /// k-CAS: lock-free; two atomic instructions for each word, and two for the version.
+    /// k-CAS: lock-free, 2k + 2 atomic instructions for k words.
     Kcas,
 }
 
 impl Mechanism {
-    /// Itself, or k-CAS if it does not work here.
+    /// Returns this mechanism, or k-CAS if this one does not work here.
     pub(crate) fn or_kcas(self) -> Mechanism {
         match self {
             Mechanism::Assisted if assisted_works() => Mechanism::Assisted,
@@ -26,17 +27,18 @@ impl Mechanism {
     }
 }
 
-/// 0 not chosen yet.
+/// The chosen mechanism. 0 means none is chosen yet.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 const ASSISTED: u8 = 1;
 const KCAS: u8 = 2;
 
-/// The mechanism of this process: [`Assisted`](Mechanism::Assisted) where [gates are
-/// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas). Chosen with the
-/// first domain, and then for good. A domain made inside atomseq's start-up uses k-CAS, and chooses
-/// nothing.
+/// Returns the mechanism of this process: [`Assisted`](Mechanism::Assisted) if [gates are
+/// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas).
+///
+/// The first domain, or the first call of this function, chooses it for the rest of the process. A
+/// domain created inside atomseq's start-up uses k-CAS, and chooses nothing.
 pub fn mechanism() -> Mechanism {
-    // Relaxed: a number on its own.
+    // Relaxed: the value publishes nothing else.
     match CHOSEN.load(Ordering::Relaxed) {
         ASSISTED => Mechanism::Assisted,
         KCAS => Mechanism::Kcas,
@@ -45,16 +47,17 @@ pub fn mechanism() -> Mechanism {
     }
 }
 
-/// Does the kernel do its part, and does an id hold the number of every CPU?
+/// Returns whether the kernel has what OS-assisted DCAS needs, and every CPU number fits the lock
+/// word.
 pub(super) fn assisted_works() -> bool {
     platform::start().gates_active() && platform::cpu_slots() <= HIGHEST_CPU + 1
 }
 
-/// Chooses k-CAS although OS-assisted DCAS would work: for tests, and to compare.
+/// Chooses k-CAS, which is lock-free, for this process, even if OS-assisted DCAS would work.
 ///
 /// # Errors
 ///
-/// [`AlreadyChosen`], if there has been a domain before, and it was the other one.
+/// [`AlreadyChosen`] if the process has already chosen [`Mechanism::Assisted`].
 pub fn force_kcas() -> Result<(), AlreadyChosen> {
     match choose(KCAS) {
         Mechanism::Kcas => Ok(()),
@@ -63,6 +66,7 @@ pub fn force_kcas() -> Result<(), AlreadyChosen> {
 }
 
 fn choose(mechanism: u8) -> Mechanism {
+    // Relaxed: the value publishes nothing else.
     let before = CHOSEN.compare_exchange(0, mechanism, Ordering::Relaxed, Ordering::Relaxed);
     match before.map_or_else(|chosen| chosen, |_| mechanism) {
         ASSISTED => Mechanism::Assisted,
@@ -70,13 +74,16 @@ fn choose(mechanism: u8) -> Mechanism {
     }
 }
 
-/// The mechanism is chosen already: force it before the first domain is made.
+/// The error of [`force_kcas`]: the process already uses OS-assisted DCAS. Call it before the first
+/// domain is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyChosen;
 
 impl fmt::Display for AlreadyChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the mechanism is chosen already: force it before the first domain is made")
+        f.write_str(
+            "OS-assisted DCAS is already chosen: force k-CAS before the first domain is created",
+        )
     }
 }
 

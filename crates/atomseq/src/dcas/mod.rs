@@ -1,74 +1,77 @@
-//! Double compare-and-swap: two independent words, compared and changed at once.
+//! Double compare-and-swap (DCAS): two independent words, compared and changed in one atomic step.
 //!
-//! A [`Domain`] owns [`Cell`]s and has a version number (GC96 5.1). Its operations compare and
-//! change one or two of the words, or up to eight (see [`Domain::compare_exchange_all`]), read
-//! several as they were at one time, or change two if nothing has changed since a version. No
-//! thread that is preempted, ended or interrupted inside one of them keeps the others waiting, and
-//! all may be called from a signal handler that interrupted another one on the same domain.
+//! A [`Domain`] owns [`Cell`]s, the words, and counts modifications in a version number (GC96,
+//! section 5.1). Its operations compare and change one or two words, or up to eight
+//! ([`Domain::compare_exchange_all`]). They also read several words as of one time, or store to two
+//! words if the version is unchanged. A thread that is preempted, interrupted or has exited inside
+//! an operation does not block the others. Every operation may be called from a signal handler,
+//! including one that interrupted an operation on the same domain.
 //!
-//! [`Adjacent`] is for two words that may lie side by side, which the processor changes by itself,
-//! and [`Packed`] for two numbers that fit into one word.
+//! [`Adjacent`] is a pair of words that lie side by side, which the processor changes in one
+//! instruction. [`Packed`] is a pair of numbers in one word.
 //!
 //! # Mechanisms
 //!
-//! Chosen once for the process ([`mechanism`]), by what the kernel offers:
+//! A process chooses one [`mechanism`] by what the kernel offers:
 //!
 //! | | [`Assisted`](Mechanism::Assisted) | [`Kcas`](Mechanism::Kcas) |
 //! |---|---|---|
 //! | scope | `Machine`, one process | `Machine`, one process |
-//! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them in the middle of revoking another) | lock-free |
-//! | atomic instructions of [`compare_exchange_pair`](Domain::compare_exchange_pair) | 1 | 6; where the kernel says nothing of threads, and in a handler that interrupted one, 7 |
-//! | of a read | 0 | 0, but for helping an operation that is under way |
-//! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |
-//! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |
+//! | progress | obstruction-free: a thread that runs alone finishes in a bounded number of steps, whatever state other threads were stopped in ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them while revoking another) | lock-free |
+//! | atomic instructions of [`compare_exchange_pair`](Domain::compare_exchange_pair) | 1 | 6; 7 in a handler that interrupted one, and where the kernel does not report which threads have exited |
+//! | of a read | 0 | 0, except to help an operation that is under way |
+//! | system calls | none; to revoke a stopped holder, 1 | none, except for a thread's first descriptor |
+//! | where | Linux, if [gates are active](crate::status::Status::gates_active) | everywhere else |
 //!
-//! *Assisted* is GC96 6.1's, after Bershad 1993: a lock that the kernel helps to take away from a
-//! holder that it interrupted, here by restartable sequences and `membarrier`; Harris and Fraser's
-//! *Revocable Locks for Non-Blocking Programming* (2005) is the same idea by other means. A thread
-//! that cannot run sections (a debugger steps it, or it is ending) takes the lock so that nobody
-//! can take it away, with its signals blocked, and the others wait for it: the same slow path that
-//! [`percpu`](crate::percpu) has. A reader that finds a stopped holder throws it out as well, so it
-//! needs write access.
+//! **OS-assisted DCAS** (GC96, section 6.1, after Bershad 1993) is a lock that other threads can
+//! revoke from a holder that the kernel interrupted. Here the kernel's part is restartable
+//! sequences and `membarrier`. Harris and Fraser's *Revocable Locks for Non-Blocking Programming*
+//! (2005) implements the same idea by other means. A thread that cannot run restartable sequences,
+//! because a debugger steps it or it is exiting, takes the slow path that [`percpu`](crate::percpu)
+//! has too: it blocks its signals and takes the lock irrevocably, and other threads wait for it. A
+//! reader also revokes a stopped holder, so readers need write access to the memory.
 //!
-//! *k-CAS* takes the version first, which decides the operation, and then changes each word in two
-//! steps, by which a thread that comes late does no harm: Harris, Fraser and Pratt's way (2002),
-//! with descriptors that are used again at once (Arbel-Raviv and Brown 2017). Each thread helps the
-//! operation that it meets.
+//! **k-CAS** replaces the version by a reference to a descriptor; this step decides the operation.
+//! It then changes each word in two steps, which keep a delayed helper from corrupting it (Harris,
+//! Fraser and Pratt 2002). Descriptors are reused at once (Arbel-Raviv and Brown 2017). A thread
+//! helps each operation that it meets.
 //!
-//! Memory of k-CAS: a change leaves nothing behind in its words, so their number does not matter. A
-//! thread that uses k-CAS has a page of descriptors, 4 KiB, which another thread takes over when it
-//! has exited; there is a table of 256 KiB, of which a page is touched for every 512 threads. No
-//! operation fails or panics for want of a descriptor: a thread that finds no memory for a page
-//! uses a shared one: of 240 in static memory, and of the pages of threads that have exited. It
-//! waits only while all of these are taken, which [may be for
-//! good](crate::docs::limitations#double-compare-and-swap). Otherwise removing a value and dropping
-//! a structure always succeed; inserting one fails if there is no memory for its node.
+//! **Memory of k-CAS.** A finished change leaves nothing in its words, so the memory does not grow
+//! with their number. A thread that uses k-CAS owns a page of descriptors, 4 KiB; after it exits,
+//! another thread takes the page over. A table takes 256 KiB of address space, of which one page is
+//! touched for every 512 threads. No operation fails or panics because it lacks a descriptor. A
+//! thread that cannot allocate a page uses a shared descriptor: one of 240 in static memory, or one
+//! in the page of a thread that has exited. It waits only while all of these are taken, which [may
+//! be permanent](crate::docs::limitations#double-compare-and-swap). Apart from that, removing a
+//! value and dropping a structure always succeed, and inserting a value fails only if there is no
+//! memory for its node.
 //!
-//! The descriptors cannot come from a [`type_stable::Pool`](crate::type_stable::Pool). That needs
-//! sections to be fast, and k-CAS is for where there are none; and a thread that exits inside a
-//! pool could keep others waiting, inside k-CAS it cannot.
+//! Descriptors do not come from a [`type_stable::Pool`](crate::type_stable::Pool), for two reasons.
+//! The pool is fast only with sections, and k-CAS is for systems without them. A thread that exits
+//! inside the pool could block others, which k-CAS must not allow.
 //!
 //! # Contention
 //!
-//! Threads on several CPUs that change the same words at the same time cost each other more than
-//! their turns. So who is forestalled gives way: it spins at first, and if it is forestalled again
-//! within microseconds, time after time, it yields the CPU (`sched_yield`), in a signal handler as
-//! well. It never sleeps: another thread may poll for just what it was about to do.
+//! Threads on several CPUs that change the same words at the same time slow each other down by more
+//! than the serialization itself. A thread whose change lost to another thread's therefore backs
+//! off: first it spins, and if this repeats within microseconds, it yields the CPU (`sched_yield`),
+//! in a signal handler too. It never sleeps, because another thread may poll for the very change
+//! that it was about to make.
 //!
-//! # A process, and what comes after
+//! # Processes
 //!
-//! A domain is of no use in memory that processes share. In the child of a `fork` that came in the
-//! middle of another thread's operation, the words of one operation may be copied at different
-//! times, like everything that the other threads were changing.
+//! A domain does not work in memory that several processes share. After a `fork` during another
+//! thread's operation, the child may see the words of that operation as of different times. This
+//! holds for everything that other threads were changing.
 
 mod adjacent;
 mod assisted;
 mod backoff;
+#[cfg(any(test, feature = "unstable-internals"))]
 mod bare;
 mod blocks;
 mod cell;
 mod cells;
-mod claimants;
 mod contention;
 mod covered;
 mod descriptors;
@@ -78,11 +81,13 @@ mod kcas;
 mod lock;
 mod mechanism;
 mod packed;
+mod part;
+mod revokers;
 pub(crate) mod shadow;
 mod versioned_words;
 
 pub use adjacent::Adjacent;
-#[doc(hidden)]
+#[cfg(feature = "unstable-internals")]
 pub use bare::Bare;
 pub use cell::Cell;
 pub use covered::Covered;
@@ -95,7 +100,7 @@ pub(crate) use cell::StableWord;
 pub(crate) use cells::Cells;
 pub(crate) use versioned_words::VersionedWords;
 
-/// One word's part in an exchange.
+/// One word's part in an operation: the word, its expected value and its new value.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     word: &'a StableWord,
@@ -104,7 +109,8 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// From this value to that. The same twice only compares.
+    /// Returns the change of `word` from `old` to `new`. If they are equal, the word is only
+    /// compared.
     #[inline]
     pub fn of(word: &'a Cell, old: u64, new: u64) -> Change<'a> {
         Change {
@@ -114,52 +120,52 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// That it is this value, and stays.
+    /// Returns the condition that `word` holds `value`. The operation does not change it.
     #[inline]
     pub fn compare(word: &'a Cell, value: u64) -> Change<'a> {
         Change::of(word, value, value)
     }
 }
 
-/// The most words that [`Domain::compare_exchange_all`] changes at once.
+/// The maximum number of words that [`Domain::compare_exchange_all`] changes at once.
 pub const MAX_CHANGES: usize = kcas::MAX;
 
-/// A word did not have the value it should have had, or the version was another one; nothing was
+/// The error of an operation that found another value or version than expected. Nothing was
 /// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
 impl std::fmt::Display for Changed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it has changed meanwhile: read again")
+        f.write_str("a word or the version has changed: read the words again and retry")
     }
 }
 
 impl std::error::Error for Changed {}
 
-/// What throwing stopped holders out has amounted to, in this process.
+/// The number of revocations of stopped holders, and of their rollbacks, in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// How often a holder, or somebody who was recovering from one, was thrown out.
+    /// How many times a thread was revoked: a holder, or a revoker that was recovering from one.
     pub revocations: u64,
-    /// How often that undid something.
-    pub undone: u64,
+    /// How many revocations rolled back the changes of an unfinished operation.
+    pub rollbacks: u64,
 }
 
-/// Counts of this process so far, over all domains and all structures of
-/// [`nonblocking`](crate::nonblocking).
+/// Returns the counts of this process so far, over all domains and all structures of
+/// [`nonblocking`](crate::nonblocking). Two relaxed loads.
 pub fn statistics() -> Statistics {
-    // Relaxed: numbers on their own.
+    // Relaxed: independent counters, which publish nothing.
     let count = |of: &std::sync::atomic::AtomicU64| of.load(std::sync::atomic::Ordering::Relaxed);
     Statistics {
         revocations: count(&assisted::REVOKED),
-        undone: count(&assisted::UNDONE),
+        rollbacks: count(&assisted::ROLLBACKS),
     }
 }
 
-/// Every sequence here by its file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+/// Every sequence in this module, grouped by file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("dcas/assisted", assisted::SEQUENCES),
     ("dcas/lock", lock::SEQUENCES),
 ];

@@ -1,26 +1,26 @@
-//! Two numbers in one word: what double-width compare-and-swap does, where both fit into 64 bits.
+//! Two numbers in one word: what double-width compare-and-swap does, if both fit into 64 bits.
 
 use std::fmt;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Two numbers that lie in one 64-bit word and change together: the first has `BITS` bits, the
-/// second the rest.
+/// Two numbers in one 64-bit word that change together. The first has `BITS` bits, the second the
+/// rest.
 ///
-/// Where they fit, this is cheaper than [`Adjacent`](super::Adjacent), and there on every target:
-/// scope `Machine`, lock-free, 1 atomic instruction a change, 0 a load. An index and a tag that
-/// says how often it has changed, for example, so that an index that comes back is not taken for
-/// the one that was there before.
+/// The scope is `Machine`, and all operations are lock-free. A change costs one atomic instruction,
+/// and a load none. Where both numbers fit, this is cheaper than [`Adjacent`](super::Adjacent), on
+/// every target. A typical use is an index with a tag that counts its changes: an index that recurs
+/// is then not mistaken for the earlier one.
 ///
 /// ```
 /// use atomseq::dcas::Packed;
 ///
-/// // The index of a free block, and how often it has changed.
+/// // The index of a free block, and how many times it has changed.
 /// let free = Packed::<32>::new(7, 0);
 /// let (index, tag) = free.load();
 /// assert_eq!(free.compare_exchange((index, tag), (3, tag + 1)), Ok(()));
 /// free.fetch_update(|(_, tag)| Some((7, tag + 1))).unwrap();
-/// // 7 again, but not the same 7.
+/// // The index is 7 again, but not the same 7.
 /// assert_eq!(free.compare_exchange((index, tag), (9, tag + 1)), Err((7, 2)));
 /// ```
 ///
@@ -42,33 +42,33 @@ impl<const BITS: u32> Packed<BITS> {
     /// The largest second number.
     pub const MAX_SECOND: u64 = u64::MAX >> BITS;
 
-    /// A pair with these numbers.
+    /// Creates a pair of these numbers.
     ///
     /// # Panics
     ///
-    /// If one of them does not fit: see [`MAX_FIRST`](Packed::MAX_FIRST) and
+    /// If a number does not fit: see [`MAX_FIRST`](Packed::MAX_FIRST) and
     /// [`MAX_SECOND`](Packed::MAX_SECOND).
     pub const fn new(first: u64, second: u64) -> Packed<BITS> {
         Packed(AtomicU64::new(Self::word((first, second))))
     }
 
-    /// Both numbers at one time.
+    /// Returns both numbers as of one time. Costs no atomic instruction.
     #[inline]
     pub fn load(&self) -> (u64, u64) {
-        // Acquire: pairs with the release of whoever stored them.
+        // Acquire: pairs with the sequentially consistent compare-and-swap that stored them.
         Self::numbers(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes both if both are as expected.
+    /// Changes both numbers if both are as expected. One atomic instruction.
     ///
     /// # Errors
     ///
-    /// What they were instead.
+    /// The current numbers, if one differs. Nothing was changed.
     ///
     /// # Panics
     ///
-    /// If a new number does not fit. What is expected may be anything: numbers that do not fit are
-    /// not there.
+    /// If a new number does not fit. Expected numbers may have any value: those that do not fit
+    /// differ from the current ones.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -90,11 +90,12 @@ impl<const BITS: u32> Packed<BITS> {
             .map_err(Self::numbers)
     }
 
-    /// Replaces both numbers by what `update` returns (S92 figure 5.1). Returns `Ok` with the
-    /// previous values, or `Err` with the current ones if `update` returns `None`.
+    /// Replaces both numbers by the result of `update` (S92, figure 5.1). Returns `Ok` with the
+    /// previous numbers, or `Err` with the current ones if `update` returns `None`.
     ///
     /// `update` may be called more than once; only the result of its last call is stored. An
-    /// `update` that itself changes this pair on each call is retried indefinitely.
+    /// `update` that itself changes this pair on each call is retried indefinitely. Each attempt
+    /// costs one atomic instruction.
     ///
     /// # Panics
     ///
@@ -145,13 +146,13 @@ mod tests {
     #[test]
     fn each_part_has_all_its_bits_and_no_more() {
         fn holds<const BITS: u32>() {
-            let most = (Packed::<BITS>::MAX_FIRST, Packed::<BITS>::MAX_SECOND);
-            assert_eq!(most.0.count_ones() + most.1.count_ones(), 64);
-            for numbers in [(0, 0), (most.0, 0), (0, most.1), most] {
+            let max = (Packed::<BITS>::MAX_FIRST, Packed::<BITS>::MAX_SECOND);
+            assert_eq!(max.0.count_ones() + max.1.count_ones(), 64);
+            for numbers in [(0, 0), (max.0, 0), (0, max.1), max] {
                 let pair = Packed::<BITS>::new(numbers.0, numbers.1);
                 assert_eq!(pair.load(), numbers);
-                // What does not fit is never there, whatever its low bits are.
-                let too_large = (numbers.0.wrapping_add(most.0).wrapping_add(1), numbers.1);
+                // Expected numbers that do not fit never match, whatever their low bits are.
+                let too_large = (numbers.0.wrapping_add(max.0).wrapping_add(1), numbers.1);
                 assert_eq!(pair.compare_exchange(too_large, (0, 0)), Err(numbers));
             }
         }

@@ -1,76 +1,75 @@
-//! Changes that need no undoing: the version says which of two copies of the state counts.
+//! OS-assisted changes that need no rollback: there are two copies of the state, and the version
+//! says which one counts.
 //!
-//! A structure whose state fits in a word, and whose other stores go only where nobody looks in
-//! that state, has nothing that would have to be logged. What a stopped thread has done is left as
-//! it is, and does not count.
+//! This works for a structure whose state fits in one word and whose other stores go only to places
+//! that no thread reads in that state. Then there is nothing to log. What a stopped thread has
+//! stored remains, and does not count.
 //!
 //! ```text
 //! lock    63 … 16 version v | 15 14 state | 13 … 0 id
-//!         FREE(v, turn)  HELD(v, cpu)  CLAIM(v, claimant)  LOCKED(v, generation)
-//! states  two words: at version v the one of number v mod 2 counts
+//!         FREE(v, turn)  HELD(v, cpu)  CLAIM(v, number)  LOCKED(v, generation)
+//! states  two words; at version v the one with index v mod 2 counts
 //!
-//! change  a section: FREE(v, …), the state of v; FREE(v, …) -> HELD(v, cpu) by compare-and-swap; stores where nobody looks;
-//!         the other state; FREE(v+1, cpu), the last instruction
-//! revoke  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v, 0), by compare-and-swap
-//! read    FREE(v, …); the state of v; still the same
+//! change  a section on CPU c:
+//!           load FREE(v, …) and the state of v
+//!           FREE(v, …) -> HELD(v, c), the only atomic instruction
+//!           store to places that no thread reads in the state of v
+//!           store the other state; FREE(v+1, c), the last instruction
+//! revoke  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v, 0)
+//! read    load FREE(v, …) and the state of v; the lock is still the same
 //! ```
 //!
-//! The turn is a hint: the CPU whose thread changed the state last, and whose cache has the line.
-//! A thread on another CPU looks whether the lock changes within two pauses. If it does, that CPU
-//! is at work, and the thread pauses longer before it changes the state, which takes the turn.
-//! Without that, two CPUs at work exchange the line for each change, and no compare-and-swap
-//! fails that would make either back off. A sequence that ignores the turn follows, so a turn
-//! delays no thread further.
+//! [`assisted`](super::assisted) explains sections, fences, claims and LOCKED.
 //!
-//! What holds, where it differs from [`assisted`](super::assisted):
+//! The *turn* is a hint: the CPU whose thread changed the state last and whose cache holds the
+//! line. A thread on another CPU checks whether the lock changes within two pauses. If it does,
+//! that CPU is active, and the thread pauses for longer before it changes the state and takes the
+//! turn. Without the turn, two active CPUs transfer the line for each change, and no
+//! compare-and-swap fails that would make either of them back off. The attempt that follows ignores
+//! the turn, so a turn delays a thread only once.
 //!
-//! 1. While the version is v, the state of v is stored to by nobody: holders of v store the other
-//!    one. So it may be loaded before the compare-and-swap, which then says that it counts; and so
-//!    may what lies where that state says.
-//! 2. A holder that is interrupted does not go on, and nothing that it did counts before its last
-//!    instruction. It is told ABORTED, and begins again.
-//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has
-//!    stored FREE(v+1, cpu), over the claim, and the claimant's compare-and-swap fails; or it never
-//!    will. Who replaces a claim does not know which CPU it was for, and fences all.
-//! 4. Freeing v again, with the version that it had, is right: all that a thread can know of v
-//!    still holds. A claimant's number is its call's own, so its compare-and-swap cannot take
-//!    another's claim for its own.
+//! Invariants, where they differ from those of [`assisted`](super::assisted):
 //!
-//! 5. A section that runs on the CPU of a holder has interrupted it: so it may free the lock at
-//!    once, without a fence. Should somebody claim the lock meanwhile, the fence for that CPU ends
-//!    this section as well, or finds that it has freed the lock.
+//! 1. While the version is v, no thread stores to the state of v: holders of v store the other one.
+//!    So the state may be loaded before the compare-and-swap, whose success proves that it counted.
+//!    The same holds for the places that this state makes readable.
+//! 2. An aborted holder does not resume its section. Nothing that it stored counts before its last
+//!    instruction. The section returns ABORTED, and the caller retries.
+//! 3. A revoker first replaces HELD(v, c) and then fences CPU c. After the fence, either the holder
+//!    had already stored FREE(v+1, c) over the claim, and the revoker's compare-and-swap fails; or
+//!    the holder never will. A revoker that replaces a claim does not know the CPU that the claim's
+//!    revoker runs on, and fences all CPUs.
+//! 4. Freeing the lock at the same version v is correct, because everything that a thread can know
+//!    about v still holds. A claim carries the number of its call, so a compare-and-swap cannot
+//!    mistake another call's claim for its own.
+//! 5. A section on CPU c that finds HELD(v, c) has interrupted the holder, so it frees the lock
+//!    without a fence. If a revoker claims the lock meanwhile, the revoker's fence of CPU c aborts
+//!    this section too, or finds that it has freed the lock.
 //!
-//! Recovery is therefore a fence and a compare-and-swap, which need no section; where the holder
-//! was interrupted on the same CPU, as by a signal handler or by the next thread there, it is a
-//! store.
+//! So recovery is a fence and a compare-and-swap, and needs no section. On the holder's own CPU, in
+//! a signal handler or in the next thread there, it is one store.
 
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::Restarts;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
 use super::assisted::REVOKED;
 use super::backoff::Backoff;
-use super::claimants::Claimant;
 use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
+use super::revokers::Revoker;
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
-/// How a sequence ends.
-pub(crate) const DONE: usize = 0;
-/// The state did not allow it, as it seemed.
-pub(crate) const REFUSED: usize = 1;
-pub(crate) const BUSY: usize = 2;
-pub(crate) const UNREGISTERED: usize = 3;
-pub(crate) const ABORTED: usize = 4;
+pub(crate) use super::lock::{ABORTED, BUSY, DONE, REFUSED, UNREGISTERED};
 
-/// Where the states lie in a [`Shadow`], which sequences are given the address of.
+/// The offset of the states in a [`Shadow`], for sections, which get its address.
 pub(crate) const STATES: usize = 8;
 
-/// How many pauses lie between two looks that say whether others are at work.
+/// How many pauses a thread makes between the two loads that show whether another CPU is active.
 const LOOK: usize = 2;
 
-/// The lock and both states, on cache lines of their own, for processors that fetch them in pairs.
+/// The lock and both states. They are aligned for processors that fetch cache lines in pairs.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Shadow {
@@ -80,26 +79,26 @@ pub(crate) struct Shadow {
 
 const _: () = assert!(STATES == std::mem::offset_of!(Shadow, states));
 
-/// A change of a state.
+/// A change of the state, as a structure defines it.
 pub(crate) trait Change {
-    /// Tries once, by a section: how that ended, if there are sections.
+    /// Runs the section once. Returns its outcome, or `None` if this process runs no sections.
     fn attempt(&mut self) -> Option<usize>;
 
-    /// Does this state not allow it?
+    /// Returns whether this state does not allow the change.
     fn is_refused(&self, state: u64) -> bool;
 
-    /// Stores what has to be stored, where nobody looks in the state of that version, and returns
-    /// the next one. The caller has the lock.
+    /// Stores what the change stores besides the state, to places that no thread reads in the state
+    /// of this version, and returns the next state. The caller holds the lock.
     fn store(&mut self, version: u64, state: u64) -> u64;
 
-    /// How it gives way to others' changes.
+    /// Returns how the change backs off from other threads' changes.
     fn backoff(&self) -> Backoff {
         Backoff::new()
     }
 }
 
 impl Shadow {
-    /// At version 1, as every new object, with state 0.
+    /// Creates a lock at version 1, like every new structure, with state 0.
     pub fn new() -> Shadow {
         Shadow {
             lock: AtomicU64::new(VERSION),
@@ -107,54 +106,56 @@ impl Shadow {
         }
     }
 
-    /// One more than the changes that there were.
+    /// Returns the number of changes plus 1.
     pub fn version(&self) -> Version {
-        // Acquire: pairs with the release that freed the lock.
+        // Acquire: pairs with the release store that freed the lock.
         Version(self.lock.load(Ordering::Acquire) >> 16)
     }
 
-    /// What sequences are given.
+    /// Returns the address for sections.
     #[inline(always)]
     pub fn address(&self) -> usize {
         &raw const *self as usize
     }
 
-    /// The state that counts at some time in this call.
+    /// Returns the state that counts at some time during this call.
     #[inline]
     pub fn state(&self) -> u64 {
         loop {
-            // Acquire: pairs with the release that freed the lock.
+            // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
             if seen & STATE == 0 {
                 let state = self.of(seen).load(Ordering::Relaxed);
-                // Acquire: pairs with what orders a claim before the stores that follow it: a state
-                // that a holder of the next version stored shows that the version is over.
+                // Acquire fence: pairs with whatever orders taking the lock before the stores to
+                // states (the compare-and-swap of the section, the release fence of
+                // `lock::try_lock`). If the load above saw a state of a later holder, the load
+                // below sees that the version is over or held.
                 fence(Ordering::Acquire);
                 if self.lock.load(Ordering::Relaxed) == seen {
                     return state;
                 }
             } else {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
             }
         }
     }
 
-    /// The state of the version in this lock word.
+    /// Returns the state word of the version in this lock word.
     #[inline]
     fn of(&self, lock: u64) -> &AtomicU64 {
         &self.states[(lock >> 16) as usize & 1]
     }
 
-    /// Goes on with a change whose first attempt ended as told, until it is made, or refused by a
-    /// state that counted: `false`.
+    /// Continues a change after its first attempt, which had this outcome. Returns `true` when the
+    /// change is made, and `false` when a state that counted does not allow it.
     #[cold]
     #[inline(never)]
-    pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
+    pub fn change_slowly(&self, change: &mut impl Change, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let (mut registered, mut backoff) = (false, change.backoff());
         let mut first = true;
         loop {
-            match told {
+            match outcome {
                 Some(DONE) => return true,
                 Some(REFUSED) => {
                     if change.is_refused(self.state()) {
@@ -162,12 +163,13 @@ impl Shadow {
                     }
                 }
                 Some(BUSY) => {
-                    if !self.ensure_free() && (!first || self.is_at_work(change)) {
+                    if !self.ensure_free() && (!first || self.detect_contention(change)) {
                         backoff.spin();
                     }
                     first = false;
                 }
-                // Perhaps it had claimed: then it finds out now that this is so on its CPU.
+                // The aborted attempt may hold the lock. If the thread is still on that CPU, this
+                // frees it.
                 Some(ABORTED) if restarts.again() => _ = self.ensure_free(),
                 Some(UNREGISTERED) if !registered => {
                     registered = true;
@@ -175,47 +177,50 @@ impl Shadow {
                 }
                 _ => return self.change_locked(change),
             }
-            told = change.attempt();
+            outcome = change.attempt();
         }
     }
 
-    /// For a thread that cannot run sections: by a lock that no fence revokes. Signals are blocked
-    /// while it has that, and not while it waits.
+    /// Makes the change of a thread that cannot run sections, under a lock that no fence revokes.
+    /// Signals are blocked while the thread holds the lock, but not while it waits for it.
     #[cold]
     fn change_locked(&self, change: &mut impl Change) -> bool {
         loop {
+            // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
             if seen & STATE != 0 {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
                 continue;
             }
             let free = seen & !BELOW_VERSION;
-            let _quiet = platform::SignalsBlocked::enter();
+            let _signals = platform::SignalsBlocked::enter();
             if lock::try_lock(&self.lock, seen, free) {
                 return self.change_and_unlock(change, free);
             }
         }
     }
 
-    /// What the lock is for, which was free as given.
+    /// Makes the change and frees the lock, which was FREE as given and is LOCKED by this thread.
     fn change_and_unlock(&self, change: &mut impl Change, free: u64) -> bool {
-        // Relaxed: only the lock's holder stores states.
+        // Relaxed: only the holder of the lock stores to states, and `try_lock` acquired the lock.
         let state = self.of(free).load(Ordering::Relaxed);
         if change.is_refused(state) {
-            // Release: as below.
+            // Release: pairs with the acquire loads of sections and readers that find the lock
+            // free.
             self.lock.store(free, Ordering::Release);
             return false;
         }
         let next = change.store(free >> 16, state);
         let freed = free.wrapping_add(VERSION);
         self.of(freed).store(next, Ordering::Relaxed);
-        // Release: pairs with the acquire of every section and reader that finds it free.
+        // Release: pairs with the acquire loads of sections and readers that find the lock free.
         self.lock.store(freed, Ordering::Release);
         true
     }
 
-    /// Makes a change but for its end, as a thread that is stopped there; if the state does not
-    /// allow it, that thread has got no further than the lock.
+    /// Makes a change except for its end, like a thread that is stopped there. If the state does
+    /// not allow the change, that thread is stopped just after it has taken the lock.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, change: &mut impl Change) {
         let free = lock::hold(&self.lock);
         let state = self.of(free).load(Ordering::Relaxed);
@@ -226,18 +231,18 @@ impl Shadow {
         }
     }
 
-    /// Sees to it that the lock was free for a moment. Was somebody thrown out for that?
+    /// Waits until the lock is free, or revokes it. Returns whether this thread revoked a holder.
     fn ensure_free(&self) -> bool {
-        // Relaxed: what follows only compares it.
+        // Relaxed: the value is only compared with later ones.
         let seen = self.lock.load(Ordering::Relaxed);
-        seen & STATE != 0 && self.wait_or_settle(seen)
+        seen & STATE != 0 && self.wait_or_revoke(seen)
     }
 
-    /// Looks whether other threads change the state. `false` also if the change seems to be
-    /// refused as it is: then its caller polls.
+    /// Watches whether other threads change the state. Returns `false`, without watching, if the
+    /// current state seems to refuse the change: then the caller polls.
     #[cold]
-    fn is_at_work(&self, change: &impl Change) -> bool {
-        // Relaxed: a hint, which the attempt that follows looks at again.
+    fn detect_contention(&self, change: &impl Change) -> bool {
+        // Relaxed: a hint. The attempt that follows loads the lock and the state again.
         let seen = self.lock.load(Ordering::Relaxed);
         if change.is_refused(self.of(seen).load(Ordering::Relaxed)) {
             return false;
@@ -246,10 +251,10 @@ impl Shadow {
         self.lock.load(Ordering::Relaxed) != seen
     }
 
-    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out
-    /// whoever has it, and says so.
+    /// Waits until the lock differs from what was seen, for a limited time; after that, revokes it.
+    /// Returns whether this thread revoked the holder or tried to.
     #[cold]
-    fn wait_or_settle(&self, seen: u64) -> bool {
+    fn wait_or_revoke(&self, seen: u64) -> bool {
         if lock::is_held_here(seen) && lock::try_free_here(&self.lock, seen, seen & !BELOW_VERSION)
         {
             REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -262,14 +267,15 @@ impl Shadow {
         is_stuck
     }
 
-    /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a
-    /// moment at least.
+    /// Revokes the lock if it is still as seen. When this returns, the lock has differed from
+    /// `seen` at least once, unless it is LOCKED by a thread of this process.
     #[cold]
     fn revoke(&self, seen: u64) {
         let free = seen & !BELOW_VERSION;
         let generation = u64::from(platform::generation()) & ID;
-        // AcqRel: the fence that follows is a system call, which orders more. Release, to free it:
-        // pairs with the acquire of whoever finds it free.
+        // AcqRel. Acquire: pairs with the release of the lock word that is replaced. Release: pairs
+        // with the acquire of threads that find the lock free. A claim is ordered before what
+        // follows the fence, which is a system call.
         let replace = |from, to| {
             self.lock
                 .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
@@ -277,7 +283,7 @@ impl Shadow {
         };
         match seen & STATE {
             state @ (HELD | CLAIM) => {
-                let me = Claimant::enter();
+                let me = Revoker::enter();
                 let claim = free + CLAIM + me.number();
                 if replace(seen, claim) {
                     REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -285,12 +291,13 @@ impl Shadow {
                         HELD => platform::membarrier_rseq((seen & ID) as usize),
                         _ => platform::fence_all(),
                     }
-                    // Whoever had it has freed it by now, or never will.
+                    // The holder has freed the lock by now, which makes this fail, or it never
+                    // will.
                     replace(claim, free);
                 }
             }
-            // Whoever locked it stayed behind in the parent of this process: nothing is left to
-            // fence.
+            // The thread that locked it stayed behind in the parent of this process. There is
+            // nothing to fence.
             LOCKED if seen & ID != generation => {
                 replace(seen, free);
             }

@@ -1,4 +1,4 @@
-//! Both mechanisms, one a process: OS-assisted DCAS through domains, k-CAS by itself.
+//! Tests of both mechanisms in one process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ fn pair(a: u64, b: u64) -> Domain<Pair> {
     })
 }
 
-/// The same domain by each mechanism.
+/// The same domain under each mechanism.
 fn by_each<T: Covered>(make: impl Fn() -> T) -> [Domain<T>; 2] {
     [Mechanism::Assisted, Mechanism::Kcas].map(|mechanism| Domain::forced(make(), mechanism))
 }
@@ -65,7 +65,7 @@ fn change_both_or_none(domain: &Domain<Pair>) {
     assert_eq!((domain.load(&domain.a), domain.load(&domain.b)), (10, 4));
 }
 
-/// What is only compared counts as well, but where all words are.
+/// Words that are only compared count as a modification, except in `compare_exchange_all`.
 #[test]
 fn versions_count_exchanges_that_succeed() {
     for domain in by_each(words) {
@@ -155,7 +155,7 @@ fn a_wide_domain_changes_up_to_eight() {
     assert_eq!(domain.snapshot(words).0, [0; MAX_CHANGES + 1]);
 }
 
-/// What an exclusive owner changes is a change for versions, too.
+/// Exclusive access counts as a modification.
 #[test]
 fn a_version_from_before_exclusive_access_is_an_old_one() {
     for mut domain in by_each(words) {
@@ -171,10 +171,9 @@ fn a_version_from_before_exclusive_access_is_an_old_one() {
     }
 }
 
-/// Under k-CAS a word holds a reference in the end, which means nothing in a domain of the other
-/// mechanism.
+/// Under k-CAS a word may hold a reference, which means nothing in a domain of the other mechanism.
 #[test]
-fn words_that_leave_a_domain_take_their_values_along() {
+fn words_that_leave_a_domain_keep_their_values() {
     let mut domains = by_each(words);
     for domain in &domains {
         domain
@@ -209,7 +208,8 @@ fn a_word_that_changes_twice_is_refused() {
     let _ = domain.compare_exchange_all(&changes);
 }
 
-/// Words whose sum never changes, five of them at once, while others change two and read all.
+/// Keeps the sum of all words constant by changes of five words and of two, while other threads do
+/// the same and read all words.
 #[test]
 fn wide_exchanges_lose_nothing() {
     let domain: Domain<[Cell; 6]> = Domain::wide(std::array::from_fn(|_| Cell::new(100_000)));
@@ -267,10 +267,10 @@ fn a_value_that_is_too_large_is_refused() {
     let _ = domain.compare_exchange(Change::of(&domain.a, 1, 1 << 63));
 }
 
-/// A thread that is stopped for ever keeps nobody waiting, and what it did is undone: whoever comes
-/// next.
+/// A thread that is stopped indefinitely blocks no other, and whichever operation comes next rolls
+/// its changes back.
 #[test]
-fn a_stopped_holder_is_thrown_out() {
+fn a_stopped_holder_is_revoked() {
     type Next = fn(&Domain<Pair>);
     let nexts: [Next; 3] = [
         |domain| assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]),
@@ -291,7 +291,8 @@ fn a_stopped_holder_is_thrown_out() {
             let [domain, _] = by_each(words);
             let (a, b) = (&domain.a, &domain.b);
             let left = if changed {
-                // SAFETY: the domain stays where it is.
+                // SAFETY: the domain is not moved before the next operation has rolled the change
+                // back.
                 unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) }
             } else {
                 domain.abandon_lock()
@@ -307,31 +308,31 @@ fn a_stopped_holder_is_thrown_out() {
             assert_eq!(domain.snapshot([a, b]).0, [1, 2]);
             let after = statistics();
             assert!(after.revocations > before.revocations);
-            assert!(!changed || after.undone > before.undone);
+            assert!(!changed || after.rollbacks > before.rollbacks);
         }
     }
 }
 
-/// Says when it is dropped what it held.
+/// Reports what its words held when it was dropped.
 #[derive(Covered)]
 struct Witness {
     pair: Pair,
-    /// Where that is said, as an address.
+    /// The address of the word that takes the report.
     seen: usize,
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        // SAFETY: the test keeps the place until the domain has been dropped.
+        // SAFETY: the test keeps the word alive until the domain has been dropped.
         let seen = unsafe { AtomicU64::from_ptr(self.seen as *mut u64) };
         let [a, b] = [self.pair.a.value(), self.pair.b.value()];
         seen.store(a << 32 | b, Ordering::Relaxed);
     }
 }
 
-/// A thread is stopped for ever in the middle of an exchange, and the next thing is that the domain
-/// is dropped: the words' own destructor sees them as no exchange has left them half done. (That of
-/// k-CAS leaves nothing for `abandon`: `verify/history` ends threads there.)
+/// A thread is stopped in the middle of an exchange, and then the domain is dropped: the words' own
+/// destructor sees no unfinished exchange. (Under k-CAS `abandon` has nothing to leave; there,
+/// `verify/history` stops threads.)
 #[test]
 fn a_destructor_sees_no_half_done_exchange() {
     for claimed in [false, true] {
@@ -340,10 +341,10 @@ fn a_destructor_sees_no_half_done_exchange() {
             pair: words(),
             seen: seen.as_ptr() as usize,
         };
-        // In a box: it stays where it is when the box moves.
+        // In a box, the domain stays in place when the box moves.
         let domain = Box::new(Domain::forced(witness, Mechanism::Assisted));
         let (a, b) = (&domain.pair.a, &domain.pair.b);
-        // SAFETY: the domain stays where it is.
+        // SAFETY: the domain is not moved before its drop has rolled the change back.
         if !unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) } {
             return;
         }
@@ -355,13 +356,13 @@ fn a_destructor_sees_no_half_done_exchange() {
     }
 }
 
-/// Several find the stopped holder at once: it is undone once.
+/// Several threads find the stopped holder at once. It is rolled back once.
 #[test]
-fn many_throw_out_one() {
+fn many_threads_revoke_one_holder() {
     for _ in 0..200 {
         let [domain, _] = by_each(words);
         let (a, b) = (&domain.a, &domain.b);
-        // SAFETY: the domain stays where it is.
+        // SAFETY: the domain is not moved before a thread has rolled the change back.
         if !unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) } {
             return;
         }
@@ -381,7 +382,8 @@ fn many_throw_out_one() {
     }
 }
 
-/// Words whose sum never changes: every snapshot must show it, and every transfer must count once.
+/// Keeps the sum of all words constant: every snapshot must show it, and every transfer must count
+/// once.
 #[test]
 fn transfers_lose_nothing() {
     for domain in by_each(|| std::array::from_fn::<_, WORDS, _>(|_| Cell::new(1000))) {

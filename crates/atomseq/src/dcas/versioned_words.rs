@@ -1,49 +1,52 @@
-//! A version number (GC96 5.1) and the words that it covers, wherever they lie: what
-//! [`Domain`](super::Domain) and the structures in `nonblocking/` are made of.
+//! A version number (GC96, section 5.1) and the words that it covers, wherever they lie.
+//! [`Domain`](super::Domain) and the structures of `nonblocking` are built on it.
 //!
-//! A structure's operation is always the same: [`begin`](VersionedWords::begin), look at covered
-//! words with [`load`](VersionedWords::load), change one or two of them by
-//! [`store_pair_if`](VersionedWords::store_pair_if), and do it all again if that fails. What was
-//! looked at without a change counts if [`is_still`](VersionedWords::is_still) says so. Every
-//! change changes the version, so no word that comes back to an old value deceives anybody.
+//! Every operation of a structure has the same form: it calls [`begin`](VersionedWords::begin),
+//! reads covered words by [`load`](VersionedWords::load), and changes one or two of them by
+//! [`store_pair_if`](VersionedWords::store_pair_if). If that fails, it retries from `begin`. An
+//! operation that only reads is valid if [`is_still`](VersionedWords::is_still) returns `true` at
+//! the end. Every change advances the version, so a word that returns to an old value (ABA) causes
+//! no error.
 //!
-//! Words that are not covered, such as the contents of a node in type-stable memory, count
-//! likewise, provided that whoever writes them has had the node from a
-//! [`type_stable::Pool`](crate::type_stable::Pool) since it was unlinked: a release fence lies
-//! between the change that unlinked it and the first store of the next owner, which pairs with the
-//! acquire fence in `is_still`.
+//! The same holds for words that are not covered, such as the content of a node in type-stable
+//! memory, on one condition: a thread writes to the node only if it has allocated it from a
+//! [`type_stable::Pool`](crate::type_stable::Pool) since the node was unlinked. Then a release
+//! fence lies between the change that unlinked the node and the first store of the next owner. It
+//! pairs with the acquire fence in `is_still`.
 
-use super::assisted::{self, RevocableLock};
+use super::assisted::RevocableLock;
 use super::contention;
 use super::mechanism::{Mechanism, mechanism};
+use super::part::Part;
 use super::{Cell, Cells, Change, StableWord, Version, kcas};
 use crate::sync::Ordering;
 
-/// One version number, and the mechanism by which it and what it covers change together.
+/// A version number, and the mechanism by which it changes together with the words that it covers.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct VersionedWords {
-    line: RevocableLock,
-    /// The version, under k-CAS.
+    /// Under OS-assisted DCAS: the version, the lock and the log.
+    lock: RevocableLock,
+    /// Under k-CAS: the version.
     version: Cell,
     mechanism: Mechanism,
 }
 
 impl VersionedWords {
-    /// By the [`mechanism`] of this process.
+    /// Creates it for the [`mechanism`] of this process.
     pub fn new() -> VersionedWords {
         VersionedWords::made(mechanism())
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one
-    /// does not work here.
-    pub fn forced(mechanism: Mechanism) -> VersionedWords {
+    /// Creates it for this mechanism, whatever the process has chosen. Falls back to k-CAS if
+    /// OS-assisted DCAS does not work here.
+    pub fn with_mechanism(mechanism: Mechanism) -> VersionedWords {
         VersionedWords::made(mechanism.or_kcas())
     }
 
     fn made(mechanism: Mechanism) -> VersionedWords {
         VersionedWords {
-            line: RevocableLock::new(),
+            lock: RevocableLock::new(),
             version: Cell::new(1),
             mechanism,
         }
@@ -53,58 +56,59 @@ impl VersionedWords {
         self.mechanism
     }
 
-    /// One more than the modifications that there were.
+    /// Returns the number of modifications plus 1.
     #[inline]
     pub fn version(&self) -> Version {
         Version(match self.mechanism {
-            Mechanism::Assisted => self.line.version(),
+            Mechanism::Assisted => self.lock.version(),
             Mechanism::Kcas => kcas::begin(self.version.raw()),
         })
     }
 
-    /// The version at a time when no operation is half done: what is looked at from now on belongs
-    /// to it, if the object is still at it afterwards.
+    /// Returns the version at a time when no operation is unfinished. What is loaded from now on
+    /// belongs to this version if [`is_still`](VersionedWords::is_still) returns `true` afterwards.
     #[inline(always)]
     pub fn begin(&self) -> Version {
         Version(match self.mechanism {
-            Mechanism::Assisted => self.line.begin(),
+            Mechanism::Assisted => self.lock.begin(),
             Mechanism::Kcas => kcas::begin(self.version.raw()),
         })
     }
 
-    /// Goes to the next version, without a change: the caller, who owns this exclusively, may
-    /// change the words.
+    /// Advances the version without a change. The caller owns this exclusively, and may change the
+    /// words.
     pub fn count_modification(&mut self) {
         let Version(version) = self.begin();
         match self.mechanism {
-            Mechanism::Assisted => self.line.set_version(version + 1),
-            // Relaxed, here and there: no other thread looks.
+            Mechanism::Assisted => self.lock.set_version(version + 1),
+            // Relaxed: the caller has exclusive access, so no other thread loads it.
             Mechanism::Kcas => self.version.raw().store(version + 1, Ordering::Relaxed),
         }
     }
 
-    /// The value of a covered word. Counts only if the object is still at the version of the
-    /// beginning.
+    /// Returns the value of a covered word. It counts only if
+    /// [`is_still`](VersionedWords::is_still) returns `true` for the version of
+    /// [`begin`](VersionedWords::begin).
     #[inline(always)]
     pub fn load(&self, word: &StableWord) -> u64 {
         match self.mechanism {
-            // Relaxed: after the acquire in `begin`, before the fence in `is_still`.
+            // Relaxed: lies between the acquire in `begin` and the fence in `is_still`.
             Mechanism::Assisted => word.raw().load(Ordering::Relaxed),
             Mechanism::Kcas => kcas::load(word.raw()),
         }
     }
 
-    /// Has nothing changed since the version? Then what was loaded since `begin` was so at one
-    /// time.
+    /// Returns whether the version is unchanged. If so, all values loaded since `begin` were
+    /// current at one time.
     #[inline(always)]
     pub fn is_still(&self, version: Version) -> bool {
         match self.mechanism {
-            Mechanism::Assisted => self.line.is_still(version.0),
+            Mechanism::Assisted => self.lock.is_still(version.0),
             Mechanism::Kcas => kcas::is_still(self.version.raw(), version.0),
         }
     }
 
-    /// The values that words had at one time, and the version at that time.
+    /// Returns the values of words as of one time, and the version at that time.
     #[inline]
     pub fn snapshot<const N: usize>(&self, words: [&StableWord; N]) -> ([u64; N], Version) {
         loop {
@@ -116,49 +120,51 @@ impl VersionedWords {
         }
     }
 
-    /// Changes both words if both have their old values; `false`: one of them has another one.
+    /// Changes both words and returns `true` if both have their old values. Returns `false`, having
+    /// changed nothing, if one differs.
     ///
     /// # Safety
     ///
-    /// The words are different, and covered by this object alone: they change in no other way. They
-    /// are valid until this returns, and as long as the object is used if it never does (see
-    /// [`siglongjmp`](crate::signal::siglongjmp)); under k-CAS until no thread is in an operation
-    /// of this object.
+    /// The words are different, and change only through this value. They stay valid until this
+    /// returns; under k-CAS, until no thread is in an operation of this value. If the call never
+    /// returns (see [`siglongjmp`](crate::signal::siglongjmp)), they stay valid as long as this
+    /// value is used.
     #[inline]
     pub unsafe fn compare_exchange_pair(&self, first: Change<'_>, second: Change<'_>) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
             match self.mechanism {
-                Mechanism::Assisted => self.line.exchange(first.assisted(), second.assisted()),
+                Mechanism::Assisted => self.lock.exchange(first.part(), second.part()),
                 Mechanism::Kcas => self.exchange_kcas([first, second]),
             }
         }
     }
 
-    /// The same for one word.
+    /// Changes one word, in the same way.
     ///
     /// # Safety
     ///
     /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair).
     #[inline]
     pub unsafe fn compare_exchange(&self, change: Change<'_>) -> bool {
-        // SAFETY: the caller's promise; the other word is the line's own.
+        // SAFETY: the caller's promise. Under OS-assisted DCAS the second word is the lock's own
+        // spare word.
         unsafe {
             match self.mechanism {
-                Mechanism::Assisted => self.line.exchange(change.assisted(), self.line.no_part()),
+                Mechanism::Assisted => self.lock.exchange(change.part(), self.lock.spare_part()),
                 Mechanism::Kcas => self.exchange_kcas([change]),
             }
         }
     }
 
-    /// Changes all words if each has its old value. Those that are to stay are compared only, which
-    /// the version does: it changes with every word.
+    /// Changes all words and returns `true` if each has its old value. Words that keep their values
+    /// are only compared: the version proves that they are unchanged.
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair), of those that
-    /// change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and under OS-assisted DCAS
-    /// two.
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair), for the words that
+    /// change. They are at most [`MAX_CHANGES`](super::MAX_CHANGES), and at most two under
+    /// OS-assisted DCAS.
     pub unsafe fn compare_exchange_all(&self, changes: &[Change<'_>]) -> bool {
         loop {
             let version = self.begin();
@@ -175,7 +181,7 @@ impl VersionedWords {
                 Mechanism::Assisted => {
                     let mut next = || changing.next().map(|change| (change.word, change.new));
                     let both = [next(), next()];
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller's promise. The spare word of `store_if` is the lock's own.
                     unsafe {
                         match both {
                             [None, _] => true,
@@ -187,17 +193,18 @@ impl VersionedWords {
                     }
                 }
                 Mechanism::Kcas => {
-                    let mut parts = [NOTHING; kcas::MAX];
+                    let mut parts = [EMPTY_PART; kcas::MAX];
                     let mut count = 0;
                     for change in changing {
-                        parts[count] = change.kcas();
+                        parts[count] = change.part();
                         count += 1;
                     }
-                    // SAFETY: as for `try_kcas`. Nothing changes: it was so at one time.
+                    // SAFETY: the caller's promise: the words are different, and had their old
+                    // values at this version. If no word changes, comparing them was enough.
                     count == 0 || unsafe { self.exchange_parts(version, &parts[..count]) }
                 }
             };
-            // If not, something has changed, or the version was used up.
+            // It fails if the version has advanced, perhaps because this very call was interrupted.
             if done {
                 return true;
             }
@@ -207,8 +214,9 @@ impl VersionedWords {
         }
     }
 
-    /// Compare-and-double-swap (GC96 note 5): sets both words if nothing has changed since the
-    /// version. `false`: something has, or this very call was interrupted and undone.
+    /// Stores to both words and returns `true` if the version is unchanged: compare-and-double-swap
+    /// (GC96, note 5). Returns `false`, having changed nothing, if the version has advanced,
+    /// perhaps because this very call was interrupted and rolled back.
     ///
     /// # Safety
     ///
@@ -225,43 +233,46 @@ impl VersionedWords {
         unsafe {
             match self.mechanism {
                 Mechanism::Assisted => {
-                    self.line
-                        .store_pair_if(version.0, assisted_part(first), assisted_part(second))
+                    self.lock
+                        .store_pair_if(version.0, stored(first), stored(second))
                 }
                 Mechanism::Kcas => self.since_kcas(version, [first, second]),
             }
         }
     }
 
-    /// The same for one word.
+    /// Stores to one word, in the same way.
     ///
     /// # Safety
     ///
     /// As for [`store_pair_if`](VersionedWords::store_pair_if).
     #[inline(always)]
     pub unsafe fn store_if(&self, version: Version, word: (&StableWord, u64)) -> bool {
-        // SAFETY: the caller's promise; the other word is the line's own.
+        // SAFETY: the caller's promise. Under OS-assisted DCAS the second word is the lock's own
+        // spare word.
         unsafe {
             match self.mechanism {
                 Mechanism::Assisted => {
-                    self.line
-                        .store_pair_if(version.0, assisted_part(word), self.line.no_part())
+                    self.lock
+                        .store_pair_if(version.0, stored(word), self.lock.spare_part())
                 }
                 Mechanism::Kcas => self.since_kcas(version, [word]),
             }
         }
     }
 
-    /// [`store_pair_if`](VersionedWords::store_pair_if) of a cell, which holds any 64 bits, and a
-    /// word, of an object that uses k-CAS for certain: without a copy of the other way.
+    /// Stores to a cell of [`Cells`], which holds any 64 bits, and to a word, if the version is
+    /// unchanged. Use it for a structure that always uses k-CAS, so that no code of the other
+    /// mechanism is compiled in.
     ///
     /// # Safety
     ///
-    /// As there; the cells were made for this object, and it was made to use k-CAS.
+    /// As for [`store_pair_if`](VersionedWords::store_pair_if). The cells were created for this
+    /// value, and this value was created to use k-CAS.
     ///
     /// # Panics
     ///
-    /// If there is no cell of that number.
+    /// If there is no cell of that index.
     pub unsafe fn put_since_by_kcas(
         &self,
         version: Version,
@@ -273,45 +284,50 @@ impl VersionedWords {
         unsafe { self.since_kcas(version, [low, high, word]) }
     }
 
-    /// [`store_if`](VersionedWords::store_if), of an object that uses k-CAS for certain.
+    /// Stores to one word if the version is unchanged, for a structure that always uses k-CAS.
     ///
     /// # Safety
     ///
-    /// As there; the object was made to use k-CAS.
+    /// As for [`store_if`](VersionedWords::store_if). This value was created to use k-CAS.
     pub unsafe fn store_if_by_kcas(&self, version: Version, word: (&StableWord, u64)) -> bool {
         // SAFETY: the caller's promise.
         unsafe { self.since_kcas(version, [word]) }
     }
 
-    /// For who was forestalled: lets the others get on with it for a while, longer if it goes on
-    /// like that. It may yield the CPU.
+    /// Backs off after a change that lost to another thread's, for longer if this repeats. May
+    /// yield the CPU.
     pub fn back_off(&self) {
         contention::back_off(self);
     }
 
-    /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`:
+    /// Leaves the state in which a thread is stopped indefinitely inside `compare_exchange_pair`:
     /// see [`Domain::abandon`](super::Domain::abandon).
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
-            self.line.abandon(first.assisted(), second.assisted());
+            self.lock.abandon(first.part(), second.part());
         }
         assisted
     }
 
-    /// Likewise with the lock taken and nothing done.
+    /// Leaves the state in which a thread is stopped while it holds the lock and has changed
+    /// nothing.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
-            self.line.abandon_lock();
+            self.lock.abandon_lock();
         }
         assisted
     }
 
-    /// After either: as a second thread does that is stopped as it throws the first one out.
+    /// After one of the two above: leaves the state in which a second thread is stopped while it
+    /// revokes the first.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         if self.mechanism == Mechanism::Assisted {
-            self.line.abandon_claim();
+            self.lock.abandon_claim();
         }
     }
 
@@ -322,8 +338,8 @@ impl VersionedWords {
             if values != changes.map(|change| change.old) {
                 return false;
             }
-            // It fails only if another operation succeeded.
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise, and the words had their old values at this version. It
+            // fails only if another operation has succeeded since.
             if unsafe { self.try_kcas(version, changes) } {
                 return true;
             }
@@ -343,29 +359,30 @@ impl VersionedWords {
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let parts = changes.map(|change| change.kcas());
+        let parts = changes.map(|change| change.part());
         // SAFETY: the caller's promise.
         unsafe { self.exchange_parts(version, &parts) }
     }
 
     #[inline(always)]
-    unsafe fn exchange_parts(&self, version: Version, parts: &[kcas::Part]) -> bool {
+    unsafe fn exchange_parts(&self, version: Version, parts: &[Part]) -> bool {
         // SAFETY: the caller's promise.
         unsafe { kcas::exchange(self.version.raw(), version.0, parts) }
     }
 }
 
-/// No part.
-const NOTHING: kcas::Part = kcas::Part {
+/// A part of no word, to fill an array.
+const EMPTY_PART: Part = Part {
     word: std::ptr::null(),
     old: 0,
     new: 0,
 };
 
+/// Of a word that is not compared.
 #[inline(always)]
-fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
-    assisted::Part {
-        word: word.address(),
+fn stored((word, new): (&StableWord, u64)) -> Part {
+    Part {
+        word: word.raw(),
         old: 0,
         new,
     }
@@ -373,17 +390,8 @@ fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
 
 impl Change<'_> {
     #[inline(always)]
-    fn assisted(&self) -> assisted::Part {
-        assisted::Part {
-            word: self.word.address(),
-            old: self.old,
-            new: self.new,
-        }
-    }
-
-    #[inline(always)]
-    fn kcas(&self) -> kcas::Part {
-        kcas::Part {
+    fn part(&self) -> Part {
+        Part {
             word: self.word.raw(),
             old: self.old,
             new: self.new,

@@ -219,6 +219,19 @@
 //!   until it returns: if it has interrupted a sequence, a newly managed signal finds that sequence
 //!   half done, and is reported `Plain`. No audit finds this. Install handlers before other threads
 //!   run sequences.
+//! * **Handlers that other code installs at the same time.** The kernel cannot compare and swap a
+//!   disposition. [`uninstall`](crate::signal::uninstall), [`repair`](crate::signal::repair) and
+//!   [`install`](crate::signal::install) set the new one, look at what they have replaced, and put
+//!   that back if it was not what they expected. If other code calls `sigaction` for the same
+//!   signal in the microsecond before, its handler is missing in between: a signal that arrives
+//!   then goes to the handler below it, or meets the default action. Atomseq's own calls wait for
+//!   each other. The same holds for the default action after a handler for [one
+//!   signal](crate::signal::Options::once), where that stops the process; where it ends the
+//!   process, the process was to end anyway.
+//! * **Handlers for one signal.** A used-up handler's entry stays installed, and carries out the
+//!   default action, until the next `install`, `uninstall`, `audit` or `repair`. Until then
+//!   `sigaction` reports a handler, and a signal that the default action ignores interrupts calls
+//!   like `nanosleep`. A program that is executed starts with the default action.
 //! * **Objects loaded later** whose segments have gaps between them, or whose program headers are
 //!   not on their first page, are known only from the next `install`, `audit` or `repair` on;
 //!   others at once, with glibc 2.35 or newer. Their first page must be readable.
@@ -378,11 +391,14 @@
 //!   sent waits again, until that handler returns. But if the rest of the sequence has a fault, it
 //!   is handled before the fault's handler runs.
 //! * **Alternate stacks.** Another library's handler that was adopted, and asks for the alternate
-//!   stack (`SA_ONSTACK`), takes about 2 KiB more of it than before, and 4.5 KiB more without
-//!   optimisation. A stack of `MINSIGSTKSZ` bytes does not suffice then, and nothing reports it: a
-//!   fault on it overwrites what lies below. Give such threads at least 8 KiB. For atomseq's
-//!   handlers, [`on_alternate_stack`](crate::signal::Options::on_alternate_stack) states what they
-//!   need, and checks only the stack of the installing thread.
+//!   stack (`SA_ONSTACK`), takes up to 2.5 KiB more of it than before, and 4 KiB more without
+//!   optimisation: beside the kernel's frame (`AT_MINSIGSTKSZ`) and what the handler itself takes.
+//!   A smaller stack overflows, which nothing reports: a fault on it overwrites what lies below.
+//!   The 8 KiB that the standard library gives its threads suffice for its report of a stack
+//!   overflow where the kernel's frame is at most 3.4 KiB, as with AVX-512. With larger frames
+//!   (AMX, SVE) the process may end by `SIGSEGV` without the report. For atomseq's handlers,
+//!   [`on_alternate_stack`](crate::signal::Options::on_alternate_stack) states what they need, and
+//!   checks only the stack of the installing thread.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not
 //!   hold back handlers of the other. Nor do deliveries of one hold back `SIGABRT` and faults that
 //!   are sent, if the other handles or adopts them: such a handler may find a sequence half done

@@ -60,7 +60,7 @@
 #![doc = include_str!("patterns/pages.rs")]
 //!
 //! fn main() {
-//!     let pages = Pages::<1000>::new().unwrap();
+//!     let pages = Pages::<1000>::try_new().unwrap();
 //!     let first = pages.take().unwrap();
 //!     let second = pages.take().unwrap();
 //!     assert_ne!(first, second);
@@ -93,7 +93,7 @@
 #![doc = include_str!("patterns/remote.rs")]
 //!
 //! fn main() {
-//!     let pages = Pages::<1000>::new().unwrap();
+//!     let pages = Pages::<1000>::try_new().unwrap();
 //!     let taken: Vec<_> = std::iter::from_fn(|| pages.take()).collect();
 //!     assert_eq!(taken.len(), 999);
 //!     taken.into_iter().for_each(|page| pages.release(page));
@@ -241,7 +241,7 @@
 //!     }
 //! }
 //!
-//! PAGES.get_or_init(|| Pages::new().unwrap());
+//! PAGES.get_or_init(|| Pages::try_new().unwrap());
 //! # #[cfg(unix)]
 //! # {
 //! let handler = on_signal as extern "C" fn(i32);
@@ -294,7 +294,7 @@
 //! unsafe impl GlobalAlloc for PageAllocator {
 //!     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
 //!         let fits = layout.size() == 4096 && layout.align() <= 4096;
-//!         let pages = PAGES.get_or_init(|| Pages::new().ok()).as_ref();
+//!         let pages = PAGES.get_or_init(|| Pages::try_new().ok()).as_ref();
 //!         match pages.filter(|_| fits).and_then(|pages| pages.take()) {
 //!             Some(page) => ARENA.0.get().cast::<u8>().wrapping_add(4096 * page.number()),
 //!             // SAFETY: the caller's promise.

@@ -1,18 +1,18 @@
-//! Which CPUs there can be, and which one this is.
+//! The possible CPUs, and the current one.
 //!
-//! A section uses its CPU number as an index without a test, so the number of slots must hold for
-//! every CPU that the kernel can ever name: the list of *possible* CPUs, never a count, an affinity
-//! mask or the CPUs online. Three sources give an upper bound, the tightest first:
+//! A section uses its CPU number as an unchecked index, so the number of slots must cover every CPU
+//! that the kernel can ever report. That is the list of *possible* CPUs, never a count, an affinity
+//! mask or the online CPUs. Three sources give an upper bound, the tightest first:
 //!
 //! 1. the list of possible CPUs, in sysfs;
-//! 2. the number of digits with which procfs prints a CPU mask: a multiple of 4;
-//! 3. the size of the mask that `sched_getaffinity` copies: a multiple of 64.
+//! 2. the number of digits that procfs prints for a CPU mask: a multiple of 4 CPUs;
+//! 3. the size of the mask that `sched_getaffinity` copies: a multiple of 64 CPUs.
 //!
-//! Containers and sandboxes put files of their own in the place of the first two. Such a file may
-//! say anything, and a number that is too small would lead sections to memory beyond the slots. So
-//! a file counts only if it is the kernel's own: opened below the root of a file system of the
-//! right type, without crossing into another mount ([`Descriptor::open_below`]). The third source
-//! cannot be replaced.
+//! Containers and sandboxes replace the files of the first two, and a replacement may say anything.
+//! A number that is too small would let sections access memory beyond the slots. So a file counts
+//! only if it is the kernel's own: opened below the root of a file system of the right type,
+//! without crossing into another mount ([`Descriptor::open_below`]). The third source cannot be
+//! replaced.
 
 use super::{memory, rseq};
 use crate::arch::syscall;
@@ -21,20 +21,21 @@ use core::mem::MaybeUninit;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// More CPUs than any kernel is built for; a longer list is not one.
+/// More CPUs than any kernel is built for. A list with a larger number is invalid.
 const MAX: usize = 1 << 16;
 
 static SLOTS: AtomicUsize = AtomicUsize::new(1);
 
-/// The largest possible CPU number plus one; 1 until start-up has counted. Nothing that is indexed
-/// by CPU numbers may have its size from here before start-up has ended (`percpu::started`).
+/// Returns the largest possible CPU number plus one, or 1 until start-up has counted. A structure
+/// indexed by CPU numbers must not take its size from here before start-up has ended
+/// (`percpu::started`).
 #[inline]
 pub fn cpu_slots() -> usize {
     // Relaxed: written once, before the Release that ends start-up.
     SLOTS.load(Ordering::Relaxed)
 }
 
-/// The CPU that this thread is on, or was a moment ago; less than [`cpu_slots`].
+/// Returns the CPU that this thread is on, or was on a moment ago: less than [`cpu_slots`].
 #[inline]
 pub fn current_cpu() -> usize {
     let cpu = rseq::cpu_id();
@@ -45,25 +46,25 @@ pub fn current_cpu() -> usize {
 
 #[cold]
 fn ask() -> usize {
-    // SAFETY: no arguments; in the vDSO where there is one.
+    // SAFETY: the call takes no arguments and is in the vDSO if there is one.
     let cpu = unsafe { libc::sched_getcpu() };
-    // -1, the one failure, is a kernel without the call: any slot will do, since the slow path
-    // locks it.
+    // -1, the only failure, means that the kernel lacks the call. Any slot is then correct, since
+    // the slow path locks it.
     cpu.max(0) as usize
 }
 
-/// Where the number of slots came from.
+/// The source of the number of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The kernel's list of possible CPUs.
     List,
     /// The width of the kernel's CPU masks.
     Mask,
-    /// Neither could be read: a guess, too small for sections.
+    /// Neither was readable: a guess, which sections cannot rely on.
     Guess,
 }
 
-/// Finds out the number of slots, once, at start-up.
+/// Determines the number of slots, once, during start-up.
 pub(super) fn count() -> (usize, Source) {
     let read = |room: &mut [u8]| {
         let listed = POSSIBLE.read(room).and_then(parse);
@@ -76,19 +77,19 @@ pub(super) fn count() -> (usize, Source) {
     (slots, source)
 }
 
-/// Lends what files and masks are read into, if there is memory for it: not on the stack, which is
-/// as large as that on some threads.
+/// Lends a buffer for files and masks, if there is memory. It is not on the stack, because some
+/// threads' stacks are no larger than this.
 fn with_room<R>(work: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
     const BYTES: usize = 16384;
     let start = memory::map(BYTES)?;
-    // SAFETY: just mapped and zeroed, for this function alone.
+    // SAFETY: just mapped with this size, zeroed, and used by this function only.
     let result = work(unsafe { slice::from_raw_parts_mut(start.as_ptr(), BYTES) });
-    // SAFETY: mapped above with this size, and borrowed no more.
+    // SAFETY: mapped above with this size, and no longer borrowed.
     unsafe { memory::unmap(start, BYTES) };
     Some(result)
 }
 
-/// What the mask says: the upper bound that its size is, and the largest CPU that this thread may
+/// An affinity mask: the upper bound that its size gives, and the highest CPU that this thread may
 /// run on.
 #[derive(Clone, Copy)]
 struct Mask {
@@ -96,8 +97,8 @@ struct Mask {
     highest: usize,
 }
 
-/// The tightest upper bound that is not contradicted by another. `listed` and `digits` are from the
-/// kernel's own files; `digits` is how many hexadecimal digits the kernel prints a CPU mask with:
+/// Returns the tightest upper bound that no other source contradicts. `listed` and `digits` come
+/// from the kernel's own files. `digits` is the number of hexadecimal digits of a printed CPU mask,
 /// one for every four CPUs.
 fn decide(listed: Option<usize>, digits: Option<usize>, mask: Option<Mask>) -> (usize, Source) {
     let believable =
@@ -109,14 +110,14 @@ fn decide(listed: Option<usize>, digits: Option<usize>, mask: Option<Mask>) -> (
         (list, Some(width), _) => (width.max(list.unwrap_or(0)), Source::Mask),
         (_, None, Some(mask)) => (mask.bound, Source::Mask),
         (_, None, None) => {
-            // SAFETY: a plain question to the C library.
+            // SAFETY: the call takes a number and accesses no memory of ours.
             let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
             (configured.clamp(1, MAX as i64) as usize, Source::Guess)
         }
     }
 }
 
-/// The digits of the mask in `/proc/self/status`.
+/// Returns the number of digits of the mask in `/proc/self/status`.
 fn mask_digits(text: &[u8]) -> Option<usize> {
     let mask = text
         .split(|&byte| byte == b'\n')
@@ -128,9 +129,9 @@ fn mask_digits(text: &[u8]) -> Option<usize> {
     (plausible && (1..=MAX / 4).contains(&digits)).then_some(digits)
 }
 
-/// Asks for the mask, by way of memory for that of a kernel of any size.
+/// Reads the affinity mask. The buffer is large enough for any kernel.
 fn mask(set: &mut [u8]) -> Option<Mask> {
-    // SAFETY: the kernel writes at most the length given; 0 is this thread.
+    // SAFETY: the kernel writes at most the length given to the buffer; 0 means this thread.
     let written = unsafe {
         syscall(
             libc::SYS_sched_getaffinity,
@@ -145,12 +146,12 @@ fn mask(set: &mut [u8]) -> Option<Mask> {
     })
 }
 
-/// A small file of the kernel's, in one of its own file systems.
+/// A small file in one of the kernel's own file systems.
 #[derive(Clone, Copy)]
 pub(super) struct KernelFile {
-    /// Where that is mounted by custom.
+    /// Where the file system is mounted by convention.
     root: &'static CStr,
-    /// By what number it is known.
+    /// The number of the file system's type.
     magic: u64,
     path: &'static CStr,
 }
@@ -172,8 +173,8 @@ impl KernelFile {
         }
     }
 
-    /// The whole file. `None`: unreadable, or as long as the buffer and so perhaps longer; or
-    /// something else is in its place, or the kernel has no way to say (before Linux 5.6).
+    /// Reads the whole file. `None`: it is unreadable, it fills the buffer and may be longer, it is
+    /// not the kernel's file, or the kernel cannot check that (before Linux 5.6).
     pub(super) fn read(self, buffer: &mut [u8]) -> Option<&[u8]> {
         let root = Descriptor::open(self.root)?;
         if root.file_system()? != self.magic {
@@ -190,17 +191,17 @@ const STATUS: KernelFile = KernelFile::in_procfs(c"self/status");
 struct Descriptor(usize);
 
 impl Descriptor {
-    /// Opens a directory to look below it.
+    /// Opens a directory as the base of [`open_below`](Descriptor::open_below).
     fn open(path: &CStr) -> Option<Descriptor> {
         let flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
         let (directory, path) = (libc::AT_FDCWD as usize, path.as_ptr() as usize);
-        // SAFETY: the path is null-terminated; a result below 0 is an error.
+        // SAFETY: the path is null-terminated and outlives the call.
         let file = unsafe { syscall(libc::SYS_openat, [directory, path, flags, 0, 0, 0]) };
         usize::try_from(file).ok().map(Descriptor)
     }
 
-    /// Opens a file below this directory that is in the same mount, as all directories on its way
-    /// are: nothing was mounted over any of them.
+    /// Opens a file below this directory, and fails if it or a directory on the way is in another
+    /// mount.
     fn open_below(&self, path: &CStr) -> Option<Descriptor> {
         let how = [
             (libc::O_RDONLY | libc::O_CLOEXEC) as u64,
@@ -209,19 +210,19 @@ impl Descriptor {
         ];
         let (path, how) = (path.as_ptr() as usize, &how);
         let arguments = [self.0, path, how.as_ptr() as usize, size_of_val(how), 0, 0];
-        // SAFETY: the path is null-terminated, and the three words are `struct open_how`: flags,
-        // mode, resolve.
+        // SAFETY: the path is null-terminated and outlives the call. The three words are a `struct
+        // open_how`: flags, mode, resolve.
         let file = unsafe { syscall(libc::SYS_openat2, arguments) };
         usize::try_from(file).ok().map(Descriptor)
     }
 
-    /// The number of the type of file system that the file is in.
+    /// Returns the type number of the file system that the file is in.
     fn file_system(&self) -> Option<u64> {
         let mut status = MaybeUninit::<libc::statfs>::uninit();
         let to = status.as_mut_ptr() as usize;
-        // SAFETY: the kernel fills the structure in.
+        // SAFETY: the kernel writes a `struct statfs` to memory of that size.
         let result = unsafe { syscall(libc::SYS_fstatfs, [self.0, to, 0, 0, 0, 0]) };
-        // SAFETY: filled in where the call succeeded.
+        // SAFETY: the call succeeded, so the kernel has filled the structure in.
         (result == 0).then(|| unsafe { status.assume_init() }.f_type as u64)
     }
 
@@ -230,7 +231,7 @@ impl Descriptor {
         let whole = loop {
             let rest = &mut buffer[filled..];
             let (to, length) = (rest.as_mut_ptr() as usize, rest.len());
-            // SAFETY: the kernel writes at most the length given to a buffer that is ours.
+            // SAFETY: the kernel writes at most the length given to the borrowed buffer.
             let got = unsafe { syscall(libc::SYS_read, [self.0, to, length, 0, 0, 0]) };
             match got {
                 0 => break filled < buffer.len(),
@@ -245,12 +246,12 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: opened by this structure, and used by nothing else.
+        // SAFETY: this structure opened the file and is its only user.
         unsafe { syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
     }
 }
 
-/// The largest CPU of a list such as `0-3,8-11`; `None` for anything that is not such a list.
+/// Returns the largest CPU of a list such as `0-3,8-11`, or `None` if the text is no such list.
 fn parse(text: &[u8]) -> Option<usize> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let mut largest = None;
@@ -327,8 +328,8 @@ mod tests {
         }
     }
 
-    /// However many CPUs the kernel can name, and whatever subset of the sources can be read, no
-    /// number is too small, and the tightest one is taken. 6,300 decisions.
+    /// For any number of CPUs and any subset of readable sources, no result is too small, and the
+    /// tightest bound is taken. 6,300 decisions.
     #[test]
     fn every_number_is_an_upper_bound() {
         for cpus in 1..=300usize {
@@ -368,13 +369,13 @@ mod tests {
         assert_eq!(decide(None, None, None).1, Source::Guess);
     }
 
-    /// What is no file of the kernel's, or is reached through another mount, is not read, whatever
-    /// it says.
+    /// A file that is not the kernel's, or is reached through another mount, is not read, whatever
+    /// it contains.
     #[test]
     fn only_the_kernels_own_files_count() {
         let mut buffer = [0u8; 16384];
         assert!(STATUS.read(&mut buffer).is_some());
-        // A directory that anybody may write to, with such a file in it.
+        // A world-writable directory with such a file in it.
         let elsewhere = std::env::temp_dir().join(format!("atomseq-cpus-{}", std::process::id()));
         let directory = elsewhere.join("devices/system/cpu");
         std::fs::create_dir_all(&directory).unwrap();
@@ -384,7 +385,7 @@ mod tests {
         let replaced = KernelFile { root, ..POSSIBLE };
         assert_eq!(replaced.read(&mut buffer), None);
         std::fs::remove_dir_all(&elsewhere).unwrap();
-        // The right file, by a way that leads through other mounts: not to be told from one mounted
+        // The right file, but through other mounts: it cannot be distinguished from a file mounted
         // over it.
         let through = KernelFile {
             path: c"self/root/sys/devices/system/cpu/possible",

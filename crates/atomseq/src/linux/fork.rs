@@ -1,10 +1,11 @@
-//! Fork: a child must find every gate open, since the thread that would open a closed one exists
+//! Forks: a child must find every gate open, because the thread that would open a closed one exists
 //! only in the parent.
 //!
-//! So `pthread_atfork`'s prepare handler waits until no thread [holds forks up](enter), and new
-//! ones wait until the fork is over; [`Traffic`](super::traffic::Traffic) has the agreement. A
-//! `fork` or `clone` made by a raw system call runs no such handlers: what another thread was just
-//! doing may be half done in the child, which takes over the gates (see `process.rs`).
+//! The prepare handler of `pthread_atfork` therefore waits until no thread [makes forks
+//! wait](enter), and new ones wait until the fork is over; see
+//! [`Traffic`](super::traffic::Traffic). A raw `fork` or `clone` system call runs no such handlers.
+//! What another thread was doing may then be half done in the child, which takes over the gates
+//! (see `process.rs`).
 
 use super::process::{self, Own};
 use super::rseq;
@@ -13,20 +14,20 @@ use super::traffic::MILLISECONDS;
 use crate::sync::{Patience, wake_all};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-/// For how many milliseconds a fork waits for the end of walks.
+/// How many milliseconds a fork waits for walks to end.
 const MILLISECONDS_FOR_WALKS: u32 = 1_000;
 
-/// What a thread has to do with forks. A child inherits it with the thread that forks. Used with
-/// signals blocked: loads and stores.
+/// A thread's state concerning forks. A child inherits that of the forking thread. Used with
+/// signals blocked, by loads and stores.
 struct Thread {
-    /// How many stretches this thread is inside in which forks wait for it, one inside the other.
+    /// The nesting depth of stretches of this thread that forks wait for.
     entered: AtomicU32,
-    /// The generation of the process in which its outermost fork has begun; 0 after that, and in
+    /// The generation of the process in which its outermost fork started; 0 after the fork, and in
     /// the child.
     forks_in: AtomicU32,
-    /// How many walks are this thread's: its forks do not wait for them.
+    /// The number of this thread's own walks, which its forks do not wait for.
     walks: AtomicU32,
-    /// The generation of the process whose walks these are: the child of a raw fork counts none.
+    /// The generation of the process that `walks` belongs to: the child of a raw fork counts none.
     walks_in: AtomicU32,
 }
 
@@ -40,18 +41,19 @@ fn this_thread() -> &'static Thread {
             walks_in: AtomicU32::new(0),
         }
     );
-    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the
-    // thread ends.
+    // SAFETY: this is storage of the calling thread, made of atomics, and callers use it only
+    // before the thread ends.
     unsafe { &*thread }
 }
 
-/// From now on forks on other threads wait for this one. `false`: one is under way. A thread that
-/// is forking itself (an atfork handler or a signal handler runs on it between prepare and parent
-/// or child) is not counted: what it does is done before the fork goes on. Called with all signals
-/// blocked.
+/// Makes forks on other threads wait for this one. Returns `false` if one is in progress. A thread
+/// that is itself forking (an atfork or signal handler runs on it between prepare and parent or
+/// child) is not counted: its work ends before the fork continues. The caller has blocked all
+/// signals.
 pub fn try_enter() -> bool {
     let is_inside = this_thread().entered.load(Ordering::Relaxed) > 0;
-    // Where it is counted: a child made by a raw fork counts nobody.
+    // The generation is stored with the count: a child made by a raw fork does not count its
+    // parent's threads.
     if let Some(own) = not_forking().filter(|_| !is_inside) {
         if !own.traffic.try_enter() {
             return false;
@@ -62,13 +64,14 @@ pub fn try_enter() -> bool {
     true
 }
 
-/// As [`try_enter`], but no fork waits: this thread has waited too long for one.
+/// Enters as [`try_enter`] does, but without making forks wait: this thread has waited too long for
+/// one.
 pub fn enter_uncounted() {
     let entered = &this_thread().entered;
     entered.store(entered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// As [`try_enter`], but waits a little for a fork, and then goes on uncounted.
+/// Enters as [`try_enter`] does. Waits a bounded time for a fork, then enters uncounted.
 pub(super) fn enter() {
     let mut patience = Patience::new(MILLISECONDS);
     let mut waiting = None;
@@ -80,17 +83,18 @@ pub(super) fn enter() {
     }
 }
 
-/// While one lives, the next fork on another thread waits a little for this thread to
+/// A guard: while it lives, the next fork on another thread waits briefly for this thread to
 /// [enter](try_enter).
 pub struct Waiting {
-    /// Where it is counted, and the generation of that.
+    /// The words in which it is counted, and their generation.
     counted: Option<(&'static Own, u32)>,
 }
 
 impl Waiting {
-    /// Called before the wait.
+    /// Creates the guard, before the wait.
     pub fn start() -> Waiting {
-        // A fork in a handler would come between the generation and the count, here and below.
+        // A fork in a signal handler could otherwise run between reading the generation and
+        // counting, here and below.
         let _blocked = Blocked::enter();
         let counted = not_forking().map(|own| (own, own.generation()));
         if let Some((own, _)) = counted {
@@ -103,7 +107,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let _blocked = Blocked::enter();
-        // A child made by a raw fork counts nobody.
+        // A child made by a raw fork does not count its parent's threads.
         let is_same = |(own, begun_in): &(&Own, u32)| own.generation() == *begun_in;
         if let Some((own, _)) = self.counted.filter(is_same) {
             own.traffic.end_wait();
@@ -111,24 +115,25 @@ impl Drop for Waiting {
     }
 }
 
-/// While one lives, this thread walks through the loaded objects, for which forks on other threads
-/// wait about a second. The C library's lock is then held, which a fork does not take.
+/// A guard: while it lives, this thread walks over the loaded objects, and forks on other threads
+/// wait about a second for it. The walk holds a lock of the C library that a fork does not take.
 pub struct Walk {
     /// The generation of the process that counts it.
     begun_in: u32,
 }
 
 impl Walk {
-    /// Called where forks wait for this thread, if they do.
+    /// Starts a walk. If forks must wait for it, the caller has made them wait.
     pub fn start() -> Walk {
-        // A fork in a handler would come between the counts, here and below.
+        // A fork in a signal handler could otherwise run between the two counts, here and below.
         let _blocked = Blocked::enter();
         let begun_in = process::generation();
         if let Some(own) = process::own() {
             let thread = this_thread();
             thread.walks.store(own_walks(own) + 1, Ordering::Relaxed);
             thread.walks_in.store(begun_in, Ordering::Relaxed);
-            // Relaxed: a fork sees it, for which this thread is counted.
+            // Relaxed: this thread is counted in `traffic`, whose Release orders this before a
+            // fork's Acquire.
             own.walks.fetch_add(1, Ordering::Relaxed);
         }
         Walk { begun_in }
@@ -138,10 +143,10 @@ impl Walk {
 impl Drop for Walk {
     fn drop(&mut self) {
         let _blocked = Blocked::enter();
-        // A child has counted none of its parent's.
+        // A child does not count its parent's walks.
         if let Some(own) = process::own().filter(|own| own.generation() == self.begun_in) {
-            // Release: pairs with the Acquire in `await_walks`, so that the child has the walk's
-            // end.
+            // Release: pairs with the Acquire in `await_walks`, so that the child's copy contains
+            // the end of the walk.
             own.walks.fetch_sub(1, Ordering::Release);
             wake_all(&own.walks);
             let walks = &this_thread().walks;
@@ -150,7 +155,7 @@ impl Drop for Walk {
     }
 }
 
-/// How many of this process's walks are this thread's.
+/// Returns the number of this process's walks that belong to this thread.
 fn own_walks(own: &Own) -> u32 {
     let thread = this_thread();
     match thread.walks_in.load(Ordering::Relaxed) == own.generation() {
@@ -159,12 +164,13 @@ fn own_walks(own: &Own) -> u32 {
     }
 }
 
-/// Sleeps a little while another thread's fork is under way; `false`: there is no patience left.
+/// Sleeps briefly while another thread's fork is in progress. Returns `false` if the waiting time
+/// is over.
 pub(crate) fn await_fork(patience: &mut Patience) -> bool {
     not_forking().is_none_or(|own| own.traffic.await_fork(patience))
 }
 
-/// Undoes one of these. Called with all signals blocked.
+/// Ends a `try_enter` or `enter_uncounted`. The caller has blocked all signals.
 pub fn leave() {
     let entered = &this_thread().entered;
     let times = entered.load(Ordering::Relaxed) - 1;
@@ -175,7 +181,7 @@ pub fn leave() {
 }
 
 fn count_no_longer() {
-    // A load and a store: a word of this thread's, on which no handler runs now.
+    // A load and a store suffice: the word belongs to this thread, on which no handler runs now.
     let counted = rseq::counted().load(Ordering::Relaxed);
     if counted == 0 {
         return;
@@ -186,8 +192,8 @@ fn count_no_longer() {
     }
 }
 
-/// This process's words, unless this thread is in the middle of a fork: of this process, for a
-/// child of a raw fork that a handler has made in between is not.
+/// Returns this process's words, unless this thread is in the middle of a fork. A fork of the
+/// parent does not count: this may be a child of a raw fork that a handler made in between.
 fn not_forking() -> Option<&'static Own> {
     let is_forking = |own: &Own| {
         rseq::forks().load(Ordering::Relaxed) > 0
@@ -196,14 +202,14 @@ fn not_forking() -> Option<&'static Own> {
     process::own().filter(|own| !is_forking(own))
 }
 
-/// What else is done in the child of a fork, with signals blocked. Returns those that are blocked
-/// no longer.
+/// Further work in the child of a fork, with signals blocked. Returns the signals that are to be
+/// unblocked.
 pub type Hook = fn() -> u64;
 
 /// Null, or a pointer to a [`Hook`] that lives as long as the program.
 static HOOK: AtomicPtr<Hook> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on this is called in each child. `Err` holds an error number. After start-up.
+/// Sets the hook that is called in each child. Called after start-up. `Err` holds an error number.
 pub fn watch(hook: &'static Hook) -> Result<(), i32> {
     let hook = core::ptr::from_ref(hook).cast_mut();
     // Release: pairs with the Acquire in `child`.
@@ -211,18 +217,18 @@ pub fn watch(hook: &'static Hook) -> Result<(), i32> {
     install()
 }
 
-/// Registers the handlers, unless they are, in this process or in one that it descends from. `Err`
-/// holds an error number. Called without a lock: older C libraries register handlers under one of
-/// theirs, which a fork holds while handlers run. (So threads that do this at the same time
-/// register them several times: forks are then one inside the other.)
+/// Registers the handlers, unless this process or an ancestor has. `Err` holds an error number.
+/// Called without a lock: older C libraries register handlers under a lock that a fork holds while
+/// handlers run. (Threads that call this at once may thus register the handlers several times;
+/// forks are then nested.)
 pub(super) fn install() -> Result<(), i32> {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
-    // Relaxed: a word on its own.
+    // Relaxed: the flag orders no other data.
     if IS_DONE.load(Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: three handlers that live as long as the program (objects that hold atomseq are not
-    // unloaded).
+    // SAFETY: the three handlers live as long as the program, because objects that contain atomseq
+    // are never unloaded.
     match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
         0 => {
             IS_DONE.store(true, Ordering::Relaxed);
@@ -234,22 +240,22 @@ pub(super) fn install() -> Result<(), i32> {
 
 unsafe extern "C" fn prepare() {
     let Some(own) = not_forking() else {
-        // A fork inside another one, or handlers that are registered several times.
+        // A nested fork, or handlers that are registered several times.
         rseq::forks().fetch_add(1, Ordering::Relaxed);
         return;
     };
-    // A handler in between would wait for this fork, or close a gate uncounted while another fork
-    // is under way.
+    // A signal handler in between would wait for this fork, or close a gate uncounted while another
+    // fork is in progress.
     let blocked = Blocked::enter();
-    // What this thread is in the middle of goes on in the child.
+    // The unfinished work of this thread continues in the child, so its fork does not wait for it.
     count_no_longer();
     own.traffic.fork();
     let forks_in = &this_thread().forks_in;
     forks_in.store(own.generation(), Ordering::Relaxed);
-    // A child of a raw fork begins anew.
+    // Starts at 1: the count may be a remnant, in a child of a raw fork.
     rseq::forks().store(1, Ordering::Relaxed);
     drop(blocked);
-    // With signals as they were: what a walk waits for may wait for a handler on this thread.
+    // With signals open again: a walk may wait for a thread that waits for a handler on this one.
     await_walks(own);
 }
 
@@ -257,7 +263,7 @@ unsafe extern "C" fn prepare() {
 fn await_walks(own: &Own) {
     let mut patience = Patience::new(MILLISECONDS_FOR_WALKS);
     loop {
-        // Acquire: pairs with the Release at a walk's end.
+        // Acquire: pairs with the Release at the end of a walk.
         let walks = own.walks.load(Ordering::Acquire);
         if walks <= own_walks(own) || !patience.sleep(&own.walks, walks) {
             return;
@@ -268,30 +274,31 @@ fn await_walks(own: &Own) {
 unsafe extern "C" fn parent() {
     let forks = rseq::forks().load(Ordering::Relaxed);
     if forks != 1 {
-        // 0: installed by another thread in the middle of this fork, there was no prepare to undo.
+        // 0: another thread registered the handlers in the middle of this fork, so there was no
+        // prepare.
         rseq::forks().store(forks.saturating_sub(1), Ordering::Relaxed);
         return;
     }
     let _blocked = Blocked::enter();
     rseq::forks().store(0, Ordering::Relaxed);
     let begun_in = this_thread().forks_in.swap(0, Ordering::Relaxed);
-    // A child of a raw fork that a handler in between has made finds its traffic open.
+    // In a child of a raw fork that a handler made in between, no fork is counted.
     if let Some(own) = process::own().filter(|own| own.generation() == begun_in) {
         own.traffic.forked();
     }
 }
 
 unsafe extern "C" fn child() {
-    // A handler in between would find two generations, where the kernel has not wiped the first.
+    // A signal handler in between would see two generations, if the kernel has not wiped the first.
     let mut blocked = Blocked::enter();
-    // Once: in the child of a fork that was inside another one, or if the handlers are registered
-    // twice, this is called again, when threads of the child may have a generation already.
+    // Wipes only once. If forks were nested or the handlers are registered twice, this is called
+    // again, when threads of the child may already have a generation.
     let parent = this_thread().forks_in.swap(0, Ordering::Relaxed);
     if parent != 0 {
         process::wipe(parent);
     }
     rseq::forks().store(0, Ordering::Relaxed);
-    // SAFETY: null, or from `watch`. Acquire: pairs with the Release there.
+    // SAFETY: null, or a `&'static Hook` from `watch`. Acquire: pairs with the Release there.
     if let Some(hook) = unsafe { HOOK.load(Ordering::Acquire).as_ref() } {
         blocked.leave_open(hook());
     }
@@ -305,22 +312,22 @@ pub(super) mod tests {
     /// Runs `child` in a child of a raw fork, and returns its exit code.
     pub fn raw_fork(child: impl FnOnce() -> i32) -> i32 {
         let arguments = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
-        // SAFETY: a fork without handlers; the child calls nothing that needs another thread.
+        // SAFETY: a fork without handlers; `child` must not and does not need any other thread.
         let pid = unsafe { syscall(libc::SYS_clone, arguments) } as i32;
         if pid == 0 {
-            // SAFETY: ends the child.
+            // SAFETY: ends only the child process.
             unsafe { libc::_exit(child()) };
         }
         let mut status = 0;
-        // SAFETY: waits for the child.
+        // SAFETY: `pid` is a child of this process, and `status` is valid for writes.
         assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
         assert!(libc::WIFEXITED(status), "{status:#x}");
         libc::WEXITSTATUS(status)
     }
 
-    /// What atomseq's handlers do, without a fork.
+    /// Calls one of atomseq's handlers without a fork.
     fn call(handler: unsafe extern "C" fn()) {
-        // SAFETY: handlers need nothing but to be called in their order.
+        // SAFETY: the handlers have no requirement except their order, which the tests keep.
         unsafe { handler() };
     }
 
@@ -329,8 +336,8 @@ pub(super) mod tests {
         own.traffic.word.load(Ordering::Relaxed)
     }
 
-    /// A child of a raw fork, made in the middle of a fork. A thread of it forks while the first
-    /// one ends the fork that its parent has begun.
+    /// A raw fork in the middle of a fork makes a child. A thread of the child forks while the
+    /// first one ends the fork that its parent has started.
     #[test]
     fn a_child_does_not_end_a_fork_that_its_parent_has_begun() {
         crate::status();
@@ -342,7 +349,7 @@ pub(super) mod tests {
                 rseq::forks().store(forks, Ordering::Relaxed);
                 this_thread().forks_in.store(forks_in, Ordering::Relaxed);
             };
-            // As the other thread.
+            // Acts as the other thread.
             be(0, 0);
             call(prepare);
             let is_begun = traffic() == fork;
@@ -358,7 +365,7 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
-    /// A child of a raw fork, made in the middle of a fork: it goes on behind that one's prepare
+    /// A child made by a raw fork in the middle of a fork continues after that fork's prepare
     /// handler.
     #[test]
     fn a_child_made_in_the_middle_of_a_fork_is_not_forking() {
@@ -372,7 +379,7 @@ pub(super) mod tests {
             let is_outermost = traffic() == 1 << 20;
             call(parent);
             let is_over = traffic() == 0;
-            // That of the fork in whose middle it was made.
+            // Ends the fork in whose middle the child was made.
             call(parent);
             i32::from(!(is_counted && is_outermost && is_over && traffic() == 0))
         });
@@ -380,9 +387,8 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
-    /// The child of a fork in whose course the child's handler runs twice: it was inside another
-    /// fork, or the handlers are registered twice. In between, threads of the child have begun
-    /// something.
+    /// The child's handler runs twice: the fork was nested, or the handlers are registered twice.
+    /// In between, threads of the child have started something.
     #[test]
     fn a_child_is_told_once_that_it_is_one() {
         crate::status();
@@ -400,7 +406,7 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
-    /// A handler that nothing holds back forks while its thread holds forks up.
+    /// A handler with open signals forks while its thread makes forks wait.
     #[test]
     fn a_fork_does_not_wait_for_its_own_thread() {
         crate::status();
@@ -419,7 +425,7 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
-    /// A handler that forks in the middle of a walk, and whose child goes on with it.
+    /// A handler forks in the middle of a walk, and its child continues the walk.
     #[test]
     fn a_child_counts_no_walk_of_its_parent_s() {
         crate::status();
@@ -444,15 +450,14 @@ pub(super) mod tests {
                     let found = [at_first, inside, still, counts()];
                     i32::from(found != [(0, 0), (1, 1), (1, 1), (0, 0)])
                 });
-                // Dropped here, too.
+                // The parent drops the walk too.
                 code + i32::from([before, counts()] != [(1, 1), (0, 0)])
             });
             assert_eq!(code, 0);
         }
     }
 
-    /// Those of other threads are waited for, this thread's own are not; both, also, in the middle
-    /// of a fork.
+    /// A fork waits for other threads' walks but not for its own, also in the middle of a fork.
     #[test]
     fn a_fork_waits_for_the_walks_of_others() {
         crate::status();
@@ -464,7 +469,7 @@ pub(super) mod tests {
             await_walks(own);
             let own_one = time() - begun;
             let thread = this_thread();
-            // As if it were another's.
+            // Acts as if the walk were another thread's.
             thread.walks.store(0, Ordering::Relaxed);
             let begun = time();
             await_walks(own);

@@ -5,13 +5,13 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
-/// Sleeps while `word` holds `expected`. May return early: look again. True if a wake-up ended the
-/// sleep.
+/// Sleeps while `word` holds `expected`. May return early, so the caller checks again. Returns
+/// whether a wake-up ended the sleep.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     wait_for(word, expected, ptr::null())
 }
 
-/// The same, for a millisecond at most.
+/// Sleeps as [`wait`] does, for at most a millisecond.
 pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
     let millisecond = libc::timespec {
         tv_sec: 0,
@@ -20,10 +20,10 @@ pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
     wait_for(word, expected, &millisecond)
 }
 
-/// The same, for so long at most.
+/// Sleeps as [`wait`] does, for at most `limit`.
 pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     let limit = libc::timespec {
-        // Longer than anybody waits, where it does not fit.
+        // Saturates at a time that exceeds any wait.
         tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
         tv_nsec: limit.subsec_nanos().into(),
     };
@@ -49,24 +49,25 @@ fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) -> 
     result == 0
 }
 
-/// Wakes one thread that sleeps on `word`; false if none did.
+/// Wakes one thread that sleeps on `word`. Returns whether there was one.
 pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word, 1) > 0
 }
 
-/// Wakes so many threads that wait on `word`, at most; at least one is asked for.
-pub fn wake_many(word: &AtomicU32, most: u32) {
-    wake(word, most.min(i32::MAX as u32) as usize);
+/// Wakes at most `max` threads that sleep on `word`.
+pub fn wake_many(word: &AtomicU32, max: u32) {
+    wake(word, max.min(i32::MAX as u32) as usize);
 }
 
-/// Wakes every thread that waits on `word`.
+/// Wakes all threads that sleep on `word`.
 pub fn wake_all(word: &AtomicU32) {
     wake(word, i32::MAX as usize);
 }
 
-/// Returns how many it woke, or a negative number.
+/// Wakes up to `threads` threads, at least one. Returns how many it woke, or a negative error
+/// number.
 fn wake(word: &AtomicU32, threads: usize) -> isize {
-    // SAFETY: a wake-up uses the address as a key and reads nothing.
+    // SAFETY: a wake-up uses the address as a key and accesses no memory.
     unsafe {
         syscall(
             libc::SYS_futex,

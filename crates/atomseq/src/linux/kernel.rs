@@ -1,17 +1,17 @@
-//! Which kernels are known to break what atomseq relies on. The faults are races that no self-test
+//! Kernels that are known to break what atomseq relies on. The faults are races that no self-test
 //! can provoke, so the version decides.
 //!
 //! **The lost fence.** A fence sets a bit in the interrupted thread's event mask from an
 //! inter-processor interrupt, while the scheduler reads and clears the same mask with interrupts
-//! enabled; the bit can be lost, and with it the abort. Present since the fence exists (5.10),
-//! fixed by commit 6eb350a22331 "rseq: Protect event mask against membarrier IPI" in 6.18 and in
-//! the stable releases of `FENCE_FIXED`. A series that is not listed has no fix that could be
+//! enabled. The bit can be lost, and with it the abort. The fault exists since the fence does
+//! (5.10). Commit 6eb350a22331 "rseq: Protect event mask against membarrier IPI" fixed it in 6.18
+//! and in the stable releases of `FENCE_FIXED`. For a series that is not listed, no fix could be
 //! established (for 5.15 and older the fix did not apply).
 //!
-//! **AArch64 without aborts.** From 6.19 AArch64 kernels aborted a section only when its thread
-//! changed the CPU, not when another thread ran on the same CPU in between (reported April 2026,
-//! after 7.0). x86-64 is not affected, nor is atomseq by the other change of that release
-//! (`cpu_id_start` is no longer rewritten at every return).
+//! **AArch64 without aborts.** Since 6.19, AArch64 kernels abort a section only if its thread
+//! changed the CPU, not if another thread ran on the same CPU in between (reported April 2026,
+//! after 7.0). x86-64 is not affected. The other change of that release (`cpu_id_start` is no
+//! longer rewritten at every return) does not affect atomseq.
 
 use super::cpus::KernelFile;
 use crate::status::KernelVersion;
@@ -24,25 +24,26 @@ const FENCE_FIXED: [((u32, u32), u32); 4] = [
     ((6, 1), 157), // 6.1.157 of October 2025
 ];
 
-/// Series whose AArch64 kernels do not abort sections on preemption.
+/// The series whose AArch64 kernels do not abort sections on preemption.
 const SECTIONS_FAULTY_ON_AARCH64: [(u32, u32); 2] = [
     (6, 19), // entry code moved to the generic one
     (7, 0),  // the same code; a fixed release could not be established
 ];
 
-/// Before 5.5 a child that shares memory shared its parent's registration too, and the kernel wrote
-/// the child's CPU number into it (commit 463f550fb47b "rseq: Unregister rseq for clone CLONE_VM").
+/// The oldest usable version. Before 5.5 a child that shares memory also shared its parent's
+/// registration, and the kernel wrote the child's CPU number into it (commit 463f550fb47b "rseq:
+/// Unregister rseq for clone CLONE_VM").
 const OLDEST: KernelVersion = KernelVersion {
     major: 5,
     minor: 5,
     patch: 0,
 };
 
-/// What the version says.
+/// The verdict on a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Sound,
-    /// The fence can get lost.
+    /// The fence can be lost.
     FenceFaulty(&'static str),
     /// Sections are not always aborted.
     SectionsFaulty(&'static str),
@@ -70,11 +71,11 @@ pub(super) fn judge(version: KernelVersion, aarch64: bool) -> Verdict {
     }
 }
 
-/// The running kernel's version.
+/// Returns the running kernel's version.
 pub(super) fn version() -> Option<KernelVersion> {
-    // SAFETY: plain old data, which `uname` fills in.
+    // SAFETY: `utsname` is plain data, for which zero is valid.
     let mut name: libc::utsname = unsafe { core::mem::zeroed() };
-    // SAFETY: the buffer is ours.
+    // SAFETY: the buffer is valid for writes of a whole `utsname`.
     if unsafe { libc::uname(&mut name) } != 0 {
         return None;
     }
@@ -82,7 +83,8 @@ pub(super) fn version() -> Option<KernelVersion> {
     if release.patch != 0 {
         return Some(release);
     }
-    // Distributions freeze the last number at 0 and say elsewhere what they are based on.
+    // Distributions leave the last number at 0 and report elsewhere which release they are based
+    // on.
     let mut text = [0u8; 256];
     let signature = KernelFile::in_procfs(c"version_signature").read(&mut text);
     Some(refine(
@@ -93,7 +95,7 @@ pub(super) fn version() -> Option<KernelVersion> {
 }
 
 fn bytes(text: &[libc::c_char]) -> &[u8] {
-    // SAFETY: characters are bytes, whatever their sign.
+    // SAFETY: the slice has this length, and a character has the size and alignment of a byte.
     let text = unsafe { core::slice::from_raw_parts(text.as_ptr().cast::<u8>(), text.len()) };
     let end = text
         .iter()
@@ -102,9 +104,9 @@ fn bytes(text: &[libc::c_char]) -> &[u8] {
     &text[..end]
 }
 
-/// A better patch number than the release's 0, from Debian's `uname -v` ("... Debian 6.1.76-1
-/// (2024-02-01)") or Ubuntu's `/proc/version_signature` ("Ubuntu 6.8.0-31.31-generic 6.8.1"), if it
-/// names the same series.
+/// Replaces a patch number of 0 by that of the base release. The sources are Debian's `uname -v`
+/// ("... Debian 6.1.76-1 (2024-02-01)") and Ubuntu's `/proc/version_signature` ("Ubuntu
+/// 6.8.0-31.31-generic 6.8.1"), if they name the same series.
 fn refine(release: KernelVersion, version: &[u8], signature: &[u8]) -> KernelVersion {
     let debian = after(version, b"Debian ");
     let ubuntu =
@@ -122,7 +124,7 @@ fn after<'a>(text: &'a [u8], mark: &[u8]) -> Option<&'a [u8]> {
     Some(&text[start + mark.len()..])
 }
 
-/// The version that a text starts with: two or three numbers, then anything.
+/// Parses the version that a text starts with: two or three numbers, then anything.
 fn leading(text: &[u8]) -> Option<KernelVersion> {
     let mut rest = text;
     let major = number(&mut rest)?;

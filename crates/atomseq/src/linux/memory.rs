@@ -1,13 +1,14 @@
-//! Memory straight from the kernel, for areas: the global allocator may be built on them.
+//! Memory directly from the kernel, because the global allocator may be built on areas.
 
 use crate::arch::syscall;
 use core::ptr::NonNull;
 
-/// `bytes` of zeroed, page-aligned memory, or `None` when there is none (or `bytes` is 0).
+/// Maps `bytes` of zeroed, page-aligned memory. Returns `None` if there is none or `bytes` is 0.
 pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
-    // SAFETY: a fresh anonymous mapping where the kernel likes; -1 is the file descriptor of none.
+    // SAFETY: this requests a new anonymous mapping at an address of the kernel's choice, so it
+    // affects no existing memory. -1 stands for no file.
     let address = unsafe { syscall(libc::SYS_mmap, [0, bytes, protection, flags, usize::MAX, 0]) };
     if (-4095..=0).contains(&address) {
         return None;
@@ -15,14 +16,14 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(address as *mut u8)
 }
 
-/// Gives back what [`map`] returned. `false`: the system would not take it, and it stays as it is.
-/// The kernel keeps mappings that lie side by side as one, and a process at the limit of mappings
-/// (`vm.max_map_count`) may not split one; or a sandbox refuses the call.
+/// Unmaps memory that [`map`] returned. Returns `false` if the system refuses; the memory then
+/// stays as it is. The kernel keeps adjacent mappings as one, and a process at its limit of
+/// mappings (`vm.max_map_count`) may not split one. A sandbox may also refuse the call.
 ///
 /// # Safety
-/// `start` and `bytes` are those of one `map`, and nothing uses the memory any more.
+/// `start` and `bytes` must be those of one `map`, and nothing may use the memory any more.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller owns the whole mapping.
+    // SAFETY: by the contract, this is a whole mapping that nothing uses.
     let result = unsafe {
         syscall(
             libc::SYS_munmap,
@@ -32,39 +33,41 @@ pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
     result == 0
 }
 
-/// The size of the system's pages.
+/// Returns the size of the system's pages in bytes.
 pub fn page_size() -> usize {
-    // SAFETY: a plain question to the C library, which knows the answer from the program's start.
+    // SAFETY: the call takes a number. The C library knows the answer from program start.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// Gives the memory behind addresses back, but not the addresses: from now on they read as zeros.
-/// `false`: the system would not take all of it, as where the program has locked some; what lies
-/// before that may read as zeros all the same.
+/// Discards memory but keeps its addresses, which read as zeros from then on. Returns `false` if
+/// the system refuses part of it, for example because the program has locked some. Memory before
+/// that part may read as zeros nevertheless.
 ///
 /// # Safety
-/// Whole pages of one [`map`], whose users expect zeros at any time.
+/// The range must be whole pages of one [`map`], whose users accept zeros at any time.
 pub unsafe fn discard(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller owns the pages, and lets them become zero.
+    // SAFETY: by the contract, the pages' users accept zeros.
     unsafe { advise(start, bytes, libc::MADV_DONTNEED) }
 }
 
-/// From now on the children of forks find zeros here. `false`: this kernel or a sandbox does not do
-/// that (before Linux 4.14).
+/// Makes the memory read as zeros in the children of later forks. Returns `false` if the kernel
+/// (before Linux 4.14) or a sandbox refuses.
 ///
 /// # Safety
-/// Whole pages of one [`map`], whose users expect zeros in a child.
+/// The range must be whole pages of one [`map`], whose users accept zeros in a child.
 pub unsafe fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the contract, the pages' users accept zeros in a child.
     unsafe { advise(start, bytes, libc::MADV_WIPEONFORK) }
 }
 
+/// Gives the kernel advice about pages.
+///
 /// # Safety
-/// Whole pages of one [`map`], whose users expect what the advice does.
+/// The range must be whole pages of one [`map`], whose users accept the effect of the advice.
 unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: i32) -> bool {
     let arguments = [start.as_ptr() as usize, bytes, advice as usize, 0, 0, 0];
-    // SAFETY: the caller's promise.
+    // SAFETY: by the contract, the range is mapped and its users accept the effect.
     unsafe { syscall(libc::SYS_madvise, arguments) == 0 }
 }
 
@@ -77,11 +80,11 @@ mod tests {
         let bytes = 3 * 4096 + 8;
         let start = map(bytes).expect("twelve kilobytes");
         assert_eq!(start.as_ptr() as usize % 4096, 0);
-        // SAFETY: just mapped, `bytes` long, owned by this test.
+        // SAFETY: just mapped with this size, and owned by this test.
         let memory = unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
         assert!(memory.iter().all(|&byte| byte == 0));
         memory.fill(7);
-        // SAFETY: the slice is not used again.
+        // SAFETY: mapped above with this size, and the slice is not used again.
         unsafe { unmap(start, bytes) };
     }
 
@@ -89,7 +92,7 @@ mod tests {
     fn discarded_memory_reads_as_zeros() {
         let bytes = 2 * page_size();
         let start = map(bytes).expect("two pages");
-        // SAFETY: just mapped, `bytes` long, owned by this test, whole pages.
+        // SAFETY: just mapped with this size, whole pages, and owned by this test.
         unsafe {
             start.write_bytes(7, bytes);
             assert!(discard(start, page_size()));

@@ -1,9 +1,9 @@
-//! What the rest of the crate needs of Linux: sections and who registers them, the fence, quiet
-//! threads, waiting, memory, CPUs. `portable/` offers the same names without the kernel's help.
+//! The interface to Linux: sections and registration, the fence, blocking signals, waiting, memory,
+//! CPUs. `portable/` offers the same names without the kernel's help.
 //!
-//! Nothing here allocates through Rust's global allocator, takes a lock of the standard library or
-//! touches a thread-local that is set up on first use, so all of it may run inside an allocator or
-//! a signal handler.
+//! Nothing here allocates with Rust's global allocator, takes a lock of the standard library, or
+//! uses a thread-local that is initialized on first use. All of it may therefore run inside an
+//! allocator or a signal handler, except where a function says otherwise.
 
 mod context;
 mod cpus;
@@ -39,7 +39,11 @@ pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence_all, membarrier_r
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use process::generation;
-pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
-pub use signals::{SignalsBlocked, is_quiet, set_quiet_hook};
+#[cfg(feature = "unstable-internals")]
+pub use rseq::cpu_id;
+pub use rseq::{RSEQ_OFFSET, register_this_thread};
+pub use signals::{
+    SignalsBlocked, are_signals_blocked, leave_blocked, mask_to_restore, set_unblocking_hook,
+};
 pub use start::{own_process, start};
 pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

@@ -1,11 +1,11 @@
-//! The loaded objects of this process: the program, its shared objects, and the notes each carries.
+//! The loaded objects of this process (the program and its shared objects), and their notes.
 
 use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// A loaded object's addresses and the dynamic linker's own record of it: equal identities are the
-/// same object, unless it was unloaded in between and loaded again to the same place.
+/// The identity of a loaded object: its addresses and the dynamic linker's record of it. Equal
+/// identities mean the same object, unless it was unloaded and loaded again at the same place in
+/// between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
     /// The first address.
@@ -26,8 +26,8 @@ pub struct Object {
 type Header = libc::Elf64_Phdr;
 
 impl Object {
-    /// An address in each of its segments. Where there are gaps between these, the C library has a
-    /// record of each.
+    /// Iterates over one address in each of the object's segments. If there are gaps between
+    /// segments, the C library keeps a record of each.
     pub fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
         let bias = self.bias;
         self.headers()
@@ -35,28 +35,30 @@ impl Object {
             .map(move |header| bias.wrapping_add(header.p_vaddr as usize))
     }
 
-    /// The notes of this kind, each by its description.
-    pub fn notes(&self, kind: &'static NoteKind) -> impl Iterator<Item = &'static [u8]> + use<> {
-        let bias = self.bias;
-        let object = *self;
-        let is_loaded = move |note: &Header| {
-            let holds = |part: Header| {
-                let offset = note.p_vaddr.wrapping_sub(part.p_vaddr);
-                let rest = part.p_filesz.checked_sub(offset);
-                part.p_type == libc::PT_LOAD && rest.is_some_and(|rest| rest >= note.p_memsz)
-            };
-            object.headers().any(holds)
-        };
-        let is_note = move |header: &Header| header.p_type == libc::PT_NOTE && is_loaded(header);
-        self.headers().filter(is_note).flat_map(move |header| {
-            let start = bias.wrapping_add(header.p_vaddr as usize) as *const u8;
-            // SAFETY: the dynamic linker mapped this segment; objects that hold sequences are
-            // never unloaded (`docs::limitations`), and no code writes to notes.
-            kind.find(unsafe { core::slice::from_raw_parts(start, header.p_memsz as usize) })
-        })
+    /// Iterates over the descriptions of all notes of this kind.
+    pub fn notes(&self, kind: &'static NoteKind) -> Notes {
+        Notes {
+            object: *self,
+            kind,
+            headers: 0,
+            rest: &[],
+        }
     }
 
-    /// Does one of its segments, which may be read and executed, hold all of this?
+    /// Returns whether a loaded segment of the object contains this segment.
+    fn is_loaded(&self, segment: &Header) -> bool {
+        for index in 0..self.count {
+            let part = self.header(index);
+            let offset = segment.p_vaddr.wrapping_sub(part.p_vaddr);
+            let rest = part.p_filesz.checked_sub(offset);
+            if part.p_type == libc::PT_LOAD && rest.is_some_and(|rest| rest >= segment.p_memsz) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns whether one readable and executable segment contains the whole range.
     pub fn has_code(&self, place: core::ops::Range<usize>) -> bool {
         self.headers().any(|part| {
             let start = self.bias.wrapping_add(part.p_vaddr as usize);
@@ -68,21 +70,21 @@ impl Object {
         })
     }
 
-    /// How far a note was moved since this object was linked, if by its own place the linker's
-    /// `__ehdr_start` is at `beginning`. `None`: there is no way to know.
+    /// Returns how far the object was moved since it was linked, if the linker's `__ehdr_start` is
+    /// at `beginning` according to the note. `None`: this cannot be determined.
     pub fn moved(&self, beginning: usize) -> Option<isize> {
         let is_first = |part: &Header| part.p_type == libc::PT_LOAD && part.p_offset == 0;
-        // Without its own headers in memory, an object has no such symbol.
+        // An object whose own headers are not in memory has no such symbol.
         let Some(first) = self.headers().find(is_first) else {
             return Some(0);
         };
         let now = self.bias.wrapping_add(first.p_vaddr as usize);
         let moved = now.wrapping_sub(beginning) as isize;
-        // What makes room in a program of fixed addresses moves its beginning.
+        // A tool that makes room in a program with fixed addresses moves its beginning.
         (moved == 0 || first.p_vaddr == 0).then_some(moved)
     }
 
-    /// Does [`object`] find these headers by this identity of the object's?
+    /// Returns whether [`object`] finds these headers from the object's identity.
     pub fn is_found_by(&self, identity: Identity) -> bool {
         let begins = |part: Header| {
             let start = self.bias.wrapping_add(part.p_vaddr as usize);
@@ -96,48 +98,101 @@ impl Object {
     }
 
     fn headers(&self) -> impl Iterator<Item = Header> + use<> {
-        let headers = self.headers;
-        // SAFETY: there are `count` of them, mapped as long as the object is.
-        (0..self.count).map(move |index| unsafe { headers.add(index).read_unaligned() })
+        let object = *self;
+        (0..self.count).map(move |index| object.header(index))
+    }
+
+    /// Returns the header with this index, which is less than `count`.
+    fn header(&self, index: usize) -> Header {
+        // SAFETY: the dynamic linker or the ELF header reported `count` headers at this address.
+        // They stay mapped while the object is loaded.
+        unsafe { self.headers.add(index).read_unaligned() }
     }
 }
 
-/// What notes begin with, and how long they are.
+/// The notes of one kind in an object. Loops rather than adapters of iterators: a signal handler
+/// may have little stack, of which adapters take much without optimisation.
+pub struct Notes {
+    object: Object,
+    kind: &'static NoteKind,
+    /// The number of headers that were examined.
+    headers: usize,
+    /// The part of the last header's segment that was not searched yet.
+    rest: &'static [u8],
+}
+
+impl Iterator for Notes {
+    type Item = &'static [u8];
+
+    fn next(&mut self) -> Option<&'static [u8]> {
+        loop {
+            if let Some(description) = self.kind.find(&mut self.rest) {
+                return Some(description);
+            }
+            if self.headers == self.object.count {
+                return None;
+            }
+            let header = self.object.header(self.headers);
+            self.headers += 1;
+            if header.p_type == libc::PT_NOTE && self.object.is_loaded(&header) {
+                let start = self.object.bias.wrapping_add(header.p_vaddr as usize) as *const u8;
+                // SAFETY: the segment is a note inside a loaded segment of the object, checked by
+                // `is_loaded`, so the dynamic linker has mapped it. Objects that contain sequences
+                // are never unloaded (`docs::limitations`), and no code writes to notes.
+                self.rest = unsafe { core::slice::from_raw_parts(start, header.p_memsz as usize) };
+            }
+        }
+    }
+}
+
+/// The fixed start of a kind of note.
 pub struct NoteKind {
-    /// The length of the name and its zeros, a multiple of four; the length of the description; the
-    /// type.
+    /// The length of the padded name, a multiple of four; the length of the description; the type.
     pub head: [u32; 3],
-    /// The name and its zeros.
+    /// The name and its padding zeros.
     pub name: &'static [u8],
 }
 
 impl NoteKind {
-    /// The descriptions of such notes in a segment. They are looked for at every multiple of four,
-    /// for notes cannot be walked everywhere: those whose lengths are multiples of four alone may
-    /// be in a segment, a linker script's, whose alignment is eight.
-    fn find(&'static self, segment: &'static [u8]) -> impl Iterator<Item = &'static [u8]> {
+    /// The description of the first such note in the rest of a segment, which then begins after the
+    /// note's beginning. Notes are looked for at every multiple of four, for they cannot be walked
+    /// everywhere: those whose lengths are multiples of four alone may be in a segment, a linker
+    /// script's, whose alignment is eight.
+    fn find(&self, rest: &mut &'static [u8]) -> Option<&'static [u8]> {
+        let begin = size_of_val(&self.head) + self.name.len();
+        let end = begin + self.head[1] as usize;
+        while rest.len() >= end {
+            let note = *rest;
+            *rest = &note[4..];
+            if self.is_at(note) {
+                return Some(&note[begin..end]);
+            }
+        }
+        *rest = &[];
+        None
+    }
+
+    fn is_at(&self, note: &[u8]) -> bool {
         let NoteKind { head, name } = self;
-        let begin = size_of_val(head) + name.len();
-        let word = |note: &[u8], index: usize| note[4 * index..].first_chunk().copied();
-        segment
-            .windows(begin + head[1] as usize)
-            .step_by(4)
-            .filter(move |note| {
-                (0..3).all(|index| word(note, index) == Some(head[index].to_ne_bytes()))
-                    && note[size_of_val(head)..begin] == **name
-            })
-            .map(move |note| &note[begin..])
+        for (index, word) in head.iter().enumerate() {
+            if note[4 * index..4 * index + 4] != word.to_ne_bytes() {
+                return false;
+            }
+        }
+        note[size_of_val(head)..].starts_with(name)
     }
 }
 
-/// Calls with each loaded object. Takes the dynamic linker's lock: not for signal handlers.
+/// Calls `with` for each loaded object. Takes the dynamic linker's lock, so it must not be called
+/// in a signal handler.
 pub fn each(mut with: impl FnMut(Object)) {
     unsafe extern "C" fn visit<F: FnMut(Object)>(
         info: *mut libc::dl_phdr_info,
         _size: libc::size_t,
         with: *mut c_void,
     ) -> c_int {
-        // SAFETY: the C library passes a valid record, and what `each` gave it.
+        // SAFETY: the C library passes a valid record, and the pointer that `each` gave it: that of
+        // a live `F`, which nothing else uses meanwhile.
         let (info, with) = unsafe { (&*info, &mut *with.cast::<F>()) };
         with(Object {
             bias: info.dlpi_addr as usize,
@@ -152,69 +207,71 @@ pub fn each(mut with: impl FnMut(Object)) {
         visit::<F>
     }
     let visitor = visitor(&with);
-    // SAFETY: the visitor matches the closure's type, and the closure outlives the call.
+    // SAFETY: the visitor is instantiated for the closure's type, and the closure outlives the
+    // call.
     unsafe { libc::dl_iterate_phdr(Some(visitor), (&raw mut with).cast()) };
 }
 
 /// glibc's record of a found object; the words it reserves, and more.
-type Found = [usize; 32];
+type Found = [usize; FOUND_WORDS];
+const FOUND_WORDS: usize = 32;
 type Finder = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 
-/// `_dl_find_object`, once it was looked up and is there.
+/// The address of `_dl_find_object`, or null if it was not looked up or does not exist.
 static FINDER: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Looks for `_dl_find_object`, which glibc has had since 2.35, once. Takes the dynamic linker's
+/// Looks up `_dl_find_object`, which glibc has had since 2.35, once. Takes the dynamic linker's
 /// lock.
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 pub fn look_finder_up() {
     static IS_LOOKED_UP: AtomicBool = AtomicBool::new(false);
-    // Acquire: pairs with the Release below, so that this thread finds what was found.
+    // Acquire: pairs with the Release below, so that this thread sees `FINDER`.
     if IS_LOOKED_UP.load(Ordering::Acquire) {
         return;
     }
-    // SAFETY: looks a name up.
+    // SAFETY: the name is null-terminated; the look-up has no other requirement.
     let finder = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
-    // Release: pairs with the Acquire in `containing`.
+    // Release: the first pairs with the Acquire in `containing`, the second with the Acquire above.
     FINDER.store(finder, Ordering::Release);
     IS_LOOKED_UP.store(true, Ordering::Release);
 }
 
-/// A static program loads no objects, and musl has nothing of the kind.
+/// Does nothing: a static program loads no objects, and musl lacks the function.
 #[cfg(not(all(target_env = "gnu", not(target_feature = "crt-static"))))]
 pub fn look_finder_up() {}
 
-/// Does [`containing`] tell?
+/// Returns whether [`containing`] can answer.
 pub fn is_finder_known() -> bool {
-    // Acquire: as in `containing`.
+    // Acquire: pairs with the Release in `look_finder_up`.
     !FINDER.load(Ordering::Acquire).is_null()
 }
 
-/// What holds an address.
+/// The holder of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
-    /// This object.
+    /// A loaded object.
     Object(Identity),
     /// No loaded object.
     Nothing,
-    /// There is no way to tell from a signal handler.
+    /// It cannot be determined in a signal handler.
     Unknown,
 }
 
-/// The object that holds an address. Async-signal-safe; logarithmic in the number of objects.
+/// Returns the object that contains an address. Async-signal-safe; logarithmic in the number of
+/// objects.
 pub fn containing(address: usize) -> Holder {
     // Acquire: pairs with the Release in `look_finder_up`.
     let finder = FINDER.load(Ordering::Acquire);
     if finder.is_null() {
         return Holder::Unknown;
     }
-    let mut found = MaybeUninit::<Found>::zeroed();
+    // Passed by its address only: without optimisation each copy would take room on a handler's
+    // stack.
+    let mut found: Found = [0; FOUND_WORDS];
     // SAFETY: the function has this type, and fills in a record that is smaller than `Found`.
-    let (result, found) = unsafe {
+    let result = unsafe {
         let finder: Finder = core::mem::transmute::<*mut c_void, Finder>(finder);
-        (
-            finder(address as *mut c_void, found.as_mut_ptr()),
-            found.assume_init(),
-        )
+        finder(address as *mut c_void, &raw mut found)
     };
     match result {
         0 => Holder::Object(Identity {
@@ -228,19 +285,20 @@ pub fn containing(address: usize) -> Holder {
 
 const SMALLEST_PAGE: usize = 4096;
 
-/// The object at these addresses, by the headers it was loaded with. Async-signal-safe.
+/// Returns the object with this identity, by the headers it was loaded with. Async-signal-safe.
 pub fn object(identity: Identity) -> Option<Object> {
     let length = identity.end.checked_sub(identity.start)?;
     if length < size_of::<libc::Elf64_Ehdr>() {
         return None;
     }
-    // SAFETY: the dynamic linker has mapped the first page of the file, and an ELF header fits.
+    // SAFETY: the dynamic linker has mapped the object's first page, and an ELF header fits into
+    // `length`, checked above.
     let header = unsafe { (identity.start as *const libc::Elf64_Ehdr).read_unaligned() };
     if header.e_ident[..4] != *b"\x7fELF" || usize::from(header.e_phentsize) != size_of::<Header>()
     {
         return None;
     }
-    // Headers may be anywhere in the file; on its first page they are where the file is mapped.
+    // Headers may be anywhere in the file. On its first page they are at their file offset.
     let end = header.e_phoff as usize + usize::from(header.e_phnum) * size_of::<Header>();
     if end > length.min(SMALLEST_PAGE) {
         return None;
@@ -253,7 +311,8 @@ pub fn object(identity: Identity) -> Option<Object> {
     let first = object
         .headers()
         .find(|header| header.p_type == libc::PT_LOAD)?;
-    // The headers are where the file begins; what is loaded there says how far it was moved.
+    // The file starts at the identity's start. The address that its first loaded segment was linked
+    // at gives the distance moved.
     let begin = (first.p_vaddr as usize).checked_sub(first.p_offset as usize)?;
     object.bias = identity.start.wrapping_sub(begin);
     Some(object)
@@ -274,25 +333,26 @@ mod tests {
     }
 
     fn found(segment: Vec<u8>) -> Vec<&'static [u8]> {
-        KIND.find(segment.leak()).collect()
+        let mut rest: &'static [u8] = segment.leak();
+        core::iter::from_fn(|| KIND.find(&mut rest)).collect()
     }
 
-    /// A file whose headers are at its end, which may be mapped at another offset or not at all.
+    /// The headers are at the end of the file, which may be mapped at another offset or not at all.
     #[test]
     fn headers_are_trusted_on_the_first_page_only() {
         let object_with_headers_at = |offset: u64| {
             let file = vec![0u64; 4 * SMALLEST_PAGE / 8].leak();
             let start = file.as_mut_ptr() as usize;
-            // SAFETY: zeros are a header of each kind.
+            // SAFETY: the header is plain data, for which zero is valid.
             let mut header: libc::Elf64_Ehdr = unsafe { core::mem::zeroed() };
             header.e_ident[..4].copy_from_slice(b"\x7fELF");
             header.e_phentsize = size_of::<Header>() as u16;
             header.e_phnum = 1;
             header.e_phoff = offset;
-            // SAFETY: as above.
+            // SAFETY: the header is plain data, for which zero is valid.
             let mut part: Header = unsafe { core::mem::zeroed() };
             part.p_type = libc::PT_LOAD;
-            // SAFETY: places in the file's memory.
+            // SAFETY: both addresses are inside the memory of the file, which this test owns.
             unsafe {
                 (start as *mut libc::Elf64_Ehdr).write(header);
                 ((start + offset as usize) as *mut Header).write(part);
@@ -307,13 +367,13 @@ mod tests {
         assert!(object_with_headers_at(2 * SMALLEST_PAGE as u64).is_none());
     }
 
-    /// Notes that no part of the file's memory holds are not looked at.
+    /// Notes outside every loaded segment are ignored.
     #[test]
     fn notes_are_in_memory() {
         let segment = note(KIND.head, KIND.name, b"12345678").leak();
         let (start, length) = (segment.as_ptr() as u64, segment.len() as u64);
         let notes = |loaded: u64| {
-            // SAFETY: zeros are a header.
+            // SAFETY: the headers are plain data, for which zero is valid.
             let mut headers: [Header; 2] = unsafe { core::mem::zeroed() };
             headers[0].p_type = libc::PT_LOAD;
             headers[1].p_type = libc::PT_NOTE;
@@ -333,7 +393,7 @@ mod tests {
         assert_eq!((notes(length), notes(length - 1)), (1, 0));
     }
 
-    /// Between notes of any length, at either alignment.
+    /// Notes of any length before and after, with either alignment.
     #[test]
     fn notes_are_found_among_others_of_any_length() {
         let own = |description: &[u8; 8]| note(KIND.head, KIND.name, description);

@@ -1,14 +1,14 @@
-//! What is one process's own: a page that the kernel wipes in the child of each fork, whatever
-//! system call made it.
+//! State that belongs to one process: a page that the kernel wipes in the child of each fork,
+//! whichever system call made it.
 //!
-//! The number of a process does not tell a child from its parent: where the first process of a PID
-//! namespace makes another namespace and forks, both are number 1. Nor do `pthread_atfork`
-//! handlers: others' run before atomseq's, and a raw fork runs none.
+//! A process number does not distinguish a child from its parent: if the first process of a PID
+//! namespace creates another namespace and forks, both have number 1. `pthread_atfork` handlers do
+//! not either: other handlers run before atomseq's, and a raw fork runs none.
 //!
-//! Start-up maps the page, before anything else. Before that nothing asks forks to wait, and all is
-//! the first generation's. Kernels before Linux 4.14 and some sandboxes wipe nothing: static memory
-//! then takes the page's place, which atomseq's own handler wipes in the child. It does so as well
-//! where the kernel, as emulators do, has promised to wipe the page and has not.
+//! Start-up maps the page first of all. Before that, no thread makes forks wait, and everything
+//! belongs to the first generation. Kernels before Linux 4.14 and some sandboxes wipe nothing.
+//! Static memory then replaces the page, and atomseq's own handler wipes it in the child. The
+//! handler also wipes the page if the kernel (or an emulator) promised to but did not.
 
 use super::memory;
 use super::threads::process_number;
@@ -16,47 +16,48 @@ use super::traffic::Traffic;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Words that are zero at the start of a child.
+/// The words of one process, zero at the start of a child.
 pub(super) struct Own {
-    /// The process's generation; 0 if it has not got one yet.
+    /// The process's generation; 0 if not yet assigned.
     generation: AtomicU32,
     pub(super) traffic: Traffic,
-    /// How many [walks](super::fork::Walk) through the loaded objects are under way.
+    /// The number of [walks](super::fork::Walk) over the loaded objects in progress.
     pub(super) walks: AtomicU32,
 }
 
 /// Null before start-up.
 static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
 
-/// In the page's place.
+/// Replaces the page if the kernel cannot wipe one.
 static UNWIPED: Own = Own::new();
 
 const FIRST: u32 = 1;
 
-/// The newest generation among this process and those that it descends from.
+/// The newest generation among this process and its ancestors.
 static NEWEST: AtomicU32 = AtomicU32::new(FIRST);
 
-/// This process's words, once start-up has begun.
+/// Returns this process's words, once start-up has begun.
 #[inline]
 pub(super) fn own() -> Option<&'static Own> {
-    // SAFETY: null, or words that stay until the process ends. Acquire: pairs with the Release in
-    // `set_up`.
+    // SAFETY: null, or words that are never unmapped once published. Acquire: pairs with the
+    // Release in `set_up`.
     unsafe { OWN.load(Ordering::Acquire).as_ref() }
 }
 
-/// Tells a process from those that it descends from: counts forks, and may leave numbers out.
+/// Returns a number that distinguishes a process from its ancestors: it counts forks, and may skip
+/// numbers.
 #[inline]
 pub fn generation() -> u32 {
     own().map_or(FIRST, Own::generation)
 }
 
-/// Tells a process from its parent, as far as the kernel lets it: not 0, and below the highest
-/// number.
+/// Returns a number that distinguishes a process from its parent, as far as the kernel allows. It
+/// is not 0, and below the highest number.
 pub(super) fn identity() -> u32 {
     match own() {
         Some(own) if !own.is_unwiped() => own.generation(),
-        // Where a sandbox keeps the number back, too, only atomseq's atfork handler tells them
-        // apart.
+        // If a sandbox also hides the process number, only atomseq's atfork handler distinguishes
+        // them.
         _ => process_number().unwrap_or_else(generation),
     }
 }
@@ -75,15 +76,15 @@ impl Own {
 
     #[inline]
     pub(super) fn generation(&self) -> u32 {
-        // Relaxed: a number on its own.
+        // Relaxed: the number orders no other data.
         match self.generation.load(Ordering::Relaxed) {
             0 => self.begin(),
             generation => generation,
         }
     }
 
-    /// The first question in a child: a generation later than any that it descends from. Handlers
-    /// and other threads may ask at the same time: the first answer stands.
+    /// Assigns a generation on the first call in a child, later than those of all ancestors.
+    /// Handlers and other threads may call this at once; the first assignment stands.
     #[cold]
     fn begin(&self) -> u32 {
         let next = NEWEST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -97,11 +98,11 @@ impl Own {
     }
 }
 
-/// Called by atomseq's atfork handler in a child of a process of generation `parent`: does the
-/// kernel's work where it does not.
+/// Wipes the words in a child, where the kernel does not. Called by atomseq's atfork handler;
+/// `parent` is the generation of the parent.
 pub(super) fn wipe(parent: u32) {
     let Some(own) = own() else { return };
-    // Relaxed: the child's only thread, with its signals blocked.
+    // Relaxed: this is the child's only thread, with its signals blocked.
     let is_parents = own.generation.load(Ordering::Relaxed) == parent;
     if is_parents || own.is_unwiped() {
         own.generation.store(0, Ordering::Relaxed);
@@ -118,28 +119,29 @@ pub(super) fn set_up() {
     }
     let bytes = memory::page_size();
     let page = memory::map(bytes).filter(|page| {
-        // SAFETY: just mapped, and used by nobody.
+        // SAFETY: the page was just mapped with this size, and nothing uses it.
         let wiped = unsafe { memory::wipe_on_fork(*page, bytes) };
         if !wiped {
-            // SAFETY: as above.
+            // SAFETY: the page was mapped above with this size, and nothing uses it.
             unsafe { memory::unmap(*page, bytes) };
         }
         wiped
     });
     let own = match page {
-        // SAFETY: a page is large enough, and aligned; nobody else knows it.
+        // SAFETY: the mapping is page-aligned and large enough for an `Own`, as asserted below, and
+        // not yet published.
         Some(page) => unsafe {
             page.cast::<Own>().write(Own::new());
             page.cast::<Own>().as_ptr()
         },
         None => (&raw const UNWIPED).cast_mut(),
     };
-    // Release: pairs with the Acquire in `own`.
+    // Release: pairs with the Acquire in `own`. Relaxed: a failure reads nothing of the other page.
     let (success, failure) = (Ordering::Release, Ordering::Relaxed);
     let set = OWN.compare_exchange(ptr::null_mut(), own, success, failure);
     if let (Err(_), Some(page)) = (set, page) {
-        // Another thread was faster.
-        // SAFETY: mapped above, and nobody else knows it.
+        // Another thread published first.
+        // SAFETY: the page was mapped above and not published, so no other thread knows it.
         unsafe { memory::unmap(page, bytes) };
     }
 }
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
     use crate::linux::fork::tests::raw_fork;
 
-    /// The first words of a child, in which no handler of atomseq's has run.
+    /// Reads the first words of a child in which no handler of atomseq's has run.
     #[test]
     fn a_child_is_a_generation_of_its_own_from_the_first_instruction() {
         crate::status();

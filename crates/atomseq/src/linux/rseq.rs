@@ -1,14 +1,15 @@
-//! The registration of threads: the C library's where there is one, our own where not.
+//! The registration of threads with the kernel: by the C library where it does so, otherwise by
+//! atomseq.
 //!
 //! ```text
 //! own registration, a thread:   0 not yet ──first slow path──> 1 registered ──thread exit──> 2 retired
 //!                                    └──the kernel refuses──> 3 refused; meanwhile, 4 registering
 //! ```
-//! A thread that is not registered reads -1 as its CPU number, so all its sections go to a guard
-//! slot and from there to the slow path, which registers it. The exit hook is a thread-specific
-//! key, made at start-up: unlike a destructor of Rust's it needs no memory. It unregisters before
-//! the thread's storage goes (the kernel would go on writing to it) and retires the thread:
-//! destructors that run later use the slow path. Where a sandbox that was set up late refuses that,
+//! An unregistered thread reads -1 as its CPU number. All its sections then use a guard slot and
+//! fall through to the slow path, which registers the thread. The exit hook is a thread-specific
+//! key, created at start-up; unlike a Rust destructor it needs no memory. It unregisters the thread
+//! before its storage is freed, which the kernel would otherwise keep writing to. It also retires
+//! the thread, so that later destructors use the slow path. If a sandbox set up later refuses this,
 //! the thread stays registered if its storage outlives it; otherwise the process is aborted.
 
 use super::signals::Blocked;
@@ -17,15 +18,15 @@ use crate::arch::{FOUND_MASK, SIGNATURE, syscall, thread_block_offset, thread_po
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicU64, Ordering};
 
-/// Where a thread's `struct rseq` lies, counted from its thread pointer. Written once, by start-up;
-/// every section reads it. Until then, and when sections are off, it must not be used, or leads to
-/// a block whose CPU is -1.
+/// The offset of a thread's `struct rseq` from its thread pointer. Written once, by start-up, and
+/// read by every section. Before that, and without sections, it must not be used, or leads to a
+/// block whose CPU number is -1.
 pub static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 
-/// The thread-specific key of the exit hook plus one; 0 unless threads register themselves.
+/// The thread-specific key of the exit hook plus one, or 0 unless atomseq registers threads.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
-/// The size every kernel accepts, and the alignment that goes with it.
+/// The size that every kernel accepts, in bytes, and the required alignment.
 const SIZE: usize = 32;
 const FLAG_UNREGISTER: usize = 1;
 
@@ -35,13 +36,13 @@ const RETIRED: u32 = 2;
 const REFUSED: u32 = 3;
 const REGISTERING: u32 = 4;
 
-/// glibc keeps the values of the first 32 keys in the thread itself, and allocates for later ones;
-/// musl never does.
+/// Returns whether setting a key allocates nothing. glibc keeps the values of the first 32 keys in
+/// the thread itself and allocates for later ones; musl never allocates.
 fn needs_no_memory(key: u32) -> bool {
     key < 32 || cfg!(not(target_env = "gnu"))
 }
 
-/// This thread's `struct rseq`: the C library's or ours.
+/// Returns this thread's `struct rseq`, the C library's or atomseq's.
 #[inline]
 pub(super) fn area() -> *mut u8 {
     // Relaxed: written before the Release that ends start-up.
@@ -49,11 +50,13 @@ pub(super) fn area() -> *mut u8 {
     thread_pointer().wrapping_add_signed(offset) as *mut u8
 }
 
-/// This thread's CPU as the kernel keeps it; negative when the thread is not registered.
+/// Returns this thread's CPU as the kernel keeps it, or a negative number if the thread is not
+/// registered.
 #[inline]
 pub fn cpu_id() -> i32 {
-    // SAFETY: after start-up `area` is a live `struct rseq` of this thread, whose word at 4 the
-    // kernel changes between two instructions of ours: an atomic load.
+    // SAFETY: after start-up, `area` is a live `struct rseq` of this thread. The kernel changes the
+    // word at 4 between two instructions, as if by an atomic store. Relaxed: only this thread reads
+    // it.
     unsafe { AtomicI32::from_ptr(area().add(4).cast()) }.load(Ordering::Relaxed)
 }
 
@@ -62,41 +65,48 @@ fn block() -> usize {
 }
 
 fn registration() -> &'static AtomicU32 {
-    // SAFETY: a word of this thread's block (see `arch`), used only through atomics, by this thread
-    // and its handlers.
+    // SAFETY: an aligned word of this thread's block (see `arch`), accessed only atomically, by
+    // this thread and its handlers.
     unsafe { AtomicU32::from_ptr((block() + 32) as *mut u32) }
 }
 
-/// How many forks this thread is in the middle of.
+/// Returns the word that counts how many forks this thread is in the middle of.
 pub(super) fn forks() -> &'static AtomicU32 {
-    // SAFETY: as in `registration`.
+    // SAFETY: an aligned word of this thread's block (see `arch`), accessed only atomically, by
+    // this thread and its handlers.
     unsafe { AtomicU32::from_ptr((block() + 36) as *mut u32) }
 }
 
-/// How many `SignalsBlocked`s this thread is inside.
+/// Returns the word that counts this thread's `SignalsBlocked` guards.
 pub(super) fn quiet() -> &'static AtomicU32 {
-    // SAFETY: as in `registration`.
+    // SAFETY: an aligned word of this thread's block (see `arch`), accessed only atomically, by
+    // this thread and its handlers.
     unsafe { AtomicU32::from_ptr((block() + 40) as *mut u32) }
 }
 
-/// Whether forks wait for this thread's `SignalsBlocked`s to end.
+/// Returns the word that says whether forks wait for this thread: the generation of the process
+/// that counts it, or 0.
 pub(super) fn counted() -> &'static AtomicU32 {
-    // SAFETY: as in `registration`.
+    // SAFETY: an aligned word of this thread's block (see `arch`), accessed only atomically, by
+    // this thread and its handlers.
     unsafe { AtomicU32::from_ptr((block() + 44) as *mut u32) }
 }
 
-/// The signal mask that the first of this thread's `SignalsBlocked`s found.
+/// Returns the word with the signal mask that the first of this thread's `SignalsBlocked` guards
+/// found.
 pub(super) fn found_mask() -> &'static AtomicU64 {
-    // SAFETY: as in `registration`.
+    // SAFETY: an aligned word of this thread's block (see `arch`), accessed only atomically, by
+    // this thread and its handlers.
     unsafe { AtomicU64::from_ptr((block() + FOUND_MASK) as *mut u64) }
 }
 
-/// What user-level masks have blocked, if the last of them ended inside a `SignalsBlocked` that is
-/// over now; `None` if no signal waits for that. Called with signals blocked.
+/// Returns the signals that user-level masks have blocked, if the last mask ended inside a
+/// `SignalsBlocked` that is now over. `None` if no signal waits for that. The caller has blocked
+/// all signals.
 pub(super) fn take_deferred() -> Option<u64> {
-    // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was
-    // unblocked last; what is kept.
-    // SAFETY: as in `registration`.
+    // The words belong to `signal`: the number of masks and the deferred mark; the blocked signals;
+    // those unblocked last; the kept signals. SAFETY: they are aligned words of this thread's block
+    // (see `arch`), accessed only atomically, by this thread and its handlers.
     let [masks, deferred, taken, kept] = [48, 56, 64, 224]
         .map(|offset| unsafe { AtomicU64::from_ptr((block() + offset) as *mut u64) });
     let waits = deferred.load(Ordering::Relaxed) | kept.load(Ordering::Relaxed) != 0;
@@ -111,12 +121,12 @@ pub(super) fn take_deferred() -> Option<u64> {
     Some(ended)
 }
 
-/// Points every thread at a block of our own, not registered as yet.
+/// Points every thread at atomseq's own block, which is not registered yet.
 pub(super) fn use_own_block() {
     RSEQ_OFFSET.store(thread_block_offset(), Ordering::Relaxed);
 }
 
-/// Uses glibc's registration if there is one, by its [symbols](glibc_symbols); returns glibc's
+/// Uses glibc's registration if it exists, given its [symbols](glibc_symbols). Returns glibc's
 /// `__rseq_size`.
 pub(super) fn adopt(symbols: Option<(isize, u32)>) -> Option<u32> {
     let (offset, size) = symbols?;
@@ -131,11 +141,12 @@ pub(super) fn adopt(symbols: Option<(isize, u32)>) -> Option<u32> {
     Some(size)
 }
 
-/// `__rseq_offset` and `__rseq_size`, looked up when the program runs: it may have been linked on
-/// an older system. Takes the dynamic linker's lock.
+/// Looks up `__rseq_offset` and `__rseq_size` at run time, because the program may have been linked
+/// on an older system. Takes the dynamic linker's lock.
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
-    // SAFETY: looks two names up; glibc has had these types since 2.35, and never unloads.
+    // SAFETY: the names are null-terminated. glibc has defined both with these types since 2.35,
+    // never changes them after program start, and is never unloaded.
     unsafe {
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
         if offset.is_null() {
@@ -155,7 +166,7 @@ pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     if offset.is_null() || size.is_null() {
         return None;
     }
-    // SAFETY: both symbols are defined in this program, with these types.
+    // SAFETY: both are not null, so this program defines them, with these types.
     unsafe { Some((*offset, *size)) }
 }
 
@@ -164,18 +175,18 @@ pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     None
 }
 
-/// Prepares threads to register themselves. `Err` holds an error number, or 0 for "no key that
-/// needs no memory".
+/// Prepares threads to register themselves. `Err` holds an error number, or 0 if every available
+/// key would need memory.
 pub(super) fn create_exit_hook() -> Result<(), i32> {
     let mut key: libc::pthread_key_t = 0;
-    // SAFETY: the key is ours; the hook lives as long as the program.
+    // SAFETY: the key is valid for writes, and the hook lives as long as the program.
     let result = unsafe { libc::pthread_key_create(&mut key, Some(at_thread_exit)) };
     if result != 0 {
         return Err(result);
     }
     let number = key as u32;
     if !needs_no_memory(number) {
-        // SAFETY: made above, used by no one.
+        // SAFETY: the key was created above and is not used by any thread.
         unsafe { libc::pthread_key_delete(key) };
         return Err(0);
     }
@@ -183,21 +194,21 @@ pub(super) fn create_exit_hook() -> Result<(), i32> {
     Ok(())
 }
 
-/// No thread registers itself any more: start-up decided against sections.
+/// Deletes the key, so that no thread registers itself: start-up decided against sections.
 pub(super) fn forget_exit_hook() {
     let key = EXIT_KEY.swap(0, Ordering::Relaxed);
     if key != 0 {
-        // SAFETY: made by `create_exit_hook`; this thread has unregistered, and no other registers
-        // before start-up has ended.
+        // SAFETY: `create_exit_hook` created the key. This thread has unregistered, and no other
+        // thread registers before start-up has ended.
         unsafe { libc::pthread_key_delete((key - 1) as libc::pthread_key_t) };
     }
 }
 
-/// On the slow path, when this thread's CPU number reads as negative: registers the thread if that
-/// is atomseq's to do. `true`: it is registered now, and the fast path is worth another try.
-/// Async-signal-safe.
+/// Registers this thread if that is atomseq's task. The slow path calls this when the thread's CPU
+/// number is negative. Returns `true` if the thread is registered, so the fast path is worth a
+/// retry. Async-signal-safe.
 ///
-/// Before start-up has ended there is nothing to do: it may still decide against sections.
+/// Does nothing before start-up has ended, which may still decide against sections.
 pub fn register_this_thread() -> bool {
     if EXIT_KEY.load(Ordering::Relaxed) == 0 || !start::is_decided() {
         return false;
@@ -209,29 +220,29 @@ pub fn register_this_thread() -> bool {
     }
 }
 
-/// Registers this thread; `Err` holds the kernel's error number.
+/// Registers this thread. `Err` holds the kernel's error number.
 #[cold]
 pub(super) fn register() -> Result<(), i32> {
-    // A handler that ran in the middle would register too; one of `SIGSYS` may run, and does
-    // without.
+    // A signal handler in the middle would register too. One of `SIGSYS` may still run: it finds
+    // `REGISTERING`, and does without.
     let _blocked = Blocked::enter();
     if registration().load(Ordering::Relaxed) == REGISTERED {
         return Ok(());
     }
     registration().store(REGISTERING, Ordering::Relaxed);
     let key = (EXIT_KEY.load(Ordering::Relaxed) - 1) as libc::pthread_key_t;
-    // The hook first: a registration without it would outlive the thread's storage.
-    // SAFETY: the key exists; its value only has to differ from null.
+    // Sets the hook first: a registration without it would outlive the thread's storage.
+    // SAFETY: the key exists; its value only has to differ from null, and is never dereferenced.
     let result = unsafe { libc::pthread_setspecific(key, block() as *const c_void) };
     if result != 0 {
         registration().store(REFUSED, Ordering::Relaxed);
         return Err(result);
     }
-    // SAFETY: the block is aligned to 32 bytes, has 32 for the kernel, and stays until the hook has
-    // unregistered it.
+    // SAFETY: the block is aligned to 32 bytes, reserves 32 for the kernel, and stays until the
+    // hook has unregistered it.
     let result = unsafe { syscall(libc::SYS_rseq, [block(), SIZE, 0, SIGNATURE as usize, 0, 0]) };
     if result < 0 {
-        // SAFETY: as above.
+        // SAFETY: the key exists; null only unsets its value.
         unsafe { libc::pthread_setspecific(key, core::ptr::null()) };
         registration().store(REFUSED, Ordering::Relaxed);
         return Err(-result as i32);
@@ -240,15 +251,16 @@ pub(super) fn register() -> Result<(), i32> {
     Ok(())
 }
 
-/// Unregisters this thread if it is registered, and leaves `state` behind. `false`: a sandbox set
-/// up late refuses it, and the kernel goes on writing to the thread's block.
+/// Unregisters this thread if it is registered, and stores `state`. Returns `false` if a sandbox
+/// set up later refuses; the kernel then continues to write to the thread's block.
 #[must_use]
 fn unregister(state: u32) -> bool {
     let _blocked = Blocked::enter();
     if registration().swap(state, Ordering::Relaxed) != REGISTERED {
         return true;
     }
-    // SAFETY: names the very area that this thread registered.
+    // SAFETY: the arguments name the very area that this thread registered; unregistering only
+    // stops the kernel's writes.
     let result = unsafe {
         syscall(
             libc::SYS_rseq,
@@ -258,23 +270,23 @@ fn unregister(state: u32) -> bool {
     result == 0
 }
 
-/// Start-up decided against sections after it had registered this thread.
+/// Unregisters this thread: start-up decided against sections after it had registered it.
 pub(super) fn give_up() {
     if !unregister(REFUSED) {
-        // Sections that are not to be trusted would run on this thread.
+        // Untrusted sections would otherwise run on this thread.
         cannot_unregister();
     }
     forget_exit_hook();
     use_own_block();
 }
 
-/// Does a thread's storage stay until the kernel is done with the thread? glibc unmaps it, or gives
-/// it to another thread, after the kernel has cleared the thread's number. musl's detached threads
-/// unmap their own before their last system call.
+/// Whether a thread's storage stays until the kernel no longer writes to it. glibc unmaps or reuses
+/// it only after the kernel has cleared the thread's number. musl's detached threads unmap their
+/// own before their last system call.
 const STORAGE_OUTLIVES_THREAD: bool = cfg!(target_env = "gnu");
 
 unsafe extern "C" fn at_thread_exit(_block: *mut c_void) {
-    // A thread that is still registered may run sections to its end.
+    // With lasting storage, a thread that stays registered may run sections until it exits.
     if !unregister(RETIRED) && !STORAGE_OUTLIVES_THREAD {
         cannot_unregister();
     }

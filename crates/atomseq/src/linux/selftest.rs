@@ -1,5 +1,5 @@
-//! The self-test: start-up interrupts a section of its own and sees whether the kernel aborts it.
-//! Kernels and sandboxes have accepted registrations and then aborted nothing.
+//! The self-test: start-up interrupts a section of its own and checks that the kernel aborts it.
+//! Some kernels and sandboxes have accepted registrations and then aborted nothing.
 //!
 //! ```text
 //! this thread                      helper (a child that shares memory, made and reaped here)
@@ -8,19 +8,19 @@
 //!   spin until done                  fence: membarrier, from another CPU if there is one
 //!                       <──────      done = 1; exit
 //! ```
-//! *Preemption*: the helper can look only while this thread does not run, so by then the section
-//! must have been aborted. *Fence*: `membarrier` returns only after the abort. So in both, a
-//! section that still runs and sees `done` is proof that an abort is missing. An abort is proof of
-//! a working fence only if no other thread ran meanwhile; where the machine is too busy to see one
-//! without (or has one CPU), it counts that none was ever missing. The helper is no thread of this
-//! process: once reaped, nothing of it is left, where a thread could still stand in the way of an
-//! `unshare`.
+//! *Preemption*: the helper can see `ready` only while this thread does not run, so the section
+//! must have been aborted by then. *Fence*: `membarrier` returns only after the abort. In both
+//! cases a section that still runs and sees `done` proves that the abort is missing. An abort
+//! proves that the fence works only if no other thread ran meanwhile. If the machine is too busy
+//! for that (or has one CPU), it suffices that no abort was ever missing. The helper is no thread
+//! of this process: once reaped, nothing of it remains, whereas a thread could make an `unshare`
+//! fail.
 
 use super::rseq;
 use crate::arch::{KickWords, spawn_kicker, syscall, watch, watched};
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// How to interrupt the section.
+/// The way to interrupt the section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kick {
     Preemption = 0,
@@ -35,21 +35,21 @@ pub(super) enum Outcome {
     Missed,
     /// The section was not interrupted in time.
     Nothing,
-    /// No helper, for the kernel refuses to start one, or to reap one (an error number).
+    /// There was no helper, because the kernel refuses to start or reap one (an error number).
     Blocked(i32),
 }
 
-/// Rounds that the section spins at most, about 20 ms: several scheduler slices, so that on a
-/// machine too busy to run the helper, another thread interrupts the section.
+/// The max number of rounds that the section spins, about 20 ms: several scheduler slices. If the
+/// machine is too busy to run the helper, another thread then interrupts the section.
 const ROUNDS: u64 = 20_000_000;
-/// How often, and in what distance (in nanoseconds), the helper looks: together longer than the
-/// section spins.
+/// How often the helper checks `ready`, and the time between two checks in nanoseconds. Together
+/// this is longer than the section spins.
 const LOOKS: u32 = 4_000;
 const NAP: i64 = 20_000;
-/// The helper's scheduler slice in nanoseconds, the shortest there is: Linux 6.12 and newer let it
-/// interrupt a thread with a longer slice at once, instead of after up to 3 ms.
+/// The helper's scheduler slice in nanoseconds, the shortest possible. Linux 6.12 and newer then
+/// let it preempt a thread with a longer slice at once, instead of after up to 3 ms.
 const SLICE: u64 = 100_000;
-/// An attempt comes to nothing when the thread is moved meanwhile.
+/// The max number of attempts. An attempt is void if the thread is moved meanwhile.
 const ATTEMPTS: u32 = 8;
 
 /// Interrupts a section. The caller has blocked all signals, and this thread is registered.
@@ -84,22 +84,24 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
         Kick::Fence => others(&mut mask, cpu),
     };
     let words = words(kick, cpu, if stay { &mask } else { &[] }, attributes);
-    // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, whose end
-    // is waited for below.
+    // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, whose exit
+    // `reap` waits for below.
     let child = unsafe { spawn_kicker(&words) };
     if child < 0 {
         return Outcome::Blocked(-child as i32);
     }
-    // Spinning right away would keep the helper from this CPU for a whole slice.
+    // Sleeps first: spinning at once would keep the helper from this CPU for a whole slice.
     for _ in 0..LOOKS {
         if words.prepared.load(Ordering::Relaxed) != 0 {
             break;
         }
         sleep(&words.nap);
     }
-    // SAFETY: `area` is a struct rseq, this thread's own outside tests; `words` is valid.
+    // SAFETY: `area` is this thread's `struct rseq`, or in tests one that the kernel does not know;
+    // `words` is valid.
     let end = unsafe { watch(area, &words, ROUNDS) };
-    // Whatever happened, the helper must not wait on.
+    // Releases the helper whatever happened. Release: pairs with the helper's Acquire load of
+    // `ready`.
     words.ready.store(1, Ordering::Release);
     if let Err(errno) = reap(child as usize, &words) {
         return Outcome::Blocked(errno);
@@ -115,8 +117,8 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
     }
 }
 
-/// What the helper is told, before it has done anything; it may move to the CPUs in `mask`, to any
-/// if there is none.
+/// Creates the initial words for the helper. It may move to the CPUs in `mask`, or to any if that
+/// is empty.
 fn words(kick: Kick, cpu: usize, mask: &[u64], attributes: &Attributes) -> KickWords {
     KickWords {
         ready: AtomicU32::new(0),
@@ -134,10 +136,11 @@ fn words(kick: Kick, cpu: usize, mask: &[u64], attributes: &Attributes) -> KickW
     }
 }
 
-/// Fills `mask` with the CPUs that this thread may run on, but for `cpu`; whether there are any.
+/// Fills `mask` with the CPUs that this thread may run on, except `cpu`. Returns whether there are
+/// any.
 fn others(mask: &mut [u64; 1024], cpu: usize) -> bool {
     *mask = [0; 1024];
-    // SAFETY: the kernel writes at most the size given.
+    // SAFETY: the kernel writes at most the size given to the mask.
     unsafe {
         syscall(
             libc::SYS_sched_getaffinity,
@@ -163,11 +166,11 @@ struct Attributes {
 }
 
 impl Attributes {
-    /// This thread's, but for the slice.
+    /// Returns this thread's attributes with a short slice.
     fn of_a_short_slice() -> Attributes {
         let mut attributes = Attributes::default();
         let size = size_of::<Attributes>();
-        // SAFETY: the kernel writes at most the size given.
+        // SAFETY: the kernel writes at most the size given to the structure.
         unsafe {
             syscall(
                 libc::SYS_sched_getattr,
@@ -179,12 +182,12 @@ impl Attributes {
     }
 }
 
-/// How often another thread took this thread's CPU from it.
+/// Returns how often another thread has taken the CPU from this thread.
 fn involuntary_switches() -> i64 {
     const THREAD: usize = libc::RUSAGE_THREAD as usize;
-    // SAFETY: plain old data.
+    // SAFETY: `rusage` is plain data, for which zero is valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: the kernel fills in the structure given.
+    // SAFETY: the structure is valid for writes of a whole `rusage`.
     unsafe {
         syscall(
             libc::SYS_getrusage,
@@ -196,9 +199,10 @@ fn involuntary_switches() -> i64 {
 
 const CHILDREN_OF_ANY_KIND: usize = libc::__WALL as usize;
 
-/// Whether helpers may be reaped, asked about this process, which is no child of its own.
+/// Returns whether helpers may be reaped. Tries `wait4` on this process, which is no child of its
+/// own.
 fn may_reap() -> Result<(), i32> {
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the call takes no arguments and accesses no memory.
     let this_process = unsafe { syscall(libc::SYS_getpid, [0; 6]) } as usize;
     match wait4(this_process) {
         ECHILD => Ok(()),
@@ -208,11 +212,11 @@ fn may_reap() -> Result<(), i32> {
 
 const ECHILD: isize = -(libc::ECHILD as isize);
 
-/// Waits for a child's end, as far as the kernel lets this process.
+/// Waits for a child to exit, as far as the kernel allows this process to.
 fn wait4(child: usize) -> isize {
     loop {
         let arguments = [child, 0, CHILDREN_OF_ANY_KIND, 0, 0, 0];
-        // SAFETY: no status and no usage are asked for.
+        // SAFETY: the pointers for status and usage are null, so the kernel writes nothing.
         let result = unsafe { syscall(libc::SYS_wait4, arguments) };
         if result != -(libc::EINTR as isize) {
             return result;
@@ -220,13 +224,13 @@ fn wait4(child: usize) -> isize {
     }
 }
 
-/// Waits for the helper's end, whatever `wait4` says: the helper uses `words` until then. It ends
-/// by itself within a few milliseconds. An error number if the kernel does not let it be reaped; a
-/// debugger may have reaped it first.
+/// Waits for the helper to exit, whatever `wait4` returns, because the helper uses `words` until
+/// then. It exits by itself within a few milliseconds. Returns an error number if the kernel does
+/// not let it be reaped. A debugger may have reaped it first.
 fn reap(child: usize, words: &KickWords) -> Result<(), i32> {
     let result = wait4(child);
-    // Acquire: what the helper did with `words` was before; the kernel clears the word as the
-    // helper's last access.
+    // Acquire: orders the helper's accesses to `words` before this. Pairs with the kernel clearing
+    // the word as the helper's last access.
     while words.alive.load(Ordering::Acquire) != 0 {
         sleep(&words.nap);
     }
@@ -238,23 +242,23 @@ fn reap(child: usize, words: &KickWords) -> Result<(), i32> {
 }
 
 fn sleep(nap: &[i64; 2]) {
-    // SAFETY: the kernel reads the time given, and reports no rest.
+    // SAFETY: the kernel reads the time given and writes no remainder.
     unsafe { syscall(libc::SYS_nanosleep, [nap.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Whether the CPU number that the kernel keeps for this thread is the one it tells; an error
-/// number if it tells none.
+/// Returns whether the CPU number that the kernel keeps for this thread is the one that `getcpu`
+/// returns. `Err` holds an error number if that fails.
 pub(super) fn cpu_number_is_right() -> Result<bool, i32> {
-    // A thread may be moved between the two looks, but not every time.
+    // The thread may be moved between the two reads, but not every time.
     for _ in 0..64 {
-        let mut told = u32::MAX;
+        let mut cpu = u32::MAX;
         let before = rseq::cpu_id();
         // SAFETY: the kernel writes one word of ours; the other two arguments are null.
-        let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut told as usize, 0, 0, 0, 0, 0]) };
-        if result != 0 || told == u32::MAX {
+        let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut cpu as usize, 0, 0, 0, 0, 0]) };
+        if result != 0 || cpu == u32::MAX {
             return Err(-result as i32);
         }
-        if before >= 0 && before as u32 == told && rseq::cpu_id() == before {
+        if before >= 0 && before as u32 == cpu && rseq::cpu_id() == before {
             return Ok(true);
         }
     }
@@ -268,12 +272,12 @@ mod tests {
     use crate::linux::signals::Blocked;
     use core::sync::atomic::AtomicU64;
 
-    /// A `struct rseq` that the kernel knows nothing of: sections armed in it are never aborted.
+    /// A `struct rseq` unknown to the kernel: sections armed in it are never aborted.
     #[repr(C, align(32))]
     struct Unregistered([AtomicU64; 4]);
 
-    /// Does the kernel, or the environment, refuse sections or their fence? Then there is nothing
-    /// to test. A self-test that failed is no refusal.
+    /// Returns whether the kernel or the environment refuses sections or their fence. Then there is
+    /// nothing to test. A failed self-test is no refusal.
     fn refused() -> bool {
         use crate::status::Reason::*;
         let status = crate::status();
@@ -293,8 +297,7 @@ mod tests {
         refused
     }
 
-    /// Runs this on a thread that can run sections, and that stays on one CPU, whose number it is
-    /// given.
+    /// Calls `run` with the CPU number, on a thread that can run sections and stays on that CPU.
     fn on_one_cpu<T: Send>(run: impl FnOnce(u32) -> T + Send) -> T {
         let on_thread = || {
             let status = crate::status();
@@ -305,7 +308,8 @@ mod tests {
             let mut mask = [0u64; 16];
             mask[cpu as usize / 64] = 1 << (cpu % 64);
             let set = [0, size_of_val(&mask), mask.as_ptr() as usize, 0, 0, 0];
-            // SAFETY: pins the calling thread; the kernel reads the set.
+            // SAFETY: the kernel reads the set, which is valid for its size; the call affects only
+            // this thread.
             assert_eq!(unsafe { syscall(libc::SYS_sched_setaffinity, set) }, 0);
             run(cpu)
         };
@@ -350,9 +354,9 @@ mod tests {
         assert_eq!(outcomes, [Outcome::Aborted, Outcome::Aborted]);
     }
 
-    /// The helper uses this thread's memory. Here `wait4` says that there is no such child, as it
-    /// does where a sandbox refuses it or a debugger was first, while the helper still looks for a
-    /// word that nobody sets.
+    /// The helper uses this thread's memory. Here `wait4` reports no such child, as under a sandbox
+    /// that refuses it or a debugger that reaped first, while the helper still checks a word that
+    /// is never set.
     #[test]
     fn the_helpers_end_is_waited_for_whatever_wait4_says() {
         let _blocked = Blocked::enter();
@@ -361,10 +365,11 @@ mod tests {
             rounds: 200,
             ..words(Kick::Fence, 0, &[], &attributes)
         };
-        // SAFETY: as in `attempt`.
+        // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, whose
+        // exit `reap` waits for.
         let child = unsafe { spawn_kicker(&words) };
         assert!(child > 0, "{child}");
-        // SAFETY: no arguments, cannot fail.
+        // SAFETY: the call takes no arguments and accesses no memory.
         let no_child = unsafe { syscall(libc::SYS_getpid, [0; 6]) } as usize;
         assert_eq!(reap(no_child, &words), Ok(()));
         assert_eq!(words.alive.load(Ordering::Relaxed), 0);

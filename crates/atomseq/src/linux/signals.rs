@@ -1,46 +1,46 @@
-//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it and no
-//! fork copies its work half done.
+//! Blocking all signals of a thread, so that no handler runs on it and no fork copies its half-done
+//! work.
 
 use super::dispositions::{RESERVED_SET, bit, change_mask};
 use super::{fork, rseq};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What ends a user-level mask whose last guard was dropped inside a [`SignalsBlocked`]; null until
-/// a handler was installed.
+/// The function that ends a user-level mask whose last guard was dropped inside a
+/// [`SignalsBlocked`]; null until a handler was installed.
 static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on the end of a [`SignalsBlocked`] that has signals to unblock calls `hook` with the
-/// mask that the thread goes on with, and `hook` sets that mask.
-pub fn set_quiet_hook(hook: fn(u64)) {
+/// Sets a hook. When a [`SignalsBlocked`] ends with deferred signals to unblock, it calls `hook`
+/// with the mask to continue with, and `hook` sets that mask.
+pub fn set_unblocking_hook(hook: fn(u64)) {
     // Release: pairs with the Acquire in `SignalsBlocked::drop`.
     HOOK.store(hook as *mut (), Ordering::Release);
 }
 
-/// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its
-/// end.
+/// A guard: while it lives, this thread runs no signal handler, and `fork` on another thread waits
+/// for its end.
 ///
-/// A thread enters before it closes a gate: a handler on the same thread that met the closed gate
-/// would wait for the very thread it interrupted, and a child forked meanwhile would find the gate
-/// closed for good. Run no code of a user's inside: one that forks would leave the child a closed
-/// gate.
+/// A thread creates it before it closes a gate. Otherwise a handler on the same thread that meets
+/// the closed gate would wait for the thread it interrupted, and a child forked meanwhile would
+/// find the gate closed permanently. Run no user code inside: a fork there would leave the child a
+/// closed gate.
 ///
-/// They may end in any order: the first one's start and the last one's end count. What the first
-/// one found is kept with the thread.
+/// Guards may end in any order: the first start and the last end take effect. The mask found by the
+/// first is kept with the thread.
 pub struct SignalsBlocked {
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
 }
 
 impl SignalsBlocked {
-    /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then
-    /// waits a little until no fork is under way. Two system calls a use. `SIGSYS` is one of them,
-    /// for its handler is the user's code: a sandbox that answers a system call inside (`futex`,
-    /// `membarrier`, `rt_sigprocmask`) by that signal ends the process.
+    /// Blocks every signal, then waits a bounded time until no fork is in progress. Costs two
+    /// system calls for each use. It uses the raw system call, which also blocks two signals that
+    /// glibc would not. `SIGSYS` is blocked too, because its handler is user code. If a sandbox
+    /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) with that signal, the
+    /// process ends.
     pub fn enter() -> SignalsBlocked {
         let found = set_mask(u64::MAX);
-        // Relaxed loads and stores, here and below: words of this thread's, on which no handler
-        // runs now.
+        // Relaxed, here and below: these words belong to this thread, on which no handler runs now.
         let quiets = rseq::quiet().load(Ordering::Relaxed);
         rseq::quiet().store(quiets + 1, Ordering::Relaxed);
         if quiets == 0 {
@@ -64,44 +64,60 @@ impl Drop for SignalsBlocked {
         let found = rseq::found_mask().load(Ordering::Relaxed);
         let deferred = rseq::take_deferred();
         let mask = found & !deferred.unwrap_or(0);
-        // Acquire: pairs with the Release in `set_quiet_hook`.
+        // Acquire: pairs with the Release in `set_unblocking_hook`.
         let hook = HOOK.load(Ordering::Acquire);
         if deferred.is_none() || hook.is_null() {
             set_mask(mask);
             return;
         }
-        // SAFETY: only `set_quiet_hook` stores here, a function of this type.
+        // SAFETY: not null, and only `set_unblocking_hook` stores here, a function of this type.
         let hook: fn(u64) = unsafe { core::mem::transmute(hook) };
         hook(mask);
     }
 }
 
-/// Is this thread inside a [`SignalsBlocked`]? The end of a user-level mask then unblocks nothing:
-/// the end of the `SignalsBlocked` does.
-pub fn is_quiet() -> bool {
+/// Returns whether this thread is inside a [`SignalsBlocked`]. If so, the end of a user-level mask
+/// unblocks nothing, and the end of the `SignalsBlocked` does.
+pub fn are_signals_blocked() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
-/// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C
-/// library's own. As [`SignalsBlocked`], without a word to forks.
+/// Returns the signal mask that the end of this thread's [`SignalsBlocked`] restores; `None`
+/// outside of one.
+pub fn mask_to_restore() -> Option<u64> {
+    // Relaxed: words of this thread's, on which no handler runs if there is a mask to restore.
+    are_signals_blocked().then(|| rseq::found_mask().load(Ordering::Relaxed))
+}
+
+/// Makes the end of this thread's [`SignalsBlocked`] leave `signals` blocked as well.
+pub fn leave_blocked(signals: u64) {
+    debug_assert!(are_signals_blocked());
+    // Relaxed: as in `mask_to_restore`.
+    let found = rseq::found_mask().load(Ordering::Relaxed);
+    rseq::found_mask().store(found | signals, Ordering::Relaxed);
+}
+
+/// A guard: while it lives, no signal handler runs on this thread, except those of `SIGSYS` and of
+/// the C library's reserved signals. Unlike [`SignalsBlocked`], it does not make forks wait.
 ///
-/// A fork or start-up may wait for another thread inside, which may wait for the C library's
-/// handler on this one: in `setuid`.
+/// The reserved signals stay open because a fork or start-up inside may wait for another thread,
+/// which may in turn wait for the C library's handler on this one, in `setuid`.
 ///
-/// A sandbox may answer system calls by `SIGSYS`, and kills a thread that has blocked it. Start-up
-/// asks the kernel what not every sandbox knows; where a handler comes back in, it is turned away.
+/// `SIGSYS` stays open because a sandbox may answer system calls with it, and kills a thread that
+/// blocks it. Start-up makes system calls that not every sandbox knows. A handler that re-enters
+/// start-up gets a provisional answer.
 pub(super) struct Blocked(u64);
 
 impl Blocked {
     pub(super) fn enter() -> Blocked {
-        // What is blocked already stays so: this may be the handler.
+        // Signals that are already blocked stay so: the caller may be the handler.
         let others = !(bit(libc::SIGSYS) | RESERVED_SET);
         Blocked(change_mask(libc::SIG_BLOCK, others))
     }
 }
 
 impl Blocked {
-    /// Its end leaves these signals unblocked.
+    /// Leaves these signals unblocked when the guard ends.
     pub(super) fn leave_open(&mut self, signals: u64) {
         self.0 &= !signals;
     }
@@ -150,10 +166,11 @@ mod tests {
 
     #[test]
     fn the_last_of_several_counts_whichever_it_is() {
-        // Before it, there is nothing that counts.
+        // Nothing counts before start-up.
         crate::platform::start();
         let before = current_mask();
-        let counts_for_forks = || rseq::counted().load(Ordering::Relaxed) != 0 && is_quiet();
+        let counts_for_forks =
+            || rseq::counted().load(Ordering::Relaxed) != 0 && are_signals_blocked();
         for order in [
             [0, 1, 2],
             [0, 2, 1],

@@ -1,8 +1,8 @@
-//! Start-up: decides once for the process what can be used, and says why not.
+//! Start-up: decides once for the process what can be used, and reports why not.
 //!
-//! The C library allocates in `pthread_atfork` (musl) and in a `dlsym` that finds nothing (glibc),
-//! with its own allocator. Hence the first call must not come from a signal handler, which may have
-//! interrupted that allocator.
+//! The C library allocates with its own allocator in `pthread_atfork` (musl) and in a `dlsym` that
+//! finds nothing (glibc). The first call must therefore not come from a signal handler, which may
+//! have interrupted that allocator.
 
 use super::cpus::{self, Source};
 use super::futex::{wait, wake_all};
@@ -15,18 +15,19 @@ use crate::status::{Features, Reason, Registrant, Status};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 undecided, 1 decided; above that 1 plus the identity of the process of which a thread decides.
+/// 0: undecided; 1: decided; above: 1 plus the identity of the process whose thread is deciding.
 static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
 const UNDECIDED: u32 = 0;
 const DECIDED: u32 = 1;
 
 static DECISION: Decision = Decision(UnsafeCell::new(STARTING_UP));
 struct Decision(UnsafeCell<Status>);
-// SAFETY: written by the one thread that won STATE, before the Release that makes it readable.
+// SAFETY: only the thread that moved STATE to its identity writes, before the Release store of
+// `DECIDED`. Readers first load `DECIDED` with Acquire.
 unsafe impl Sync for Decision {}
 
-/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be
-/// built on atomseq. No structure is made then: its numbers are provisional.
+/// The result for a call from inside start-up: the C library's allocator, called by start-up, may
+/// be built on atomseq. No structure is created from it, because its numbers are provisional.
 static INSIDE: Status = STARTING_UP;
 const STARTING_UP: Status = Status {
     sections: false,
@@ -45,18 +46,18 @@ const STARTING_UP: Status = Status {
     },
 };
 
-/// Decides on the first call, once for the process; afterwards one load.
+/// Decides on the first call, once for the process. Afterwards it costs one load.
 #[inline]
 pub fn start() -> &'static Status {
     // Acquire: pairs with the Release in `decide_once`.
     if STATE.load(Ordering::Acquire) != DECIDED {
         return decide_once();
     }
-    // SAFETY: decided, so no one writes any more.
+    // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
     unsafe { &*DECISION.0.get() }
 }
 
-/// Has start-up ended?
+/// Returns whether start-up has ended.
 pub(super) fn is_decided() -> bool {
     // Acquire: pairs with the Release in `decide_once`.
     STATE.load(Ordering::Acquire) == DECIDED
@@ -68,13 +69,13 @@ fn decide_once() -> &'static Status {
         return &INSIDE;
     }
     is_inside().store(1, Ordering::Relaxed);
-    // Without a lock and with all signals open: another thread may have the dynamic linker's lock,
-    // and wait for this one's decision, or for a handler on it.
+    // Runs without a lock and with all signals open: another thread may hold the dynamic linker's
+    // lock and wait for this thread's decision, or for a handler on it.
     let symbols = rseq::glibc_symbols();
-    // A handler that needed the decision while its own thread makes it would wait forever.
+    // A handler that needed the decision while its own thread makes it would wait indefinitely.
     let blocked = Blocked::enter();
     process::set_up();
-    // Even slow paths close gates, which a fork must not find closed.
+    // Needed even without sections: slow paths close gates, and a fork must not copy a closed one.
     let fork_handlers = fork::install();
     let me = process::identity() + 1;
     loop {
@@ -83,8 +84,8 @@ fn decide_once() -> &'static Status {
         if state == DECIDED {
             break;
         }
-        // A state of another process's: a child that was forked in the middle of its parent's
-        // start-up takes over.
+        // A state of another process: this child was forked in the middle of its parent's start-up
+        // and takes over. Acquire: as in the load above. Relaxed: a failure loads again.
         if state != me {
             if STATE
                 .compare_exchange(state, me, Ordering::Acquire, Ordering::Relaxed)
@@ -93,7 +94,8 @@ fn decide_once() -> &'static Status {
                 continue;
             }
             let status = decide(fork_handlers, symbols);
-            // SAFETY: this thread won STATE, and no one reads before the Release below.
+            // SAFETY: this thread won STATE, so it alone writes, and no thread reads before the
+            // Release store below.
             unsafe { *DECISION.0.get() = status };
             STATE.store(DECIDED, Ordering::Release);
             wake_all(&STATE);
@@ -103,30 +105,31 @@ fn decide_once() -> &'static Status {
     }
     is_inside().store(0, Ordering::Relaxed);
     drop(blocked);
-    // SAFETY: decided, so no one writes any more.
+    // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
     unsafe { &*DECISION.0.get() }
 }
 
-/// Whether this thread is inside `decide_once`. Its own word: a fork copies it, with what the
-/// thread is in the middle of.
+/// Returns the word that is set while this thread is inside `decide_once`. It belongs to the
+/// thread: a fork copies it together with the thread's progress.
 fn is_inside() -> &'static AtomicU32 {
     let inside: *const AtomicU32 = crate::__thread_storage!(AtomicU32, AtomicU32::new(0));
-    // SAFETY: storage of this thread, an atomic word; the callers are done with it before the
-    // thread ends.
+    // SAFETY: this is storage of the calling thread, an atomic word, and callers use it only before
+    // the thread ends.
     unsafe { &*inside }
 }
 
-/// This process's number, as the kernel says: what is cached may be the parent's, in a child that
-/// shares memory. Where a sandbox answers with an error, a number that no process has.
+/// Returns the kernel's number of this process. A cached number may be the parent's, in a child
+/// that shares memory. If a sandbox returns an error, this is a number that no process has.
 pub fn own_process() -> u32 {
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the call takes no arguments and accesses no memory.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// Whether an environment variable is set to something other than nothing or 0.
+/// Returns whether an environment variable is set to anything but the empty text or 0.
 fn is_set(name: &core::ffi::CStr) -> bool {
-    // SAFETY: the C library's own look-up, which does not allocate; as with every reader of the
-    // environment, another thread must not change it meanwhile.
+    // SAFETY: the name is null-terminated, and the result is null or a null-terminated text. The
+    // look-up does not allocate. As for every reader of the environment, no other thread may change
+    // it meanwhile.
     unsafe {
         let value = libc::getenv(name.as_ptr());
         !value.is_null() && *value != 0 && (*value != b'0' as libc::c_char || *value.add(1) != 0)
@@ -157,7 +160,7 @@ fn decide(fork_handlers: Result<(), i32>, symbols: Option<(isize, u32)>) -> Stat
     status
 }
 
-/// Whether sections run, and who registers.
+/// Decides whether sections run, and which code registers threads.
 fn sections(
     status: &mut Status,
     source: Source,
@@ -197,7 +200,7 @@ fn sections(
         Outcome::Aborted => Ok(registrant),
         Outcome::Missed => Err(Reason::SelfTestFailed),
         Outcome::Blocked(errno) => Err(Reason::SelfTestBlocked(errno)),
-        // A real-time thread is interrupted by no helper of the same priority, but by a fence.
+        // A helper of the same priority does not interrupt a real-time thread, but a fence does.
         Outcome::Nothing if membarrier::register().is_ok() => {
             match selftest::interrupt(Kick::Fence) {
                 Outcome::Aborted => Ok(registrant),
@@ -210,7 +213,7 @@ fn sections(
     }
 }
 
-/// Whether, sections running, the fence can be trusted.
+/// Decides whether the fence can be trusted, if sections run.
 fn gates(
     status: &Status,
     fence: Result<(), i32>,
@@ -234,14 +237,14 @@ fn gates(
     }
 }
 
-/// What of `struct rseq` the kernel fills in. glibc says 20 or 32 where it means the size that
-/// every kernel knows.
+/// Determines the fields of `struct rseq` that the kernel fills in. glibc reports 20 or 32 to mean
+/// the size that every kernel knows.
 fn describe(features: &mut Features, adopted: Option<u32>) {
     const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
     const AT_RSEQ_ALIGN: libc::c_ulong = 28;
-    // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
+    // SAFETY: reads a number that the kernel passed at program start, or 0.
     let kernel = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as u32;
-    // SAFETY: as above.
+    // SAFETY: reads a number that the kernel passed at program start, or 0.
     let alignment = unsafe { libc::getauxval(AT_RSEQ_ALIGN) } as u32;
     features.rseq_alignment = alignment.max(32);
     features.rseq_size = usable_size(adopted, kernel);
@@ -250,8 +253,8 @@ fn describe(features: &mut Features, adopted: Option<u32>) {
     features.slice_ctrl = features.rseq_size >= 32;
 }
 
-/// `adopted` is glibc's `__rseq_size`, `kernel` the feature size from the auxiliary vector (0
-/// before 6.3).
+/// Returns the usable size. `adopted` is glibc's `__rseq_size`; `kernel` is the feature size from
+/// the auxiliary vector, 0 before Linux 6.3.
 fn usable_size(adopted: Option<u32>, kernel: u32) -> u32 {
     let kernel = if kernel == 0 { 20 } else { kernel };
     match adopted {

@@ -1,24 +1,25 @@
-//! Where [`per_thread!`](crate::local::per_thread!) keeps its statics: here, in thread-local
-//! storage of the initial-exec model.
+//! The storage of [`per_thread!`](crate::local::per_thread!) statics: thread-local storage of the
+//! initial-exec model.
 
-/// The address of this thread's copy of a constant.
+/// Evaluates to the address of this thread's copy of a constant.
 ///
-/// A static whose section is named like the initial image of thread-local storage is put there by
-/// LLVM (and by linkers, which look at the section's flags): `.tdata` and what begins with
-/// `.tdata.`. Its symbol then is an offset into each thread's storage, which is what the assembly
-/// in `arch/` asks the linker for. A backend that did not know the name would make the link fail:
-/// the two disagree about what the symbol is.
+/// LLVM places a static into the initial image of thread-local storage if its section is named
+/// `.tdata` or starts with `.tdata.` (linkers look at the section's flags). Its symbol is then an
+/// offset into each thread's storage, which is what the assembly in `arch/` requests from the
+/// linker. A backend that did not know the name would make the link fail, because the two would
+/// disagree about the symbol's kind.
 ///
-/// Items of a macro are not hygienic: the static has a name that no caller's expression means.
+/// Items in a macro are not hygienic, so the static has a name that no caller's expression refers
+/// to.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
         #[unsafe(link_section = ".tdata.atomseq")]
-        static __ATOMSEQ_IMAGE: $crate::local::Image<$type> = $crate::local::Image::new($value);
-        // `$type` may name another type each time it is expanded. The type of the copy is therefore
-        // the image's own.
-        $crate::local::Image::copy_at(
+        static __ATOMSEQ_IMAGE: $crate::generated::Image<$type> =
+            $crate::generated::Image::new($value);
+        // `$type` may expand to another type each time, so the copy takes its type from the image.
+        $crate::generated::Image::copy_at(
             || &__ATOMSEQ_IMAGE,
             $crate::__thread_address!(__ATOMSEQ_IMAGE),
         )

@@ -1,79 +1,79 @@
-//! Threads by their numbers: which one this is, and whether one has ended.
+//! Threads by number: the number of this thread, and whether another has exited.
 
 use crate::arch::syscall;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Numbers of threads and processes are below that (`PID_MAX_LIMIT`).
+/// Numbers of threads and processes have at most this many bits (`PID_MAX_LIMIT`).
 const NUMBER_BITS: u32 = 22;
 const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 
-/// The bits of a [name](thread_name).
+/// The number of bits of a [name](thread_name).
 pub const NAME_BITS: u32 = 2 * NUMBER_BITS + 8;
 
-/// This thread's number; others may have had it before, none has it now.
+/// Returns this thread's number. No other live thread has it, but an earlier one may have had it.
 pub fn thread_id() -> u32 {
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the call takes no arguments and accesses no memory.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// Is there no such thread in this process? Threads of the parent of a `fork` are in none. The
-/// first thread of a process counts as there after its own `exit` as long as others are.
+/// Returns whether this process has no such thread. Threads of the parent of a `fork` do not count.
+/// The first thread of a process counts after its own `exit` as long as there are others.
 pub fn is_gone(thread: u32) -> bool {
     number(libc::SYS_getpid).is_some_and(|process| is_gone_from(process, thread.into()))
 }
 
 fn is_gone_from(process: u64, thread: u64) -> bool {
     let arguments = [process as usize, thread as usize, 0, 0, 0, 0];
-    // SAFETY: signal 0 is sent to nobody.
+    // SAFETY: signal 0 is only checked, not sent, and the call accesses no memory.
     let result = unsafe { syscall(libc::SYS_tgkill, arguments) };
     result == -(libc::ESRCH as isize)
 }
 
-/// This thread's name: its number, the process's, and how many forks there were before: it tells
-/// from this thread those of the processes that this one descends from. Above 2²². `None`: a
-/// sandbox keeps the numbers back.
+/// Returns this thread's name: its number, the process's number, and the count of forks before,
+/// which distinguishes it from threads of ancestor processes. The name is above 2²². `None`: a
+/// sandbox hides the numbers.
 pub fn thread_name() -> Option<u64> {
     let own = || Some(process_name()? << NUMBER_BITS | number(libc::SYS_gettid)?);
     let name = own();
     if name.is_none() {
-        // A sandbox set up late: from now on nobody asks.
+        // A sandbox was set up after start-up. From now on `knows_who_has_ended` returns false.
         KNOWN.store(NO, Ordering::Relaxed);
     }
     name
 }
 
-/// What the names of a process's threads have in common.
+/// Returns the part common to the names of a process's threads.
 fn process_name() -> Option<u64> {
     let numbers = u64::from(super::generation()) << NUMBER_BITS | number(libc::SYS_getpid)?;
     Some(numbers & ((1 << (NAME_BITS - NUMBER_BITS)) - 1))
 }
 
-/// This process's number; `None`: a sandbox keeps it back.
+/// Returns this process's number, or `None` if a sandbox hides it.
 pub(super) fn process_number() -> Option<u32> {
     number(libc::SYS_getpid).map(|number| number as u32)
 }
 
-/// What a system call answers that has no arguments, if that is the number of a thread or a
+/// Returns the result of a system call without arguments, if it is a valid number of a thread or
 /// process.
 fn number(call: libc::c_long) -> Option<u64> {
-    // SAFETY: only asks.
+    // SAFETY: the calls passed here take no arguments and access no memory.
     let answer = unsafe { syscall(call, [0; 6]) };
     u64::try_from(answer)
         .ok()
         .filter(|number| (1..=NUMBER).contains(number))
 }
 
-/// Has the thread of that name ended? Then all that it did has been done, as this thread sees it.
-/// Of another process's nobody can say so.
+/// Returns whether the thread with that name has exited. If so, everything it did is visible to
+/// this thread. Returns `false` for a thread of another process, which cannot be checked.
 pub fn has_ended(name: u64) -> bool {
     let process = name >> NUMBER_BITS;
     process_name() == Some(process) && is_gone_from(process & NUMBER, name & NUMBER)
 }
 
-/// Does the kernel say which threads have ended, or does a sandbox keep that back?
+/// Returns whether the kernel reports which threads have exited, rather than a sandbox hiding it.
 /// Async-signal-safe.
 pub fn knows_who_has_ended() -> bool {
-    // Relaxed: asking twice does no harm.
+    // Relaxed: checking twice is harmless.
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
             let knows =
@@ -85,7 +85,7 @@ pub fn knows_who_has_ended() -> bool {
     }
 }
 
-/// What is known of that: 0 nothing yet.
+/// The result of `knows_who_has_ended`; 0: not yet known.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 const YES: u32 = 1;
 const NO: u32 = 2;
@@ -102,7 +102,7 @@ mod tests {
             thread_id()
         });
         let other = other.join().unwrap();
-        // The kernel tells whoever joins a little earlier.
+        // The kernel wakes a joining thread slightly before the number is gone.
         while !is_gone(other) {
             std::thread::yield_now();
         }

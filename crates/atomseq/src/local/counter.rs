@@ -5,7 +5,6 @@ use std::fmt;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address};
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 
 crate::sequence! {
     /// Adds to the word, wrapping around.
@@ -23,7 +22,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL, &drain::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL, &drain::MODEL];
 
 /// A counter that a thread and its signal handlers add to.
 ///

@@ -57,7 +57,6 @@ use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_capacity};
 use crate::AsWord;
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 mod iteration;
@@ -156,7 +155,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &version::MODEL,
     &length::MODEL,
     &claim::MODEL,

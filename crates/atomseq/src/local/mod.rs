@@ -78,7 +78,7 @@
 mod counter;
 mod drain;
 mod map;
-mod per_thread;
+pub(crate) mod per_thread;
 mod points;
 mod queue;
 mod ring;
@@ -99,13 +99,9 @@ pub use stack::Stack;
 #[doc(inline)]
 pub use crate::__per_thread as per_thread;
 
-/// The type that [`per_thread!`] expands to.
-#[doc(hidden)]
-pub use per_thread::Image;
-
 /// Every sequence in this module, grouped by file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("local/counter", counter::SEQUENCES),
     ("local/map", map::SEQUENCES),
     ("local/queue", queue::SEQUENCES),

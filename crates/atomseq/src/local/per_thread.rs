@@ -51,7 +51,6 @@ impl<T: fmt::Debug> fmt::Debug for PerThread<T> {
 /// The initial value of a per-thread static. The linker places it in the initial image of
 /// thread-local storage, so its own address is meaningless. Only the assembly that finds a thread's
 /// copy refers to it.
-#[doc(hidden)]
 #[repr(transparent)]
 pub struct Image<T>(UnsafeCell<T>);
 

@@ -18,7 +18,6 @@ use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
 use crate::AsWord;
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const HEAD: usize = 0;
@@ -53,7 +52,9 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &length::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &length::MODEL];
 
 /// A first-in-first-out queue of up to `N` one-word elements that a thread and its signal handlers
 /// share. `N` is a power of two.

@@ -37,7 +37,6 @@ use super::points::point;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 
 const HEAD: usize = 0;
 const TAIL: usize = 8;
@@ -95,7 +94,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push_word::MODEL,
     &pop_word::MODEL,
     &state::MODEL,

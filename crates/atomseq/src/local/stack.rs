@@ -20,7 +20,6 @@ use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_capacity};
 use crate::AsWord;
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const PUSHED: usize = 0;
@@ -57,7 +56,9 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &height::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &height::MODEL];
 
 /// A last-in-first-out stack of up to `N` elements that a thread and its signal handlers share.
 ///

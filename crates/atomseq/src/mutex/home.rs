@@ -6,10 +6,9 @@ use std::sync::atomic::compiler_fence;
 
 use super::bias::{APART, Bias, FREE, UNSET};
 use crate::platform;
-use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-pub(super) use super::barrier::waiter_barrier;
+pub(super) use super::mechanism::waiter_barrier;
 pub(super) use crate::platform::{
     SignalsBlocked, current_cpu, generation, membarrier_rseq, register_this_thread,
 };
@@ -33,7 +32,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&take::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&take::MODEL];
 
 impl Bias {
     #[allow(
@@ -70,7 +70,7 @@ pub(super) fn clear(flag: &Bias, free: usize) {
         // The processor may execute the next load earlier, but the compiler must not move it.
         compiler_fence(Ordering::SeqCst);
     } else {
-        // SeqCst: pairs with the fence in `barrier`.
+        // SeqCst: pairs with the fence in `waiter_barrier`.
         flag.held.swap(free, Ordering::SeqCst);
     }
 }

@@ -128,7 +128,6 @@
 //! lock, so safe code cannot free it before that. Do not free a lock through a raw pointer merely
 //! because the freeing thread was able to lock it.
 
-mod barrier;
 mod bias;
 mod chosen;
 mod condvar;
@@ -183,8 +182,8 @@ unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawSpin<M>
 unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M>, T> {}
 
 /// Every sequence in this module, grouped by file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("mutex/home", home::SEQUENCES),
     ("mutex/signals", mechanism::SEQUENCES),
 ];

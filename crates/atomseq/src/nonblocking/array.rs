@@ -1,13 +1,14 @@
-//! The stack in an array where the kernel helps: cells, and how many bytes of them are in use.
+//! The array of a stack under OS-assisted DCAS: cells, and how many bytes of them are in use.
 //!
 //! ```text
-//! shadow   lock | length | length | …           the version's parity says which length counts
+//! shadow   lock | length | length | …           the version's parity selects the length that counts
 //! cells    word | word | word | …
 //! ```
 //!
-//! A value goes into a cell that is not in use, and comes out of one that still is when the length
-//! says it no more: so no cell changes that anybody looks at, and the length alone has to change
-//! with the version. Lengths are in bytes, for the sequences' sake.
+//! A push stores to a cell that is not in use, before the length includes it. A pop reads a cell
+//! that is in use, before the length excludes it. So no cell changes while a thread may read it,
+//! and only the length must change together with the version. Lengths are in bytes, so that
+//! sections need no shift.
 
 use crate::dcas::Backoff;
 use crate::dcas::Version;
@@ -15,7 +16,7 @@ use crate::dcas::shadow::{Change, Shadow};
 use crate::heap::zeros;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The bytes of a cell.
+/// The size of a cell in bytes.
 pub(super) const CELL: usize = 8;
 
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Room for so many words, `capacity` of which may be in use; `None` if there is no memory for
-    /// them.
+    /// Creates room for this many words, `capacity` of which may be in use. Returns `None` if there
+    /// is no memory for them.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Array> {
         Some(Array {
             shadow: Shadow::new(),
@@ -36,7 +37,7 @@ impl Array {
         })
     }
 
-    /// Where the cells begin.
+    /// Returns the address of the first cell.
     #[inline(always)]
     pub(super) fn cells(&self) -> usize {
         self.cells.as_ptr() as usize
@@ -46,13 +47,13 @@ impl Array {
         self.capacity
     }
 
-    /// In bytes.
+    /// Returns the maximum length in bytes.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
         CELL * self.capacity
     }
 
-    /// How many cells are in use.
+    /// Returns how many cells are in use.
     pub(super) fn len(&self) -> usize {
         self.shadow.state() as usize / CELL
     }
@@ -61,40 +62,41 @@ impl Array {
         self.shadow.version()
     }
 
-    /// The cell at so many bytes.
+    /// Returns the cell at this offset in bytes.
     fn cell(&self, bytes: u64) -> &AtomicU64 {
         &self.cells[bytes as usize / CELL]
     }
 
-    /// Goes on with putting a word in; `false`: there is no room.
+    /// Continues a push after its first attempt. Returns `false` if there is no room.
     #[cold]
     #[inline(never)]
-    pub(super) fn put_slowly(&self, told: Option<usize>, how: Put, word: usize) -> bool {
+    pub(super) fn put_slowly(&self, outcome: Option<usize>, how: Put, word: usize) -> bool {
         let mut putting = Putting {
             array: self,
             how,
             word,
         };
-        self.shadow.change_slowly(&mut putting, told)
+        self.shadow.change_slowly(&mut putting, outcome)
     }
 
-    /// Goes on with taking a word out; `None`: there is none.
+    /// Continues a pop after its first attempt. Returns `None` if there is no word.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_slowly(&self, told: Option<usize>, how: Take) -> Option<usize> {
+    pub(super) fn take_slowly(&self, outcome: Option<usize>, how: Take) -> Option<usize> {
         let mut taking = Taking {
             array: self,
             how,
             word: 0,
         };
-        let taken = self.shadow.change_slowly(&mut taking, told);
+        let taken = self.shadow.change_slowly(&mut taking, outcome);
         taken.then_some(taking.word)
     }
 
-    /// Leaves the array as a thread does that is stopped for ever at the end of putting a word in:
-    /// to test recovery.
+    /// Leaves the state in which a thread is stopped indefinitely at the end of a push, to test
+    /// recovery.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, cell: fn(&Array, u64, u64) -> u64) {
-        // It goes no further, and so makes no attempt.
+        // The abandoned push goes no further, so it makes no attempt.
         let attempt = |_: &Array, _| None;
         self.shadow.abandon(&mut Putting {
             array: self,
@@ -104,16 +106,16 @@ impl Array {
     }
 }
 
-/// How one structure puts a word in.
+/// How a structure pushes a word.
 #[derive(Clone, Copy)]
 pub(super) struct Put {
-    /// One attempt by a section: how it ended, if there are sections.
+    /// Runs the section once, and returns its outcome, or `None` if this process runs no sections.
     pub(super) attempt: fn(&Array, usize) -> Option<usize>,
-    /// Where the next cell is, at that version and length, in bytes.
+    /// Returns the offset of the next cell in bytes, at this version and length.
     pub(super) cell: fn(&Array, u64, u64) -> u64,
 }
 
-/// How one structure takes a word out.
+/// How a structure pops a word. The fields are those of [`Put`].
 #[derive(Clone, Copy)]
 pub(super) struct Take {
     pub(super) attempt: fn(&Array) -> Option<(usize, usize)>,
@@ -137,7 +139,7 @@ impl Change for Putting<'_> {
 
     fn store(&mut self, version: u64, length: u64) -> u64 {
         let cell = (self.how.cell)(self.array, version, length);
-        // Relaxed: the lock is freed by a release.
+        // Relaxed: the release that frees the lock publishes it.
         let cell = self.array.cell(cell);
         cell.store(self.word as u64, Ordering::Relaxed);
         length + CELL as u64
@@ -156,9 +158,9 @@ struct Taking<'a> {
 
 impl Change for Taking<'_> {
     fn attempt(&mut self) -> Option<usize> {
-        let (told, word) = (self.how.attempt)(self.array)?;
+        let (outcome, word) = (self.how.attempt)(self.array)?;
         self.word = word;
-        Some(told)
+        Some(outcome)
     }
 
     fn is_refused(&self, length: u64) -> bool {
@@ -167,7 +169,7 @@ impl Change for Taking<'_> {
 
     fn store(&mut self, version: u64, length: u64) -> u64 {
         let cell = (self.how.cell)(self.array, version, length);
-        // Relaxed: the lock was taken with an acquire.
+        // Relaxed: the acquire that took the lock makes it visible.
         self.word = self.array.cell(cell).load(Ordering::Relaxed) as usize;
         length - CELL as u64
     }

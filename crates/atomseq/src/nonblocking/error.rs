@@ -1,14 +1,14 @@
-//! What can be wrong with a request for a structure.
+//! The errors of constructors in this module.
 
 use std::fmt;
 
-/// Why there is no such structure.
+/// Why a structure could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A capacity of zero was asked for.
+    /// The capacity was zero.
     ZeroCapacity,
-    /// There is no memory for a capacity like that.
+    /// There is no memory for this capacity.
     OutOfMemory,
 }
 

@@ -1,24 +1,24 @@
-//! A stack of nodes, with insertion at its tail as well (S92 figure 5.4).
+//! A stack of nodes with insertion at its tail too (S92, figure 5.4).
 //!
 //! ```text
-//!   head ──> node ──> node ──> node <── tail         empty: head is 0, and the tail means nothing
-//!            next     next     next                  the last node's link means nothing: it is the last by being the tail
+//!   head ──> node ──> node ──> node <── tail         empty: head is 0, and the tail has no meaning
+//!            next     next     next                  the last node is the one that the tail names; its link has no meaning
 //!
-//!   push         { head = node, node.next = head }   empty: { head = node, tail = node }
-//!   push_back    { tail.next = node, tail = node }   empty: the same
-//!   pop          { head = head.next }                the last: { head = 0 }
+//!   push         { head = node, node.next = head }   if empty: { head = node, tail = node }
+//!   push_back    { tail.next = node, tail = node }   if empty: { head = node, tail = node }
+//!   pop          { head = head.next }                the last one: { head = 0 }
 //! ```
 //!
-//! Since the end is told by the tail, no change is of more than two words. What is deleted is
-//! deleted at the head: S92 5.2.1 says that the end is like it, but to delete there takes the node
-//! before the last, which a list of single links does not know.
+//! Because the tail marks the end, no change is of more than two words. Values are removed only at
+//! the head. S92, section 5.2.1, says that the tail is similar; but removal there needs the node
+//! before the last, which a singly linked list does not provide.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 
 use super::NoMemory;
-use super::nodes::{self, Chain, address, between, until_unchanged};
+use super::nodes::{self, Chain, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
 use crate::type_stable::{self, Descriptor};
@@ -27,14 +27,15 @@ use crate::type_stable::{self, Descriptor};
 #[repr(C)]
 struct Node<T> {
     next: StableWord,
-    /// There while it is on the stack.
+    /// Initialized while the node is on the stack.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the word is atomic; the value belongs to whoever put the node there, or took it off.
+// SAFETY: the link is atomic. The value is accessed only by the thread that pushes the node before
+// it is linked, and by the one that pops it after it is unlinked.
 unsafe impl<T: Send> Sync for Node<T> {}
-// SAFETY: zeros are an instance, and may appear at any time: a word read as an atomic, and room for
-// a value that is not there.
+// SAFETY: all zeros is a valid instance, and may appear at any time: the link is read as an atomic,
+// and the value is `MaybeUninit`.
 unsafe impl<T: Send> Descriptor for Node<T> {}
 
 impl<T: Send> nodes::Node for Node<T> {
@@ -44,17 +45,18 @@ impl<T: Send> nodes::Node for Node<T> {
     }
 }
 
-/// An unbounded last-in-first-out store of values of any type, to whose end values can be added as
-/// well (S92 figure 5.4).
+/// An unbounded stack of values of any type, to whose end values can be added too (S92, figure
+/// 5.4).
 ///
-/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone it is a
-/// first-in-first-out queue. Scope `Machine`; progress as the [mechanism](crate::dcas)'s. An
-/// operation costs one exchange of one or two words (1 atomic instruction OS-assisted, up to 6 by
-/// k-CAS), and a node taken from this CPU's free ones or given back to them, which costs none.
-/// Memory is a node a value, used again as soon as the value is popped: nothing waits for readers.
-/// A value is its popper's own, and nobody looks at one that is on the stack.
+/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone, it is a
+/// first-in-first-out queue. The scope is `Machine`; progress is that of the
+/// [mechanism](super#progress). An operation costs one change of one or two words: one atomic
+/// instruction under OS-assisted DCAS, at most six under k-CAS. It also takes a node from this
+/// CPU's free ones, or returns it there, at no atomic instruction. Memory: one node per value,
+/// reused as soon as the value is popped; it does not wait for readers. Only the thread that pops a
+/// value accesses it.
 ///
-/// Every operation may be called in a signal handler, whatever that has interrupted.
+/// Every operation may be called in a signal handler, whatever it has interrupted.
 ///
 /// ```
 /// use atomseq::nonblocking::LinkedStack;
@@ -66,7 +68,7 @@ impl<T: Send> nodes::Node for Node<T> {
 /// # Ok::<(), atomseq::nonblocking::NoMemory<&str>>(())
 /// ```
 ///
-/// Values move between threads:
+/// Values must be `Send`:
 ///
 /// ```compile_fail,E0277
 /// atomseq::nonblocking::LinkedStack::<std::rc::Rc<u8>>::new();
@@ -77,16 +79,17 @@ pub struct LinkedStack<T: Send> {
 }
 
 impl<T: Send> LinkedStack<T> {
-    /// An empty stack without a limit.
+    /// Creates an empty stack without a limit.
     ///
     /// # Panics
     ///
-    /// If there is no memory, or values are so large that no page holds one.
+    /// If there is no memory, or a value is too large for a page of nodes.
     pub fn new() -> LinkedStack<T> {
         LinkedStack::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many values: see [`Pool::limit`](type_stable::Options::limit).
+    /// Creates an empty stack of up to `values` values: see
+    /// [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
@@ -96,10 +99,11 @@ impl<T: Send> LinkedStack<T> {
         LinkedStack::made(VersionedWords::new(), Some(values))
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a stack that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> LinkedStack<T> {
-        let made = LinkedStack::made(VersionedWords::forced(mechanism), None);
+        let made = LinkedStack::made(VersionedWords::with_mechanism(mechanism), None);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -113,20 +117,29 @@ impl<T: Send> LinkedStack<T> {
         })
     }
 
-    /// Puts a value on top.
+    /// Pushes a value at the head. One atomic instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
-    /// [`NoMemory`], with the value.
+    /// [`NoMemory`], which returns the value.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), NoMemory<T>> {
-        self.push_between(value, |version| version)
+        self.push_at(value, |version| version)
     }
 
-    /// The same, with something between the look at the stack and the change, which is made only if
-    /// nothing has changed since the version that it returns.
-    #[inline]
+    /// Pushes, with `gap` between the reads and the change. The change succeeds only if the version
+    /// that `gap` returns is still current.
+    #[cfg(test)]
     pub(super) fn push_between(
+        &self,
+        value: T,
+        mut gap: impl FnMut(Version) -> Version,
+    ) -> Result<(), NoMemory<T>> {
+        self.push_at(value, |version| nodes::between(version, &mut gap))
+    }
+
+    #[inline]
+    fn push_at(
         &self,
         value: T,
         mut gap: impl FnMut(Version) -> Version,
@@ -138,19 +151,16 @@ impl<T: Send> LinkedStack<T> {
                 0 => (&self.tail, address(node)),
                 _ => (&node.next, head),
             };
-            self.chain.exchange(
-                between(version, &mut gap),
-                (&self.chain.head, address(node)),
-                second,
-            )
+            self.chain
+                .exchange(gap(version), (&self.chain.head, address(node)), second)
         })
     }
 
-    /// Puts a value under all others.
+    /// Adds a value at the tail. One atomic instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
-    /// [`NoMemory`], with the value.
+    /// [`NoMemory`], which returns the value.
     #[inline]
     pub fn push_back(&self, value: T) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
@@ -167,7 +177,7 @@ impl<T: Send> LinkedStack<T> {
         })
     }
 
-    /// Fills a node, and links it by an attempt that is repeated until it succeeds.
+    /// Fills a node, and calls `link` until it succeeds.
     #[inline]
     fn insert(
         &self,
@@ -178,7 +188,7 @@ impl<T: Send> LinkedStack<T> {
             Ok(node) => node,
             Err(reason) => return Err(NoMemory { value, reason }),
         };
-        // SAFETY: the node is this call's alone. Whoever still has its address looks at the link
+        // SAFETY: only this call owns the node. A thread that still has its address reads the link
         // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| link(&node));
@@ -186,24 +196,29 @@ impl<T: Send> LinkedStack<T> {
         Ok(())
     }
 
-    /// Takes the value on top.
+    /// Pops the value at the head. Returns `None` if the stack is empty. One atomic instruction
+    /// under OS-assisted DCAS.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        self.pop_between(|version| version)
+        // SAFETY: the closure returns the version itself, which is not later.
+        unsafe { self.pop_at(|version| version) }
     }
 
-    /// The same, with something between the look and the change, as
-    /// [`push_between`](LinkedStack::push_between) has.
-    #[doc(hidden)]
+    /// Pops, with `gap` between the reads and the change. The change succeeds only if the version
+    /// that `gap` returns is still current.
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn pop_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
-        // SAFETY: what the gap makes of a version is not later.
-        unsafe { self.pop_at(|version| between(version, &mut gap)) }
+        // SAFETY: `between` returns no later version than it gets.
+        unsafe { self.pop_at(|version| nodes::between(version, &mut gap)) }
     }
 
+    /// Pops, with `gap` between the reads and the change.
+    ///
     /// # Safety
     ///
-    /// What `gap` makes of a version is not later: what was looked at before would count for it.
+    /// `gap` returns no later version than it gets. With a later one, reads of an earlier version
+    /// would count.
     #[inline(always)]
     pub(super) unsafe fn pop_at(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
         let chain = &self.chain;
@@ -214,25 +229,28 @@ impl<T: Send> LinkedStack<T> {
                 return chain.check(version).map(|()| None);
             };
             let is_last = chain.load(&self.tail) == head;
-            // Perhaps not of this stack any more; then the version is not either.
+            // The node may have left this stack. Then the version has changed, and the change below
+            // fails.
             let next = if is_last { 0 } else { chain.load(&node.next) };
             chain
                 .compare_exchange(gap(version), (&chain.head, next))
                 .map(|()| Some(node))
         })?;
-        // SAFETY: written before the node came onto the stack, from where this call has taken it.
+        // SAFETY: the value was written before the node was linked, and this call alone has
+        // unlinked it.
         let value = unsafe { (*node.value.get()).assume_init_read() };
-        // SAFETY: just unlinked, by this call alone.
+        // SAFETY: this call has just unlinked the node, so it owns it, and no link leads to it.
         unsafe { chain.free(node) };
         Some(value)
     }
 
-    /// Takes values off, one by one, until there are none.
+    /// Returns an iterator that pops values until the stack is empty.
     pub fn drain(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.pop())
     }
 
-    /// How many values there are, counted one by one.
+    /// Returns the number of values, by counting the nodes at one version. Takes time in proportion
+    /// to it.
     pub fn len(&self) -> usize {
         let chain = &self.chain;
         until_unchanged(|| {
@@ -246,25 +264,25 @@ impl<T: Send> LinkedStack<T> {
         })
     }
 
-    /// Is there none?
+    /// Returns whether the stack was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
         head == 0
     }
 
-    /// How many values there can be.
+    /// Returns the maximum number of values.
     pub fn limit(&self) -> usize {
         self.chain.limit()
     }
 
-    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1.
-    /// Interrupted attempts may count as well, as for
+    /// Returns the number of modifications plus 1 (GC96, section 5.3). A new stack is at version 1.
+    /// Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
 
-    /// Which mechanism it uses.
+    /// Returns the mechanism that this stack uses.
     pub fn mechanism(&self) -> Mechanism {
         self.chain.object.mechanism()
     }
@@ -272,8 +290,8 @@ impl<T: Send> LinkedStack<T> {
 
 impl<T: Send> Drop for LinkedStack<T> {
     fn drop(&mut self) {
-        /// Undoes what a thread has left half done that exited in the middle, also if a value
-        /// panics when it is dropped.
+        /// Rolls back or completes what an exited thread left unfinished, even if a value's
+        /// destructor panics.
         struct Finish<'a>(&'a VersionedWords);
 
         impl Drop for Finish<'_> {
@@ -301,14 +319,14 @@ impl<T: Send> Extend<T> for LinkedStack<T> {
     /// If there is no memory, or the limit is reached.
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
-            // As other collections do that cannot grow.
+            // Panics, as other collections do that cannot grow.
             self.push(value).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 }
 
 impl<T: Send> FromIterator<T> for LinkedStack<T> {
-    /// The last value is on top.
+    /// Pushes the values in order, so that the last one is on top.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut stack = LinkedStack::new();
         stack.extend(values);

@@ -1,59 +1,65 @@
-//! Structures that all CPUs share and nobody can block (S92 5.2, GC96).
+//! Structures that all CPUs share and that no stopped thread can block (S92, section 5.2; GC96).
 //!
-//! A thread that is preempted, stopped or ended inside an operation keeps no other waiting, and a
-//! signal handler may call any operation, whatever it has interrupted, but for those that return a
-//! `Vec`, and the end of a [`spsc::Ring`] that it has interrupted. Scope `Machine`, within one
-//! process.
+//! A thread that is preempted, stopped or has exited inside an operation does not block the others.
+//! A signal handler may call any operation, whatever it has interrupted, with two exceptions:
+//! operations that return a `Vec`, and the end of a [`spsc::Ring`] that it has interrupted. The
+//! scope is `Machine`, within one process.
 //!
-//! Each structure has one version number and makes every change together with it, by
-//! [`dcas`](crate::dcas): so there is one way to write an operation. It looks at the structure as
-//! if it were alone; it changes one or two words, if the version is still what it was; else it
-//! begins again. A [`Stack`] does that in one section, [without anything to
-//! undo](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
-//! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes with its word.
+//! Most structures have one version number, and change it together with every change of their
+//! words, by [`dcas`](crate::dcas). So every operation has the same form. It reads the structure as
+//! if no other thread changed it, then changes one or two words if the version is still the same,
+//! and otherwise retries. A [`Stack`] does this in one section, [with nothing to roll
+//! back](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
+//! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes together with its
+//! word. A [`spsc::Ring`] has neither.
 //!
 //! # Progress
 //!
-//! A [`spsc::Ring`] is wait-free, a [`Queue`] lock-free. The others have the progress of the
-//! [`Mechanism`](crate::dcas::Mechanism): OS-assisted, obstruction-free: a thread that runs alone
-//! ends its operation in a bounded number of steps, whatever state the others were stopped in;
-//! under contention someone may have to begin again without bound. (One exception is [very many
-//! stopped threads](crate::docs::limitations#double-compare-and-swap). The other is a thread that
-//! cannot run sections, because it could not be registered or was interrupted more often in a row
-//! than [`set_restart_limit`](crate::set_restart_limit) allows, by a debugger that steps it, say:
-//! it locks, with its signals blocked, and while it is stopped there the others wait.) By k-CAS,
-//! lock-free: whenever an operation begins again, another one has succeeded.
+//! A [`spsc::Ring`] is wait-free, and a [`Queue`] is lock-free. The others have the progress of
+//! their [`Mechanism`](crate::dcas::Mechanism):
+//!
+//! * **OS-assisted DCAS** is obstruction-free. A thread that runs alone finishes its operation in a
+//!   bounded number of steps, whatever state other threads were stopped in. Under contention, a
+//!   thread may retry without bound.
+//! * **k-CAS** is lock-free. When an operation retries, another operation has succeeded.
+//!
+//! Obstruction-freedom has two exceptions. One is [a very large number of stopped
+//! threads](crate::docs::limitations#double-compare-and-swap). The other is a thread that cannot
+//! run sections, because it could not be registered or was interrupted more often in a row than
+//! [`set_restart_limit`](crate::set_restart_limit) allows, for example by a debugger that steps it.
+//! Such a thread blocks its signals and takes a lock; while it is stopped there, the others wait.
 //!
 //! # Values
 //!
-//! What several threads may see at once is a matter of types:
+//! The types ensure which threads may access a value:
 //!
 //! * Array structures hold one-word values ([`AsWord`](crate::AsWord): integers, `Box`, `Arc`,
-//!   addresses). A value is somebody's own only after the exchange that takes it out; what was read
-//!   before counts for nothing.
-//! * A [`LinkedStack`] holds anything that may go from thread to thread: a value is seen by whoever
-//!   took its node off, and by nobody before. A [`spsc::Ring`](spsc) likewise.
-//! * A [`List`] holds keys and values that are [`Plain`]: several threads copy them out of a node
-//!   at the same time, perhaps while a later owner of the node's memory is writing there, and the
-//!   version tells which copies count.
-//! * A [`RefList`] holds anything that threads may share, and lends it to whoever has a guard; a
-//!   [`OneVisitorList`] anything that may go from thread to thread, and lends it to one visitor at
+//!   addresses). A value belongs to a thread only after the change that takes it out. What the
+//!   thread read before does not count.
+//! * A [`LinkedStack`] and a [`spsc::Ring`] hold values of any type that is `Send`. Only the thread
+//!   that takes a value out accesses it.
+//! * A [`List`] holds keys and values that are [`Plain`]. Several threads copy them out of a node
+//!   at the same time, possibly while a later owner of the node writes there. The version shows
+//!   which copies count.
+//! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
+//!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
 //!
-//! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)), and are used again at
-//! once: nothing waits for readers. A list that has reached its limit looks for nodes that other
-//! CPUs keep, and waits while another thread does that.
+//! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)) and are reused at once;
+//! they do not wait for readers. A list that has reached its limit looks for free nodes that other
+//! CPUs hold, and waits while another thread does the same.
 //!
-//! A thread that is ended inside an operation (by its own `exit` system call) loses the one value
-//! that was in its hands, at most.
+//! A thread that exits inside an operation, by the `exit` system call, loses at most the one value
+//! that it was moving.
 
 mod array;
+mod bounded;
 mod error;
 mod linked_stack;
 mod list;
 mod nodes;
 mod one_visitor;
-mod plain;
+pub(crate) mod plain;
 mod queue;
 mod ref_list;
 pub mod spsc;
@@ -67,8 +73,6 @@ pub use list::{
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};
-#[doc(hidden)]
-pub use plain::{check_plain, size_of_field};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;
@@ -76,8 +80,8 @@ pub use values::Values;
 
 use crate::distance;
 
-/// A structure that holds nothing is none; and there is memory for no more values than can be
-/// counted, unless they have no size.
+/// Checks that a structure may have this capacity: at least one value, and at most as many as can
+/// be counted, so that values without a size are bounded too.
 fn check_capacity(capacity: usize) -> Result<(), Error> {
     match capacity {
         0 => Err(Error::ZeroCapacity),
@@ -86,9 +90,9 @@ fn check_capacity(capacity: usize) -> Result<(), Error> {
     }
 }
 
-/// Every sequence here by its file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
+/// Every sequence in this module, grouped by file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences =
     &[("nonblocking/stack", stack::SEQUENCES)];
 
 #[cfg(test)]

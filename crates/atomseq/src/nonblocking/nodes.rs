@@ -1,16 +1,16 @@
-//! What the lists share: nodes in type-stable memory, linked by covered words, and the walk along
-//! them.
+//! What the linked structures share: nodes in type-stable memory, linked by covered words, and the
+//! traversal.
 //!
 //! ```text
-//! object: version, mechanism        head ──> node ──> node ──> 0         a link holds a node's address
+//! object: version, mechanism        head ──> node ──> node ──> 0         a link holds the address of a node
 //!                                            next     next
 //! ```
 //!
-//! A walk begins at a version, follows links with plain loads, and counts only if the object is
-//! still at that version in the end (GC96 figure 2). Until then it may have gone astray, over nodes
-//! that were freed, and are parts of other lists by now, or of none. Each of them is a node all the
-//! same, and each link leads to one; but a way over recycled nodes may go round in circles, so a
-//! walk also asks for the version from time to time.
+//! A traversal starts at a version and follows links by plain loads. It is valid only if the
+//! version is unchanged at the end (GC96, figure 2). Until then it may reach nodes that were freed,
+//! and that belong to other lists by now or to none. Each of them is still a node, and each of its
+//! links leads to a node, so every load is safe. But a path over reused nodes may be circular, so a
+//! traversal also checks the version every `STEPS` nodes.
 
 use std::ops::Deref;
 use std::ptr::with_exposed_provenance;
@@ -21,35 +21,35 @@ use crate::heap::{Shared, boxed};
 use crate::sync::spin_loop;
 use crate::type_stable::{Allocated, Descriptor, Error, Pool};
 
-/// After so many nodes a walk looks whether its version still is.
+/// After how many nodes a traversal checks the version.
 const STEPS: usize = 64;
 
-/// What no link that leads to a node holds: addresses are multiples of 64.
+/// The largest value that is no node's address: addresses are multiples of 64.
 pub(super) const NO_ADDRESS: u64 = 63;
 
-/// A node of one of the lists.
+/// A node of a linked structure.
 pub(super) trait Node: Descriptor {
-    /// The link to the next one.
+    /// Returns the link to the next node.
     fn next(&self) -> &StableWord;
 }
 
-/// The object has changed since the version.
+/// The version has changed, so the attempt must be repeated.
 pub(super) enum Changed {
-    /// That was seen.
+    /// A check found the change. The attempt has not backed off.
     Seen,
-    /// An exchange found it out, and has given way to the others.
+    /// A change failed, and the attempt has backed off from other threads.
     Forestalled,
 }
 
-/// Where a walk has ended: the link that leads to a node, and the node; none at the end of the
-/// list.
+/// Where a traversal has ended: the link that leads to a node, and the node, or `None` at the end
+/// of the list.
 pub(super) struct Position<'a, N> {
     pub(super) link: &'a StableWord,
     pub(super) node: Option<&'a N>,
 }
 
-/// A version number, and the head of the list that it covers. They stay where they are when the
-/// list is moved.
+/// A version number, and the head of the list that it covers. They keep their address when the list
+/// is moved.
 pub(super) struct Anchor {
     pub(super) object: VersionedWords,
     pub(super) head: StableWord,
@@ -62,7 +62,7 @@ impl Anchor {
     }
 }
 
-/// The memory of nodes, which lists may share.
+/// The memory of nodes, which several lists may share.
 pub(super) struct Memory<N: Node> {
     pool: Pool<N>,
     mechanism: Mechanism,
@@ -100,10 +100,10 @@ impl<N: Node> Chain<N> {
         })
     }
 
-    /// An empty one with nodes from the same memory.
+    /// Creates an empty list that takes its nodes from the same memory.
     pub(super) fn sibling(&self) -> Result<Chain<N>, Error> {
         Ok(Chain {
-            anchor: Anchor::new(VersionedWords::forced(self.memory.mechanism))?,
+            anchor: Anchor::new(VersionedWords::with_mechanism(self.memory.mechanism))?,
             memory: self.memory.clone(),
         })
     }
@@ -116,34 +116,36 @@ impl<N: Node> Chain<N> {
         self.memory.pool.allocate()
     }
 
-    /// Gives a node back.
+    /// Returns a node to the pool.
     ///
     /// # Safety
     ///
-    /// No link of a list leads to it, and the caller alone owns it.
+    /// No link of a list leads to the node, and the caller alone owns it.
     pub(super) unsafe fn free(&self, node: &N) {
-        // SAFETY: it was allocated and left so when a list got it, and the caller's promise.
+        // SAFETY: the node was allocated from this pool, and `into_raw` left it to a list. The
+        // caller promises that it owns the node.
         drop(unsafe { self.memory.pool.adopt(node) });
     }
 
-    /// The value of a covered word: of the list's head, or of a node.
+    /// Returns the value of a covered word, of the list or of a node.
     #[inline(always)]
     pub(super) fn load(&self, word: &StableWord) -> u64 {
         self.object.load(word)
     }
 
-    /// The node at an address that a link has held; none for 0.
+    /// Returns the node at an address that a link has held, or `None` for 0 and other values that
+    /// are no address.
     #[inline(always)]
     pub(super) fn node(&self, address: u64) -> Option<&N> {
         if address <= NO_ADDRESS {
             return None;
         }
-        // SAFETY: links hold addresses of nodes of this memory, which are nodes as long as that
-        // lives, free or not.
+        // SAFETY: links hold addresses of nodes of this memory. They remain nodes, free or not, as
+        // long as the memory lives, which the list's share of it ensures.
         Some(unsafe { &*with_exposed_provenance::<N>(address as usize) })
     }
 
-    /// Goes from a link on to the first node for which `found` says so, or to the end.
+    /// Follows links from `from` to the first node that satisfies `found`, or to the end.
     #[inline]
     pub(super) fn seek<'a>(
         &'a self,
@@ -167,7 +169,7 @@ impl<N: Node> Chain<N> {
         }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes at one version.
     pub(super) fn count(&self) -> usize {
         until_unchanged(|| {
             let (version, mut count) = (self.object.begin(), 0);
@@ -179,7 +181,7 @@ impl<N: Node> Chain<N> {
         })
     }
 
-    /// Does all that was read since the version count?
+    /// Returns `Ok` if the version is unchanged, so that everything read since counts.
     #[inline(always)]
     pub(super) fn check(&self, version: Version) -> Result<(), Changed> {
         match self.object.is_still(version) {
@@ -188,7 +190,7 @@ impl<N: Node> Chain<N> {
         }
     }
 
-    /// Sets two words, if nothing has changed since the version.
+    /// Stores to two words if the version is unchanged.
     #[inline(always)]
     pub(super) fn exchange(
         &self,
@@ -196,23 +198,26 @@ impl<N: Node> Chain<N> {
         first: (&StableWord, u64),
         second: (&StableWord, u64),
     ) -> Result<(), Changed> {
-        // SAFETY: different words: the list's, or of nodes in it, as the version proves, or of a
-        // node that the caller alone has. So only this object's exchanges change them now; the
-        // memory lives as long as the list, and as all others that its nodes have been in.
+        // SAFETY: the words are different. At this version each belongs to this list, to a node in
+        // it, or to a node that the caller alone owns. So only this `object` changes them if the
+        // version is unchanged. The memory of nodes lives as long as this list and all lists that
+        // share it.
         match unsafe { self.object.store_pair_if(version, first, second) } {
             true => Ok(()),
             false => self.forestalled(),
         }
     }
 
-    /// Sets one word, if nothing has changed since the version.
+    /// Stores to one word if the version is unchanged.
     #[inline(always)]
     pub(super) fn compare_exchange(
         &self,
         version: Version,
         word: (&StableWord, u64),
     ) -> Result<(), Changed> {
-        // SAFETY: as for two.
+        // SAFETY: at this version the word belongs to this list, to a node in it, or to a node that
+        // the caller alone owns. The memory of nodes lives as long as this list and all lists that
+        // share it.
         match unsafe { self.object.store_if(version, word) } {
             true => Ok(()),
             false => self.forestalled(),
@@ -225,10 +230,10 @@ impl<N: Node> Chain<N> {
         Err(Changed::Forestalled)
     }
 
-    /// Takes all nodes out of a list that nobody else has. What the last look at each takes out of
-    /// it is dropped.
+    /// Removes all nodes from a list that the caller owns exclusively. `last_look` may take the
+    /// value out of each; this function drops it.
     pub(super) fn clear<V>(&mut self, mut last_look: impl FnMut(&Self, &N) -> V) {
-        // Undoes what a thread has left half done that ended in the middle.
+        // Rolls back or completes what an exited thread left unfinished.
         self.object.begin();
         let mut address = self.load(&self.head);
         drops::each(|| {
@@ -237,8 +242,9 @@ impl<N: Node> Chain<N> {
             };
             address = self.load(node.next());
             let value = last_look(self, node);
-            // SAFETY: it was in the list, which nobody else has, and which is not looked at any
-            // more. Before the value is dropped, which may panic.
+            // SAFETY: the node was in this list, which the caller owns exclusively and which does
+            // not reach it any more. This comes before the value is dropped, because that may
+            // panic.
             unsafe { self.free(node) };
             drop(value);
             true
@@ -248,29 +254,38 @@ impl<N: Node> Chain<N> {
 
 impl<N: Node> Drop for Chain<N> {
     fn drop(&mut self) {
-        // Rolls back or completes what a thread that exited in the middle has left, some of it
-        // perhaps in nodes that siblings have next.
+        // Rolls back or completes what an exited thread left unfinished. Some of it may be in nodes
+        // that other lists of this memory use next.
         self.object.begin();
     }
 }
 
-/// What a test or a bench makes of a version between two steps of an operation: that version, or an
-/// earlier one, since which something has changed. A later one would let looks count that do not
-/// belong to it.
+/// Returns the version that a test or a benchmark substitutes between two steps of an operation:
+/// the given one, or an earlier one, at which the change fails. A later version is not allowed,
+/// because reads of an earlier version would count at it.
+#[cfg(any(test, feature = "unstable-internals"))]
 #[inline(always)]
 pub(super) fn between(version: Version, gap: &mut impl FnMut(Version) -> Version) -> Version {
     gap(version).min(version)
 }
 
-/// A node's address, for a link.
+/// Returns a start of an operation that calls `gap` right after it has read the version.
+#[cfg(any(test, feature = "unstable-internals"))]
+pub(super) fn begin_with(
+    mut gap: impl FnMut(Version) -> Version,
+) -> impl FnMut(&VersionedWords) -> Version {
+    move |object| between(object.begin(), &mut gap)
+}
+
+/// Returns the address of a node, for a link.
 #[inline(always)]
 pub(super) fn address<N>(node: &N) -> u64 {
-    // Exposed when it was allocated.
+    // The address was exposed when the node was allocated.
     std::ptr::from_ref(node).addr() as u64
 }
 
-/// Repeats an attempt until nothing has changed under it. Which attempt it is says how long to wait
-/// before.
+/// Repeats an attempt until the version does not change during it. The kind of failure decides how
+/// long this waits before the next attempt.
 #[inline(always)]
 pub(super) fn until_unchanged<R>(mut attempt: impl FnMut() -> Result<R, Changed>) -> R {
     let mut round = 0;
@@ -279,7 +294,8 @@ pub(super) fn until_unchanged<R>(mut attempt: impl FnMut() -> Result<R, Changed>
             Ok(result) => return result,
             Err(Changed::Forestalled) => {}
             Err(Changed::Seen) => {
-                // Somebody has changed something: nobody is waited for, so no yielding.
+                // Other threads have made progress. There is no thread to wait for, so this does
+                // not yield.
                 (0..4u32 << round).for_each(|_| spin_loop());
                 round = (round + 1).min(6);
             }

@@ -1,24 +1,25 @@
-//! Values that several threads may read where they lie, while a later owner of the memory writes
-//! there.
+//! Values that several threads may copy out of memory while a later owner of that memory writes to
+//! it.
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, size_of};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A type whose values may be copied out of a descriptor that somebody may be overwriting: a key or
-/// a value of a [`List`](super::List).
+/// Types whose values may be copied out of a node that another thread may be overwriting: the keys
+/// and values of a [`List`](super::List).
 ///
-/// Such a copy is made word by word, each read at once, and counts only if the list's version has
-/// not changed since. If it has, what was read may be half of one value and half of another. So
-/// every pattern of bits has to be a value. Comparing values that nobody ever stored has to end. A
-/// panic of it [is the operation's](super::List), as if the values had been stored.
+/// Such a copy is made word by word, each word by one atomic load, and counts only if the list's
+/// version is unchanged afterwards. Otherwise it may be half of one value and half of another. So
+/// every bit pattern must be a valid value. Comparing values that no thread ever stored must
+/// terminate. If such a comparison panics, [the operation panics](super::List), as if the values
+/// had been stored.
 ///
-/// Integers, floating-point numbers, arrays of what is plain, [`Wrapping`](std::num::Wrapping) and
-/// [`Reverse`](std::cmp::Reverse) of it, and `()` are. [`plain!`](super::plain!) declares a struct
-/// that is, without `unsafe`.
+/// `Plain` are integers, floating-point numbers, `()`, and arrays, [`Wrapping`](std::num::Wrapping)
+/// and [`Reverse`](std::cmp::Reverse) of plain types. [`plain!`](super::plain!) declares a plain
+/// struct, without `unsafe`.
 ///
-/// What owns something is not, for the copy would own it too; nor is what refers to something:
+/// Types that own something are not plain, because each copy would own it too. Nor are references:
 ///
 /// ```compile_fail,E0277
 /// atomseq::nonblocking::List::<u64, String>::new();
@@ -28,7 +29,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// atomseq::nonblocking::List::<&'static str, u64>::new();
 /// ```
 ///
-/// nor what has patterns that are no value, such as `bool`, `char` and `enum`s:
+/// Nor are types with invalid bit patterns, such as `bool`, `char` and `enum`s:
 ///
 /// ```compile_fail,E0277
 /// atomseq::nonblocking::List::<u64, bool>::new();
@@ -36,34 +37,34 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// # Safety
 ///
-/// Every pattern of bits is a value, all bytes of every value are initialized (there is no
-/// padding), and nothing inside changes by shared reference.
+/// Every bit pattern is a valid value, all bytes of every value are initialized (there is no
+/// padding), and nothing in a value changes through a shared reference.
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! integers {
     ($($type:ty)*) => {$(
-        // SAFETY: each pattern of bits is a number, and there are no other bytes.
+        // SAFETY: every bit pattern is a number, and the type has no padding.
         unsafe impl Plain for $type {}
     )*};
 }
 
 integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
-// SAFETY: there are no bytes.
+// SAFETY: the type has no bytes.
 unsafe impl Plain for () {}
 
-// SAFETY: one after the other, with nothing between them: an array's element is as large as its
-// alignment says.
+// SAFETY: the elements are plain and lie without gaps, because a type's size is a multiple of its
+// alignment.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-// SAFETY: the same bytes as what is inside.
+// SAFETY: the type has exactly the bytes of its plain field.
 unsafe impl<T: Plain> Plain for std::num::Wrapping<T> {}
 
-// SAFETY: as above.
+// SAFETY: the type has exactly the bytes of its plain field.
 unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
 
-/// Declares a struct that is [`Plain`](crate::nonblocking::Plain): each of its fields is, and there
-/// is no padding between them. The struct is `#[repr(C)]`, `Clone` and `Copy`.
+/// Declares a struct that is [`Plain`](crate::nonblocking::Plain): each field is plain, and there
+/// is no padding. The struct is `#[repr(C)]`, `Clone` and `Copy`.
 ///
 /// ```
 /// atomseq::nonblocking::plain! {
@@ -77,7 +78,7 @@ unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
 /// let ranking = atomseq::nonblocking::List::<Rank>::new();
 /// ```
 ///
-/// Padding would have to be read with the rest, and has no value:
+/// Padding does not compile, because its bytes would be read as part of the value:
 ///
 /// ```compile_fail,E0080
 /// atomseq::nonblocking::plain! {
@@ -96,9 +97,9 @@ unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
 /// }
 /// ```
 ///
-/// The compiler checks the struct as it is after all attributes were applied, so an attribute may
-/// neither add a field nor remove one. A struct that has a field on some targets only is declared
-/// twice, each time with `#[cfg]` before the macro:
+/// The compiler checks the struct after all attributes have been applied, so an attribute may
+/// neither add nor remove a field. Declare a struct that has a field only on some targets twice,
+/// each with `#[cfg]` before the macro:
 ///
 /// ```compile_fail,E0026
 /// atomseq::nonblocking::plain! {
@@ -117,28 +118,29 @@ macro_rules! __plain {
         $($(#[$of_field:meta])* $field_visibility:vis $field:ident: $type:ty),+ $(,)?
     }) => {
         $(#[$attribute])*
-        #[$crate::internals::standard::derive($crate::internals::standard::Clone, $crate::internals::standard::Copy)]
+        #[$crate::generated::standard::derive($crate::generated::standard::Clone, $crate::generated::standard::Copy)]
         #[repr(C)]
         $visibility struct $name {
             $($(#[$of_field])* $field_visibility $field: $type,)+
         }
 
         const _: () = {
-            // SAFETY: what follows compiles only if it is a struct of these fields and no others,
-            // each of which is plain, and if they are together as large as it is, so that no bytes
-            // lie between or behind them.
+            // SAFETY: the code below compiles only if the type is a struct of exactly these fields,
+            // each of which is plain, and if the fields' sizes add up to the size of the struct, so
+            // that it has no padding.
             unsafe impl $crate::nonblocking::Plain for $name {}
 
-            // By `$crate` alone: any other name, `::core` included, may mean something else where
-            // this is expanded. And without the types that were given: an attribute may have
-            // changed them, and a macro in a type's place may expand to another type each time.
-            $crate::nonblocking::check_plain::<$name>(
+            // Only paths through `$crate` are used: any other name, `::core` included, may mean
+            // something else where this is expanded. The given types are not used again: an
+            // attribute may have changed them, and a macro in the place of a type may expand to
+            // another type each time.
+            $crate::generated::check_plain::<$name>(
                 |__atomseq_plain| {
                     let $name { $($field: _,)+ } = __atomseq_plain;
                     // Safe code cannot read the field of a union.
                     $(let _ = { __atomseq_plain.$field };)+
                 },
-                &[$($crate::nonblocking::size_of_field(|__atomseq_plain: &$name| &raw const __atomseq_plain.$field)),+],
+                &[$($crate::generated::size_of_field(|__atomseq_plain: &$name| &raw const __atomseq_plain.$field)),+],
             );
         };
     };
@@ -147,9 +149,8 @@ macro_rules! __plain {
 #[doc(inline)]
 pub use crate::__plain as plain;
 
-/// Does not compile if there are bytes in a type that belong to none of its fields, which a pattern
-/// has named.
-#[doc(hidden)]
+/// Fails to compile if the type has bytes that belong to none of its fields, which the function's
+/// pattern has named.
 pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
     let (mut together, mut index) = (0, 0);
     while index < sizes_of_fields.len() {
@@ -162,10 +163,10 @@ pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
     );
 }
 
-/// The size of whatever type the field has that the function leads to, which must be plain.
+/// Returns the size of the field's type, which must be plain, whatever that type is.
 ///
-/// By address, for a value may turn into one of another type: `!` turns into any, and before the
-/// edition of 2024 into `()`.
+/// The function returns the field's address, because a value may be coerced to another type: `!` to
+/// any type, and before edition 2024 to `()`.
 ///
 /// ```compile_fail,edition2021,E0277
 /// #![allow(dependency_on_unit_never_type_fallback, unreachable_code)]
@@ -178,7 +179,7 @@ pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
 /// }
 /// ```
 ///
-/// The control: the same without it.
+/// The control is the same without `!`:
 ///
 /// ```edition2021
 /// trait Returns { type Value; }
@@ -189,25 +190,25 @@ pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
 ///     struct Possible { number: u64, nothing: Nothing }
 /// }
 /// ```
-#[doc(hidden)]
 pub const fn size_of_field<T, F: Plain>(_: fn(&T) -> *const F) -> usize {
     size_of::<F>()
 }
 
-/// The bytes of a value.
+/// Returns the bytes of a value.
 pub(super) fn bytes<T: Plain>(value: &T) -> &[u8] {
-    // SAFETY: all of them are initialized, and none changes by shared reference.
+    // SAFETY: all bytes of a plain value are initialized, and none changes through a shared
+    // reference.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// A value that is written and read as atomic words. Zeroed memory is one that holds nothing meant.
+/// A value that is written and read as atomic words. Zeroed memory is valid, and has no meaning.
 #[repr(C, align(8))]
 pub(super) struct Words<T>(UnsafeCell<MaybeUninit<T>>);
 
-// SAFETY: all access is by atomic words.
+// SAFETY: every access through a shared reference is by atomic words.
 unsafe impl<T: Plain> Sync for Words<T> {}
 
-/// A value with as many bytes as its words have.
+/// A value padded to whole words.
 #[repr(C, align(8))]
 struct Padded<T>(MaybeUninit<T>);
 
@@ -217,39 +218,43 @@ impl<T: Plain> Words<T> {
     fn word(&self, index: usize) -> &AtomicU64 {
         debug_assert!(index < Self::COUNT);
         let first = self.0.get().cast::<u64>();
-        // SAFETY: within, aligned by the attribute, and everybody reaches it as an atomic.
+        // SAFETY: the index lies within the value, which is aligned to 8 bytes, and every access is
+        // atomic.
         unsafe { AtomicU64::from_ptr(first.add(index)) }
     }
 
-    /// What lies there: counts only if the version does not change meanwhile.
+    /// Returns the value. It counts only if the version is unchanged afterwards.
     #[inline]
     pub(super) fn load(&self) -> T {
         let mut copy = MaybeUninit::<Padded<T>>::uninit();
         let words = copy.as_mut_ptr().cast::<u64>();
         for index in 0..Self::COUNT {
-            // Relaxed: pairs with the fence in `VersionedWords::is_still`, before the version is
-            // looked at.
+            // Relaxed: the acquire fence in `VersionedWords::is_still`, which follows, orders it
+            // before the load of the version.
             let word = self.word(index).load(Ordering::Relaxed);
-            // SAFETY: a word of the copy, which is as large and as aligned as this.
+            // SAFETY: the index lies within the copy, which has the size and alignment of
+            // `Words<T>`.
             unsafe { words.add(index).write(word) };
         }
-        // SAFETY: all of its words were written, and any bits are a value of a plain type.
+        // SAFETY: all words of the copy were written, and every bit pattern is a value of a plain
+        // type.
         unsafe { copy.assume_init().0.assume_init() }
     }
 
-    /// Writes a value. The caller alone owns the words, whoever else may read them.
+    /// Stores a value. The caller alone owns the words; other threads may read them.
     #[inline]
     pub(super) fn store(&self, value: T) {
         let mut copy = MaybeUninit::<Padded<T>>::zeroed();
-        // SAFETY: room for a value; as many bytes are written as it has, the rest stays zero.
+        // SAFETY: the copy has room for a value. The bytes behind the value stay zero.
         unsafe { copy.as_mut_ptr().cast::<T>().write(value) };
         let words = copy.as_ptr().cast::<u64>();
         for index in 0..Self::COUNT {
-            // SAFETY: a word of the copy, all of whose bytes are initialized: a plain value has no
-            // padding.
+            // SAFETY: the index lies within the copy, all of whose bytes are initialized: a plain
+            // value has no padding, and the rest is zero.
             let word = unsafe { words.add(index).read() };
-            // Relaxed: after the release fence of whoever became the owner, or before the exchange
-            // that shows it.
+            // Relaxed: ordered after the release fence of the thread that became the owner, which
+            // pairs with the acquire fence in `VersionedWords::is_still`; or published by the
+            // change that links the node.
             self.word(index).store(word, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! A bounded queue in a circular array (S92 5.2).
+//! A bounded queue in a circular array (S92, section 5.2).
 //!
 //! ```text
 //!   +------+------+------+------+------+----
@@ -7,36 +7,33 @@
 //!      head ┘               tail ┘
 //! ```
 //!
-//! Where the processor compares two words at once, each cell has a turn beside its word, and is all
-//! that a push or a pop changes: see [`ring`]. Elsewhere a cell and one end change at once, by
-//! k-CAS: see [`kcas`].
+//! If the processor has a double-width compare-and-swap, each cell has a turn beside its word, and
+//! a push or a pop changes only this pair: see [`ring`]. Otherwise k-CAS changes a cell and one end
+//! at once: see [`kcas`].
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::needs_drop;
 
-use super::{Error, check_capacity};
-use crate::AsWord;
-use crate::word::Invariant;
-use crate::{drops, platform};
+use super::Error;
+use super::bounded::{Bounded, Words, clear, filled};
+use crate::{AsWord, platform};
 
 mod kcas;
 mod ring;
 
-/// A bounded first-in-first-out store (S92 figure 5.6).
+/// A bounded queue of one-word values (S92, figure 5.6).
 ///
-/// Scope `Machine`; lock-free; values as [the module](super) says. [`push`](Queue::push) and
+/// The scope is `Machine`, and all operations are lock-free. [`push`](Queue::push) and
 /// [`pop`](Queue::pop) cost one atomic instruction each, a double-width compare-and-swap:
-/// `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. They cost none when
-/// the queue is full or empty, and then store nothing: a thread that polls only reads. Elsewhere
-/// they are made of k-CAS, two atomic instructions for each word and two more. Nothing allocates
-/// after construction. Memory: two words for each value, and six cache lines; by k-CAS two words
-/// for each of `capacity.next_power_of_two()` cells, and a thread's first operation maps [a page of
-/// descriptors](crate::dcas).
+/// `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. If the queue is full
+/// or empty, they cost none and store nothing, so a thread that polls only reads. Elsewhere they
+/// use k-CAS, with 2k + 2 atomic instructions for k words. No operation allocates after
+/// construction, except that a thread's first k-CAS maps [a page of
+/// descriptors](crate::dcas#mechanisms). Memory: two words per value and six cache lines; under
+/// k-CAS, two words for each of `capacity.next_power_of_two()` cells.
 ///
-/// A push returns `Err` only if the queue was full at some moment in the call, and a pop `None`
-/// only if it was empty. A thread that is preempted, stopped or ended inside an operation keeps no
-/// other waiting; in queues where a thread takes a place first and fills it afterwards, it does.
+/// A push fails only if the queue was full at some time during the call, and a pop only if it was
+/// empty. A thread that is preempted, stopped or has exited inside an operation does not block the
+/// others. In queues where a thread first reserves a cell and fills it later, it does.
 ///
 /// ```
 /// use atomseq::nonblocking::Queue;
@@ -50,16 +47,13 @@ mod ring;
 /// assert_eq!(queue.pop(), None);
 /// ```
 ///
-/// Values that may not go to another thread keep the queue from going there:
+/// If the values are not `Send`, neither is the queue:
 ///
 /// ```compile_fail,E0277
 /// let queue = atomseq::nonblocking::Queue::<*mut u8>::new(4);
 /// std::thread::spawn(move || queue.pop());
 /// ```
-pub struct Queue<T: AsWord> {
-    form: Form,
-    values: Invariant<T>,
-}
+pub struct Queue<T: AsWord>(Bounded<T, Form>);
 
 #[allow(
     clippy::large_enum_variant,
@@ -70,13 +64,31 @@ enum Form {
     Kcas(kcas::Covered),
 }
 
-// SAFETY: values move between threads, and are never shared.
-unsafe impl<T: AsWord + Send> Send for Queue<T> {}
-// SAFETY: as above; changes are atomic.
-unsafe impl<T: AsWord + Send> Sync for Queue<T> {}
+impl Form {
+    fn covered(capacity: usize) -> Option<Form> {
+        let cells = capacity.checked_next_power_of_two()?;
+        kcas::Covered::new(cells, capacity).map(Form::Kcas)
+    }
+}
+
+impl Words for Form {
+    fn capacity(&self) -> usize {
+        match self {
+            Form::Ring(ring) => ring.capacity(),
+            Form::Kcas(covered) => covered.capacity,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Form::Ring(ring) => ring.len(),
+            Form::Kcas(covered) => covered.len(),
+        }
+    }
+}
 
 impl<T: AsWord> Queue<T> {
-    /// A queue of up to `capacity` values.
+    /// Creates a queue of up to `capacity` values.
     ///
     /// # Panics
     ///
@@ -85,94 +97,77 @@ impl<T: AsWord> Queue<T> {
         Queue::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A queue of up to `capacity` values, or why there is none.
+    /// Creates a queue of up to `capacity` values.
     ///
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
     pub fn try_with_capacity(capacity: usize) -> Result<Queue<T>, Error> {
-        check_capacity(capacity)?;
-        if !platform::has_double_width() {
-            return Queue::made_by_kcas(capacity);
-        }
-        // SAFETY: asked above.
-        let ring = unsafe { ring::Ring::new(capacity) };
-        Queue::of(ring.map(Form::Ring))
+        let made = Bounded::new(capacity, |capacity| {
+            if !platform::has_double_width() {
+                return Form::covered(capacity);
+            }
+            // SAFETY: `has_double_width` has just returned `true`.
+            unsafe { ring::Ring::new(capacity) }.map(Form::Ring)
+        });
+        made.map(Queue)
     }
 
-    /// One that uses k-CAS whatever the processor has, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a queue that uses k-CAS on every processor, for tests and comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(capacity: usize) -> Queue<T> {
-        Queue::made_by_kcas(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Queue(Bounded::new(capacity, Form::covered).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    fn made_by_kcas(capacity: usize) -> Result<Queue<T>, Error> {
-        check_capacity(capacity)?;
-        let cells = capacity.checked_next_power_of_two();
-        let covered = cells.and_then(|cells| kcas::Covered::new(cells, capacity));
-        Queue::of(covered.map(Form::Kcas))
-    }
-
-    fn of(form: Option<Form>) -> Result<Queue<T>, Error> {
-        Ok(Queue {
-            form: form.ok_or(Error::OutOfMemory)?,
-            values: PhantomData,
-        })
-    }
-
-    /// Puts a value at the end.
+    /// Pushes a value at the end. One atomic instruction, and none if the queue is full.
     ///
     /// # Errors
     ///
-    /// The value, when the queue is full.
+    /// The value, if the queue is full.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         let word = value.into_word();
-        let done = match &self.form {
+        let done = match &self.0.words {
             Form::Ring(ring) => ring.push(word),
             Form::Kcas(covered) => covered.put(word),
         };
         match done {
             true => Ok(()),
-            // SAFETY: made of the value above, and not stored.
+            // SAFETY: `word` comes from `into_word` above and was not stored, so it is converted
+            // back once.
             false => Err(unsafe { T::from_word(word) }),
         }
     }
 
-    /// Takes the first value.
+    /// Pops the oldest value. Returns `None` if the queue is empty. One atomic instruction, and
+    /// none if the queue is empty.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let word = match &self.form {
+        let word = match &self.0.words {
             Form::Ring(ring) => ring.pop(),
             Form::Kcas(covered) => covered.get(),
         };
-        // SAFETY: it was in the queue, by `push`, up to the change that took it out, which no other
-        // pop has made.
+        // SAFETY: `push` stored the word, and the change that took it out succeeded for this call
+        // alone. So it is converted back once.
         word.map(|word| unsafe { T::from_word(word) })
     }
 
-    /// Takes values out, one by one, the oldest first, until there are none.
+    /// Returns an iterator that pops values, the oldest first, until the queue is empty.
     pub fn drain(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.pop())
     }
 
-    /// How many values it can hold.
+    /// Returns the maximum number of values.
     pub fn capacity(&self) -> usize {
-        match &self.form {
-            Form::Ring(ring) => ring.capacity(),
-            Form::Kcas(covered) => covered.capacity,
-        }
+        self.0.words.capacity()
     }
 
-    /// How many values it holds; history already when this returns.
+    /// Returns the number of values at some time during the call.
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Ring(ring) => ring.len(),
-            Form::Kcas(covered) => covered.len(),
-        }
+        self.0.words.len()
     }
 
-    /// Does it hold none?
+    /// Returns whether the queue was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -180,33 +175,23 @@ impl<T: AsWord> Queue<T> {
 
 impl<T: AsWord> Drop for Queue<T> {
     fn drop(&mut self) {
-        if needs_drop::<T>() {
-            drops::each(|| Queue::pop(self).is_some());
-        }
+        clear(self, Queue::pop);
     }
 }
 
-/// A queue that is full of these values, the first one first.
+/// Collects values into a full queue, the first one first.
 impl<T: AsWord> FromIterator<T> for Queue<T> {
     /// # Panics
     ///
-    /// As [`with_capacity`](Queue::with_capacity); not for no values: then there is room for one.
+    /// As [`with_capacity`](Queue::with_capacity), except that no values make an empty queue of
+    /// capacity 1.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Queue<T> {
-        let values: Vec<T> = values.into_iter().collect();
-        let queue = Queue::with_capacity(values.len().max(1));
-        for value in values {
-            let pushed = queue.push(value);
-            debug_assert!(pushed.is_ok(), "there is room for all");
-        }
-        queue
+        filled(values, Queue::with_capacity, Queue::push)
     }
 }
 
 impl<T: AsWord> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
-            .field("len", &self.len())
-            .field("capacity", &self.capacity())
-            .finish_non_exhaustive()
+        self.0.fmt("Queue", f)
     }
 }

@@ -1,19 +1,19 @@
-//! One producer, one consumer: a queue that needs no synchronization, since each word has one who
-//! stores it.
+//! A queue for one producer and one consumer. It needs no read-modify-write instruction, because
+//! each word is stored by one side only.
 //!
 //! ```text
 //!   +------+---+------+---+---------+---------+----
-//!   | head | … | tail | … | element | element |  …      a power of two of places, `capacity` of them used at a time
+//!   | head | … | tail | … | element | element |  …      a power of two of slots, `capacity` of them used at a time
 //!   +------+---+------+---+---------+---------+----
 //!    stored by  stored by
 //!    consumer   producer          head & mask ^        ^ tail & mask
 //! ```
 //!
-//! S92 5.1.4 calls this code isolation: "As long as the queue is neither full nor empty, the
-//! producer and consumer work on different parts of it and need not synchronize." The producer
-//! alone stores the tail and the places from tail to head, the consumer alone the head. Who stores
-//! a word knows its value and never reads it; each end keeps what it last read of the other's word,
-//! and reads it again only when it seems to have no room, or no element, left.
+//! S92, section 5.1.4, calls this code isolation: "As long as the queue is neither full nor empty,
+//! the producer and consumer work on different parts of it and need not synchronize." Only the
+//! producer stores the tail and the slots from tail to head; only the consumer stores the head.
+//! Each side knows its own word and never loads it. It keeps the last value it loaded of the other
+//! side's word, and loads it again only if the queue seems full, or empty.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -33,28 +33,29 @@ mod producer;
 pub use consumer::Consumer;
 pub use producer::Producer;
 
-/// A bounded first-in-first-out store of values of any size, between one producer and one consumer.
+/// A bounded queue of values of any size, between one producer and one consumer.
 ///
-/// A ring does nothing until it is taken apart, into a [`Producer`] and a [`Consumer`]: neither can
-/// be cloned, and both need `&mut`, so that there are never two of a kind. Scope `Machine`.
-/// Wait-free: no operation waits or begins again, whatever state the other end was stopped or ended
-/// in. Cost: no atomic read-modify-write instruction and no fence; a load and a store of a word of
-/// its own, and now and then a load of the other's. Memory: room for `capacity` elements, rounded
-/// up to a power of two, and six cache lines; nothing allocates after construction. S92 5.1.4.
+/// Split a ring into a [`Producer`] and a [`Consumer`] to use it. Neither can be cloned, and both
+/// need `&mut`, so there is at most one of each. The scope is `Machine`. All operations are
+/// wait-free: none waits or retries, whatever state the other side was stopped in or exited in.
+/// They use no atomic read-modify-write instruction and no fence: a store of the side's own word,
+/// and sometimes a load of the other side's. Memory: slots for `capacity` elements, rounded up to a
+/// power of two, and six cache lines. No operation allocates after construction. S92, section
+/// 5.1.4.
 ///
 /// # Full and empty
 ///
-/// Neither end makes a fence, so what one has done may reach the other a moment later. A producer
-/// that finds the ring full, and a consumer that finds it empty, are each right as far as they
-/// know, and both can happen at once. An end that is about to sleep until the other one wakes it
-/// first stores that it sleeps, makes a `SeqCst` fence, and looks once more. The other end makes a
-/// `SeqCst` fence after its operation and then looks for a sleeper.
+/// Neither side executes a fence, so its changes may reach the other side a moment later. A
+/// producer that finds the ring full and a consumer that finds it empty are each right as far as
+/// they can know, and both can happen at once. So a side that is about to sleep until the other
+/// wakes it first stores a flag, executes a `SeqCst` fence, and tries again. The other side
+/// executes a `SeqCst` fence after its operation and then checks the flag.
 ///
 /// # Signal handlers
 ///
-/// A handler may have one end while the thread that it interrupts is in any operation of the other
-/// one. It must not use the very end that it interrupts: that takes two `&mut` to one thing. What
-/// has two producers or two consumers goes through [`local::Ring`](crate::local::Ring) or
+/// A handler may use one side while the thread that it interrupts is in any operation of the other
+/// side. It must not use the side that it interrupts: that would take two `&mut` to one object.
+/// With two producers or two consumers, use a [`local::Ring`](crate::local::Ring) or a
 /// [`Queue`](super::Queue).
 ///
 /// ```
@@ -88,20 +89,20 @@ pub struct Ring<T> {
     capacity: usize,
 }
 
-/// A count of elements on cache lines of its own, for processors that fetch them in pairs.
+/// A count of elements, on cache lines of its own, for processors that fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Position(AtomicUsize);
 
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
-// SAFETY: elements move between threads as values.
+// SAFETY: the ring owns its elements, which are `Send`.
 unsafe impl<T: Send> Send for Ring<T> {}
-// SAFETY: a shared ring tells only how many elements it has.
+// SAFETY: a shared ring gives access to its length only, which is atomic.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// An empty ring.
+    /// Creates an empty ring of up to `capacity` elements.
     ///
     /// # Panics
     ///
@@ -110,12 +111,12 @@ impl<T> Ring<T> {
         Ring::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// An empty ring with room for so many elements.
+    /// Creates an empty ring of up to `capacity` elements.
     ///
     /// # Errors
     ///
-    /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`]; this also for more than `isize::MAX`
-    /// elements without a size.
+    /// [`Error::ZeroCapacity`]; [`Error::OutOfMemory`], also for more than `isize::MAX` elements
+    /// without a size.
     pub fn try_with_capacity(capacity: usize) -> Result<Ring<T>, Error> {
         check_capacity(capacity)?;
         let count = capacity.checked_next_power_of_two();
@@ -123,8 +124,9 @@ impl<T> Ring<T> {
         let mut places = Vec::<Slot<T>>::new();
         let reserved = places.try_reserve_exact(count);
         reserved.map_err(|_| Error::OutOfMemory)?;
-        // SAFETY: there is room for so many, and a place need not be initialized. One by one,
-        // places without a size, of which there can be any number, would take for ever.
+        // SAFETY: the capacity was reserved, and slots need not be initialized. Pushing them one by
+        // one would practically never end for slots without a size, of which there can be any
+        // number.
         unsafe { places.set_len(count) };
         Ok(Ring {
             head: Position::default(),
@@ -134,15 +136,16 @@ impl<T> Ring<T> {
         })
     }
 
-    /// Both ends, for as long as the ring is borrowed. What they leave in it stays.
+    /// Returns both ends, which borrow the ring. Elements that they leave in it stay there.
     pub fn split(&mut self) -> (Producer<'_, T>, Consumer<'_, T>) {
         let ring = NonNull::from(&*self);
-        // SAFETY: borrowed for as long as both live, and borrowed mutably: there are no others.
+        // SAFETY: the ring is borrowed exclusively for as long as both ends live, so there are no
+        // others.
         unsafe { ends(ring, None) }
     }
 
-    /// Both ends, which keep the ring themselves, so that they may go to threads that nobody waits
-    /// for. They share an `Arc`: without memory for it, the process ends.
+    /// Returns both ends, which own the ring together, so that they can move to detached threads.
+    /// They share an `Arc`; if there is no memory for it, the process aborts.
     ///
     /// ```
     /// use atomseq::nonblocking::spsc::Ring;
@@ -158,27 +161,28 @@ impl<T> Ring<T> {
         T: 'ring,
     {
         let ring = Arc::new(self);
-        // SAFETY: both own the ring, which nobody else has.
+        // SAFETY: both ends share the ownership of the ring, to which no other code has access.
         unsafe { ends(NonNull::from(&*ring), Some(ring)) }
     }
 
-    /// How many elements there is room for.
+    /// Returns the maximum number of elements.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many elements there are at one moment of the call. While the consumer takes some out, so
-    /// that eight readings in a row find the ring changed: at least one, and otherwise no more than
-    /// there are at one moment.
+    /// Returns the number of elements at some time during the call. If a consumer takes elements
+    /// out so fast that eight loads in a row find the ring changed, returns at least one, and
+    /// otherwise at most the number at some time.
     pub fn len(&self) -> usize {
-        // Acquire: pairs with the releases in `Consumer::advance` and `Producer::advance`: a tail
-        // is read after the head that made room for it, and the head after that is no older.
+        // Acquire: pairs with the releases in `Consumer::advance` and `Producer::advance`. The tail
+        // is loaded after the head that made room for it, and the head loaded after that is no
+        // older.
         let [head, tail] =
             [&self.head, &self.tail].map(|position| || position.0.load(Ordering::Acquire));
         distance(head, tail, 1, self.capacity)
     }
 
-    /// Is there no element?
+    /// Returns whether the ring was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -187,16 +191,16 @@ impl<T> Ring<T> {
         self.places.len() - 1
     }
 
-    /// The place of a position.
+    /// Returns the slot of a position.
     #[inline(always)]
     fn place(&self, position: usize) -> *mut MaybeUninit<T> {
-        // SAFETY: masked, it is below the number of places.
+        // SAFETY: the masked position is below the number of slots.
         unsafe { self.places.get_unchecked(position & self.mask()) }.get()
     }
 
-    /// The places of so many positions, no more than there are places, from this one on: those up
-    /// to the end, and the rest, from the beginning. Slices, since what points to one place must
-    /// not be used for the next.
+    /// Returns the slots of `count` positions from this one on, at most all: those up to the end of
+    /// the array, and the rest from its beginning. They are slices, because a pointer to one slot
+    /// must not be used to access the next.
     #[inline(always)]
     fn stretches(&self, position: usize, count: usize) -> [&[Slot<T>]; 2] {
         let from_there = &self.places[position & self.mask()..];
@@ -206,44 +210,46 @@ impl<T> Ring<T> {
     }
 }
 
-/// Copies an element into each of these places.
+/// Copies one element into each of these slots.
 ///
 /// # Safety
 ///
-/// So many elements lie at `from`, and nobody else uses the places.
+/// As many elements lie at `from`, and no other code accesses the slots.
 #[inline(always)]
 unsafe fn fill<T>(places: &[Slot<T>], from: *const T) {
-    // SAFETY: the caller's promise; a place is as large as an element.
+    // SAFETY: the caller's promise; a slot has the size and alignment of an element.
     unsafe {
         let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();
         start.copy_from_nonoverlapping(from, places.len());
     }
 }
 
-/// Copies the elements of these places out.
+/// Copies the elements of these slots out.
 ///
 /// # Safety
 ///
-/// They are there, nobody else uses the places, and there is room for so many at `into`.
+/// The slots hold elements, no other code accesses them, and there is room for as many at `into`.
 #[inline(always)]
 unsafe fn empty<T>(places: &[Slot<T>], into: *mut T) {
-    // SAFETY: as above.
+    // SAFETY: the caller's promise; a slot has the size and alignment of an element.
     unsafe {
         let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();
         into.copy_from_nonoverlapping(start, places.len());
     }
 }
 
+/// Creates both ends.
+///
 /// # Safety
 ///
-/// The ring lives as long as `'ring` or the owner, and there is no other end.
+/// The ring lives as long as `'ring` or the owner, and has no other ends.
 unsafe fn ends<'ring, T>(
     ring: NonNull<Ring<T>>,
     owner: Option<Arc<Ring<T>>>,
 ) -> (Producer<'ring, T>, Consumer<'ring, T>) {
     // SAFETY: the caller's promise.
     let words = unsafe { ring.as_ref() };
-    // Relaxed: whoever hands a ring from thread to thread orders what was done with it.
+    // Relaxed: handing the ring to this thread has ordered all earlier operations.
     let head = words.head.0.load(Ordering::Relaxed);
     let tail = words.tail.0.load(Ordering::Relaxed);
     let end = |owner| End {
@@ -256,7 +262,7 @@ unsafe fn ends<'ring, T>(
     (Producer(end(owner.clone())), Consumer(end(owner)))
 }
 
-/// What either end has: where it is itself, and where the other one was when it last looked.
+/// What both ends contain: their own position, and the other's when it was last loaded.
 struct End<'ring, T> {
     ring: NonNull<Ring<T>>,
     head: usize,
@@ -268,15 +274,15 @@ struct End<'ring, T> {
 impl<T> End<'_, T> {
     #[inline(always)]
     fn ring(&self) -> &Ring<T> {
-        // SAFETY: it lives as long as the borrow, or its owner.
+        // SAFETY: the ring lives as long as the borrow or the owner.
         unsafe { self.ring.as_ref() }
     }
 
     fn is_abandoned(&self) -> bool {
         let alone = |owner: &Arc<Ring<T>>| Arc::strong_count(owner) == 1;
         let is_abandoned = self.owner.as_ref().is_some_and(alone);
-        // Acquire: pairs with the release by which the other end gave up its share: whatever it did
-        // is there.
+        // Acquire fence: pairs with the release by which the other end dropped its share of the
+        // `Arc`, so that all its pushes and pops are visible.
         fence(Ordering::Acquire);
         is_abandoned
     }
@@ -291,11 +297,12 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// A ring that is full of these elements.
+/// Collects elements into a full ring.
 impl<T> FromIterator<T> for Ring<T> {
     /// # Panics
     ///
-    /// As [`with_capacity`](Ring::with_capacity); none for no elements: then there is room for one.
+    /// As [`with_capacity`](Ring::with_capacity), except that no elements make an empty ring of
+    /// capacity 1.
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Ring<T> {
         let mut elements: Vec<T> = elements.into_iter().collect();
         let mut ring = Ring::with_capacity(elements.len().max(1));

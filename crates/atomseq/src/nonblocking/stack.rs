@@ -1,4 +1,4 @@
-//! A bounded stack in an array (S92 figure 5.5).
+//! A bounded stack in an array (S92, figure 5.5).
 //!
 //! ```text
 //!   height 3 ─────────────┐
@@ -7,31 +7,29 @@
 //!   +------+------+------+------+------+----
 //! ```
 //!
-//! A push changes the cell at the height and the height, a pop the height alone. What lies above
-//! the height nobody looks at, so where the kernel helps the cell needs no undoing, and one section
-//! does it all: [`shadow`](crate::dcas::shadow). By k-CAS both words change at once.
+//! A push stores to the cell at the height and raises the height; a pop only lowers the height. No
+//! thread reads cells above the height. Under OS-assisted DCAS the cell therefore needs no
+//! rollback, and one section makes the whole change ([`shadow`](crate::dcas::shadow)). Under k-CAS,
+//! a push changes both words at once.
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::needs_drop;
 
+use super::Error;
 use super::array::{Array, CELL, Put, Take};
-use super::{Error, check_capacity};
+use super::bounded::{Bounded, Words, clear, filled};
 use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
-use crate::drops;
-use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 crate::sequence! {
-    /// Puts a word on top.
+    /// Pushes a word, if it is this CPU's turn.
     unsafe fn push(shadow: Word, cells: Word, room: Word, word: Word) -> Word {
         'abort: { return ABORTED }
         let own = cpu();
         if own > HIGHEST_CPU { return UNREGISTERED }
         let free = load_acquire(shadow);
-        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
+        // Literals, because AArch64 encodes them in its instructions: BELOW_VERSION, VERSION and
+        // HELD.
         if (free & 0xffff) != own { return BUSY }
         let side = (free >> 13) & 8;
         let height = load(shadow + side + STATES);
@@ -44,7 +42,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Puts a word on top, also if it is another CPU's turn.
+    /// Pushes a word, and takes the turn from another CPU.
     unsafe fn push_anyway(shadow: Word, cells: Word, room: Word, word: Word) -> Word {
         'abort: { return ABORTED }
         let own = cpu();
@@ -63,7 +61,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Takes the word on top.
+    /// Pops a word, if it is this CPU's turn.
     unsafe fn pop(shadow: Word, cells: Word) -> (Word, Word) {
         'abort: { return (ABORTED, 0) }
         let own = cpu();
@@ -81,7 +79,7 @@ crate::sequence! {
         (DONE, word)
     }
 
-    /// Takes the word on top, also if it is another CPU's turn.
+    /// Pops a word, and takes the turn from another CPU.
     unsafe fn pop_anyway(shadow: Word, cells: Word) -> (Word, Word) {
         'abort: { return (ABORTED, 0) }
         let own = cpu();
@@ -102,20 +100,22 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push::MODEL,
     &pop::MODEL,
     &push_anyway::MODEL,
     &pop_anyway::MODEL,
 ];
 
-/// A bounded last-in-first-out store (S92 figure 5.5).
+/// A bounded stack of one-word values (S92, figure 5.5).
 ///
-/// Scope `Machine`; progress and values as [the module](super) says. [`push`](Stack::push) and
-/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, two for each word and two more),
-/// and none when the stack is full or empty. Nothing allocates after construction. Memory: a word
-/// for each value and six cache lines; by k-CAS two words for each value, and a thread's first
-/// operation maps [a page of descriptors](crate::dcas).
+/// The scope is `Machine`; progress is that of the [mechanism](super#progress).
+/// [`push`](Stack::push) and [`pop`](Stack::pop) cost one atomic instruction each under OS-assisted
+/// DCAS. Under k-CAS, `push` costs eight at most and `pop` four. Both cost none if the stack is
+/// full or empty. No operation allocates after construction, except that a thread's first operation
+/// under k-CAS maps [a page of descriptors](crate::dcas#mechanisms). Memory: one word per value and
+/// six cache lines; under k-CAS, two words per value.
 ///
 /// ```
 /// use atomseq::nonblocking::Stack;
@@ -132,28 +132,36 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// assert_eq!(values, Vec::from_iter(0..20));
 /// ```
 ///
-/// What does not fit in a word goes in as a `Box`; by itself it does not compile:
+/// A value that does not fit in a word must be boxed. By itself it does not compile:
 ///
 /// ```compile_fail,E0277
 /// let stack = atomseq::nonblocking::Stack::<String>::new(4);
 /// ```
-pub struct Stack<T: AsWord> {
-    form: Form,
-    values: Invariant<T>,
-}
+pub struct Stack<T: AsWord>(Bounded<T, Form>);
 
 enum Form {
     Assisted(Array),
     Kcas(Covered),
 }
 
-// SAFETY: values move between threads, and are never shared.
-unsafe impl<T: AsWord + Send> Send for Stack<T> {}
-// SAFETY: as above; changes are atomic.
-unsafe impl<T: AsWord + Send> Sync for Stack<T> {}
+impl Words for Form {
+    fn capacity(&self) -> usize {
+        match self {
+            Form::Assisted(array) => array.capacity(),
+            Form::Kcas(covered) => covered.cells.len(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Form::Assisted(array) => array.len(),
+            Form::Kcas(covered) => covered.object.snapshot([&covered.height]).0[0] as usize,
+        }
+    }
+}
 
 impl<T: AsWord> Stack<T> {
-    /// A stack of up to `capacity` values.
+    /// Creates a stack of up to `capacity` values.
     ///
     /// # Panics
     ///
@@ -162,7 +170,7 @@ impl<T: AsWord> Stack<T> {
         Stack::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A stack of up to `capacity` values, or why there is none.
+    /// Creates a stack of up to `capacity` values.
     ///
     /// # Errors
     ///
@@ -171,109 +179,102 @@ impl<T: AsWord> Stack<T> {
         Stack::made(mechanism(), capacity)
     }
 
-    /// One that uses this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a stack that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(capacity: usize, mechanism: Mechanism) -> Stack<T> {
         let made = Stack::made(mechanism.or_kcas(), capacity);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn made(mechanism: Mechanism, capacity: usize) -> Result<Stack<T>, Error> {
-        check_capacity(capacity)?;
-        let form = match mechanism {
+        let made = Bounded::new(capacity, |capacity| match mechanism {
             Mechanism::Assisted => Array::new(capacity, capacity).map(Form::Assisted),
             Mechanism::Kcas => Covered::new(capacity).map(Form::Kcas),
-        };
-        Ok(Stack {
-            form: form.ok_or(Error::OutOfMemory)?,
-            values: PhantomData,
-        })
+        });
+        made.map(Stack)
     }
 
-    /// Puts a value on top.
+    /// Pushes a value. One atomic instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
-    /// The value, when the stack is full.
+    /// The value, if the stack is full.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         let word = value.into_word();
-        let done = match &self.form {
+        let done = match &self.0.words {
             Form::Assisted(array) => {
-                let told = try_push(array, word);
-                told == Some(DONE) || array.put_slowly(told, PUSH, word)
+                let outcome = try_push(array, word);
+                outcome == Some(DONE) || array.put_slowly(outcome, PUSH, word)
             }
             Form::Kcas(covered) => covered.push(word),
         };
         match done {
             true => Ok(()),
-            // SAFETY: made of the value above, and not stored.
+            // SAFETY: `word` comes from `into_word` above and was not stored, so it is converted
+            // back once.
             false => Err(unsafe { T::from_word(word) }),
         }
     }
 
-    /// Takes the value on top.
+    /// Pops the value pushed last. Returns `None` if the stack is empty. One atomic instruction
+    /// under OS-assisted DCAS.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let word = match &self.form {
+        let word = match &self.0.words {
             Form::Assisted(array) => match try_pop(array) {
                 Some((DONE, word)) => Some(word),
-                told => array.take_slowly(told.map(|(told, _)| told), POP),
+                outcome => array.take_slowly(outcome.map(|(outcome, _)| outcome), POP),
             },
             Form::Kcas(covered) => covered.pop(),
         };
-        // SAFETY: it was on the stack, by `push`, up to the change that took it off, which no other
-        // pop has made.
+        // SAFETY: `push` stored the word, and the change that took it out succeeded for this call
+        // alone. So it is converted back once.
         word.map(|word| unsafe { T::from_word(word) })
     }
 
-    /// Takes values off, one by one, until there are none.
+    /// Returns an iterator that pops values until the stack is empty.
     pub fn drain(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.pop())
     }
 
-    /// How many values it can hold.
+    /// Returns the maximum number of values.
     pub fn capacity(&self) -> usize {
-        match &self.form {
-            Form::Assisted(array) => array.capacity(),
-            Form::Kcas(covered) => covered.cells.len(),
-        }
+        self.0.words.capacity()
     }
 
-    /// How many values it holds; history already when this returns.
+    /// Returns the number of values at some time during the call.
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Assisted(array) => array.len(),
-            Form::Kcas(covered) => covered.object.snapshot([&covered.height]).0[0] as usize,
-        }
+        self.0.words.len()
     }
 
-    /// Does it hold none?
+    /// Returns whether the stack was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Which mechanism it uses.
+    /// Returns the mechanism that this stack uses.
     pub fn mechanism(&self) -> Mechanism {
-        match &self.form {
+        match &self.0.words {
             Form::Assisted(_) => Mechanism::Assisted,
             Form::Kcas(_) => Mechanism::Kcas,
         }
     }
 
-    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1.
+    /// Returns the number of modifications plus 1 (GC96, section 5.3). A new stack is at version 1.
     pub fn version(&self) -> Version {
-        match &self.form {
+        match &self.0.words {
             Form::Assisted(array) => array.version(),
             Form::Kcas(covered) => covered.object.version(),
         }
     }
 
-    /// Leaves the stack as a thread does that is stopped for ever inside `push`, to test recovery.
-    /// `false` by k-CAS, where nothing is left to recover.
-    #[doc(hidden)]
+    /// Leaves the state in which a thread is stopped indefinitely inside `push`, to test recovery.
+    /// Returns `false` under k-CAS, where there is nothing to recover.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self) -> bool {
-        match &self.form {
+        match &self.0.words {
             Form::Assisted(array) => array.abandon(end),
             Form::Kcas(_) => return false,
         }
@@ -284,34 +285,34 @@ impl<T: AsWord> Stack<T> {
 #[inline(always)]
 fn try_push(array: &Array, word: usize) -> Option<usize> {
     let (shadow, cells) = (array.shadow.address(), array.cells());
-    // SAFETY: the height that counts at a version is at most the room, and so the cell at it is one
-    // of the array's if it is not equal to the room; whoever holds the lock stores there, and
-    // nobody looks above the height.
+    // SAFETY: a height that counts is at most the room. So the cell at it lies in the array, unless
+    // it equals the room, in which case the section stores nothing. The holder of the lock alone
+    // stores there, and no thread reads cells above the height.
     unsafe { push::on_cpu(shadow, cells, array.room(), word) }.ok()
 }
 
 #[inline(always)]
 fn try_pop(array: &Array) -> Option<(usize, usize)> {
-    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of
-    // the array's.
+    // SAFETY: no stored height is larger than the room, and the section reads no cell if it is 0.
+    // So the cell below it lies in the array.
     unsafe { pop::on_cpu(array.shadow.address(), array.cells()) }.ok()
 }
 
 fn try_push_anyway(array: &Array, word: usize) -> Option<usize> {
     let (shadow, cells) = (array.shadow.address(), array.cells());
-    // SAFETY: the height that counts at a version is at most the room, so the cell at it is one of
-    // the array's if it is not equal to the room; the holder of the lock stores there, above the
-    // height.
+    // SAFETY: a height that counts is at most the room. So the cell at it lies in the array, unless
+    // it equals the room, in which case the section stores nothing. The holder of the lock alone
+    // stores there, and no thread reads cells above the height.
     unsafe { push_anyway::on_cpu(shadow, cells, array.room(), word) }.ok()
 }
 
 fn try_pop_anyway(array: &Array) -> Option<(usize, usize)> {
-    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of
-    // the array's.
+    // SAFETY: no stored height is larger than the room, and the section reads no cell if it is 0.
+    // So the cell below it lies in the array.
     unsafe { pop_anyway::on_cpu(array.shadow.address(), array.cells()) }.ok()
 }
 
-/// The cell above the others, in bytes.
+/// Returns the offset of the cell above all others, in bytes.
 fn end(_: &Array, _version: u64, height: u64) -> u64 {
     height
 }
@@ -326,7 +327,7 @@ const POP: Take = Take {
     cell: |_, _, height| height - CELL as u64,
 };
 
-/// The stack by k-CAS: words that a version covers.
+/// The stack under k-CAS: words that a version covers.
 struct Covered {
     object: VersionedWords,
     height: StableWord,
@@ -335,7 +336,7 @@ struct Covered {
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::forced(Mechanism::Kcas);
+        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),
@@ -355,8 +356,8 @@ impl Covered {
             }
             let cell = (&self.cells, height as usize, word as u64);
             let higher = (&self.height, height + 1);
-            // SAFETY: the words are this stack's, and its object, which uses k-CAS, alone covers
-            // them.
+            // SAFETY: the words belong to this stack and are covered by its `object` alone, which
+            // was created to use k-CAS.
             if unsafe { self.object.put_since_by_kcas(version, cell, higher) } {
                 return true;
             }
@@ -375,7 +376,8 @@ impl Covered {
             }
             let word = self.cells.load(&self.object, height as usize - 1);
             let lower = (&self.height, height - 1);
-            // SAFETY: as in `push`.
+            // SAFETY: the word belongs to this stack and is covered by its `object` alone, which
+            // was created to use k-CAS.
             if unsafe { self.object.store_if_by_kcas(version, lower) } {
                 return Some(word as usize);
             }
@@ -385,33 +387,23 @@ impl Covered {
 
 impl<T: AsWord> Drop for Stack<T> {
     fn drop(&mut self) {
-        if needs_drop::<T>() {
-            drops::each(|| Stack::pop(self).is_some());
-        }
+        clear(self, Stack::pop);
     }
 }
 
-/// A stack that is full of these values, the last one on top.
+/// Collects values into a full stack, the last one on top.
 impl<T: AsWord> FromIterator<T> for Stack<T> {
     /// # Panics
     ///
-    /// As [`with_capacity`](Stack::with_capacity); not for no values: then there is room for one.
+    /// As [`with_capacity`](Stack::with_capacity), except that no values make an empty stack of
+    /// capacity 1.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
-        let values: Vec<T> = values.into_iter().collect();
-        let stack = Stack::with_capacity(values.len().max(1));
-        for value in values {
-            let pushed = stack.push(value);
-            debug_assert!(pushed.is_ok(), "there is room for all");
-        }
-        stack
+        filled(values, Stack::with_capacity, Stack::push)
     }
 }
 
 impl<T: AsWord> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack")
-            .field("len", &self.len())
-            .field("capacity", &self.capacity())
-            .finish_non_exhaustive()
+        self.0.fmt("Stack", f)
     }
 }

@@ -1,4 +1,4 @@
-//! Every structure by each mechanism.
+//! Tests of every structure, under both mechanisms.
 
 use super::*;
 use crate::dcas::{Cell, Change, Domain, Mechanism, Version};
@@ -14,15 +14,15 @@ mod values;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
-/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes
-/// longer.
+/// Everything is slower without optimization, and under k-CAS, the only mechanism of the portable
+/// build.
 const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
     1
 } else {
     8
 };
 
-/// Versions count from the same number on, whatever the structure and the mechanism.
+/// Every structure counts versions from 1, under both mechanisms.
 #[test]
 fn a_version_is_one_more_than_the_modifications() {
     for mechanism in MECHANISMS {
@@ -50,14 +50,14 @@ fn a_version_is_one_more_than_the_modifications() {
         visited.push_front(1).unwrap();
         let [stack, others @ ..] = versions();
         assert_eq!(stack, 2, "{mechanism:?}");
-        // Of the others, interrupted attempts may count, where something is rolled back.
+        // In the others, interrupted attempts may count, if they are rolled back.
         let is_exact = linked.mechanism() == Mechanism::Kcas;
         let is_right = |version: &u64| *version == 2 || (*version > 2 && !is_exact);
         assert!(others.iter().all(is_right), "{mechanism:?}: {others:?}");
     }
 }
 
-/// How long the threads of a test go on without an end.
+/// The time for which the threads of a test wait for each other.
 struct Patience(std::time::Instant);
 
 impl Patience {
@@ -65,11 +65,11 @@ impl Patience {
         Patience(std::time::Instant::now())
     }
 
-    /// Lets others run.
+    /// Yields the CPU.
     ///
     /// # Panics
     ///
-    /// After a minute: what is waited for is lost, or another thread of the test has failed.
+    /// After a minute: the awaited value is lost, or another thread of the test has failed.
     fn wait(&self) {
         assert!(self.0.elapsed().as_secs() < 60, "it does not come");
         std::thread::yield_now();

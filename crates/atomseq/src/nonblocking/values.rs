@@ -1,4 +1,4 @@
-//! Structures that are taken apart by their owner, value by value.
+//! Consuming iterators over structures.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -7,10 +7,9 @@ use super::spsc::Ring;
 use super::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
 use crate::AsWord;
 
-/// Takes the values out of a structure that nobody else has: what `into_iter` makes of a [`Stack`],
-/// a [`LinkedStack`], a [`Queue`], a [`RefList`], a [`OneVisitorList`] or an [`spsc::Ring`](Ring).
-/// They come in the order in which the structure gives them; what is left when this is dropped is
-/// dropped with it.
+/// The iterator that `into_iter` of a [`Stack`], a [`LinkedStack`], a [`Queue`], a [`RefList`], a
+/// [`OneVisitorList`] or an [`spsc::Ring`](Ring) returns. It owns the structure and takes its
+/// values out in the structure's order. Dropping it drops the remaining values.
 ///
 /// ```
 /// use atomseq::nonblocking::{Queue, Stack};
@@ -21,9 +20,9 @@ use crate::AsWord;
 /// assert_eq!(stack.into_iter().collect::<Vec<_>>(), [3, 2, 1]);
 /// ```
 ///
-/// A value whose guard or visit was forgotten (`std::mem::forget`) is passed by. A
-/// [`OneVisitorList`] drops it when this is dropped; that of a [`RefList`] is leaked, for the guard
-/// still counts.
+/// It skips a value whose guard or visit was leaked by `std::mem::forget`. Such a value of a
+/// [`OneVisitorList`] is dropped with the iterator; one of a [`RefList`] is leaked, because the
+/// leaked guard still counts.
 pub struct Values<S>(S);
 
 impl<S: fmt::Debug> fmt::Debug for Values<S> {
@@ -32,7 +31,7 @@ impl<S: fmt::Debug> fmt::Debug for Values<S> {
     }
 }
 
-/// What a structure gives next, and how many there are at least and at most.
+/// For each structure: how to take the next value, and the bounds of the number of values.
 macro_rules! values {
     ($($structure:ident<T $(: $bound:path $(, $more:path)?)?>, $next:expr, $count:expr;)*) => {$(
         impl<T $(: $bound $(+ $more)?)?> Iterator for Values<$structure<T>> {
@@ -77,5 +76,5 @@ fn exactly(count: usize) -> (usize, Option<usize>) {
     (count, Some(count))
 }
 
-/// Counting takes as long as taking them out.
+/// No bounds: counting the values takes as long as taking them out.
 const UNCOUNTED: (usize, Option<usize>) = (0, None);

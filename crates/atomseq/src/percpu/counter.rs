@@ -11,7 +11,6 @@ use super::area::{Area, WORDS};
 use super::baseline;
 use super::error::Error;
 use crate::platform;
-use crate::sequence::model::Program;
 
 const VALUE: usize = WORDS;
 
@@ -24,7 +23,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL];
 
 /// A counter for many adding threads and few readers: an addition is one plain add to memory.
 ///

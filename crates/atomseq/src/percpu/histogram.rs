@@ -15,7 +15,6 @@ use super::baseline;
 use super::error::Error;
 use super::memory;
 use crate::platform;
-use crate::sequence::model::Program;
 
 const BUCKETS: usize = Area::BULK;
 
@@ -29,7 +28,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&record::MODEL];
 
 /// The maximum number of buckets.
 const MAX_BUCKETS: usize = 256;

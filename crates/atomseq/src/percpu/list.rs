@@ -15,7 +15,6 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const FIRST: usize = WORDS;
@@ -40,7 +39,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&push::MODEL, &pop::MODEL];
 
 /// The word in a node that links it into a [`List`]. A node needs one for each list that it may be
 /// in at the same time.
@@ -260,7 +260,7 @@ impl<P: Owner> List<P> {
         // Touches the node before the gate is closed. Under the gate all signals are blocked, and a
         // fault in the node's memory would end the process; here its handler runs.
         // SAFETY: `into_node` gave up the node, so no other code accesses its link.
-        unsafe { crate::sequence::gated::store(link, 0) };
+        unsafe { crate::generated::gated::store(link, 0) };
         // SAFETY: `into_node` gave up the node, so no other code accesses its link before the
         // commit. `held` closes this slot.
         self.area
@@ -369,7 +369,7 @@ impl<P: Owner> Drop for List<P> {
             // SAFETY: the links in the list belong to nodes that `push` was given, and `&mut self`
             // excludes other threads. `successors` reads the next link before it returns this one,
             // so the node is still there.
-            let next = unsafe { crate::sequence::gated::load(*link) };
+            let next = unsafe { crate::generated::gated::load(*link) };
             (next != 0).then_some(next)
         };
         let mut links = (0..self.area.cpus()).flat_map(|cpu| {

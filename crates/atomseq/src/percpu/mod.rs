@@ -105,8 +105,8 @@ pub use ring::Ring;
 pub use stack::Stack;
 
 /// Every sequence in this module, grouped by file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("counter", counter::SEQUENCES),
     ("histogram", histogram::SEQUENCES),
     ("list", list::SEQUENCES),

@@ -33,7 +33,6 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::memory;
 use super::remote::{self, Drain, Raw, Take};
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 
@@ -76,7 +75,9 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
 /// A cell: the address of the next cell, an element's word, and the cell's number. [`LINK`],
 /// [`VALUE`] and [`NUMBER`] are the offsets of these fields.

@@ -27,7 +27,6 @@ use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const HEAD: usize = WORDS;
@@ -87,7 +86,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push_word::MODEL,
     &pop_word::MODEL,
     &push_batch::MODEL,

@@ -24,7 +24,7 @@ use super::remote::{self, Drain, Raw, Take};
 use crate::AsWord;
 use crate::distance::distance;
 use crate::drops;
-use crate::sequence::{Closed, model::Program};
+use crate::sequence::Closed;
 use crate::word::Invariant;
 
 const PUSHED: usize = WORDS;
@@ -75,7 +75,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push::MODEL,
     &pop::MODEL,
     &push_batch::MODEL,

@@ -1,21 +1,21 @@
-//! How many slots a structure gets, and which one a thread uses: a spreading of threads over slots,
-//! since a slot is only a lock here.
+//! The number of slots of a structure, and the slot that a thread uses. A slot is only a lock here,
+//! so threads are spread over slots.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// More slots would only cost memory and make reading all of them slow.
+/// The max number of slots. More would cost memory and slow down reading all of them.
 const MAX: usize = 64;
 
-/// The number of CPUs configured, at most 64.
+/// Returns the number of configured CPUs, at most 64.
 pub fn cpu_slots() -> usize {
     static SLOTS: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: a number that every thread finds out alike.
+    // Relaxed: every thread computes the same number.
     let slots = SLOTS.load(Ordering::Relaxed);
     if slots != 0 {
         return slots;
     }
     let slots = configured().clamp(1, MAX);
-    // The first finder's number stands.
+    // The first stored number remains. Relaxed: the number orders no other data.
     match SLOTS.compare_exchange(0, slots, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => slots,
         Err(first) => first,
@@ -24,7 +24,7 @@ pub fn cpu_slots() -> usize {
 
 #[cfg(unix)]
 fn configured() -> usize {
-    // SAFETY: a plain question to the C library; -1 when it does not know.
+    // SAFETY: the call takes a number and returns -1 if it does not know.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(configured).unwrap_or(1)
 }
@@ -34,13 +34,12 @@ fn configured() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// This thread's slot, always the same; less than [`cpu_slots`].
+/// Returns this thread's slot, always the same: less than [`cpu_slots`].
 pub fn current_cpu() -> usize {
-    // Without initialiser code and destructor, so it may be touched anywhere, an allocator
-    // included.
+    // Needs no initialization and no destructor, so it may be used anywhere, even in an allocator.
     std::thread_local!(static MARK: u8 = const { 0 });
     let address = MARK.with(|mark| mark as *const u8 as usize) as u64;
-    // Fibonacci hashing: threads' storage lies at multiples of large powers of two.
+    // Fibonacci hashing, because threads' storage lies at multiples of large powers of two.
     let spread = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     spread as usize % cpu_slots()
 }

@@ -1,11 +1,11 @@
-//! Memory from the system: never from the global allocator, which may be built on areas; and on
-//! Unix not from the system's either, for a signal handler may have interrupted that.
+//! Memory from the system, never from the global allocator, which may be built on areas. On Unix it
+//! does not come from the system's allocator either, which a signal handler may have interrupted.
 
 use std::ptr::NonNull;
 
 const PAGE: usize = 4096;
 
-/// `bytes` of zeroed, page-aligned memory, or `None` when there is none (or `bytes` is 0).
+/// Maps `bytes` of zeroed, page-aligned memory. Returns `None` if there is none or `bytes` is 0.
 pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     match bytes {
         0 => None,
@@ -13,12 +13,13 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     }
 }
 
-/// Gives back what [`map`] returned. `false`: the system would not take it, and it stays as it is.
+/// Unmaps memory that [`map`] returned. Returns `false` if the system refuses; the memory then
+/// stays as it is.
 ///
 /// # Safety
-/// `start` and `bytes` are those of one `map`, and nothing uses the memory any more.
+/// `start` and `bytes` must be those of one `map`, and nothing may use the memory any more.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract is the same.
     unsafe { system::unmap(start, bytes) }
 }
 
@@ -29,7 +30,8 @@ mod system {
     pub fn map(bytes: usize) -> Option<NonNull<u8>> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANON;
-        // SAFETY: a new mapping, which nothing depends on.
+        // SAFETY: this requests a new anonymous mapping at an address of the system's choice, so it
+        // affects no existing memory.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
         match start {
             libc::MAP_FAILED => None,
@@ -40,7 +42,7 @@ mod system {
     /// # Safety
     /// As for `super::unmap`.
     pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
-        // SAFETY: a mapping of this size, which nothing uses any more.
+        // SAFETY: by the contract, this is a whole mapping of this size that nothing uses.
         unsafe { libc::munmap(start.as_ptr().cast(), bytes) == 0 }
     }
 }
@@ -54,14 +56,15 @@ mod system {
 
     pub fn map(bytes: usize) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(bytes, PAGE).ok()?;
-        // SAFETY: the size is not 0, as `super::map` has seen.
+        // SAFETY: the size is not 0: `super::map` checks it.
         NonNull::new(unsafe { System.alloc_zeroed(layout) })
     }
 
     /// # Safety
     /// As for `super::unmap`.
     pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
-        // SAFETY: `map` made this very layout and checked it.
+        // SAFETY: `map` allocated with this very layout, which was valid, and nothing uses the
+        // memory any more.
         unsafe {
             System.dealloc(
                 start.as_ptr(),
@@ -72,12 +75,12 @@ mod system {
     }
 }
 
-/// What [`map`] aligns to, at least.
+/// Returns the min alignment of [`map`] in bytes.
 pub fn page_size() -> usize {
     PAGE
 }
 
-/// Gives nothing back: not every system does that and keeps the addresses.
+/// Does nothing and returns `false`: not every system can discard memory and keep its addresses.
 ///
 /// # Safety
 /// None needed.

@@ -1,6 +1,6 @@
-//! What stands in for `linux/` elsewhere, and on Linux with `--cfg atomseq_portable`: the same
-//! names, no sections, and gates that are closed for good, so that every operation of every
-//! structure takes its slow path.
+//! The replacement for `linux/` on other systems, and on Linux with `--cfg atomseq_portable`. It
+//! has the same names, but no sections, and permanently closed gates. Every operation of every
+//! structure therefore takes its slow path.
 
 mod cpus;
 mod memory;
@@ -21,12 +21,12 @@ use crate::status::{Features, Reason, Status};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 not written yet, 1 being written, 2 written.
+/// 0: not yet written; 1: being written; 2: written.
 static STATE: AtomicU32 = AtomicU32::new(0);
 static STATUS: Written = Written(UnsafeCell::new(INACTIVE));
 struct Written(UnsafeCell<Status>);
-// SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes it
-// readable.
+// SAFETY: only the thread that moved STATE from 0 to 1 writes, before its Release store of 2.
+// Readers first load 2 with Acquire.
 unsafe impl Sync for Written {}
 
 const INACTIVE: Status = Status {
@@ -46,96 +46,98 @@ const INACTIVE: Status = Status {
     },
 };
 
-/// Says that nothing is active.
+/// Returns a status in which nothing is active.
 pub fn start() -> &'static Status {
     // Acquire: pairs with the Release in `write`.
     while STATE.load(Ordering::Acquire) != 2 {
         write();
         core::hint::spin_loop();
     }
-    // SAFETY: written, and never again.
+    // SAFETY: STATE is 2, so the value is written and never changes again.
     unsafe { &*STATUS.0.get() }
 }
 
 #[cold]
 fn write() {
-    // A handler on the writing thread would wait for it.
+    // A signal handler on the writing thread would otherwise wait for it indefinitely.
     let _quiet = SignalsBlocked::enter();
     if STATE
         .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
         .is_ok()
     {
-        // SAFETY: this thread alone writes, and no one reads before the Release below.
+        // SAFETY: this thread won the exchange, so it alone writes, and no thread reads before the
+        // Release store below.
         unsafe { (*STATUS.0.get()).features.cpus = cpu_slots() };
         STATE.store(2, Ordering::Release);
     }
 }
 
-/// Forks are not watched.
+/// Returns 0: forks are not detected.
 pub fn generation() -> u32 {
     0
 }
 
-/// Threads are not told apart: nobody throws a holder out.
+/// Returns 1: threads are not distinguished, since no holder is ever revoked.
 pub fn thread_id() -> u32 {
     1
 }
 
-/// The bits of a name.
+/// The number of bits of a name.
 pub const NAME_BITS: u32 = 52;
 
-/// Nor by names.
+/// Returns `None`: threads have no names.
 pub fn thread_name() -> Option<u64> {
     None
 }
 
-/// Nor asked after.
+/// Returns `false`: it cannot be determined.
 pub fn is_gone(_thread: u32) -> bool {
     false
 }
 
-/// As little by name.
+/// Returns `false`: it cannot be determined.
 pub fn has_ended(_name: u64) -> bool {
     false
 }
 
-/// Nobody asks.
+/// Returns `false`: exited threads are not reported.
 pub fn knows_who_has_ended() -> bool {
     false
 }
 
-/// There is no registration to make.
+/// Returns `false`: there is no registration.
 pub fn register_this_thread() -> bool {
     false
 }
 
-/// No section runs, so there is none to abort.
+/// Does nothing: no section runs, so there is none to abort.
 pub fn membarrier_rseq(_cpu: usize) {}
 
-/// No section runs, so nothing is left to the barrier.
+/// Does nothing: nothing relies on the barrier where no section runs.
 pub fn barrier() {}
 
-/// Waits are ordered by whoever clears what is waited for.
+/// Whether waits are ordered by [`barrier`]: here the thread that clears the awaited word orders
+/// them.
 pub const ORDERS_ALL: bool = false;
 
-/// There is no barrier here.
+/// Returns `false`: there is no barrier here.
 pub fn can_order_all() -> bool {
     false
 }
 
-/// As little.
+/// Does nothing: no section runs.
 pub fn fence_all() {}
 
-/// No processor is asked here.
+/// Returns `false`: the processor is not checked.
 pub fn has_double_width() -> bool {
     false
 }
 
-/// Never called.
+/// Never called, because [`has_double_width`] returns `false`.
 ///
 /// # Safety
 ///
-/// Nothing is touched.
+/// There is no requirement: it accesses nothing.
 pub unsafe fn compare_exchange_double(
     _words: *mut u64,
     _expected: (u64, u64),

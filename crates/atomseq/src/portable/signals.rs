@@ -1,13 +1,13 @@
-//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it; and
-//! masks, in which none of those runs that may wait. They may begin and end in any order, so both
-//! are counted, and the last one to end restores what the first one found.
+//! Blocking signals: guards under which a thread runs no signal handler, and masks, under which it
+//! runs none whose signal may wait. They may start and end in any order, so both are counted, and
+//! the last one to end restores what the first one found.
 
 use core::marker::PhantomData;
 
-/// While one lives, this thread runs no signal handler (where the system has signals).
+/// A guard: while it lives, this thread runs no signal handler (if the system has signals).
 ///
-/// Forks are not kept out here: a child of a process with several threads may find a gate closed
-/// for good.
+/// Forks do not wait for it here. A child of a process with several threads may find a gate closed
+/// permanently.
 pub struct SignalsBlocked {
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
@@ -33,13 +33,14 @@ impl Drop for SignalsBlocked {
 
 #[cfg(unix)]
 pub mod masks {
-    //! This thread's mask in the kernel, as `SignalsBlocked`s and `signal`'s masks want it.
+    //! This thread's mask in the kernel, as its `SignalsBlocked` guards and `signal`'s masks
+    //! require.
 
     use core::cell::Cell;
     use core::ffi::c_int;
     use core::mem::MaybeUninit;
 
-    /// What faults raise, and `SIGABRT`: only a `SignalsBlocked` blocks them.
+    /// The signals raised by faults, and `SIGABRT`: only a `SignalsBlocked` blocks them.
     pub const NEVER_BLOCKED: [c_int; 7] = [
         libc::SIGSEGV,
         libc::SIGBUS,
@@ -54,51 +55,51 @@ pub mod masks {
 
     std::thread_local!(static QUIETS: Cell<u64> = const { Cell::new(0) });
     std::thread_local!(static MASKS: Cell<u64> = const { Cell::new(0) });
-    // Those that the thread has left.
+    // The number of masks that the thread has left.
     std::thread_local!(static LEFT: Cell<u64> = const { Cell::new(0) });
     // The mask that the first of them found. Written while signals are blocked.
     std::thread_local!(static FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
 
     fn found() -> libc::sigset_t {
-        // SAFETY: only called while there is a `SignalsBlocked` or a mask, the first of which wrote
-        // it.
+        // SAFETY: only called while a `SignalsBlocked` or a mask lives, the first of which wrote
+        // the set.
         unsafe { FOUND.get().assume_init() }
     }
 
-    /// No signal.
+    /// Returns the empty set.
     pub fn none() -> libc::sigset_t {
         let mut set = MaybeUninit::uninit();
-        // SAFETY: initialises the set.
+        // SAFETY: `sigemptyset` initializes the set.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             set.assume_init()
         }
     }
 
-    /// All signals.
+    /// Returns the set of all signals.
     fn all() -> libc::sigset_t {
         let mut set = MaybeUninit::uninit();
-        // SAFETY: initialises the set.
+        // SAFETY: `sigfillset` initializes the set.
         unsafe {
             libc::sigfillset(set.as_mut_ptr());
             set.assume_init()
         }
     }
 
-    /// All that a mask holds back.
+    /// Returns the set of signals that a mask blocks.
     pub fn blockable() -> libc::sigset_t {
         let mut set = all();
         for signal in NEVER_BLOCKED {
-            // SAFETY: an initialised set, and a signal that exists.
+            // SAFETY: the set is initialized, and the signal exists.
             unsafe { libc::sigdelset(&mut set, signal) };
         }
         set
     }
 
-    /// Changes this thread's mask in the kernel, and returns the old one.
+    /// Changes this thread's mask in the kernel and returns the old one.
     pub fn change(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
         let mut old = none();
-        // SAFETY: both sets are initialised; with a valid `how` this cannot fail.
+        // SAFETY: both sets are initialized. With a valid `how` the call cannot fail.
         unsafe { libc::pthread_sigmask(how, set, &mut old) };
         old
     }
@@ -119,7 +120,8 @@ pub mod masks {
         let found = found();
         QUIETS.set(QUIETS.get() - 1);
         if QUIETS.get() == 0 && MASKS.get() > 0 {
-            // First less than all, then more than what was found: no signal that waits gets in.
+            // First blocks fewer than all, then at least what was found. No pending signal is
+            // delivered in between.
             change(libc::SIG_SETMASK, &blockable());
             change(libc::SIG_BLOCK, &found);
         } else if QUIETS.get() == 0 {
@@ -127,7 +129,7 @@ pub mod masks {
         }
     }
 
-    /// One more mask.
+    /// Starts a mask.
     pub fn start_mask() {
         if QUIETS.get() + MASKS.get() == 0 {
             start(&blockable());
@@ -135,7 +137,7 @@ pub mod masks {
         MASKS.set(MASKS.get() + 1);
     }
 
-    /// One mask less: one that the thread has left, if it is inside none.
+    /// Ends a mask: one that the thread has left, if it is inside none.
     pub fn end_mask() {
         if MASKS.get() == 0 {
             LEFT.set(LEFT.get().saturating_sub(1));
@@ -148,12 +150,12 @@ pub mod masks {
         }
     }
 
-    /// Is this thread inside a mask?
+    /// Returns whether this thread is inside a mask.
     pub fn is_masked() -> bool {
         MASKS.get() > 0
     }
 
-    /// The mask that the program has set.
+    /// Returns the mask that the program has set.
     pub fn own() -> libc::sigset_t {
         if QUIETS.get() + MASKS.get() > 0 {
             found()
@@ -162,48 +164,55 @@ pub mod masks {
         }
     }
 
-    /// The masks that a thread has left for a while.
+    /// The masks that a thread has left temporarily.
     pub struct Left {
-        masks: u64,
-        /// How many it had left before.
+        /// The number of masks it had left before.
         before: u64,
-        found: Set,
-        mask: libc::sigset_t,
+        /// The mask that the program has set.
+        own: libc::sigset_t,
     }
 
-    /// Leaves all masks, with the signals that they hold back blocked.
+    /// Leaves all masks and blocks the signals that they defer, also after the end of a
+    /// `SignalsBlocked` that is in progress.
     pub fn leave() -> Left {
-        let mask = change(libc::SIG_BLOCK, &blockable());
+        let own = own();
+        change(libc::SIG_BLOCK, &blockable());
         let (masks, before) = (MASKS.replace(0), LEFT.get());
         LEFT.set(before + masks);
-        Left {
-            masks,
-            before,
-            found: FOUND.get(),
-            mask,
+        if QUIETS.get() > 0 {
+            FOUND.set(MaybeUninit::new(joined(own, &blockable())));
         }
+        Left { before, own }
     }
 
-    /// The opposite. Guards that were dropped or forgotten meanwhile count.
+    /// Returns to the masks that `leave` left. Guards that were dropped or forgotten meanwhile are
+    /// taken into account.
     pub fn come_back(left: &Left) {
         let still = LEFT.get().saturating_sub(left.before);
         LEFT.set(LEFT.get() - still);
-        let masks = still + MASKS.get();
-        MASKS.set(masks);
+        MASKS.set(MASKS.get() + still);
+        FOUND.set(MaybeUninit::new(left.own));
         if QUIETS.get() > 0 {
-            // One that began meanwhile found the signals blocked that were blocked for this.
-            FOUND.set(if left.masks > 0 {
-                left.found
-            } else {
-                MaybeUninit::new(left.mask)
-            });
-            return;
+            // The end of that sees to the mask.
+        } else if MASKS.get() > 0 {
+            change(libc::SIG_SETMASK, &joined(left.own, &blockable()));
+        } else {
+            change(libc::SIG_SETMASK, &left.own);
         }
-        FOUND.set(left.found);
-        match (left.masks, masks) {
-            (0, 1..) => FOUND.set(MaybeUninit::new(left.mask)),
-            (1.., 0) => _ = change(libc::SIG_SETMASK, &found()),
-            _ => _ = change(libc::SIG_SETMASK, &left.mask),
+    }
+
+    /// The signals in either set.
+    fn joined(mut one: libc::sigset_t, other: &libc::sigset_t) -> libc::sigset_t {
+        /// The largest number that a signal has on any system.
+        const LARGEST: c_int = 128;
+        for signal in 1..=LARGEST {
+            // SAFETY: initialised sets; a number that is no signal's is refused.
+            unsafe {
+                if libc::sigismember(other, signal) == 1 {
+                    libc::sigaddset(&mut one, signal);
+                }
+            }
         }
+        one
     }
 }

@@ -1,7 +1,8 @@
-//! Waiting for a word to change, without a system call that every target has: yield, then sleep.
+//! Waiting for a word to change without a system call that only some targets have: yields, then
+//! sleeps.
 //!
-//! Sleepers come back by themselves, and nobody wakes them: so no lock is handed over to one, which
-//! may have ended, or have stayed behind in the parent of this process.
+//! Sleepers wake by themselves and are not woken by others. No lock is therefore handed over to a
+//! sleeper, which may have exited or may exist only in the parent of this process.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -14,20 +15,20 @@ const YIELDS: u32 = 64;
 
 const LONGEST: Duration = Duration::from_micros(100);
 
-/// Returns once `word` no longer holds `expected`, or for no reason. Look again. False: no wake-up
-/// has ended the sleep.
+/// Waits until `word` no longer holds `expected`. May return early, so the caller checks again.
+/// Returns `false`, because no wake-up ends the sleep.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     wait_at_most(word, expected, Duration::MAX)
 }
 
-/// The same, after a short while at the latest.
+/// Waits as [`wait`] does, for at most a short while.
 pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
     wait_at_most(word, expected, LONGEST)
 }
 
-/// The same, for about so long at most.
+/// Waits as [`wait`] does, for at most about `limit`.
 pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
-    // Relaxed: the caller looks again, with the ordering that it needs.
+    // Relaxed: the caller loads again, with the ordering that it needs.
     let unchanged = || word.load(Ordering::Relaxed) == expected;
     for round in 0..SPINS + YIELDS {
         if !unchanged() {
@@ -41,7 +42,7 @@ pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     }
     let start = clock::now();
     let waited = || Some(clock::now()?.saturating_sub(start?));
-    // Without a clock, the caller looks again soon.
+    // Without a clock it returns at once, and the caller checks again.
     let is_over = || waited().is_none_or(|waited| waited >= limit);
     while unchanged() && !is_over() {
         thread::sleep(LONGEST.min(limit.saturating_sub(waited().unwrap_or_default())));
@@ -49,15 +50,15 @@ pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     false
 }
 
-/// Wakes nobody.
+/// Wakes no thread and returns `false`: sleepers wake by themselves.
 pub fn wake_one(_word: &AtomicU32) -> bool {
     false
 }
 
-/// Wakes nobody.
-pub fn wake_many(_word: &AtomicU32, _most: u32) {}
+/// Wakes no thread: sleepers wake by themselves.
+pub fn wake_many(_word: &AtomicU32, _max: u32) {}
 
-/// Wakes nobody.
+/// Wakes no thread: sleepers wake by themselves.
 pub fn wake_all(_word: &AtomicU32) {}
 
 #[cfg(test)]

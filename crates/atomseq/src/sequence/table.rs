@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::index::{Entry, Index};
 use super::inspect::{self, Refused, Why};
-use crate::platform::objects::{self, Holder, NoteKind, Object};
+use crate::platform::objects::{self, Holder, Identity, NoteKind, Object};
 
 /// The addresses of one copy of a sequence in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,13 +189,15 @@ fn is_sequence(object: Object, row: &Row) -> bool {
 
 /// Returns the row of each of an object's notes; `None` for a note that describes none.
 fn noted(object: Object) -> impl Iterator<Item = Option<Row>> {
-    object.notes(&NOTES).map(move |description| {
-        let (place, to_beginning) = word(description, 4)?;
-        row(
-            description,
-            object.moved(place.wrapping_add_signed(to_beginning))?,
-        )
-    })
+    let notes = object.notes(&NOTES);
+    notes.map(move |description| described(object, description))
+}
+
+/// What one note says.
+fn described(object: Object, description: &[u8]) -> Option<Row> {
+    let (place, to_beginning) = word(description, 4)?;
+    let beginning = place.wrapping_add_signed(to_beginning);
+    row(description, object.moved(beginning)?)
 }
 
 /// Returns a word of a note's description: its address and its value.
@@ -326,14 +328,23 @@ fn search(
     let index = reader.index()?;
     match objects::containing(pc) {
         Holder::Nothing => None,
-        Holder::Object(identity) if !index.knows(&identity) => {
-            let object = objects::object(identity)?;
-            noted(object)
-                .flatten()
-                .find(|row| holds(row) && is_sequence(object, row))
-        }
+        Holder::Object(identity) if !index.knows(&identity) => search_notes(identity, holds),
         Holder::Object(_) | Holder::Unknown => indexed(index).filter(holds),
     }
+}
+
+/// Searches the notes of an object that the index does not know. In a frame of its own: other
+/// look-ups have to do with little stack.
+#[inline(never)]
+fn search_notes(identity: Identity, holds: impl Fn(&Row) -> bool) -> Option<Row> {
+    let object = objects::object(identity)?;
+    for description in object.notes(&NOTES) {
+        let row = described(object, description).filter(&holds);
+        if row.is_some_and(|row| is_sequence(object, &row)) {
+            return row;
+        }
+    }
+    None
 }
 
 /// Returns where the original continues after one of a clone's ends.
@@ -353,6 +364,7 @@ pub fn refused() -> usize {
 }
 
 /// Returns an iterator over the rows of the latest [`refresh`], sorted by start.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn rows() -> impl Iterator<Item = Row> {
     let reader = Reader::enter();
     let mut at = 0;

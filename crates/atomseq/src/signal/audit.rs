@@ -1,9 +1,9 @@
-//! What others have done to handlers since.
+//! The findings of an audit: handlers that other code has installed or changed.
 
-/// One handler that is not as it has to be.
+/// A signal whose handler does not protect sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Finding {
-    /// The signal.
+    /// The signal's number.
     pub signal: i32,
     /// What is wrong.
     pub fault: Fault,
@@ -13,26 +13,26 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A handler of someone else's, whose `sa_mask` lets managed signals in: one that arrives while
-    /// it runs over a half-done sequence does not know of that. Repairable.
+    /// The `sa_mask` of a handler of other code admits managed signals. One that arrives while that
+    /// handler runs over a half-done sequence observes the sequence half done. Repairable.
     Uncovered,
-    /// A handler of someone else's, of a fault or of `SIGABRT`, which would run in the middle of
-    /// deliveries: that of a fault in a rollforward would see a program counter in the clone, and
-    /// each could jump away. Repairable.
+    /// A handler of other code for a fault or `SIGABRT` would run in the middle of deliveries. On a
+    /// fault in a rollforward it would see a program counter in the clone, and it could jump out of
+    /// any delivery. Repairable.
     Unadopted,
-    /// Atomseq's handler is installed, but with other flags than it needs, or with a mask that
-    /// lacks managed signals or holds those of faults: a fault of the handler would kill.
+    /// Atomseq's handler is installed with other flags than it needs, or with a mask that lacks
+    /// managed signals or contains fault signals: a fault of the handler would end the process.
     /// Repairable.
     Altered,
-    /// Atomseq's own entry was put back by other code after [`uninstall`](super::uninstall), or
-    /// after a handler of [one signal](super::Options::once) was used up: it passes signals on to
-    /// what should be there. Repairable.
+    /// Other code has put atomseq's entry back after [`uninstall`](super::uninstall), or after a
+    /// used-up handler for [one signal](super::Options::once) was removed. The entry passes signals
+    /// on to what should be there. Repairable.
     PutBack,
-    /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the
-    /// program to resolve.
+    /// A managed signal goes to a handler of other code, which may or may not call atomseq's. The
+    /// program must resolve this.
     Displaced,
-    /// The kernel refuses to tell what it does on the signal, as in a sandbox that forbids
-    /// `rt_sigaction`: nothing is known about its handler. For the program to resolve.
+    /// The kernel does not report the signal's disposition, as in a sandbox that forbids
+    /// `rt_sigaction`. Nothing is known about its handler. The program must resolve this.
     Unknown,
 }
 
@@ -59,19 +59,20 @@ impl Audit {
         }
     }
 
-    /// Whether nothing was found: sequences and masks are what they promise.
+    /// Returns whether nothing was found: sequences and masks keep what they promise.
     pub fn is_clean(&self) -> bool {
         self.count == 0 && self.unprotected == 0
     }
 
-    /// How many copies of sequences are not protected: what their notes name is no sequence, so the
-    /// object that holds them was changed [after it was
-    /// linked](crate::docs::limitations#after-the-linker). For the program to resolve.
+    /// Returns how many copies of sequences are not protected.
+    ///
+    /// Their notes do not name a sequence, so the object that contains them was changed [after it
+    /// was linked](crate::docs::limitations#after-the-linker). The program must resolve this.
     pub fn unprotected(&self) -> usize {
         self.unprotected
     }
 
-    /// What was found, by signal.
+    /// Returns the findings, in the order of signals.
     pub fn findings(&self) -> impl Iterator<Item = Finding> + '_ {
         self.findings.iter().flatten().copied()
     }
@@ -80,7 +81,7 @@ impl Audit {
 impl std::fmt::Display for Audit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.is_clean() {
-            return f.write_str("every handler is as it has to be");
+            return f.write_str("every handler protects sequences");
         }
         for (index, finding) in self.findings().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
@@ -96,7 +97,7 @@ impl std::fmt::Display for Audit {
                     "has atomseq's entry without a handler, which other code has put back: call repair()"
                 }
                 Fault::Displaced => {
-                    "is handled by someone else now: remove that handler, or install again"
+                    "has a handler of other code: remove that handler, or install again"
                 }
                 Fault::Unknown => "has an unknown handler: let the sandbox allow rt_sigaction",
             };

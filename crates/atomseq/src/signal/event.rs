@@ -4,15 +4,22 @@ use core::ffi::c_void;
 
 use super::runtime::Previous;
 
-/// A handler. It captures nothing: what it works on, it reaches through statics or thread-local
+/// A signal handler: a plain function, which reaches its data through statics or thread-local
 /// storage.
 pub type Handler = fn(&mut Event<'_>);
 
-/// One delivery of a signal: what a handler with `SA_SIGINFO` gets as three arguments, and what
-/// atomseq knows of it.
+/// The kernel's record of a signal.
+#[cfg(unix)]
+type Record = libc::siginfo_t;
+/// Systems without signals have none, and so no event.
+#[cfg(not(unix))]
+type Record = core::convert::Infallible;
+
+/// One delivery of a signal: the three arguments of a handler with `SA_SIGINFO`, and what atomseq
+/// knows about the interrupted code.
 pub struct Event<'a> {
     pub(super) signal: i32,
-    pub(super) info: &'a libc::siginfo_t,
+    pub(super) info: &'a Record,
     pub(super) context: *mut c_void,
     pub(super) program_counter: usize,
     pub(super) original_pc: usize,
@@ -20,61 +27,64 @@ pub struct Event<'a> {
     pub(super) previous: &'a Previous,
 }
 
-/// What a signal interrupted, and so what was done about it.
+/// What a signal interrupted, and how the interrupted code continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Interrupted {
     /// No sequence.
     Plain,
-    /// A `restarting` sequence, which will start again at its top.
+    /// A `restarting` sequence, which will restart at its first instruction.
     Restarted,
-    /// A `rolling` sequence, which was run to its end before.
+    /// A `rolling` sequence, which was run to its end before the handler.
     RolledForward,
-    /// A `rolling` sequence that could not be run to its end, or a sequence that has a fault; or a
-    /// handler that was told the same. The sequence is **not** atomic against this handler, which
-    /// must leave alone what it shares with the thread.
+    /// The middle of a sequence: a `rolling` one that could not be run to its end, or one whose
+    /// instruction faulted; or a handler that reports the same. The sequence is **not** atomic
+    /// against this handler, which must not touch what it shares with the thread.
     Inside,
 }
 
-/// What [`Event::chain`] found.
+/// The outcome of [`Event::chain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chained {
-    /// A handler, and called it.
+    /// There was a handler, and it was called.
     Called,
-    /// The default action.
+    /// There was the default action, which was not carried out.
     Default,
-    /// That the signal was ignored.
+    /// The signal was ignored.
     Ignored,
 }
 
 impl Event<'_> {
-    /// The signal's number.
+    /// Returns the signal's number.
     pub fn signal(&self) -> i32 {
         self.signal
     }
 
-    /// The kernel's record of the signal.
+    /// Returns the kernel's record of the signal.
+    #[cfg(unix)]
     pub fn info(&self) -> &libc::siginfo_t {
         self.info
     }
 
-    /// The value that came with the signal, from `sigqueue` or a timer; without one, nothing
-    /// useful.
+    /// Returns the value that came with the signal, from `sigqueue` or a timer.
+    ///
+    /// Meaningless for a signal that carries no value.
     #[cfg(target_os = "linux")]
     pub fn value(&self) -> usize {
-        // SAFETY: a word inside every record, of a type for which every pattern of bits is valid.
+        // SAFETY: the word lies inside every record, and every bit pattern is valid for its type.
         unsafe { self.info.si_value().sival_ptr as usize }
     }
 
-    /// How many expirations of a POSIX timer this signal stands for, beside its own; 0 when no
-    /// timer sent it.
+    /// Returns how many further expirations of a POSIX timer this signal stands for; 0 if no timer
+    /// sent it.
     ///
-    /// A [`mask()`](super::mask()) loses none of them, unless
-    /// [`with_kernel_mask`](super::with_kernel_mask) finds the user's queue full
-    /// (`RLIMIT_SIGPENDING`). With a handler [on the alternate
-    /// stack](super::Options::on_alternate_stack) it does, if the timer's signal is a standard one,
-    /// goes to a thread (`SIGEV_THREAD_ID`), and the timer expires again while it is deferred: use
-    /// a real-time signal there.
+    /// A [`mask()`](super::mask()) loses no expiration, with two exceptions:
+    ///
+    /// * [`with_kernel_mask`](super::with_kernel_mask) is called while the user's queue is full
+    ///   (`RLIMIT_SIGPENDING`).
+    /// * The handler runs [on the alternate stack](super::Options::on_alternate_stack), the timer's
+    ///   signal is a standard one and goes to a thread (`SIGEV_THREAD_ID`), and the timer expires
+    ///   again while the signal is deferred. Use a real-time signal there.
     #[cfg(target_os = "linux")]
     pub fn overrun(&self) -> i32 {
         if self.info.si_code != libc::SI_TIMER {
@@ -94,32 +104,38 @@ impl Event<'_> {
         }
     }
 
-    /// The instruction at which the thread goes on after the handler; 0 where the system does not
-    /// tell.
+    /// Returns the address of the instruction at which the thread continues after the handler; 0 on
+    /// systems that do not report it.
     pub fn program_counter(&self) -> usize {
         self.program_counter
     }
 
-    /// The instruction at which the signal found the thread: for profilers. It differs from
-    /// [`program_counter`](Event::program_counter) if that was in a sequence. 0 where the system
-    /// does not tell.
+    /// Returns the address of the instruction that the signal interrupted; 0 on systems that do not
+    /// report it.
+    ///
+    /// For profilers. Differs from [`program_counter`](Event::program_counter) if the signal
+    /// interrupted a sequence.
     pub fn original_pc(&self) -> usize {
         self.original_pc
     }
 
-    /// What the signal interrupted.
+    /// Returns what the signal interrupted.
     pub fn interrupted(&self) -> Interrupted {
         self.interrupted
     }
 
-    /// The interrupted thread's context, a `ucontext_t`. What the handler changes there takes
-    /// effect when it returns; writing to it is as unsafe as that.
+    /// Returns the interrupted thread's context, a `ucontext_t`.
+    ///
+    /// Changes take effect when the handler returns, so writing to it can break any invariant of
+    /// the interrupted code.
     pub fn context(&self) -> *mut c_void {
         self.context
     }
 
-    /// Calls the handler that was there when this one was installed, if there was one, with the
-    /// signals blocked that it asked for. The default action is not carried out.
+    /// Calls the handler that was there when this one was installed, if there was one.
+    ///
+    /// The signals that it asked for are blocked while it runs. The default action is not carried
+    /// out. Costs two system calls if there is a handler.
     pub fn chain(&mut self) -> Chained {
         // SAFETY: this runs in a handler, on the thread and with the record and the context that
         // the kernel gave it.

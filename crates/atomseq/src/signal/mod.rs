@@ -17,127 +17,137 @@
 //! let masked = signal::mask();
 //! // SAFETY: sends a signal to this thread.
 //! unsafe { libc::raise(libc::SIGUSR1) };
-//! assert_eq!(SEEN.load(Ordering::Relaxed), 0); // it waits
+//! assert_eq!(SEEN.load(Ordering::Relaxed), 0); // deferred
 //! drop(masked);
-//! assert_eq!(SEEN.load(Ordering::Relaxed), 1); // it was delivered
+//! assert_eq!(SEEN.load(Ordering::Relaxed), 1); // delivered
 //! # }
 //! # Ok::<(), signal::Error>(())
 //! ```
 //!
 //! # What a handler may rely on
 //!
-//! A signal with a handler installed here is **managed**. On the thread that it interrupts, its
-//! handler runs either before or after, never in the middle of, every `restarting` and `rolling`
-//! form of a [`sequence!`](crate::sequence!) (scope `SameThread`):
+//! A signal with a handler installed here is **managed**. Its handler never observes the
+//! interrupted thread in the middle of a `restarting` or `rolling` form of a
+//! [`sequence!`](crate::sequence!) (scope `SameThread`): it runs before or after the sequence.
 //!
-//! * a `restarting` sequence is started again at its top (B91 3.2);
-//! * a `rolling` sequence is first run to its end, in a clone of it that the delivery runs (M94
-//!   2.2.2);
-//! * in a [`mask()`], the signal waits until the outermost one ends.
+//! * A `restarting` sequence is restarted at its first instruction (B91 3.2).
+//! * A `rolling` sequence is first run to its end. The delivery executes the remaining instructions
+//!   in a clone of the sequence (M94 2.2.2).
+//! * Inside a [`mask()`], the signal is deferred until the outermost mask ends.
 //!
-//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it, a
-//! look-up and two system calls; a restart or a rollforward next to nothing more; one that a mask
-//! deferred two deliveries and four system calls beside them.
+//! None of these adds an instruction to the sequence. A delivery costs the kernel's own delivery,
+//! one look-up and two system calls; a restart or a rollforward adds a few instructions. A signal
+//! that a mask defers is delivered twice, with four further system calls.
 //!
-//! Every handler of someone else's is made to block the managed signals while it runs: otherwise
-//! one could interrupt it over a half-done sequence. (One that is already running when [`install`]
-//! or [`repair()`] is called lets newly managed signals in until it returns.) [`audit()`] reports
-//! handlers that were installed later, and [`repair()`] does the same to them. The C library
-//! installs two of its own late, with the first thread and the first `pthread_cancel`; [`install`],
-//! [`audit()`] and [`repair()`] cover those without a finding.
+//! Handlers of other code are made to block the managed signals while they run. Otherwise a managed
+//! signal could interrupt such a handler over a half-done sequence. A handler that is already
+//! running when [`install`] or [`repair()`] is called still admits newly managed signals until it
+//! returns. [`audit()`] reports handlers that other code installed later, and [`repair()`] extends
+//! their masks too. The C library installs two handlers of its own late, with the first thread and
+//! the first `pthread_cancel`. [`install`], [`audit()`] and [`repair()`] cover those without a
+//! finding.
 //!
 //! # Dispositions that others save and put back
 //!
-//! A handler that is installed over atomseq's may pass signals on to it. What other code reads
-//! while atomseq's handler is installed, and puts back or passes signals on to later, stands for
-//! that handler; once it was [uninstalled](uninstall), for what was there before it; and once a
-//! handler of [one signal](Options::once) is used up, for the default action. A handler that others
-//! have installed over atomseq's is never removed by atomseq.
+//! A handler that other code installs over atomseq's may pass signals on to it. Other code may read
+//! a disposition while atomseq's handler is installed, and put it back or pass signals on to it
+//! later. That disposition stands for
+//!
+//! * atomseq's handler, while that is installed;
+//! * what was there before the handler, once it was [uninstalled](uninstall);
+//! * the default action, once a handler for [one signal](Options::once) is used up.
+//!
+//! Atomseq never removes a handler that other code has installed over its own.
 //!
 //! # Deferred signals
 //!
-//! The kernel gets a deferred signal back, blocked, with its record, and delivers it a second time
-//! when the mask ends. There are four exceptions, in which the thread keeps the signal and calls
-//! the handler itself at that point:
+//! A deferred signal is queued to the kernel again, blocked, with its record. The kernel delivers
+//! it a second time when the mask ends. In four cases the thread keeps the signal instead, and
+//! calls the handler itself when the mask ends:
 //!
 //! * `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU`: sending one of them discards others that are
-//!   pending. One that is kept is discarded as if it were pending, when it is pending itself or a
-//!   later one of the opposite kind is.
+//!   pending. A kept one is discarded as if it were pending: when a signal of its number is
+//!   pending, or one of the opposite kind that was sent later.
 //! * A real-time signal for whose record the user's queue (`RLIMIT_SIGPENDING`) has no room.
-//! * A standard signal of a POSIX timer, and a real-time signal of `kill`. The kernel would count
-//!   such a signal, when it gets it back, and another one of its number as one: the timer's if it
-//!   has expired again, that of `kill` if the queue is full.
-//! * Signals that the kernel takes neither by `rt_tgsigqueueinfo` nor by `tgkill`, because a
-//!   sandbox refuses them.
+//! * A standard signal of a POSIX timer, and a real-time signal of `kill`. The kernel would merge
+//!   such a signal with another one of its number: the timer's if the timer has expired again, that
+//!   of `kill` if the queue is full.
+//! * Signals that the kernel accepts neither through `rt_tgsigqueueinfo` nor through `tgkill`,
+//!   because a sandbox refuses both.
 //!
-//! Such a handler runs on the thread's own stack, with an [`Event::context()`] that holds the place
-//! where the mask ended: program counter, stack and frame pointer, and the mask. Only changes to
-//! the mask take effect. But for such a sandbox, a handler that asks for the [alternate
-//! stack](Options::on_alternate_stack) gets its signal from the kernel, and what the other three
-//! exceptions are for [may be lost](crate::docs::limitations#signal-handlers-and-masks).
-//! [`Statistics::kept`] and [`Statistics::refused`] count them.
+//! The handler of a kept signal runs on the thread's own stack. Its [`Event::context()`] holds the
+//! program counter, the stack and frame pointers and the mask at the mask's end; only changes to
+//! the mask take effect. A handler that asks for the [alternate stack](Options::on_alternate_stack)
+//! gets its signal from the kernel except in the sandbox case. What the other three cases prevent
+//! then [may happen](crate::docs::limitations#signal-handlers-and-masks). [`Statistics::kept`] and
+//! [`Statistics::refused`] count these signals.
 //!
 //! # What a handler may do
 //!
-//! It runs between two instructions of any code, so it must do only what is async-signal-safe. Of
-//! this crate that is: sequences, [`mask()`], [`statistics()`], [`original_pc`], the structures in
-//! [`local`](crate::local), those in [`percpu`](crate::percpu) once they were built. Installing,
-//! removing and auditing is not. `errno` is saved and restored around it. A panic in a handler
-//! aborts the process with a message: nothing could unwind through what was interrupted. (The
-//! message of the panic itself comes from the standard library, which takes a lock for it.) With
-//! glibc, `pthread_exit` and cancellation unwind as well.
+//! A handler runs between two instructions of any code, so it may only call what is
+//! async-signal-safe. In this crate that is: sequences, [`mask()`], [`statistics()`],
+//! [`original_pc`], the structures in [`local`](crate::local), and those in
+//! [`percpu`](crate::percpu) once they were built. Installing, removing and auditing handlers is
+//! not. `errno` is saved before the handler and restored after it.
 //!
-//! All managed signals are blocked while a handler runs, unless [`Options`] say otherwise. Until it
-//! is decided how the interrupted sequence goes on, and while a handler runs
-//! [inside](Interrupted::Inside) one, all signals are blocked that can be: those of others, too, so
-//! that their handlers may leave by `siglongjmp`.
+//! A panic in a handler aborts the process with a message, because it cannot unwind through the
+//! interrupted code. The panic's own message comes from the standard library, which takes a lock
+//! for it. With glibc, `pthread_exit` and cancellation unwind as well, and abort too.
+//!
+//! All managed signals are blocked while a handler runs, unless [`Options`] say otherwise. Every
+//! signal that can be blocked is blocked until the delivery has decided how the interrupted
+//! sequence continues, and while a handler runs [inside](Interrupted::Inside) a sequence. That
+//! includes signals that are not managed, so their handlers may leave by `siglongjmp`.
 //!
 //! # Signals that are never held back
 //!
-//! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, and
-//! `SIGABRT` are never blocked by this module, so a mask does not hold them back, even when another
-//! process sends them. The C library's 32 and 33 are blocked only until a delivery has decided, and
-//! while a thread holds a [gate](crate::percpu::GateGuard), when all are; `SIGABRT` also while
-//! [`install`], [`uninstall`], [`audit()`] or [`repair`] changes handlers. Handlers of others for
-//! the first seven are called by way of this module.
+//! This module never blocks `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which
+//! faults raise, nor `SIGABRT`. A mask does not hold them back, even when another process sends
+//! them. Two exceptions block more:
 //!
-//! One that is sent finds sequences as any managed signal does. If it interrupts another signal's
-//! delivery, it waits until the sequence that this one has interrupted is whole, and its handler
-//! then runs first.
+//! * A thread that holds a [gate](crate::percpu::GateGuard) has every signal blocked.
+//! * `SIGABRT` is blocked while [`install`], [`uninstall`], [`audit()`] or [`repair`] changes
+//!   handlers.
 //!
-//! One that an instruction raises, a fault, passes straight through: its handler runs in the middle
-//! of the sequence that has the fault ([`Interrupted::Inside`]), which is atomic only as long as it
-//! has none (M94 2.3.2). Handlers that interrupt that handler are told the same. Managed signals
-//! that can be blocked are, until it returns. A fault during a rollforward is reported where the
-//! sequence itself would have had it. If the handler changes the program counter, the sequence is
-//! left there, and the signal that waited for its end is delivered.
+//! The C library's signals 32 and 33 are blocked only until a delivery has decided, and under a
+//! gate. Handlers of other code for the first seven signals are called through this module.
+//!
+//! One of the seven that is sent finds sequences as any managed signal does. If it interrupts
+//! another signal's delivery, it waits until the sequence that this delivery has interrupted is
+//! complete. Its handler then runs first.
+//!
+//! One that an instruction raises, a fault, is delivered at once. Its handler runs in the middle of
+//! the faulting sequence and reports [`Interrupted::Inside`]: a sequence is only atomic if it does
+//! not fault (M94 2.3.2). Handlers that interrupt that handler report the same. Managed signals
+//! that can be blocked stay blocked until it returns. A fault during a rollforward is reported at
+//! the sequence's own instruction. If the handler changes the program counter, the sequence is left
+//! there, and the signal that waited for its end is delivered.
 //!
 //! # Limits
 //!
-//! * Queued real-time signals of one number may change their order when a mask puts them off.
-//! * A signal sent to the process becomes the thread's that deferred it; if that exits without
-//!   ending its masks (it forgot a guard), the signal is lost.
+//! * Queued real-time signals of one number may change their order when a mask defers them.
+//! * A deferred process-directed signal becomes thread-directed. If that thread exits without
+//!   ending its masks (because a guard was forgotten), the signal is lost.
 //! * Standard signals that are deferred while the user's queue (`RLIMIT_SIGPENDING`) is full can
-//!   lose their record. Of two of one number, the record of the later one may come instead of the
-//!   earlier one's.
-//! * A handler that has masks itself, or shares data with the thread, must be installed here.
+//!   lose their record. Of two of one number, the later one's record may replace the earlier one's.
+//! * A handler that uses masks, or shares data with the thread, must be installed here.
 //! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals
 //!   need [`with_kernel_mask`].
-//! * A thread or a program started inside a mask inherits what was deferred as blocked: see
+//! * A thread or a program that is started inside a mask inherits deferred signals as blocked: see
 //!   [`inheriting`], [`give_own_mask`] and [`own_mask`]. The child of a fork needs nothing. Leave
 //!   masks before an `exec` without a fork.
 //! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do
 //!   not use this module in the child of a `vfork`.
-//! * Handlers live as long as the process: an object that holds one must not be unloaded. Two
-//!   copies of atomseq in a process (in two `cdylib`s, say) protect each other's sequences, but a
-//!   mask of one holds back only its handlers, and signals that are [never held
-//!   back](#signals-that-are-never-held-back) may come in the middle of the other's delivery.
+//! * Handlers live as long as the process: do not unload an object that contains one. Two copies of
+//!   atomseq in a process (in two `cdylib`s, say) protect each other's sequences. A mask of one
+//!   holds back only its own handlers, and signals that are [never held
+//!   back](#signals-that-are-never-held-back) may arrive in the middle of the other's delivery.
 //!
 //! # Other systems
 //!
-//! On other unixes, and with `--cfg atomseq_portable`, the interface is the same: masks are the
-//! kernel's (two system calls for the outermost one), sequences run with all signals blocked, and
-//! so every handler runs between them. On systems without signals, [`install`] returns
+//! On other unixes, and with `--cfg atomseq_portable`, the interface is the same. Masks are the
+//! kernel's (two system calls for the outermost one). Sequences run with all signals blocked, so
+//! every handler runs between them. On systems without signals, [`install`] returns
 //! [`Error::Unsupported`] and a mask costs nothing.
 
 #[cfg(atomseq_sections)]
@@ -145,25 +155,18 @@ mod delivery;
 #[cfg(atomseq_sections)]
 use delivery as runtime;
 
-#[cfg(all(unix, not(atomseq_sections)))]
+#[cfg(not(atomseq_sections))]
 mod portable;
-#[cfg(all(unix, not(atomseq_sections)))]
+#[cfg(not(atomseq_sections))]
 use portable as runtime;
 
-#[cfg(not(unix))]
-mod absent;
-#[cfg(not(unix))]
-use absent as runtime;
-
 mod audit;
-#[cfg(unix)]
 mod event;
 mod mask;
 mod options;
 mod statistics;
 
 pub use audit::{Audit, Fault, Finding};
-#[cfg(unix)]
 pub use event::{Chained, Event, Handler, Interrupted};
 pub use mask::{Masked, is_masked, mask, with_kernel_mask};
 #[cfg(unix)]
@@ -171,14 +174,11 @@ pub use mask::{give_own_mask, inheriting, own_mask};
 pub use options::{Error, Options};
 #[cfg(unix)]
 pub use runtime::siglongjmp;
-#[cfg(not(unix))]
-pub use runtime::{Chained, Event, Handler, Interrupted};
 pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
 pub use statistics::{Statistics, statistics};
 
-#[doc(hidden)]
-#[cfg(atomseq_sections)]
-pub use delivery::controls;
+#[cfg(all(atomseq_sections, feature = "unstable-internals"))]
+pub(crate) use delivery::controls;
 
 /// Installs a handler for a signal, with the default [`Options`]. See [`install_with`].
 ///
@@ -196,11 +196,13 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 
 /// Installs a handler for a signal, which is managed from then on.
 ///
-/// A handler that was installed here before is replaced; one of someone else's can be
-/// [chained](Event::chain) to. Takes a lock and memory, and about 80 system calls, since it looks
-/// at the handlers of all signals, and four more for each that it changes. Objects that were loaded
-/// since the last installation have their sequences protected from now on. The first call [starts
-/// atomseq up](crate::status()), so that no handler that is installed here does.
+/// Replaces a handler that was installed here before. A handler of other code remains reachable by
+/// [chaining](Event::chain). The first call [starts atomseq up](crate::status()), so that no
+/// handler has to. Sequences of objects that were loaded since the last installation are protected
+/// from now on.
+///
+/// Takes a lock and memory. Costs about 80 system calls, since it examines the handlers of all
+/// signals, and four more for each handler that it changes. Not async-signal-safe.
 ///
 /// # Errors
 ///
@@ -209,44 +211,52 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 ///
 /// # Safety
 ///
-/// The handler may run between any two instructions of any thread, but for the middle of a sequence
-/// and inside a mask. It does only what is sound there: nothing that allocates, locks, uses the
-/// standard library's input and output, or a thread-local that is set up on first use. That is why
-/// this is not a safe function: any closure could do these things.
+/// The handler may run between any two instructions of any thread, except in the middle of a
+/// sequence and inside a mask. It must do only what is sound there: it must not allocate, lock, use
+/// the standard library's input and output, or touch a thread-local that is set up on first use.
+/// The compiler cannot check this, so the function is unsafe.
 ///
-/// Not to be called in a handler.
+/// Must not be called in a handler.
 pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> Result<(), Error> {
     // SAFETY: the caller's promise.
     unsafe { runtime::install(signal, handler, options) }
 }
 
-/// Removes a handler that was installed here: what was there before the first one is restored.
+/// Removes a handler that was installed here, and restores what was there before the first one.
 ///
-/// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed.
-/// Those of atomseq hold the signal back no longer; until they are installed again, each delivery
-/// to them takes one more system call for that. A signal that waits is handled by what is restored.
-/// Deliveries that have begun on other threads end as they would. If other code puts atomseq's
-/// disposition back later, signals go to what was restored here, and [`audit()`] reports it. Not to
-/// be called in a handler.
+/// A handler of other code keeps, or gets, the wider mask that covers the signals that are still
+/// managed. Atomseq's handlers of other signals no longer hold this signal back; until they are
+/// installed again, each delivery to them takes one more system call for that. A waiting signal is
+/// handled by what is restored. Deliveries that have begun on other threads end normally. If other
+/// code puts atomseq's disposition back later, signals go to what was restored here, and
+/// [`audit()`] reports it.
+///
+/// If a handler for [one signal](Options::once) is used up, this removes its entry and returns
+/// [`Error::NotInstalled`].
+///
+/// Must not be called in a handler.
 ///
 /// # Errors
 ///
-/// [`Error::NotInstalled`]. [`Error::Displaced`] if someone else has installed a handler since:
-/// that one may call atomseq's, and what it would restore is not known here.
+/// [`Error::NoSignal`] and [`Error::Reserved`]. [`Error::NotInstalled`] if the signal has no
+/// handler here. [`Error::Displaced`] if other code has installed a handler since: that handler may
+/// call atomseq's, and what it would restore is not known. [`Error::Refused`] if the kernel
+/// refuses.
 pub fn uninstall(signal: i32) -> Result<(), Error> {
     runtime::uninstall(signal)
 }
 
-/// Has this signal a handler that was installed here? Async-signal-safe.
+/// Returns whether a signal has a handler that was installed here. Async-signal-safe.
 pub fn is_managed(signal: i32) -> bool {
     runtime::is_managed(signal)
 }
 
-/// Looks at the handlers of all signals, and reports which are not as they have to be. While there
-/// is one, `restarting` and `rolling` sequences are not atomic against the signals concerned.
+/// Examines the handlers of all signals, and reports those that do not protect sequences.
 ///
-/// Also reports sequences that are [not protected](Audit::unprotected), and makes the sequences of
-/// objects known that were loaded meanwhile. About 70 system calls; not for handlers.
+/// While there is a finding, `restarting` and `rolling` sequences are not atomic against the
+/// signals concerned. Also reports sequences that are [not protected](Audit::unprotected), and
+/// registers the sequences of objects that were loaded meanwhile. Costs about 70 system calls. Must
+/// not be called in a handler.
 ///
 /// # Panics
 ///
@@ -260,13 +270,14 @@ pub fn audit() -> Audit {
     runtime::audit()
 }
 
-/// Repairs what an [`audit()`] finds, as far as that can be done, and returns what is left. About
-/// 130 system calls, and some for each repair; not for handlers. A handler that there is no memory
-/// to adopt is left.
+/// Repairs what an [`audit()`] finds where possible, and returns what is left.
+///
+/// A handler that there is no memory to adopt remains a finding. Costs about 130 system calls, and
+/// some for each repair. Must not be called in a handler.
 ///
 /// # Panics
 ///
-/// As [`audit()`].
+/// If there is no memory for the table of sequences.
 pub fn repair() -> Audit {
     runtime::repair()
 }

@@ -1,23 +1,23 @@
-//! How a handler is installed, and why it was not.
+//! The options of a handler, and the errors of installing and removing one.
 
-/// How a signal is handled: what `sa_flags` and `sa_mask` are to `sigaction`.
+/// The options of a handler: what `sa_flags` and `sa_mask` are to `sigaction`.
 ///
-/// By default interrupted system calls are restarted, and all managed signals are blocked while the
-/// handler runs.
+/// By default, interrupted system calls are restarted, and all managed signals are blocked while
+/// the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     pub(super) interrupting: bool,
     pub(super) nesting: bool,
     pub(super) no_defer: bool,
     pub(super) once: bool,
-    /// Bytes of alternate stack that the handler needs.
+    /// Bytes of alternate stack that the handler needs; `None`: it runs on the thread's own stack.
     pub(super) stack: Option<usize>,
-    /// More signals to block, bit `n - 1` for signal `n`.
+    /// Further signals to block: bit `n - 1` is signal `n`.
     pub(super) blocked: u128,
 }
 
 impl Options {
-    /// The default.
+    /// Returns the default options.
     pub const fn new() -> Options {
         Options {
             interrupting: false,
@@ -29,15 +29,17 @@ impl Options {
         }
     }
 
-    /// System calls that the signal interrupts fail with `EINTR` instead of being restarted (no
-    /// `SA_RESTART`).
+    /// Makes system calls that the signal interrupts fail with `EINTR` instead of being restarted
+    /// (no `SA_RESTART`).
     pub const fn interrupting(mut self) -> Options {
         self.interrupting = true;
         self
     }
 
-    /// Blocks `signal` as well while the handler runs. Numbers that are no signal's, and signals
-    /// that are [never blocked](crate::signal#signals-that-are-never-held-back), are passed over.
+    /// Blocks `signal` as well while the handler runs.
+    ///
+    /// Ignores numbers that are not signals, and signals that are [never
+    /// blocked](crate::signal#signals-that-are-never-held-back).
     pub const fn blocking(mut self, signal: i32) -> Options {
         if signal >= 1 && signal <= 128 {
             self.blocked |= 1 << (signal - 1);
@@ -45,63 +47,78 @@ impl Options {
         self
     }
 
-    /// Lets other managed signals interrupt the handler, except for those that
-    /// [`blocking`](Options::blocking) names, unless it runs
-    /// [inside](crate::signal::Interrupted::Inside) a sequence.
+    /// Lets other managed signals interrupt the handler, except those that
+    /// [`blocking`](Options::blocking) names.
+    ///
+    /// Has no effect while the handler runs [inside](crate::signal::Interrupted::Inside) a
+    /// sequence.
     pub const fn nesting(mut self) -> Options {
         self.nesting = true;
         self
     }
 
-    /// Lets the signal itself interrupt its handler (`SA_NODEFER`, but only once it is decided how
-    /// the interrupted sequence goes on).
+    /// Lets the signal itself interrupt its handler (`SA_NODEFER`).
+    ///
+    /// Takes effect when the delivery has decided how the interrupted sequence continues.
     pub const fn no_defer(mut self) -> Options {
         self.no_defer = true;
         self
     }
 
-    /// Handles one signal only; the next one finds the default action (`SA_RESETHAND`, but only
-    /// once it is decided how the interrupted sequence goes on). A handler that other code has
-    /// installed over this one stays installed, and what it passes on has no effect from then on.
+    /// Makes the handler run for one signal only; the next one meets the default action
+    /// (`SA_RESETHAND`).
+    ///
+    /// Takes effect when the delivery has decided how the interrupted sequence continues. A handler
+    /// that other code has installed over this one stays installed; what it passes on has no effect
+    /// from then on.
+    ///
+    /// A handler cannot reset the disposition, because that could replace what another thread
+    /// installs at the same time. So atomseq's entry stays installed and carries out the default
+    /// action until the next [`install`](crate::signal::install),
+    /// [`uninstall`](crate::signal::uninstall), [`audit`](crate::signal::audit()) or
+    /// [`repair`](crate::signal::repair()) removes it. Until then `sigaction` reports a handler.
     pub const fn once(mut self) -> Options {
         self.once = true;
         self
     }
 
-    /// Runs the handler on the thread's alternate stack if it has one (`SA_ONSTACK`). `bytes` is
-    /// what the handler itself needs; the stack must hold three deliveries beside it, of which one
-    /// interrupts the other, and [`install_with`](crate::signal::install_with) refuses if the
-    /// calling thread's does not. A delivery takes the kernel's frame and 2 KiB, without
-    /// optimisation 3 KiB, of atomseq's own: together about 12 KiB on x86-64. The standard library
-    /// gives its threads 8 KiB, which are refused.
+    /// Runs the handler on the thread's alternate stack if it has one (`SA_ONSTACK`).
+    ///
+    /// `bytes` is what the handler itself needs. Beside it, the stack must hold three deliveries
+    /// that interrupt each other; [`install_with`](crate::signal::install_with) refuses if the
+    /// calling thread's stack does not. A delivery takes the kernel's frame (`AT_MINSIGSTKSZ`) and
+    /// 2 KiB of atomseq's own, 3 KiB without optimisation. Three take about 16 KiB on x86-64 with
+    /// AVX-512, 19 KiB without optimisation. The standard library gives its threads 8 KiB, which
+    /// are refused.
     pub const fn on_alternate_stack(mut self, bytes: usize) -> Options {
         self.stack = Some(bytes);
         self
     }
 }
 
-/// Why a handler was not installed, or not removed.
+/// The reason why a handler was not installed, or not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no signal of this number.
     NoSignal(i32),
-    /// `SIGKILL` and `SIGSTOP` cannot be handled; two real-time signals belong to the C library.
+    /// The signal cannot be handled (`SIGKILL`, `SIGSTOP`), or belongs to the C library (the first
+    /// real-time signals).
     Reserved(i32),
-    /// No handler of atomseq's is installed for this signal.
+    /// The signal has no handler of atomseq's.
     NotInstalled(i32),
-    /// Someone else has installed a handler over atomseq's since, and may call it: it cannot be
-    /// removed.
+    /// Other code has installed a handler over atomseq's since, and may call it. So atomseq's
+    /// cannot be removed.
     Displaced(i32),
     /// The calling thread's alternate stack does not hold three deliveries and the handler.
     AlternateStackTooSmall {
         /// Its size in bytes.
         has: usize,
-        /// How many it takes.
+        /// The size that is needed, in bytes.
         needs: usize,
     },
-    /// The kernel refused `rt_sigaction`, `sigaltstack` or what registers the handlers of forks; or
-    /// there is no memory, with `ENOMEM`.
+    /// The kernel or the C library refused `rt_sigaction`, `sigaltstack` or the registration of
+    /// fork handlers; `ENOMEM` if there is no memory.
     Refused {
         /// The signal.
         signal: i32,

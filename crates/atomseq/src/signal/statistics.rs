@@ -1,10 +1,11 @@
-//! What happened to signals in this process, counted.
+//! Counts of what happened to signals in this process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the start of the process (a child of a fork goes on from its parent's).
+/// Counts since the start of the process; the child of a fork continues with its parent's.
 ///
-/// Each is exact on its own; a signal that arrives while they are read may be in some of them only.
+/// Each count is exact. They are read one after the other, so a signal that arrives meanwhile may
+/// be in some of them only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -23,18 +24,17 @@ pub struct Statistics {
     pub abandoned: u64,
     /// Faults during rollforwards.
     pub faults: u64,
-    /// Deferred signals of which only the number was kept, for want of room in the kernel's queue,
-    /// or because the kernel refused to queue their records. Not counted: what the kernel drops
-    /// without an error.
+    /// Deferred signals that lost their record, because the kernel's queue had no room for it or
+    /// the kernel refused to queue it. What the kernel drops without an error is not counted.
     pub lost_information: u64,
     /// How often a thread kept one of its [deferred signals](super#deferred-signals), to handle it
-    /// itself at the end of the mask or to give it to the kernel later.
+    /// itself at the end of the mask or to queue it to the kernel later.
     pub kept: u64,
-    /// Signals whose record the kernel refused to queue again, with another error than for want of
-    /// room: a sandbox forbids `rt_tgsigqueueinfo`. They were sent by `tgkill` or kept.
+    /// Signals that the kernel refused to queue again with their record, for another reason than
+    /// lack of room: a sandbox forbids `rt_tgsigqueueinfo`. They were sent by `tgkill` or kept.
     pub refused: u64,
-    /// Real-time signals that were lost, for a thread keeps one of each number; and signals without
-    /// a handler whose default action was due, for that needs the kernel.
+    /// Signals that were lost. Real-time signals, because a thread keeps at most one of each
+    /// number; and, where a sandbox refuses to send signals, those whose default action was due.
     pub lost_signals: u64,
 }
 
@@ -58,10 +58,10 @@ impl Count {
         Count(AtomicU64::new(0))
     }
 
-    /// Returns how many there were before.
+    /// Adds one and returns the count before.
     #[cfg_attr(not(unix), allow(dead_code, reason = "nothing happens there"))]
     pub fn add(&self) -> u64 {
-        // Relaxed: numbers that nothing else hangs on.
+        // Relaxed: no other data depends on the counts.
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -83,7 +83,7 @@ pub(super) static COUNTS: Counts = Counts {
     lost_signals: Count::zero(),
 };
 
-/// Reads the counts. Async-signal-safe.
+/// Returns the counts of this process. Ten loads; async-signal-safe.
 pub fn statistics() -> Statistics {
     Statistics {
         deliveries: COUNTS.deliveries.get(),

@@ -1,20 +1,21 @@
-//! Panics for tests: in the first call of the user's code, in the second, and so on, until there
-//! are no more.
+//! Planned panics for tests: in the first call of the user's code, in the second, and so on, until
+//! a trial makes no more calls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 thread_local! {
-    /// How many calls go well before one panics.
+    /// How many calls succeed before one panics. `None`: no panic is planned.
     static CALLS: Cell<Option<usize>> = const { Cell::new(None) };
-    /// Each value that was made and not dropped.
+    /// The numbers of all values that were created and not dropped.
     pub(crate) static THERE: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
 }
 
 struct Planned;
 
-/// In everything that the tests have the structures call.
+/// Panics if a panic is planned for this call. All user code that the tests pass to structures
+/// calls this.
 pub(crate) fn call() {
     match CALLS.get() {
         Some(0) => {
@@ -25,7 +26,7 @@ pub(crate) fn call() {
     }
 }
 
-/// Runs `work`, in which a call panics after so many; whether one did.
+/// Runs `work` with a panic planned after this many calls. Returns whether it panicked.
 pub(crate) fn panics(after: usize, work: impl FnOnce()) -> bool {
     CALLS.set(Some(after));
     let unwound = catch_unwind(AssertUnwindSafe(work));
@@ -37,18 +38,18 @@ pub(crate) fn panics(after: usize, work: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs a trial with a panic in the first call, the second, and so on, until there is none; in how
-/// many there was.
+/// Runs a trial with a panic in the first call, in the second, and so on, until it does not panic.
+/// Returns how many trials panicked.
 pub(crate) fn each_call(name: &str, mut trial: impl FnMut(usize) -> bool) -> usize {
     let mut after = 0;
     while trial(after) {
         after += 1;
-        assert!(after < 10_000, "{name} does not come to an end");
+        assert!(after < 10_000, "{name} makes no end of calls");
     }
     after
 }
 
-/// A value that is counted, and may panic when it is dropped.
+/// A value that records its creation and its drop, and may panic when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Value(pub(crate) u64);
 

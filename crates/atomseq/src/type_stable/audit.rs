@@ -1,7 +1,6 @@
-//! Walking through all descriptors of a type, and finding those that nobody has any more (GC96 2
-//! and 5.1).
+//! Iterating over all descriptors of a pool, and finding leaked ones (GC96, sections 2 and 5.1).
 //!
-//! `unclaimed` tells by which word.
+//! `unclaimed` describes the word that this uses.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -15,20 +14,20 @@ use super::pool::{Allocated, Pool};
 use super::reference::Reference;
 use super::unclaimed::Look;
 
-/// What an [audit](Pool::audit) has found.
+/// The counts of an [audit](Pool::audit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Audit {
-    /// How many descriptors were allocated when the audit came by.
+    /// The number of descriptors that were allocated when the audit visited them.
     pub allocated: usize,
-    /// How many of them nobody has claimed for long enough.
+    /// The number of them that were not claimed for long enough.
     pub unclaimed: usize,
 }
 
 impl<T: Descriptor> Pool<T> {
-    /// Goes through all descriptors that are allocated, each as it is when the iterator comes by.
+    /// Iterates over the allocated descriptors, each in its state when the iterator reaches it.
     ///
-    /// Nothing is locked: what is allocated and freed meanwhile may or may not be among them.
+    /// Takes no lock. A descriptor that is allocated or freed meanwhile may or may not be included.
     pub fn allocated(&self) -> impl Iterator<Item = Reference<'_, T>> {
         let pages = self.shared().pages().map(|(_, _, page)| page);
         pages
@@ -36,33 +35,32 @@ impl<T: Descriptor> Pool<T> {
             .flat_map(|page| (0..page.capacity).filter_map(move |index| allocated(page, index)))
     }
 
-    /// Goes through the descriptors of each page of which any is allocated, the free ones included.
+    /// Iterates over the descriptors, free ones included, of each page with any allocated.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = &T> {
         let pages = self.shared().pages().map(|(_, _, page)| page);
         pages.filter(|page| page.load().used > 0).flat_map(|page| {
             (0..page.capacity).map(move |index| {
-                // SAFETY: a descriptor of a pool that is borrowed for as long: it is a `T` also
-                // while it is free.
+                // SAFETY: the pool is borrowed for the lifetime of the result, and a descriptor of
+                // it is a valid shared `T`, allocated or free.
                 unsafe { page.descriptor(index).cast::<T>().as_ref() }
             })
         })
     }
 
-    /// Looks for descriptors that are allocated, and that nobody has claimed for longer than
-    /// `time`: those of threads that ended before they could put them anywhere, say. Hands each to
-    /// `found`.
+    /// Finds allocated descriptors that were not claimed for longer than `time`, and passes each to
+    /// `found`. A thread that exits before it stores its descriptor in a structure leaves one, for
+    /// example.
     ///
-    /// A descriptor counts as claimed when it is allocated, and whenever somebody calls
-    /// [`Reference::claim`]. So before an audit, claim what your structures hold, by walking
-    /// through them; the time starts with the first audit that finds a descriptor unclaimed, and
-    /// starts anew with each claim. What a thread may hold for longer than `time` outside of any
-    /// structure, it has to claim too.
+    /// A descriptor counts as claimed when it is allocated and whenever [`Reference::claim`] is
+    /// called. Before an audit, walk through your structures and claim everything they hold. Also
+    /// claim what a thread may hold for longer than `time` outside any structure. The time starts
+    /// with the first audit that finds a descriptor unclaimed, and restarts with each claim.
     ///
-    /// GC96 takes t_stable for the time. Rounded up to milliseconds; after more than 12 days
-    /// without an audit, it starts anew. Where the system refuses to tell the time, an audit finds
-    /// nothing unclaimed unless `time` is zero. Waits for nothing; costs two atomic instructions
-    /// for each descriptor that was claimed since the last audit. Of two audits at the same time,
-    /// both may find a descriptor; one can reclaim it.
+    /// GC96 uses t_stable as the time. It is rounded up to milliseconds, and restarts after more
+    /// than 12 days without an audit. If the system does not report the time, an audit finds
+    /// nothing unclaimed unless `time` is zero. Wait-free apart from `found`, for a given number of
+    /// pages; costs two atomic instructions for each descriptor that was claimed since the last
+    /// audit. Two concurrent audits may both find a descriptor, but only one can reclaim it.
     ///
     /// ```
     /// use atomseq::type_stable::Pool;
@@ -71,7 +69,7 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// let pool = Pool::<AtomicU64>::new();
     /// let kept = pool.allocate()?;
-    /// // This one should have gone into a structure, and did not.
+    /// // This one was meant for a structure, but is leaked.
     /// pool.allocate()?.into_raw();
     ///
     /// let mut found = 0;
@@ -79,7 +77,7 @@ impl<T: Descriptor> Pool<T> {
     ///     kept.reference().claim();
     ///     pool.audit(Duration::from_millis(5), |unclaimed| {
     ///         found += 1;
-    ///         // SAFETY: nobody has its address, for it was thrown away above.
+    ///         // SAFETY: its address was discarded above, so no thread uses it.
     ///         drop(unsafe { unclaimed.reclaim() });
     ///     });
     ///     std::thread::sleep(Duration::from_millis(10));
@@ -102,7 +100,7 @@ impl<T: Descriptor> Pool<T> {
         now: impl Fn() -> Option<Moment>,
         mut found: impl FnMut(Unclaimed<'pool, T>),
     ) -> Audit {
-        // Relaxed: a number on its own.
+        // Relaxed: the number orders no other data.
         let number = self.audits.fetch_add(1, Ordering::Relaxed);
         let look = Look::new(number, now, whole_milliseconds(time));
         let mut audit = Audit::default();
@@ -122,40 +120,41 @@ impl<T: Descriptor> Pool<T> {
 }
 
 fn allocated<T: Descriptor>(page: Page<'_>, index: usize) -> Option<Reference<'_, T>> {
-    // Acquire: pairs with the Release in `unclaimed::begin`, which comes after the descriptor
-    // counts as claimed.
+    // Acquire: pairs with the Release in `unclaimed::begin`, which comes after the descriptor was
+    // marked as claimed.
     let version = page.header(index).version.load(Ordering::Acquire);
-    // SAFETY: a descriptor of a pool that is borrowed for as long as the page is.
+    // SAFETY: the descriptor belongs to a pool that is borrowed as long as the page.
     (version % 2 == 1).then(|| unsafe { Reference::new(page.descriptor(index).cast(), version) })
 }
 
-/// A descriptor that an audit has found allocated and unclaimed.
+/// An allocated descriptor that an audit found unclaimed.
 pub struct Unclaimed<'pool, T: Descriptor> {
     pool: &'pool Pool<T>,
     reference: Reference<'pool, T>,
 }
 
 impl<'pool, T: Descriptor> Unclaimed<'pool, T> {
-    /// The allocation that nobody has claimed.
+    /// Returns a reference to the unclaimed allocation.
     pub fn reference(&self) -> Reference<'pool, T> {
         self.reference
     }
 
-    /// Its contents, which may tell whose it was.
+    /// Returns the contents, which may identify the former owner.
     pub fn descriptor(&self) -> &'pool T {
         self.reference.descriptor()
     }
 
-    /// Takes it over, as a new allocation; all references to the old one have ended. `None` if the
-    /// old one has ended by itself.
+    /// Takes the descriptor over as a new allocation, and ends all references to the old one.
+    /// Returns `None` if the old allocation has already ended.
     ///
     /// # Safety
     ///
-    /// Whoever allocated it is gone: nobody will drop its [`Allocated`], [`adopt`](Pool::adopt) it,
-    /// or take it for its own.
+    /// The former owner must not use its allocation any more: it never drops the [`Allocated`],
+    /// [adopts](Pool::adopt) the descriptor, or treats it as its own.
     pub unsafe fn reclaim(self) -> Option<Allocated<'pool, T>> {
         self.reference.renew().then(|| {
-            // SAFETY: allocated, and nobody else's, by the caller's promise and the exchange.
+            // SAFETY: `renew` returned true, so the descriptor is allocated and this thread started
+            // that allocation. By the caller's contract no other thread owns it.
             unsafe { self.pool.adopt(self.reference.descriptor()) }
         })
     }

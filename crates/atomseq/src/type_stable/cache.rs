@@ -1,14 +1,17 @@
-//! GC96's caching model: so many descriptors and no more, and still an allocation never fails.
+//! GC96's caching model: a bounded number of descriptors, of which unused ones are written back to
+//! make room for new loads.
 //!
 //! ```text
 //! entry:  | T | state | last use |
 //! state:  | generation 47 | being written back 1 | loaded 1 | uses 15 |
 //!
-//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses ──chosen──> being written back ──> not loaded
+//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses
+//!     ^                                                    │ chosen
+//!     └────────────── being written back <─────────────────┘
 //! ```
 //!
-//! Each change of the state is one exchange, so of those who want a descriptor and those who want
-//! its place one gets it.
+//! Each state change is one compare-and-swap. If a thread wants to use a descriptor and another
+//! wants to replace it, exactly one of them succeeds.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,42 +28,44 @@ const LOADED: u64 = 1 << 15;
 const USES: u64 = LOADED - 1;
 const BEING_WRITTEN_BACK: u64 = 1 << 16;
 const GENERATION: u64 = 1 << 17;
-/// The bits of a name.
+/// The bits of the state that identify a load: the generation.
 const NAME: u64 = !(GENERATION - 1);
 
-/// Whom the contents of a cache's descriptors belong to, and who decides which of them goes.
+/// The owner of the contents of a cache's descriptors, which decides which descriptor is replaced.
 ///
-/// Any `Fn(&T)` is one that takes back what was used least recently.
+/// Any `Fn(&T)` implements this, and replaces the least recently used descriptor.
 ///
-/// What is called here runs in whichever thread needs a place, and in its signal handlers if they
-/// call [`Cache::load`]. No gate is closed meanwhile.
+/// Its functions run in any thread that needs a descriptor, and in signal handlers that call
+/// [`Cache::load`]. No gate is closed meanwhile.
 pub trait WriteBack<T: Descriptor>: Sync {
-    /// Whether each use is counted, for [`Candidate::last_use`]. It costs one atomic instruction on
-    /// a word that all uses share.
+    /// Whether uses are counted, for [`Candidate::last_use`]. Counting costs one atomic instruction
+    /// a use, on a word shared by all uses.
     const COUNTS_USES: bool = true;
 
-    /// Takes the contents of a descriptor back. Nobody uses it, nobody can any more, and its place
-    /// is taken as soon as this returns. If it panics, the contents are gone and the place is free.
+    /// Writes the contents of a descriptor back. The descriptor is not in use and can no longer be
+    /// used, and it is reused as soon as this returns. If this panics, the contents are lost and
+    /// the descriptor is free.
     ///
-    /// It may use the cache, but must not wait for what is [being written
-    /// back](Gone::BeingWrittenBack): its caller, or another thread that waits for this one, may be
-    /// writing just that.
+    /// This function may use the cache, but must not wait for a load that is [being written
+    /// back](Gone::BeingWrittenBack). Its caller may be writing exactly that load back, or another
+    /// thread that waits for this one.
     ///
-    /// If it loads what is not there, and no descriptor is free, that load writes another victim
-    /// back, which may load again: these calls nest as deep as there are descriptors that are not
-    /// in use. So a `write_back` should load only what is there already, or the cache must have
-    /// room for it.
+    /// If it loads something while no descriptor is free, that load writes another victim back,
+    /// which may load again. These calls nest up to as many levels as there are unused descriptors.
+    /// A `write_back` should therefore use only what is loaded, or the cache must have room for its
+    /// loads.
     fn write_back(&self, victim: &T);
 
-    /// Chooses what goes: by default what was used least recently, which looks at every descriptor.
-    /// `None` if none of them may.
+    /// Chooses the descriptor to replace, or `None` if none may be replaced. The default visits
+    /// every candidate and chooses the least recently used.
     ///
-    /// [`load`](Cache::load) calls this again if the choice has been used or written back
-    /// meanwhile. After `None`, `load` calls this again if a descriptor has become free meanwhile,
-    /// or its last use has ended. Changes that this function makes itself count too, so `load` may
-    /// never return if this function
+    /// [`load`](Cache::load) calls this again if the choice was used or written back meanwhile.
+    /// After `None`, `load` calls this again if a descriptor became free or its last use ended
+    /// meanwhile. Changes made by this function count too, so `load` may never return if this
+    /// function
     ///
-    /// * loads from the same cache, which may write back what this function then chooses; or
+    /// * loads from the same cache, which may write back the descriptor that this function then
+    ///   chooses; or
     /// * ends the last use of a descriptor and then returns `None`, in each call.
     fn choose<'a>(
         &self,
@@ -76,10 +81,10 @@ impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
     }
 }
 
-/// A descriptor that is loaded and that nobody uses.
+/// A loaded descriptor that is not in use.
 ///
-/// One choice has one lifetime, and no candidate of another choice, which may be that of another
-/// cache, has the same:
+/// Each choice has its own lifetime, so a candidate of another choice, possibly of another cache,
+/// cannot be returned instead:
 ///
 /// ```compile_fail
 /// use atomseq::type_stable::Candidate;
@@ -100,17 +105,18 @@ pub struct Candidate<'a, T> {
     entry: &'a Entry<T>,
     state: u64,
     last_use: u64,
-    /// Invariant in both.
+    /// Makes the type invariant in both parameters.
     choice: PhantomData<fn(&'a T) -> &'a T>,
 }
 
 impl<'a, T> Candidate<'a, T> {
-    /// What it is. Until it is chosen, others may use and change it.
+    /// Returns the descriptor. Until it is chosen, other threads may use and change it.
     pub fn descriptor(&self) -> &'a T {
         &self.entry.descriptor
     }
 
-    /// When it was used last, counted in uses of the whole cache; 0 if those are not counted.
+    /// Returns the time of the last use, counted in uses of the whole cache, or 0 if uses are not
+    /// counted.
     pub fn last_use(&self) -> u64 {
         self.last_use
     }
@@ -130,24 +136,26 @@ struct Entry<T> {
     last_use: AtomicU64,
 }
 
-// SAFETY: zeros are an instance of each of its parts.
+// SAFETY: each field is a descriptor, for which zeros are valid and may appear at any time.
 unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 
-/// A bounded number of descriptors that stand for more than there are: when all are taken, the
-/// contents of one are handed back to their [owner](WriteBack), and its place serves the new one
-/// (GC96 2, *the caching model*).
+/// A bounded number of descriptors that stand for a larger set. When all are taken, the contents of
+/// one are handed back to their [owner](WriteBack), and the descriptor serves the new load (GC96,
+/// section 2, *the caching model*).
 ///
-/// A [`Loaded`] names what was loaded. It may be [`Gone`] whenever a thread looks: that thread
-/// loads it anew, once the owner has all that was written back. While an [`InUse`] lives, what it
-/// gives stays.
+/// A [`Loaded`] identifies a load. It may be [`Gone`] at any time; the caller then loads the
+/// contents again, once the owner has received everything that was written back. While an [`InUse`]
+/// lives, its descriptor stays loaded.
 ///
-/// Scope: `Machine`. Progress: that of a [`Pool`], but for what the owner does. Cost: one atomic
-/// instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs an
-/// allocation from the [pages that CPUs share](super::Options::cached) as long as there is room;
-/// then a look at every descriptor, unless [`choose`](WriteBack::choose) is content with one of the
-/// first; two such looks, at least, if it is refused, and one atomic instruction more at the end of
-/// the next use. Where the system refuses memory before the limit is reached, each load asks for
-/// it, in vain, a few times before it looks. Usable in signal handlers if the owner is.
+/// Scope: `Machine`. Progress: as for [`Pool`], apart from the owner's functions. May be called in
+/// signal handlers if the owner's functions may.
+///
+/// Cost: one atomic instruction to start a use, one to end it, and one to count it. While there is
+/// room, [`load`](Cache::load) costs an allocation from the [pages shared by all
+/// CPUs](super::Options::cached). After that it visits every descriptor, unless
+/// [`choose`](WriteBack::choose) stops early. A refused load visits them at least twice, and adds
+/// one atomic instruction to the end of the next use. If the system refuses memory before the limit
+/// is reached, each load first retries a few times to get memory.
 ///
 /// ```
 /// use atomseq::type_stable::Cache;
@@ -173,21 +181,23 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// # Ok::<(), atomseq::type_stable::Error>(())
 /// ```
 pub struct Cache<T: Descriptor, W: WriteBack<T>> {
-    /// Stable for ever: generations must not begin anew. No CPU keeps free descriptors for itself:
-    /// threads move those many at a time, and no allocation finds what is being moved.
+    /// Never gives pages back, because generations must not restart. CPUs keep no free descriptors:
+    /// they would move many at a time, and an allocation does not find those that are being moved.
     pool: Pool<Entry<T>>,
     owner: W,
     uses: AtomicU64,
-    /// What `load` may take: free descriptors, and loaded ones that nobody uses.
+    /// Counts changes to what `load` may take: free descriptors, and loaded ones not in use.
     vacancies: Vacancies,
 }
 
 impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
-    /// A cache of up to `limit` descriptors.
+    /// Creates a cache of up to `limit` descriptors.
     ///
     /// # Errors
     ///
-    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
+    /// address space; [`Error::OutOfMemory`] if the system refuses memory; [`Error::StartingUp`]
+    /// during atomseq's own initialization.
     pub fn try_new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
         Ok(Cache {
             pool: Pool::options().limit(limit).cached(0).build()?,
@@ -197,40 +207,40 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         })
     }
 
-    /// How many descriptors there can be.
+    /// Returns the max number of descriptors.
     pub fn limit(&self) -> usize {
         self.pool.limit()
     }
 
-    /// Whom the contents belong to.
+    /// Returns the owner of the contents.
     pub fn owner(&self) -> &W {
         &self.owner
     }
 
-    /// Takes a descriptor for something new, in use. Its contents are what was there before, or
-    /// zeros.
+    /// Takes a descriptor for new contents, in use by the caller. It holds the contents of an
+    /// earlier load, or zeros.
     ///
     /// # Errors
     ///
     /// [`Error::AllInUse`]: the limit is reached, and at one moment during the call no descriptor
-    /// could be had. Each was in use; or another thread, or what this call has interrupted, was
-    /// loading, unloading or writing it back; or [`choose`](WriteBack::choose) did not choose it.
-    /// [`Error::OutOfMemory`]: the same, before the limit is reached, where the system has refused
-    /// memory for more.
+    /// was available. Each one was in use; or was being loaded, unloaded or written back, by
+    /// another thread or by the code that this call interrupted; or was not chosen by
+    /// [`choose`](WriteBack::choose). [`Error::OutOfMemory`]: the same before the limit is reached,
+    /// if the system refused memory for more.
     pub fn load(&self) -> Result<InUse<'_, T, W>, Error> {
         let entry = self.take()?;
-        // Relaxed: nobody else changes what is not loaded.
+        // Relaxed: only its owner, this thread, changes an entry that is not loaded.
         let generation = entry.state.load(Ordering::Relaxed) & NAME;
         let state = generation.wrapping_add(GENERATION) | LOADED | 1;
         let entry = entry.into_raw();
         self.count(entry);
-        // Release: pairs with the Acquire of those who find it loaded.
+        // Release: publishes the entry; pairs with the Acquire exchange in `Loaded::get`.
         entry.state.store(state, Ordering::Release);
         Ok(InUse { cache: self, entry })
     }
 
-    /// Takes an entry that is free, or else one whose descriptor it writes back. Retries only if
-    /// another operation has made an entry vacant during the search, so it is lock-free.
+    /// Takes a free entry, or writes one back and takes it. Retries only if another operation has
+    /// vacated an entry during the search, so it is lock-free.
     fn take(&self) -> Result<Allocated<'_, Entry<T>>, Error> {
         let mut sought = None;
         loop {
@@ -249,7 +259,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         }
     }
 
-    /// Writes one descriptor back. Its entry stays allocated.
+    /// Writes one descriptor back and returns its entry, still allocated.
     #[cold]
     fn replace(&self) -> Option<Allocated<'_, Entry<T>>> {
         loop {
@@ -260,12 +270,12 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         }
     }
 
-    /// What could be written back now.
+    /// Iterates over the descriptors that could be written back now.
     fn candidates(&self) -> impl Iterator<Item = Candidate<'_, T>> {
-        // What is free is not loaded.
+        // This includes free entries, but those are never in the state `LOADED`.
         self.pool.descriptors().filter_map(|entry| {
-            // SeqCst: for the order of `vacancies`. The exchange in `evict` says whether it is
-            // still so.
+            // SeqCst: for the order of `vacancies`. The exchange in `evict` checks that the state
+            // is still the same.
             let state = entry.state.load(Ordering::SeqCst);
             (state & !NAME == LOADED).then(|| Candidate {
                 entry,
@@ -276,11 +286,11 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         })
     }
 
-    /// Ends what is loaded, if it is still loaded and not in use.
+    /// Moves an entry from loaded to being written back, if it is still loaded and unused.
     fn evict<'a>(&'a self, candidate: Candidate<'a, T>) -> Option<Evicted<'a, T, W>> {
         let Candidate { entry, state, .. } = candidate;
-        // Acquire: pairs with the Release at the end of each use. Release: see `vacancies`, of
-        // taking.
+        // Acquire: pairs with the SeqCst decrement at the end of each use. Release: pairs with the
+        // SeqCst load in `candidates`; `vacancies` relies on it for taking.
         let evicted = entry.state.compare_exchange(
             state,
             state ^ (LOADED | BEING_WRITTEN_BACK),
@@ -288,16 +298,17 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             Ordering::Relaxed,
         );
         evicted.is_ok().then(|| Evicted {
-            // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once. It is
-            // from this cache: a policy can return nothing but what this cache's iterator gave it,
-            // for only that has its lifetime, in which a `Candidate` is invariant.
+            // SAFETY: `load` left the entry allocated with `into_raw`, and only the thread whose
+            // exchange ends the load adopts it. The entry belongs to this cache: `choose` can
+            // return only a candidate of the iterator it was given, because no other has that
+            // lifetime, in which `Candidate` is invariant.
             entry: unsafe { self.pool.adopt(entry) },
             freed: Freed(self),
         })
     }
 
-    /// Writes everything back that is not in use; returns how many descriptors that were. Does not
-    /// wait for what other threads are writing back at this moment.
+    /// Writes back every descriptor that is not in use, and returns how many. Does not wait for
+    /// write-backs by other threads.
     pub fn write_back(&self) -> usize {
         let mut written = 0;
         for candidate in self.candidates() {
@@ -311,29 +322,29 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
 
     fn count(&self, entry: &Entry<T>) {
         if W::COUNTS_USES {
-            // Relaxed: a number on its own.
+            // Relaxed: the count orders no other data.
             let now = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
             entry.last_use.store(now, Ordering::Relaxed);
         }
     }
 }
 
-/// An entry whose descriptor is being written back by its holder, and by nobody else. Dropped, it
-/// is free.
+/// An entry that is being written back, owned exclusively by the holder. Dropping it frees the
+/// entry.
 struct Evicted<'a, T: Descriptor, W: WriteBack<T>> {
     entry: Allocated<'a, Entry<T>>,
-    /// Dropped after the entry.
+    /// Declared last, so that it is dropped after the entry.
     freed: Freed<'a, T, W>,
 }
 
 impl<'a, T: Descriptor, W: WriteBack<T>> Evicted<'a, T, W> {
     fn write_back(&self) {
-        /// The owner has it, or has panicked.
+        /// Marks the write-back as finished, also if the owner panics.
         struct End<'a>(&'a AtomicU64);
         impl Drop for End<'_> {
             fn drop(&mut self) {
-                // Release: pairs with the Acquire in `Loaded::get`, so that a thread which finds it
-                // gone finds what the owner did.
+                // Release: pairs with the Acquire in `Loaded::get`, so that a thread that sees the
+                // load gone also sees what the owner wrote.
                 self.0.fetch_and(!BEING_WRITTEN_BACK, Ordering::Release);
             }
         }
@@ -348,7 +359,7 @@ impl<'a, T: Descriptor, W: WriteBack<T>> Evicted<'a, T, W> {
     }
 }
 
-/// Reports, when it is dropped, that an entry has become free.
+/// Reports on drop that an entry has become free.
 struct Freed<'a, T: Descriptor, W: WriteBack<T>>(&'a Cache<T, W>);
 
 impl<T: Descriptor, W: WriteBack<T>> Drop for Freed<'_, T, W> {
@@ -357,10 +368,11 @@ impl<T: Descriptor, W: WriteBack<T>> Drop for Freed<'_, T, W> {
     }
 }
 
-/// Writes everything back.
+/// Writes back everything that is loaded.
 impl<T: Descriptor, W: WriteBack<T>> Drop for Cache<T, W> {
     fn drop(&mut self) {
-        // Nobody is left who could use anything; a use that was never ended does not count.
+        // No user can exist any more, because all borrow the cache. Uses that were leaked are
+        // ignored.
         let mut entries = self.pool.allocated();
         drops::each(|| {
             let Some(reference) = entries.next() else {
@@ -384,15 +396,15 @@ impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Cache<T, W> {
     }
 }
 
-/// Why a [`Loaded`] names nothing that can be used.
+/// Reports why a [`Loaded`] cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// Its owner is taking it back at this moment, in this thread or another one: where it is
-    /// loaded anew from may not have all of it yet. Look again later; do not wait for it in a
-    /// handler, nor in [`write_back`](WriteBack::write_back) or [`choose`](WriteBack::choose),
-    /// which may have interrupted or called each other.
+    /// The contents are being written back, by this thread or another one, so the owner may not
+    /// have all of them yet. Retry later. Do not wait for this in a signal handler, nor in
+    /// [`write_back`](WriteBack::write_back) or [`choose`](WriteBack::choose): they may have
+    /// interrupted or called the write-back.
     BeingWrittenBack,
-    /// Its owner has it, or it was [unloaded](InUse::unload).
+    /// The contents were written back or [unloaded](InUse::unload).
     Unloaded,
 }
 
@@ -400,16 +412,16 @@ impl fmt::Display for Gone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Gone::BeingWrittenBack => {
-                "it is being written back: look again before it is loaded anew"
+                "it is being written back: retry later, before loading it again"
             }
-            Gone::Unloaded => "it is no longer loaded: load it anew",
+            Gone::Unloaded => "it is no longer loaded: load it again",
         })
     }
 }
 
 impl std::error::Error for Gone {}
 
-/// A name of something that was loaded into a [`Cache`], and may have been written back since.
+/// The identity of one load of a [`Cache`], which may have been written back since.
 pub struct Loaded<'cache, T: Descriptor, W: WriteBack<T>> {
     cache: &'cache Cache<T, W>,
     entry: &'cache Entry<T>,
@@ -417,7 +429,8 @@ pub struct Loaded<'cache, T: Descriptor, W: WriteBack<T>> {
 }
 
 impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
-    /// Uses it.
+    /// Starts a use of the descriptor, which keeps it loaded. Lock-free; costs one atomic
+    /// instruction, and one to count the use.
     ///
     /// ```
     /// use atomseq::type_stable::{Cache, Gone};
@@ -433,7 +446,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// while name.get().is_err_and(|gone| gone == Gone::BeingWrittenBack) {
     ///     std::thread::yield_now();
     /// }
-    /// // Now it can be loaded anew.
+    /// // Now it can be loaded again.
     /// assert_eq!(name.get().unwrap_err(), Gone::Unloaded);
     /// assert_eq!(disk.load(Relaxed), 7);
     /// # drop(another);
@@ -443,19 +456,19 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     ///
     /// # Errors
     ///
-    /// [`Gone`].
+    /// [`Gone`] if the contents are being written back or no longer loaded.
     ///
     /// # Panics
     ///
-    /// If it is in use 32,767 times already.
+    /// If the descriptor is in use 32,767 times already.
     pub fn get(&self) -> Result<InUse<'cache, T, W>, Gone> {
-        // Acquire, here and below: pairs with the Release of the thread that has written it back,
-        // or unloaded it.
+        // Acquire, here and in a failed exchange: pairs with the Release of the thread that wrote
+        // it back or unloaded it.
         let mut state = self.entry.state.load(Ordering::Acquire);
         while state & !USES == self.generation | LOADED {
             assert!(state & USES < USES, "a descriptor is in use too often");
-            // Acquire: pairs with the Release in `load`, and with that at the end of each use.
-            // Release: see `vacancies`, of taking.
+            // Acquire: pairs with the Release in `load` and with the end of each use. Release:
+            // pairs with the SeqCst load in `candidates`; `vacancies` relies on it for taking.
             match self.entry.state.compare_exchange_weak(
                 state,
                 state + 1,
@@ -496,17 +509,17 @@ impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Loaded<'_, T, W> {
     }
 }
 
-/// A descriptor that stays loaded while this lives. A thread that keeps too many, or a few for too
-/// long, leaves none to be written back.
+/// A use of a descriptor, which stays loaded while this lives. If too many uses last too long, no
+/// descriptor is left to write back.
 pub struct InUse<'cache, T: Descriptor, W: WriteBack<T>> {
     cache: &'cache Cache<T, W>,
     entry: &'cache Entry<T>,
 }
 
 impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
-    /// Its name for later.
+    /// Returns the identity of the load, for later uses.
     pub fn loaded(&self) -> Loaded<'cache, T, W> {
-        // Relaxed: the generation stays while this lives.
+        // Relaxed: the generation does not change while this use lasts.
         let state = self.entry.state.load(Ordering::Relaxed);
         Loaded {
             cache: self.cache,
@@ -515,14 +528,14 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
         }
     }
 
-    /// Ends what is loaded, without writing it back.
+    /// Discards the contents without writing them back, and frees the descriptor.
     ///
     /// # Errors
     ///
-    /// Itself, if others use it too.
+    /// Returns `self` if there are other uses of the descriptor.
     pub fn unload(self) -> Result<(), Self> {
         let alone = self.loaded().generation | LOADED | 1;
-        // Acquire: pairs with the Release at the end of each use. Release: with the Acquire in
+        // Acquire: pairs with the end of each use. Release: pairs with the Acquire in
         // `Loaded::get`.
         let unloaded = self.entry.state.compare_exchange(
             alone,
@@ -533,7 +546,8 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
         if unloaded.is_err() {
             return Err(self);
         }
-        // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once.
+        // SAFETY: `load` left the entry allocated with `into_raw`, and only the thread whose
+        // exchange ends the load adopts it: this one.
         drop(unsafe { self.cache.pool.adopt(self.entry) });
         self.cache.vacancies.report();
         std::mem::forget(self);
@@ -551,8 +565,8 @@ impl<T: Descriptor, W: WriteBack<T>> Deref for InUse<'_, T, W> {
 
 impl<T: Descriptor, W: WriteBack<T>> Drop for InUse<'_, T, W> {
     fn drop(&mut self) {
-        // SeqCst: for the order of `vacancies`. It includes Release: what was done with it comes
-        // before; pairs with the Acquire of who writes it back.
+        // SeqCst: for the order of `vacancies`. Includes Release: orders this use before a later
+        // owner; pairs with the Acquire in `evict` and `unload`.
         let before = self.entry.state.fetch_sub(1, Ordering::SeqCst);
         if before & USES == 1 {
             self.cache.vacancies.report();

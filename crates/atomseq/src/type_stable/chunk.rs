@@ -1,6 +1,5 @@
-//! A chunk: a mapping of many pages, and what is known of each. A page with something free is
-//! looked for from the lowest up, so that few pages are in use and the others can go back to the
-//! system.
+//! A chunk: a mapping of many pages, and the records about each. Allocation prefers the lowest page
+//! with something free. So few pages are in use, and the others can go back to the system.
 
 use std::mem::size_of;
 use std::ptr::NonNull;
@@ -12,10 +11,10 @@ use super::layout::Geometry;
 use super::page::{Page, Record};
 use crate::{mappings, platform};
 
-/// What lies at the start of a chunk, and does not change.
+/// The record at the start of a chunk. It never changes.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// Its pages are numbered from here.
+    /// The number of the chunk's first page in the pool.
     first_page: usize,
     pages: usize,
     bytes: usize,
@@ -25,7 +24,7 @@ pub(super) struct Chunk {
     start: NonNull<u8>,
 }
 
-/// Where the parts of a chunk begin, counted from its start.
+/// The offsets of a chunk's parts from its start, in bytes.
 struct Parts {
     summaries: usize,
     leaves: usize,
@@ -35,7 +34,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Of a chunk of at least one page.
+    /// Computes the offsets of a chunk of at least one page. Returns `None` on overflow.
     fn of(first_page: usize, pages: usize, geometry: &Geometry) -> Option<Parts> {
         let (leaf_count, summary_count) = Map::sizes(pages);
         let summaries = size_of::<Chunk>().next_multiple_of(size_of::<u64>());
@@ -57,12 +56,13 @@ impl Parts {
 }
 
 impl Chunk {
-    /// A chunk of pages that are all fresh, or `None` if there is no memory.
+    /// Maps a chunk of fresh pages. Returns `None` if there is no memory.
     pub fn map(first_page: usize, pages: usize, geometry: &Geometry) -> Option<NonNull<Chunk>> {
         let parts = Parts::of(first_page, pages, geometry)?;
         let mapping = mappings::map(parts.bytes)?;
         let _exposed = mapping.as_ptr().expose_provenance();
-        // SAFETY: all parts lie within the mapping, each aligned for what it holds.
+        // SAFETY: all offsets lie within the mapping, which has `parts.bytes` bytes. `Parts::of`
+        // aligns each part for its type.
         let chunk = unsafe {
             Chunk {
                 first_page,
@@ -76,7 +76,8 @@ impl Chunk {
         };
         chunk.hints().begin();
         let place = mapping.cast::<Chunk>();
-        // SAFETY: the start of the mapping, which nobody else knows.
+        // SAFETY: the mapping is page-aligned, large enough, and not yet published to any other
+        // thread.
         unsafe { place.write(chunk) };
         Some(place)
     }
@@ -85,9 +86,10 @@ impl Chunk {
     ///
     /// # Safety
     ///
-    /// `map` made it, and nobody uses it or anything in it any more.
+    /// The chunk was returned by `map`, and nothing uses it or its contents any more.
     pub unsafe fn unmap(chunk: NonNull<Chunk>) {
-        // SAFETY: the caller's promise: the chunk is there, and is the start of its mapping.
+        // SAFETY: by the contract, the chunk is still mapped, and it lies at the start of its
+        // mapping of `bytes` bytes. The size is read before the mapping goes away.
         unsafe { mappings::unmap(chunk.cast(), chunk.as_ref().bytes) }
     }
 
@@ -97,9 +99,9 @@ impl Chunk {
 
     fn hints(&self) -> Map<'_> {
         let (leaves, summaries) = Map::sizes(self.pages);
-        // SAFETY: so many lie there within the chunk's mapping, from which on they are valid and
-        // only shared: zeros are hints, and all their words are atomic. They stay as long as the
-        // chunk.
+        // SAFETY: `map` laid out this many leaves and summaries here, within the chunk's mapping.
+        // They are only shared, they consist of atomics, and zeros are valid hints. They stay
+        // mapped as long as the chunk, which is borrowed.
         unsafe {
             Map {
                 pages: self.pages,
@@ -109,20 +111,22 @@ impl Chunk {
         }
     }
 
-    /// A page, counted from the chunk's first.
+    /// Returns a page by its index in the chunk.
     pub fn page<'a>(&'a self, index: usize, geometry: &'a Geometry) -> Page<'a> {
         assert!(index < self.pages);
         Page {
-            // SAFETY: within the chunk's records, as just checked.
+            // SAFETY: the index is below `pages`, checked above, and the chunk holds that many
+            // records, which stay mapped while it is borrowed.
             record: unsafe { self.records.add(index).as_ref() },
             geometry,
-            // SAFETY: within the chunk's pages.
+            // SAFETY: the index is below `pages`, checked above, so the page starts within the
+            // mapping.
             start: unsafe { self.start.add(index * geometry.page) },
             capacity: geometry.capacity(self.first_page + index),
         }
     }
 
-    /// The page and the number in it of the descriptor at an address, if there is one.
+    /// Returns the page and the index in it of the descriptor at an address, if there is one.
     pub fn find(&self, address: usize, geometry: &Geometry) -> Option<(usize, usize)> {
         let distance = address.checked_sub(self.start.addr().get())?;
         let (page, rest) = (distance / geometry.page, distance % geometry.page);
@@ -133,19 +137,19 @@ impl Chunk {
         there.then_some((page, index))
     }
 
-    /// A page that may have free descriptors, the lowest one as far as the hints say.
+    /// Returns a page that may have free descriptors: the lowest according to the hints.
     pub fn available(&self, geometry: &Geometry) -> Option<usize> {
         self.hints()
             .available(|page| self.page(page, geometry).has_free())
     }
 
-    /// Notes that nothing was free in a page, unless something is by now.
+    /// Records that a page has nothing free, unless something is free by now.
     pub fn exhaust(&self, page: usize, geometry: &Geometry) {
         self.hints()
             .exhaust(page, || self.page(page, geometry).has_free());
     }
 
-    /// Notes that something is free in a page.
+    /// Records that a page has something free.
     pub fn replenish(&self, page: usize) {
         self.hints().replenish(page);
     }
@@ -164,9 +168,9 @@ mod tests {
             ..Geometry::of::<AtomicUsize>(None).unwrap()
         };
         let chunk = Chunk::map(0, pages, &geometry).unwrap();
-        // SAFETY: just mapped, and unmapped below.
+        // SAFETY: mapped above, and not unmapped before the end of this function.
         work(unsafe { chunk.as_ref() }, &geometry);
-        // SAFETY: the borrow has ended.
+        // SAFETY: mapped above, and the borrow for `work` has ended.
         unsafe { Chunk::unmap(chunk) };
     }
 
@@ -193,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A thread that was held up before it set the bit sets it after others have freed something.
+    /// A delayed thread sets the bit of an exhausted page after other threads have freed something.
     #[test]
     fn a_page_with_free_descriptors_is_not_exhausted_for_long() {
         with_chunk(70, |chunk, geometry| {
@@ -207,8 +211,8 @@ mod tests {
         });
     }
 
-    /// A thread has found a page exhausted, all of it is freed, and the thread sets the bit. Before
-    /// it looks again, others allocate, and it never goes on.
+    /// A thread finds a page exhausted, all of it is freed, and the thread sets the bit. Before it
+    /// looks below the bit again, others allocate, and it never continues.
     #[test]
     fn what_a_thread_that_never_goes_on_took_for_exhausted_is_found() {
         for pages in [1, 31, 33, 64, 1025, 5000] {
@@ -247,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Of addresses, which count where the system does not overcommit.
+    /// Measured in addresses, which count on systems that do not overcommit.
     #[test]
     fn a_limited_pool_takes_little_more_than_its_descriptors() {
         fn check<T: crate::type_stable::Descriptor>() {

@@ -1,31 +1,32 @@
-//! What a type must be so that its instances may be read at any time, free or not.
+//! The trait of types whose instances may be read at any time, allocated or free.
 
 use std::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicPtr, AtomicU8,
     AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
 };
 
-/// A type whose instances a [`Pool`](super::Pool) keeps: one that is always a valid instance, be it
+/// A type that a [`Pool`](super::Pool) can hold: its memory is a valid instance whether it is
 /// allocated, free, or fresh from the system.
 ///
-/// A pool never gives out `&mut T`, and never makes or drops a `T`: all of its descriptors begin as
-/// zeroed memory and stay instances of `T` for as long as the pool lives. So a `&T` to any of them
-/// is sound at any time, whoever owns it; what it reads there may belong to a later owner, and that
-/// is for version numbers to tell. Since only shared references exist, the parts of a descriptor
-/// that anybody changes are atomics; any other part stays zero for ever.
+/// A pool never hands out `&mut T`, and never constructs or drops a `T`. Its descriptors start as
+/// zeroed memory and stay instances of `T` while the pool lives. A `&T` to any of them is therefore
+/// sound at any time. The contents read through it may belong to a later owner; version numbers
+/// detect this. Only shared references exist, so every part of a descriptor that changes is atomic.
+/// Any other part stays zero.
 ///
-/// [`descriptor!`](super::descriptor!) declares a struct of atomics that is one, without `unsafe`.
+/// [`descriptor!`](super::descriptor!) declares such a struct of atomics without `unsafe`.
 ///
 /// # Safety
 ///
-/// Memory of zeros is a valid instance, and so is one whose bytes all become zero at once while
-/// others use it by shared reference, as far as they can change at all. (That happens when a page
-/// has been given back to the system.)
+/// Zeroed memory must be a valid instance. Memory whose interior-mutable bytes all become zero at
+/// once, while other threads use it by shared reference, must remain one. (This happens when a page
+/// is given back to the system.)
 pub unsafe trait Descriptor: Sync + Sized {}
 
 macro_rules! descriptors {
     ($($atomic:ty)*) => {$(
-        // SAFETY: zero is a value of the integer or address, and it may change at any time.
+        // SAFETY: zero is a valid value of the integer, and atomics may change while they are
+        // shared.
         unsafe impl Descriptor for $atomic {}
     )*};
 }
@@ -35,14 +36,15 @@ descriptors! {
     AtomicUsize
 }
 
-// SAFETY: null is an address, and it may change at any time.
+// SAFETY: null is a valid pointer value, and atomics may change while they are shared.
 unsafe impl<T> Descriptor for AtomicPtr<T> {}
 
-// SAFETY: as many descriptors one after the other, and nothing else.
+// SAFETY: an array consists of its elements only, and each element is a descriptor.
 unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 
-/// Declares a struct that is a [`Descriptor`](crate::type_stable::Descriptor): each of its fields
-/// has to be one, such as an atomic or an array of atomics.
+/// Declares a struct that implements [`Descriptor`](crate::type_stable::Descriptor).
+///
+/// Each field must implement `Descriptor`, such as an atomic or an array of atomics.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -58,7 +60,8 @@ unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 /// let pool = atomseq::type_stable::Pool::<Entry>::new();
 /// ```
 ///
-/// Anything else is refused, for a reader of a free descriptor could meet it half changed:
+/// Any other field type is refused, because a reader of a free descriptor could see it half
+/// changed:
 ///
 /// ```compile_fail,E0277
 /// atomseq::type_stable::descriptor! {
@@ -68,9 +71,9 @@ unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 /// }
 /// ```
 ///
-/// The compiler checks the struct as it is after all attributes were applied, so an attribute may
-/// neither add a field nor remove one. A struct that has a field on some targets only is declared
-/// twice, each time with `#[cfg]` before the macro:
+/// The compiler checks the struct after all attributes are applied, so no attribute may add or
+/// remove a field. Declare a struct with a target-specific field twice, each time with `#[cfg]`
+/// before the macro:
 ///
 /// ```compile_fail,E0026
 /// atomseq::type_stable::descriptor! {
@@ -93,16 +96,16 @@ macro_rules! __descriptor {
         }
 
         const _: () = {
-            // SAFETY: what follows compiles only if it is a struct of these fields and no others,
-            // each of which is a descriptor.
+            // SAFETY: the check below compiles only if the struct has exactly these fields and each
+            // is a descriptor. Zeroed memory is then valid for every field and thus for the struct.
             unsafe impl $crate::type_stable::Descriptor for $name {}
 
-            // By `$crate` alone: any other name, `::core` included, may mean something else where
-            // this is expanded. And without the types that were given: an attribute may have
-            // changed them, and a macro in a type's place may expand to another type each time.
-            $crate::type_stable::check_fields::<$name>(|__atomseq_descriptor| {
+            // Names only paths that start with `$crate`: any other, `::core` included, may mean
+            // something else at the place of expansion. Repeats no given type: an attribute may
+            // have changed it, and a macro in type position may expand differently each time.
+            $crate::generated::check_fields::<$name>(|__atomseq_descriptor| {
                 let $name { $($field: _,)* } = __atomseq_descriptor;
-                $($crate::type_stable::check_field(&__atomseq_descriptor.$field);)*
+                $($crate::generated::check_field(&__atomseq_descriptor.$field);)*
             });
         };
     };
@@ -111,10 +114,9 @@ macro_rules! __descriptor {
 #[doc(inline)]
 pub use crate::__descriptor as descriptor;
 
-/// Of what a function of a whole descriptor says, the compiler has checked the types: that is all.
-#[doc(hidden)]
+/// Accepts a function over a whole descriptor, so that the compiler type-checks its body. Does
+/// nothing at run time.
 pub const fn check_fields<D>(_: fn(&D)) {}
 
-/// Takes nothing but a descriptor, of whatever type the field has.
-#[doc(hidden)]
+/// Compiles only if the field's type is a descriptor. Does nothing at run time.
 pub const fn check_field<D: Descriptor>(_: &D) {}

@@ -1,46 +1,47 @@
-//! What can be wrong with a pool, or with a request to one.
+//! The errors of pools and caches.
 
 use std::fmt;
 
-/// Why there is no pool, or no descriptor.
+/// Reports why a pool could not be created, or no descriptor allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A limit of zero descriptors was asked for.
+    /// The requested limit is zero descriptors.
     Zero,
-    /// So many descriptors, or one so large, do not fit the address space.
+    /// The requested number or size of descriptors exceeds the address space.
     TooLarge,
-    /// The operating system gave no memory.
+    /// The operating system refused memory.
     OutOfMemory,
-    /// A pool was asked for from inside atomseq's start-up, which has not found out yet how many
-    /// CPUs there can be.
+    /// The pool was requested during atomseq's own initialization, before the number of CPUs is
+    /// known.
     StartingUp,
-    /// As many descriptors as the limit allows are allocated.
+    /// No descriptor within the limit was found free. See
+    /// [`Pool::allocate`](super::Pool::allocate).
     LimitReached,
-    /// No descriptor of a [`Cache`](super::Cache) is free, and none can be written back: each is in
-    /// use, in the hands of a thread that loads, unloads or writes it back, or kept by the cache's
-    /// owner.
+    /// No descriptor of a [`Cache`](super::Cache) is free, and none can be written back. Each one
+    /// is in use, is being loaded, unloaded or written back by a thread, or was not chosen by
+    /// [`WriteBack::choose`](super::WriteBack::choose).
     AllInUse,
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Error::Zero => "a pool of zero descriptors gives none: ask for at least one",
+            Error::Zero => "the limit is zero descriptors: request at least one",
             Error::TooLarge => {
-                "the descriptors do not fit the address space: ask for fewer, or for smaller ones"
+                "the descriptors exceed the address space: request fewer or smaller ones"
             }
             Error::OutOfMemory => {
-                "the operating system gave no memory for more descriptors: free some, or raise its limits"
+                "the operating system refused memory for more descriptors: free some, or raise its limits"
             }
             Error::StartingUp => {
-                "atomseq was asked from inside its own start-up: ask again once the first call has returned"
+                "the pool was requested during atomseq's own initialization: retry after the first call has returned"
             }
             Error::LimitReached => {
-                "no descriptor was found within the pool's limit, though one may have moved meanwhile: free some, or raise the limit"
+                "no free descriptor was found within the pool's limit: free some, or raise the limit"
             }
             Error::AllInUse => {
-                "no descriptor of the cache is free, and none may be written back now: end some uses, or raise the limit"
+                "no descriptor of the cache is free, and none can be written back now: end some uses, or raise the limit"
             }
         })
     }

@@ -1,4 +1,5 @@
-//! A page's free descriptors: one word says which and how many, and is changed as a whole.
+//! The free descriptors of a page: one word holds the head of the list and the count, and changes
+//! as a whole.
 //!
 //! ```text
 //! word:   | tag 32 | used 16 | first 16 |        first: the number of the first free descriptor
@@ -6,15 +7,15 @@
 //! link of the free descriptor i:  the number of the next free one, less i + 1
 //! ```
 //!
-//! So zeros mean that all are free, in the order of their addresses: neither a fresh page nor its
-//! record has to be set up, and a page that has lost its contents to the system is a fresh one. The
-//! list ends where the count says. The tag changes with each change of the word, so that a taker
-//! that has followed links of a list which has changed meanwhile finds it out (the numbers it has
-//! read may be any). Lock-free: a failed exchange means that another one has succeeded.
+//! All zeros mean that every descriptor is free, in the order of addresses. So a fresh page and its
+//! record need no setup, and a page whose contents were discarded is fresh. The list ends where the
+//! count says. The tag changes with each change of the word, so a taker that followed the links of
+//! a changed list detects it; the indices that it read may be arbitrary. Lock-free: an exchange
+//! fails only if another one succeeded.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// A word, taken apart.
+/// The fields of a page's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageState {
     pub first: u16,
@@ -35,7 +36,7 @@ impl PageState {
         u64::from(self.tag) << 32 | u64::from(self.used) << 16 | u64::from(self.first)
     }
 
-    /// The next word, whatever else changes.
+    /// Returns the state with the next tag.
     pub fn next(self) -> PageState {
         PageState {
             tag: self.tag.wrapping_add(1),
@@ -44,24 +45,25 @@ impl PageState {
     }
 }
 
-/// A page, as far as its free descriptors go.
+/// A page as a list of free descriptors.
 pub(crate) trait Free {
     fn word(&self) -> &AtomicU64;
 
-    /// The link of a descriptor; the number is below the capacity.
+    /// Returns the link of a descriptor. The index is below the capacity.
     fn link(&self, index: usize) -> &AtomicU32;
 
-    /// How many descriptors there are.
+    /// Returns the number of descriptors in the page.
     fn capacity(&self) -> usize;
 
     fn load(&self) -> PageState {
-        // SeqCst: pairs with the exchanges below, in the order that `hints` tells of.
+        // SeqCst: pairs with the exchanges below, in the total order that `hints` describes.
         PageState::of(self.word().load(Ordering::SeqCst))
     }
 
-    /// Replaces the word, if it is still the old one.
+    /// Replaces the word if it still equals `old`.
     fn exchange(&self, old: PageState, new: PageState) -> bool {
-        // SeqCst, for the order of `hints`; includes the Release of links, for takers to acquire.
+        // SeqCst: for the total order of `hints`. Includes the Release of the links, which pairs
+        // with the SeqCst load in `load`. Relaxed: after a failure, callers load the word again.
         let order = Ordering::SeqCst;
         let exchanged =
             self.word()
@@ -73,8 +75,8 @@ pub(crate) trait Free {
         usize::from(self.load().used) < self.capacity()
     }
 
-    /// Takes as many descriptors as there are and as there is room for their numbers; returns how
-    /// many.
+    /// Takes as many free descriptors as `taken` has room for, and stores their indices there.
+    /// Returns how many.
     fn take_free(&self, taken: &mut [u16]) -> usize {
         loop {
             let word = self.load();
@@ -98,8 +100,8 @@ pub(crate) trait Free {
         }
     }
 
-    /// Follows links from a free descriptor; returns the one that comes next. `None` if the list
-    /// has changed under way, for sure; if it has not, the word tells.
+    /// Follows links from a free descriptor, and returns the index after the last one. `None` means
+    /// that the list has certainly changed meanwhile. Otherwise the exchange of the word decides.
     fn follow(&self, first: u16, taken: &mut [u16]) -> Option<u16> {
         let mut next = first;
         for place in taken {
@@ -107,7 +109,8 @@ pub(crate) trait Free {
                 return None;
             }
             *place = next;
-            // Relaxed: whether the link was that of a free descriptor is for the word to say.
+            // Relaxed: the exchange of the word decides whether this link belonged to the list; the
+            // SeqCst load of the word acquired it.
             let link = self.link(usize::from(next)).load(Ordering::Relaxed);
             next = next.wrapping_add(1).wrapping_add(link as u16);
         }
@@ -120,7 +123,7 @@ pub(crate) trait Free {
             let word = self.load();
             debug_assert!(word.used > 0, "freed more often than allocated");
             let link = word.first.wrapping_sub(index as u16).wrapping_sub(1);
-            // Relaxed: released by the exchange.
+            // Relaxed: released by the exchange of the word below.
             self.link(index).store(u32::from(link), Ordering::Relaxed);
             let more = PageState {
                 first: index as u16,

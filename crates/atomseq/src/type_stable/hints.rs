@@ -1,43 +1,43 @@
-//! Where free descriptors may be found: words of two levels, each with 32 bits and a count.
+//! Hints to pages with free descriptors: two levels of words, each with 32 bits and a count.
 //!
 //! ```text
-//!              noting 32                         bits 32
-//! a leaf:      threads that are just noting      of pages,   set: exhausted, no descriptor of the page is free
-//! a summary:   that something is exhausted       of leaves,  set: all bits of the leaf are, and its count is 0
+//!              count 32                 bits 32
+//! a leaf:      threads that are         of pages,   set: no descriptor of the page is free
+//! a summary:   setting a bit now        of leaves,  set: all bits of the leaf are set, its count is 0
 //! ```
 //!
-//! 1. A thread that has found nothing below a bit sets the bit and adds 1 to the count, by one
-//!    exchange. Then it looks below once more, and clears the bit if there is something. At last it
-//!    subtracts 1 from the count.
-//! 2. A thread that has put something below a bit clears the bit if it is set.
-//! 3. A search trusts the set bits of a word whose count is 0. Else it looks below each of them.
+//! 1. A thread that found nothing free below a bit sets the bit and increments the count, in one
+//!    atomic exchange. It then looks below the bit again, and clears the bit if something is free
+//!    there. Finally it decrements the count.
+//! 2. A thread that has freed something below a bit clears the bit if it is set.
+//! 3. A search trusts the set bits of a word whose count is 0. Otherwise it looks below each of
+//!    them.
 //!
-//! All these steps are `SeqCst`, and so have one order. Suppose that a bit is set although there is
-//! something below it that was put there by a thread whose step 2 has ended. Then step 2 came
-//! before the bit was last set, so the second look of the thread that set it finds what is there.
-//! That thread has not cleared the bit yet, and so it is still counted, in the very word that a
-//! search loads.
+//! All these steps are `SeqCst` and thus have one total order. Assume a bit is set although a
+//! thread whose step 2 has finished freed something below it. Step 2 then precedes the last set of
+//! the bit, so the second look of the thread that set it finds the free descriptor. That thread has
+//! not cleared the bit yet. It is therefore still counted in the word that a search loads.
 //!
-//! Thus no bit hides what is free, for a moment or for good, whatever becomes of the thread that
-//! has set it. If it exits before it is done, the count stays, and each search that comes to that
+//! Thus no bit hides a free descriptor, even temporarily, whatever happens to the thread that set
+//! it. If that thread exits in between, the count stays positive, and each search that reaches the
 //! word looks at its up to 32 pages or leaves itself.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many bits a word has.
+/// The number of bits in a word.
 const BITS: usize = u32::BITS as usize;
 
 const EXHAUSTED: u64 = u32::MAX as u64;
 
-/// One thread in the count.
+/// The increment of the count for one thread.
 const NOTING: u64 = 1 << BITS;
 
-/// The hints for 32 pages, or for 32 leaves. Zeroed: there may be something below each.
+/// The hints for 32 pages, or for 32 leaves. All zeros: each may have something free.
 #[derive(Debug)]
 pub(crate) struct Hints(pub AtomicU64);
 
 impl Hints {
-    /// Sets a bit, and counts this thread.
+    /// Sets a bit and increments the count, in one exchange.
     fn set(&self, bit: u64) {
         let mut word = self.0.load(Ordering::SeqCst);
         loop {
@@ -52,7 +52,7 @@ impl Hints {
         }
     }
 
-    /// Ends what `set` has begun.
+    /// Decrements the count after `set`.
     fn end(&self) {
         self.0.fetch_sub(NOTING, Ordering::SeqCst);
     }
@@ -68,28 +68,28 @@ impl Hints {
     }
 }
 
-/// What hints say.
+/// The value of a hint word at the time of one load.
 #[derive(Clone, Copy)]
 struct Answer(u64);
 
 impl Answer {
-    /// Those below which there may be something, as far as the bits say.
+    /// Returns the bits that are not set: something may be free below them.
     fn open(self) -> u64 {
         !self.0 & EXHAUSTED
     }
 
-    /// Is there nothing below the others?
+    /// Returns whether nothing is free below the set bits.
     fn is_certain(self) -> bool {
         self.0 < NOTING
     }
 
-    /// Is there nothing below any?
+    /// Returns whether nothing is free below any bit.
     fn is_exhausted(self) -> bool {
         self.0 == EXHAUSTED
     }
 }
 
-/// The hints that lead to the pages of a chunk.
+/// The hints for all pages of a chunk.
 #[derive(Clone, Copy)]
 pub(crate) struct Map<'a> {
     pub pages: usize,
@@ -98,18 +98,18 @@ pub(crate) struct Map<'a> {
 }
 
 impl Map<'_> {
-    /// How many leaves so many pages have, and how many summaries.
+    /// Returns the number of leaves and of summaries for so many pages.
     pub fn sizes(pages: usize) -> (usize, usize) {
         let leaves = pages.div_ceil(BITS);
         (leaves, leaves.div_ceil(BITS))
     }
 
-    /// Of zeroed hints: bits behind the last page and the last leaf lead nowhere.
+    /// Initializes zeroed hints: sets the bits beyond the last page and the last leaf.
     pub fn begin(&self) {
         let end = |hints: &[Hints], count: usize| {
             if let (Some(last), false) = (hints.last(), count.is_multiple_of(BITS)) {
                 let behind = EXHAUSTED << (count % BITS) & EXHAUSTED;
-                // Relaxed: no other thread knows the chunk yet.
+                // Relaxed: the chunk is not published yet, so no other thread reads it.
                 last.0.store(behind, Ordering::Relaxed);
             }
         };
@@ -117,8 +117,8 @@ impl Map<'_> {
         end(self.summaries, self.leaves.len());
     }
 
-    /// A page that may have free descriptors, the lowest one as far as the bits say. `None`: at one
-    /// moment of the search each page had none.
+    /// Returns a page that may have free descriptors: the lowest according to the bits. `None`
+    /// means that each page had none free at some moment of the search.
     #[inline]
     pub fn available(&self, has_free: impl Fn(usize) -> bool) -> Option<usize> {
         for (number, summary) in self.summaries.iter().enumerate() {
@@ -155,7 +155,8 @@ impl Map<'_> {
         None
     }
 
-    /// Looks for a page with something free without trusting its bit, and clears that.
+    /// Searches a leaf's pages without trusting their bits, and clears the bit of the page it
+    /// finds.
     #[cold]
     fn look_below(&self, leaf: usize, mut has_free: impl FnMut(usize) -> bool) -> Option<usize> {
         let first = leaf * BITS;
@@ -164,7 +165,7 @@ impl Map<'_> {
         Some(found)
     }
 
-    /// Notes that nothing was free in a page, unless something is by now.
+    /// Records that a page has nothing free, unless something is free by now.
     pub fn exhaust(&self, page: usize, has_free: impl FnOnce() -> bool) {
         let leaf = &self.leaves[page / BITS];
         leaf.set(1 << (page % BITS));
@@ -174,8 +175,8 @@ impl Map<'_> {
         leaf.end();
     }
 
-    /// Notes that a leaf was exhausted, unless it is not by now. An only leaf is looked at as
-    /// quickly as its summary.
+    /// Records that a leaf is exhausted, unless it no longer is. A chunk with a single leaf needs
+    /// no summary bit: loading the leaf costs as much as loading its summary.
     fn exhaust_leaf(&self, leaf: usize) {
         let (summary, bit) = (&self.summaries[leaf / BITS], 1 << (leaf % BITS));
         if self.leaves.len() > 1 && summary.ask().open() & bit != 0 {
@@ -187,7 +188,7 @@ impl Map<'_> {
         }
     }
 
-    /// Notes that something is free in a page.
+    /// Records that a page has something free.
     pub fn replenish(&self, page: usize) {
         let leaf = page / BITS;
         self.leaves[leaf].clear(1 << (page % BITS));
@@ -195,7 +196,7 @@ impl Map<'_> {
     }
 }
 
-/// The numbers of the bits that are set, from the lowest up.
+/// Iterates over the numbers of the set bits, from the lowest up.
 #[inline]
 fn ones(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Where descriptors lie.
+//! The memory layout of descriptors.
 //!
 //! ```text
 //! chunk 0        16 pages        each a mapping of its own, twice as large as the one before
@@ -15,10 +15,10 @@
 //!                ^ its address, aligned to 64    odd while allocated
 //! ```
 //!
-//! A page is the unit that goes back to the system: as many of the system's pages as it takes to
-//! waste no more than an eighth of them. Of a last page that the limit cuts, those without a
-//! descriptor are left out. A chunk stays mapped as long as the pool lives; going back, a page
-//! loses its memory and keeps its addresses.
+//! A page is the unit that goes back to the system. It consists of as many system pages as needed
+//! to waste at most an eighth. If the limit cuts the last page short, its system pages without a
+//! descriptor are left out. A chunk stays mapped while the pool lives; a page that is given back
+//! loses its memory but keeps its addresses.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -27,63 +27,63 @@ use super::Error;
 use super::descriptor::Descriptor;
 use crate::platform;
 
-/// What is kept beside each descriptor. Zeroed like everything else in a page that is fresh.
+/// The words kept beside each descriptor. Zeros in a fresh page.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Header {
-    /// Odd while allocated. Grows by one with each change and never repeats; 0: not used since
-    /// the page is fresh.
+    /// Odd while allocated. Each allocation and each release increases it, and it never repeats. 0:
+    /// not used since the page was fresh.
     pub version: AtomicUsize,
-    /// When an audit first found it unclaimed, or that one is about to say when: see `unclaimed`.
-    /// 0: claimed since.
+    /// The moment when an audit first found the descriptor unclaimed, or the number of an audit
+    /// that is about to record it: see `unclaimed`. 0: claimed since.
     pub unclaimed: AtomicU32,
-    /// While free in its page: how far the next free one lies beyond the next one.
+    /// While free in its page: the distance of the next free descriptor beyond the adjacent one.
     pub link: AtomicU32,
 }
 
-/// A descriptor in its page.
+/// A descriptor with its header.
 #[repr(C, align(64))]
 pub(super) struct Framed<T> {
     pub descriptor: T,
     pub header: Header,
 }
 
-/// The pages of the first chunk.
+/// The number of pages in the first chunk.
 const FIRST: usize = 16;
 
-/// How many chunks a pool can have: together more than the address space holds.
+/// The max number of chunks of a pool: together they exceed the address space.
 pub(super) const CHUNKS: usize = if cfg!(target_pointer_width = "64") {
     31
 } else {
     16
 };
 
-/// What a program can address of its own.
+/// The bytes that a program can address.
 const ADDRESS_SPACE: usize = if cfg!(target_pointer_width = "64") {
     (1u64 << 46) as usize
 } else {
     1 << 30
 };
 
-/// The sizes of one pool.
+/// The sizes of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
-    /// From one descriptor to the next, in bytes.
+    /// The distance between adjacent descriptors in bytes.
     pub stride: usize,
-    /// From a descriptor to its header, in bytes.
+    /// The offset of the header from its descriptor in bytes.
     pub header: usize,
-    /// The size of a page in bytes, but for one that the limit cuts.
+    /// The size of a page in bytes, except for a last page that the limit cuts short.
     pub page: usize,
-    /// The size of the system's pages.
+    /// The size of the system's pages in bytes.
     pub system: usize,
-    /// How many descriptors fit in a page: at most 65,535.
+    /// The number of descriptors in a page, at most 65,535.
     pub per_page: usize,
-    /// How many descriptors there may be.
+    /// The max number of descriptors.
     pub limit: usize,
 }
 
 impl Geometry {
-    /// Of a pool of up to `limit` descriptors, or of as many as fit.
+    /// Computes the sizes of a pool of up to `limit` descriptors, or of as many as fit.
     pub fn of<T: Descriptor>(limit: Option<usize>) -> Result<Geometry, Error> {
         const {
             assert!(
@@ -101,11 +101,11 @@ impl Geometry {
             page *= 2;
         }
         let per_page = (page / stride).min(usize::from(u16::MAX));
-        let most = (ADDRESS_SPACE / page) * per_page;
-        let limit = limit.unwrap_or(most);
+        let max = (ADDRESS_SPACE / page) * per_page;
+        let limit = limit.unwrap_or(max);
         match limit {
             0 => Err(Error::Zero),
-            _ if limit > most => Err(Error::TooLarge),
+            _ if limit > max => Err(Error::TooLarge),
             _ => Ok(Geometry {
                 stride,
                 header: offset_of!(Framed<T>, header),
@@ -117,17 +117,18 @@ impl Geometry {
         }
     }
 
-    /// How many pages there may be.
+    /// Returns the max number of pages.
     pub fn pages(&self) -> usize {
         self.limit.div_ceil(self.per_page)
     }
 
-    /// How many descriptors a page has; the last one may be cut by the limit.
+    /// Returns the number of descriptors in a page; the limit may cut the last one short.
     pub fn capacity(&self, page: usize) -> usize {
         (self.limit - page * self.per_page).min(self.per_page)
     }
 
-    /// The size in bytes of a page that has so many descriptors: whole pages of the system.
+    /// Returns the size in bytes of a page with this many descriptors: a multiple of the system's
+    /// page size.
     pub fn bytes_of_page(&self, capacity: usize) -> usize {
         match capacity == self.per_page {
             true => self.page,
@@ -135,13 +136,13 @@ impl Geometry {
         }
     }
 
-    /// How many pages a chunk has; none if the limit ends before it.
+    /// Returns the number of pages in a chunk, or 0 if the limit ends before it.
     pub fn pages_of_chunk(&self, chunk: usize) -> usize {
         (FIRST << chunk).min(self.pages().saturating_sub(first_page(chunk)))
     }
 }
 
-/// The number of a chunk's first page.
+/// Returns the number of a chunk's first page.
 pub(super) fn first_page(chunk: usize) -> usize {
     FIRST * ((1 << chunk) - 1)
 }

@@ -1,9 +1,10 @@
-//! Type-stable memory (GC96 2): memory whose type never changes while anybody may still look at it.
+//! Type-stable memory: memory that keeps its type while any thread may still read it (GC96, section
+//! 2).
 //!
-//! A [`Pool`] keeps descriptors of one type. What was freed stays an instance of its type, so an
-//! old address leads to an instance of the type at any time, and a version number tells whether it
-//! is the one that was meant. That is what algorithms without locks need of memory: nobody has to
-//! find out first whether anybody else is still reading.
+//! A [`Pool`] allocates descriptors of one type. A freed descriptor remains an instance of that
+//! type, so an old address always leads to a valid instance. A version number reports whether it is
+//! still the intended allocation. Non-blocking algorithms can therefore free memory without first
+//! finding out whether another thread still reads it.
 //!
 //! ```
 //! use atomseq::type_stable::{Pool, descriptor};
@@ -23,7 +24,7 @@
 //! let reference = session.reference();
 //!
 //! std::thread::scope(|scope| {
-//!     // Somebody else still has the reference when the session ends, or does not yet know.
+//!     // Another thread still reads through the reference while the session ends.
 //!     scope.spawn(move || reference.read(|session| session.user.load(Ordering::Relaxed)));
 //!     drop(session);
 //! });
@@ -31,29 +32,30 @@
 //! # Ok::<(), atomseq::type_stable::Error>(())
 //! ```
 //!
-//! # Why it is sound
+//! # Soundness
 //!
-//! Rust's references promise more than addresses do: that what they refer to is alive, and does not
-//! change where it must not. A pool keeps both promises for every descriptor at any time. Its
-//! memory is zeroed, and zeros are an instance ([`Descriptor`]); it stays mapped as long as the
-//! pool lives, of which all references borrow; nobody ever gets `&mut T`, so whatever changes is
-//! atomic. Who *owns* a descriptor is thus a matter of what its contents mean, not of memory
-//! safety. Pages that go back to the system keep their addresses, and read as zeros from then on:
-//! an instance again.
+//! A Rust reference promises more than an address: its target is alive, and only atomics in it
+//! change. A pool keeps both promises for every descriptor, allocated or free. Its memory starts
+//! zeroed, and zeros are a valid instance ([`Descriptor`]). The memory stays mapped while the pool
+//! lives, and every reference borrows from the pool. The pool never hands out `&mut T`, so
+//! everything that changes is atomic. Ownership of a descriptor therefore concerns only the meaning
+//! of its contents, not memory safety. A page given back to the system keeps its addresses and
+//! reads as zeros, which are again valid instances.
 //!
-//! So t_stable does not guard against crashes, as it would if pages were unmapped. It guards what a
-//! reader may count on: a descriptor that was free for less still has its contents.
+//! The time [`stable_for`](Options::stable_for) (GC96's t_stable) is not needed against crashes, as
+//! it would be if pages were unmapped. It guarantees that a descriptor freed less than that time
+//! ago still has its contents, unless it was allocated again.
 //!
 //! # Signals, allocators, forks
 //!
-//! Every operation may be called from a signal handler, whatever it has interrupted. After a pool
-//! was made, it takes memory from the operating system only. A child of a fork has a copy of each
-//! pool.
+//! Every operation may be called in a signal handler, at any point of the interrupted code. Once a
+//! pool exists, it takes memory only from the operating system, never from the global allocator. A
+//! child process has its own copy of each pool after a fork.
 
 mod audit;
 mod cache;
 mod chunk;
-mod descriptor;
+pub(crate) mod descriptor;
 mod error;
 mod free;
 mod hints;
@@ -71,13 +73,12 @@ mod vacancies;
 pub use audit::{Audit, Unclaimed};
 pub use cache::{Cache, Candidate, Gone, InUse, Loaded, WriteBack};
 pub use descriptor::{Descriptor, descriptor};
-#[doc(hidden)]
-pub use descriptor::{check_field, check_fields};
 pub use error::Error;
 pub use pool::{Allocated, Options, Pool};
 pub use reference::Reference;
 
-/// The time, for pages and descriptors. `None`: the system refuses to tell.
+/// Returns the current time for page and descriptor ages, or `None` if the system does not report
+/// it.
 fn now() -> Option<moment::Moment> {
     crate::clock::now().map(moment::Moment::after)
 }

@@ -1,56 +1,58 @@
-//! When something was first seen, and how long ago that is.
+//! The moment of an observation, and how long ago it was.
 //!
-//! A trim notes when it has seen a page all free, an audit when it has seen a descriptor unclaimed;
-//! a later one asks whether enough time has passed since. Any number of both may be under way, and
-//! any of them may be held up anywhere. So:
+//! A trim records when it saw a page all free, and an audit when it saw a descriptor unclaimed. A
+//! later one asks whether enough time has passed. Any number of both may run at once, and each may
+//! be delayed at any point. These rules make that safe:
 //!
-//! 1. A moment that is noted is read from the clock after what it is noted for was seen: it is
-//!    never too early.
-//! 2. It is noted by an exchange, which fails if anything has changed since that look.
-//! 3. A moment that is compared with a noted one is read after that, and what was seen is looked at
-//!    again afterwards.
-//! 4. Should the noted moment be the later one all the same, no time has passed.
-//! 5. Where the system refuses to tell the time, nothing is noted, and no time has passed.
+//! 1. A recorded moment is read from the clock after the observation, so it is never too early.
+//! 2. It is recorded by a compare-and-swap, which fails if anything has changed since the
+//!    observation.
+//! 3. A moment to compare with a recorded one is read after the recorded one, and the observed
+//!    state is checked again afterwards.
+//! 4. If the recorded moment is nevertheless the later one, no time has passed.
+//! 5. If the system does not report the time, nothing is recorded and no time has passed.
 
 use std::time::Duration;
 
-/// A moment in whole milliseconds of the [`clock`](crate::clock). Goes round after 24 days, and so
-/// is compared with those of the 12 days around it.
+/// A moment in whole milliseconds of the [`clock`](crate::clock). Wraps around after 24 days, so it
+/// can be compared only with moments within 12 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment(u32);
 
-/// How many bits a moment has.
+/// The number of bits in a moment.
 const BITS: u32 = 31;
 
 impl Moment {
-    /// So long after the clock's beginning.
+    /// Returns the moment so long after the origin of the clock.
     pub fn after(time: Duration) -> Moment {
         Moment::of_word(time.as_millis() as u32)
     }
 
-    /// What `word` made a word of. Higher bits do not count.
+    /// Decodes the result of `word`, ignoring higher bits.
     pub fn of_word(word: u32) -> Moment {
         Moment(word & ((1 << BITS) - 1))
     }
 
-    /// Below 2^31.
+    /// Encodes the moment as a number below 2^31.
     pub fn word(self) -> u32 {
         self.0
     }
 
-    /// This moment, or the one after it: never 0.
+    /// Returns this moment, or the next one if this is 0.
     pub fn not_zero(self) -> Moment {
         Moment(self.0.max(1))
     }
 
-    /// How many milliseconds before `now` it was. `None`: it was not, or more than 12 days before.
+    /// Returns how many milliseconds before `now` this moment was. `None`: it was later, or more
+    /// than 12 days before.
     pub fn before(self, now: Moment) -> Option<u32> {
         let passed = Moment::of_word(now.0.wrapping_sub(self.0)).0;
         (passed < 1 << (BITS - 1)).then_some(passed)
     }
 }
 
-/// Rounded up. More than 12 days is as good as for ever: no two moments are as far apart.
+/// Rounds up to milliseconds. More than 12 days acts as indefinitely: no two moments differ by as
+/// much.
 pub(super) fn whole_milliseconds(time: Duration) -> u32 {
     let milliseconds = time.as_nanos().div_ceil(1_000_000);
     u32::try_from(milliseconds).unwrap_or(u32::MAX)
@@ -68,7 +70,7 @@ mod tests {
 
     #[test]
     fn differences_are_those_of_the_clock() {
-        // Where it goes round, where it is half round, and where the clock's own 32 bits do.
+        // Where a moment wraps around, where it is halfway, and where the clock's own 32 bits wrap.
         for start in [0, 1, (1 << 30) - 5, (1 << 31) - 5, (1 << 32) - 5, 1 << 40] {
             for passed in [0, 1, 9, 1000, DAY, 12 * DAY] {
                 assert_eq!(at(start).before(at(start + passed)), Some(passed as u32));
@@ -85,7 +87,7 @@ mod tests {
         }
     }
 
-    /// After too long a time, less seems to have passed, and never more.
+    /// After too long a time, too little seems to have passed, but never too much.
     #[test]
     fn after_too_long_a_time_less_has_passed() {
         for days in 13..200 {

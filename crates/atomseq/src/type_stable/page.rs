@@ -1,4 +1,4 @@
-//! A page of descriptors, and what is kept about it.
+//! A page of descriptors, and the record that its chunk keeps about it.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,29 +7,29 @@ use super::free::Free;
 use super::layout::{Geometry, Header};
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// What a chunk keeps about each of its pages. Zeroed: fresh.
+/// The record of a page. All zeros: the page is fresh.
 #[derive(Debug)]
 pub(super) struct Record {
     /// Which descriptors are free: see `free`.
     pub word: AtomicU64,
-    /// When a trim first found it all free, and the tag that it had then: see `seen`.
+    /// The tag and time of the last trim that found the page all free: see `seen`.
     pub seen: AtomicU64,
-    /// What versions were used here before the page was last given back.
+    /// The highest version used in this page before it was last given back.
     pub past: AtomicUsize,
 }
 
-/// A page of a chunk that is mapped.
+/// A page of a mapped chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page<'a> {
     pub record: &'a Record,
     pub geometry: &'a Geometry,
-    /// Where its first descriptor lies.
+    /// The address of its first descriptor.
     pub start: NonNull<u8>,
-    /// How many descriptors it has.
+    /// The number of its descriptors.
     pub capacity: usize,
 }
 
-/// How many descriptors are taken at a time at most.
+/// The max number of descriptors taken at once.
 pub(super) const BATCH: usize = 32;
 
 impl Free for Page<'_> {
@@ -47,28 +47,31 @@ impl Free for Page<'_> {
 }
 
 impl<'a> Page<'a> {
-    /// Its size: whole pages of the system.
+    /// Returns the size in bytes: a multiple of the system's page size.
     pub fn bytes(&self) -> usize {
         self.geometry.bytes_of_page(self.capacity)
     }
 
     pub fn descriptor(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.capacity);
-        // SAFETY: within the page, as just checked.
+        // SAFETY: the index is below the capacity, checked above, so the offset is inside the
+        // page's mapping.
         unsafe { self.start.add(index * self.geometry.stride) }
     }
 
     pub fn header(&self, index: usize) -> &'a Header {
         let descriptor = self.descriptor(index);
-        // SAFETY: behind each descriptor lies its header, all of whose words are atomic and valid
-        // when they are zero. The page stays mapped as long as the record.
+        // SAFETY: each descriptor is followed by its header at this offset, inside the page. The
+        // header consists of atomics, for which zeros are valid, and is only shared. The page stays
+        // mapped as long as the record.
         unsafe { descriptor.add(self.geometry.header).cast().as_ref() }
     }
 
-    /// Takes up to `most` descriptors, at most [`BATCH`], out of the page. `None` if none is free.
-    pub fn take(&self, most: usize, mut take: impl FnMut(NonNull<u8>)) -> Option<()> {
+    /// Takes up to `max` descriptors, at most [`BATCH`], out of the page. Returns `None` if none
+    /// is free.
+    pub fn take(&self, max: usize, mut take: impl FnMut(NonNull<u8>)) -> Option<()> {
         let mut taken = [0; BATCH];
-        let count = self.take_free(&mut taken[..most.min(BATCH)]);
+        let count = self.take_free(&mut taken[..max.min(BATCH)]);
         for &index in &taken[..count] {
             self.renew(usize::from(index));
             take(self.descriptor(usize::from(index)));
@@ -76,10 +79,11 @@ impl<'a> Page<'a> {
         (count > 0).then_some(())
     }
 
-    /// The version of a descriptor whose page was fresh goes on where the page's versions ended.
+    /// Continues the version of a descriptor on a fresh page from the highest version used there
+    /// before.
     fn renew(&self, index: usize) {
         let version = &self.header(index).version;
-        // Relaxed: the taker alone has the descriptor.
+        // Relaxed: the caller has just taken the descriptor and owns it exclusively.
         if version.load(Ordering::Relaxed) == 0 {
             let past = self.record.past.load(Ordering::Relaxed);
             version.store(past + 2, Ordering::Relaxed);
@@ -116,13 +120,13 @@ mod tests {
             start,
             capacity,
         });
-        // SAFETY: mapped above, and not used any more.
+        // SAFETY: mapped above with this size, and no longer used.
         unsafe { platform::unmap(start, SIZES.page) };
     }
 
-    fn take(page: Page<'_>, most: usize) -> Vec<usize> {
+    fn take(page: Page<'_>, max: usize) -> Vec<usize> {
         let mut taken = Vec::new();
-        let _ = page.take(most, |descriptor| {
+        let _ = page.take(max, |descriptor| {
             taken.push((descriptor.addr().get() - page.start.addr().get()) / SIZES.stride);
         });
         taken
@@ -180,7 +184,7 @@ mod tests {
         });
     }
 
-    /// What a taker has read of a list that has changed meanwhile cannot lead it out of the page.
+    /// A taker that read links of a list which changed meanwhile stays within the page.
     #[test]
     fn links_that_lead_nowhere_are_not_followed() {
         with_page(8, |page| {

@@ -1,4 +1,4 @@
-//! Pools, and descriptors that are allocated from them.
+//! Pools, and the descriptors allocated from them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,19 +15,19 @@ use super::shared::{Address, Shared};
 use super::unclaimed;
 use crate::{percpu, platform};
 
-/// How many free descriptors a CPU keeps for itself unless told otherwise.
+/// The default number of free descriptors that a CPU keeps for itself.
 const CACHED: usize = 64;
 
-/// Where a limit leaves a CPU fewer than so many, it keeps none: whoever needs one that another CPU
-/// keeps has to close that CPU's gate, for half of them, which takes as long as hundreds of atomic
-/// instructions.
+/// The min number of descriptors per CPU: if a limit leaves fewer, CPUs keep none. To get a
+/// descriptor kept by another CPU, a thread must close that CPU's gate and take half of its stack.
+/// This takes as long as hundreds of atomic instructions.
 ///
-/// Measured on four CPUs, two threads pushing to a `LinkedStack` of at most so many values and two
-/// popping: limit 16, a value in 3.6 to 8.7 µs with stacks of two a CPU, in 0.9 to 1.0 without;
-/// limit 64, 2.4 to 4.1 with stacks of eight, 0.6 to 0.7 without.
-const FEWEST: usize = 16;
+/// Measured on four CPUs, two threads pushing to a `LinkedStack` with a limit and two popping.
+/// Limit 16: 3.6 to 8.7 µs a value with stacks of two a CPU, 0.9 to 1.0 µs without. Limit 64: 2.4
+/// to 4.1 µs with stacks of eight, 0.6 to 0.7 µs without.
+const MIN_PER_CPU: usize = 16;
 
-/// What a [`Pool`] is to be like; made by [`Pool::options`].
+/// The options of a [`Pool`], created by [`Pool::options`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options<T> {
     limit: Option<usize>,
@@ -37,11 +37,10 @@ pub struct Options<T> {
 }
 
 impl<T: Descriptor> Options<T> {
-    /// No more than so many descriptors at a time. Default: as many as the address space holds.
+    /// Sets the max number of allocated descriptors. Default: as many as the address space holds.
     ///
-    /// Fewer may be had at times: see [`allocate`](Pool::allocate). A [`trim`](Pool::trim)
-    /// withholds a page of them at a time, and for a pool of few pages that may be all that are
-    /// free.
+    /// At times fewer can be allocated: see [`allocate`](Pool::allocate). A [`trim`](Pool::trim)
+    /// withholds one page of descriptors at a time, which may be all that are free in a small pool.
     pub fn limit(self, descriptors: usize) -> Options<T> {
         Options {
             limit: Some(descriptors),
@@ -49,15 +48,17 @@ impl<T: Descriptor> Options<T> {
         }
     }
 
-    /// Each CPU keeps up to so many free descriptors for itself; and as many again of all CPUs, at
-    /// most, or eight batches where that is more, are on their way between them. Default: 64. With
-    /// 0, all are free in the pages that the CPUs share.
+    /// Sets how many free descriptors each CPU keeps for itself. Default: 64. With 0, all free
+    /// descriptors are in the pages shared by all CPUs.
     ///
-    /// With a [limit](Options::limit) it is fewer, so that all CPUs together keep no more than half
-    /// of the limit, and none where that would be fewer than 16 each. An allocation that finds
-    /// nothing free but what another CPU keeps closes that CPU's gate, and brings half of that
-    /// along. So leave a limit some room if much of it is freed on another CPU than where it is
-    /// allocated.
+    /// Further free descriptors are in transit between CPUs: at most as many as all CPUs keep
+    /// together, or eight batches if that is more.
+    ///
+    /// A [limit](Options::limit) reduces the number, so that all CPUs together keep at most half of
+    /// the limit. If that leaves fewer than 16 a CPU, CPUs keep none. An allocation that finds free
+    /// descriptors only on another CPU's stack closes that CPU's gate and moves half of them.
+    /// Choose the limit larger than needed if many descriptors are freed on another CPU than where
+    /// they are allocated.
     pub fn cached(self, descriptors: usize) -> Options<T> {
         Options {
             cached: descriptors,
@@ -65,10 +66,10 @@ impl<T: Descriptor> Options<T> {
         }
     }
 
-    /// GC96's t_stable: a page goes back to the system, in a [`trim`](Pool::trim), only after all
-    /// its descriptors have been free for longer than this. Rounded up to milliseconds; what is
-    /// longer than 12 days counts as for ever. Default: for ever; nothing goes back before the pool
-    /// is dropped.
+    /// Sets GC96's t_stable: a [`trim`](Pool::trim) gives a page back only after all its
+    /// descriptors have been free for longer than `time`. The time is rounded up to milliseconds,
+    /// and more than 12 days means indefinitely. Default: no page is given back before the pool is
+    /// dropped.
     pub fn stable_for(self, time: Duration) -> Options<T> {
         Options {
             stable: Some(time),
@@ -76,11 +77,13 @@ impl<T: Descriptor> Options<T> {
         }
     }
 
-    /// The pool, or why there is none.
+    /// Creates the pool.
     ///
     /// # Errors
     ///
-    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`], [`Error::StartingUp`].
+    /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
+    /// address space; [`Error::OutOfMemory`] if the system refuses memory; [`Error::StartingUp`]
+    /// during atomseq's own initialization.
     pub fn build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
         let error = |error| match error {
@@ -90,7 +93,7 @@ impl<T: Descriptor> Options<T> {
         };
         let cpus = percpu::started().map_err(error)?.features().cpus;
         let cached = match self.limit.map(|limit| limit / 2 / cpus) {
-            Some(share) if share < FEWEST => 0,
+            Some(share) if share < MIN_PER_CPU => 0,
             Some(share) => self.cached.min(share),
             None => self.cached,
         };
@@ -109,31 +112,31 @@ impl<T: Descriptor> Options<T> {
     }
 }
 
-/// Descriptors of one type, in memory that stays of that type: GC96's type-stable memory.
+/// An allocator of descriptors of one type in memory that keeps that type: GC96's type-stable
+/// memory.
 ///
-/// A descriptor that was freed is still an instance of `T`, with the contents that it had, until
-/// the pool gives it to the next who allocates: the pool neither makes nor drops a `T`, and hands
-/// out shared references only. So whoever comes upon the address of a descriptor that may have been
-/// freed and allocated again can look into it, and find out by a version number whether what it
-/// found there counts: see [`Reference`].
+/// A freed descriptor remains an instance of `T` and keeps its contents until it is allocated again
+/// or its page is [given back](Pool::trim). The pool neither constructs nor drops a `T`, and hands
+/// out shared references only. A thread can therefore read a descriptor that may have been freed
+/// and reused, and then check by a version number whether the read was valid: see [`Reference`].
 ///
-/// [`allocate`](Pool::allocate) and its opposite, dropping an [`Allocated`], take constant time:
-/// they pop from and push to this CPU's stack. Only when that is empty or full, they exchange up to
-/// 32 descriptors at once with those that are on their way between CPUs, or else with the pages
-/// that all CPUs share.
+/// [`allocate`](Pool::allocate) pops from this CPU's stack, and dropping an [`Allocated`] pushes to
+/// it. Both take constant time. If the stack is empty or full, up to 32 descriptors at once move
+/// from or to the descriptors in transit between CPUs, or else the pages shared by all CPUs.
 ///
-/// Scope: `Machine`. Progress: lock-free; but a call that finds nothing free any more looks at the
-/// CPUs' stacks through their gates, and waits while another thread holds one of those. A call that
-/// needs more memory while another thread maps some waits for that: it yields the processor at most
-/// 121 times for each turn of another thread, and then maps its own. A refused call waits up to a
-/// hundred milliseconds before it returns [`Error::OutOfMemory`], if a thread that was held up may
-/// have the memory. A signal handler waits for the thread that it has interrupted at most as long
-/// as for others. Cost: no atomic instruction on the fast path; two for up to 31 descriptors that
-/// change CPU, one for up to 32 taken out of a page, and one for each that goes back there. A
-/// thread that cannot run sections, or comes while this CPU's gate is held, takes the way of the
-/// pages, for one descriptor at a time; so do all where there are no sections. Every operation may
-/// be called from a signal handler that has interrupted any other one, and none calls the global
-/// allocator; [the module](super) tells the rest.
+/// Scope: `Machine`. Progress: lock-free, with three exceptions. A call that finds nothing else
+/// free takes from the CPUs' stacks through their gates, and waits while another thread holds one.
+/// A call that needs more memory while another thread maps some yields the processor at most 121
+/// times for each turn of another thread, then maps its own. If the system refuses memory, a call
+/// waits up to 100 ms for a delayed thread that may hold the last of it, then returns
+/// [`Error::OutOfMemory`]. A signal handler waits for the thread it has interrupted no longer than
+/// for any other.
+///
+/// Cost: no atomic instruction on the fast path; two for up to 31 descriptors that change CPU; one
+/// for up to 32 taken out of a page; one for each put back into a page. A thread that cannot run
+/// sections, or finds this CPU's gate held, uses the pages directly, one descriptor at a time. So
+/// does every thread on systems without sections. Every operation may be called in a signal handler
+/// that interrupted any other, and none calls the global allocator; see [the module](super).
 ///
 /// ```
 /// use atomseq::type_stable::Pool;
@@ -153,13 +156,13 @@ impl<T: Descriptor> Options<T> {
 pub struct Pool<T: Descriptor> {
     pub(super) cache: percpu::Pool<Address, Shared>,
     pub(super) stable: Option<Duration>,
-    /// How many audits there were.
+    /// The number of audits started.
     pub(super) audits: AtomicU32,
     descriptors: PhantomData<T>,
 }
 
 impl<T: Descriptor> Pool<T> {
-    /// A pool without a limit, whose pages stay with it.
+    /// Creates a pool without a limit that gives no pages back.
     ///
     /// # Panics
     ///
@@ -169,7 +172,7 @@ impl<T: Descriptor> Pool<T> {
         pool.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What a pool can be told.
+    /// Returns the default options of a pool.
     ///
     /// ```
     /// use atomseq::type_stable::Pool;
@@ -192,25 +195,26 @@ impl<T: Descriptor> Pool<T> {
         }
     }
 
-    /// How many descriptors there can be.
+    /// Returns the max number of allocated descriptors.
     pub fn limit(&self) -> usize {
         self.shared().geometry().limit
     }
 
-    /// How long a page stays of its type after all its descriptors were freed; `None`: for ever.
+    /// Returns how long all descriptors of a page must have been free before a trim gives it back.
+    /// `None`: no page is given back.
     pub fn stable_for(&self) -> Option<Duration> {
         self.stable
     }
 
-    /// Takes a descriptor. Its contents are what the last owner has left, or zeros.
+    /// Allocates a descriptor. Its contents are those of the last owner, or zeros.
     ///
     /// # Errors
     ///
-    /// [`Error::LimitReached`]: each descriptor is allocated, or is on its way to or from a CPU's stack just now, or lies in a
-    /// page that a [`trim`](Pool::trim) is giving back just now, or moved while this call looked
-    /// for one: it looks at one place after another. [`Error::OutOfMemory`]: nothing is free, and
-    /// the operating system has refused memory for more; or another thread has got what was left,
-    /// and was held up for longer than this call waits before it could publish it.
+    /// [`Error::LimitReached`] if the search, which visits one place after another, found no free
+    /// descriptor. Each one was allocated, was moving to or from a CPU's stack, was in a page that
+    /// a [`trim`](Pool::trim) is giving back, or moved during the search. [`Error::OutOfMemory`] if
+    /// nothing is free and the operating system refuses memory, or if another thread got the
+    /// remaining memory and did not publish it in time.
     #[inline]
     pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
         match self.cache.get_at_once() {
@@ -219,7 +223,7 @@ impl<T: Descriptor> Pool<T> {
         }
     }
 
-    /// Nothing is free, or this CPU's stack cannot be used now.
+    /// Allocates when the CPU's stack is empty or cannot be used now.
     #[cold]
     #[inline(never)]
     fn allocate_slowly(&self) -> Result<Allocated<'_, T>, Error> {
@@ -228,7 +232,8 @@ impl<T: Descriptor> Pool<T> {
                 return Ok(self.hand_out(address));
             }
         }
-        // Nobody is waited for as long as the pages have one.
+        // The shared pages come before the gates, so this waits for no gate while the pages have a
+        // free descriptor.
         let from_pages = || {
             let mut taken = None;
             let all = self.shared();
@@ -237,7 +242,8 @@ impl<T: Descriptor> Pool<T> {
         };
         let address = from_pages().or_else(|_: Error| match self.cache.steal_half_at_once() {
             Some(address) => Ok(address),
-            // Freed by others meanwhile, or the reason why there is none.
+            // Retries the pages: other threads may have freed descriptors. Otherwise this returns
+            // the error.
             None => from_pages(),
         });
         Ok(self.hand_out(address?))
@@ -263,19 +269,22 @@ impl<T: Descriptor> Pool<T> {
         };
         let header = &allocated.framed().header;
         let version = unclaimed::begin(&header.version, &header.unclaimed);
-        // Release: before whatever the new owner stores; pairs with the fence in `Reference::read`.
+        // Release: orders the new version before the stores of the new owner. Pairs with the
+        // Acquire fence in `Reference::read`.
         fence(Ordering::Release);
         debug_assert!(version % 2 == 1, "allocated twice");
         allocated
     }
 
-    /// Takes a descriptor back from [`Allocated::into_raw`].
+    /// Takes back a descriptor that [`Allocated::into_raw`] returned.
     ///
     /// # Safety
     ///
-    /// The descriptor came out of `into_raw` of this pool, and is taken back once.
+    /// `descriptor` must have been returned by `into_raw` of an `Allocated` of this pool, and must
+    /// be adopted only once.
     pub unsafe fn adopt(&self, descriptor: &T) -> Allocated<'_, T> {
-        // The header lies behind the descriptor, where a reference to that does not reach.
+        // The provenance of a `&T` does not cover the header behind it, so this uses the exposed
+        // one.
         let framed = with_exposed_provenance_mut(ptr::from_ref(descriptor).addr());
         Allocated {
             pool: self,
@@ -283,21 +292,23 @@ impl<T: Descriptor> Pool<T> {
         }
     }
 
-    /// The descriptor at an address, if there is one in this pool: allocated or free, for it is a
-    /// `T` in either case. Looks at one chunk after the other, of which there are at most 31.
+    /// Returns the descriptor at an address, allocated or free, or `None` if the pool has none
+    /// there. Searches up to 31 chunks. Wait-free; costs no atomic instruction.
     pub fn descriptor_at(&self, address: usize) -> Option<&T> {
         let (descriptor, _) = self.shared().descriptor_at(address)?;
-        // SAFETY: a descriptor of the pool is a `T` for as long as the pool lives.
+        // SAFETY: `Shared::descriptor_at` returns only descriptors of this pool, and each stays a
+        // valid, shared `T` while the pool, borrowed here, lives.
         Some(unsafe { descriptor.cast().as_ref() })
     }
 
-    /// A reference to the descriptor at an address, if there is one in this pool that is allocated
-    /// now.
+    /// Returns a reference to the allocated descriptor at an address, or `None` if there is no
+    /// descriptor there or it is free.
     pub fn reference_at(&self, address: usize) -> Option<Reference<'_, T>> {
         let (descriptor, header) = self.shared().descriptor_at(address)?;
         // Acquire: pairs with the Release in `unclaimed::begin`.
         let version = header.version.load(Ordering::Acquire);
-        // SAFETY: a descriptor of the pool, which lives as long.
+        // SAFETY: `Shared::descriptor_at` returns only descriptors of this pool, which is borrowed
+        // for the lifetime of the result.
         (version % 2 == 1).then(|| unsafe { Reference::new(descriptor.cast(), version) })
     }
 
@@ -322,48 +333,52 @@ impl<T: Descriptor> fmt::Debug for Pool<T> {
     }
 }
 
-/// A descriptor that its holder has from a [`Pool`], for itself; dropped, it is free.
+/// A descriptor allocated from a [`Pool`] and owned by the holder. Dropping it frees the
+/// descriptor.
 ///
-/// It gives `&T` and never `&mut T`, since others may look at the descriptor at any time.
+/// It gives `&T` but never `&mut T`, since other threads may read the descriptor at any time.
 pub struct Allocated<'pool, T: Descriptor> {
     pool: &'pool Pool<T>,
     framed: NonNull<Framed<T>>,
 }
 
-// SAFETY: it is a reference to a pool and one to a descriptor, both of which threads share.
+// SAFETY: it consists of a shared pool and a shared descriptor, and both are `Sync`. Freeing is not
+// bound to the allocating thread.
 unsafe impl<T: Descriptor> Send for Allocated<'_, T> {}
-// SAFETY: as above.
+// SAFETY: a shared `Allocated` gives access only to `&Pool` and `&T`, which are `Sync`.
 unsafe impl<T: Descriptor> Sync for Allocated<'_, T> {}
 
 impl<'pool, T: Descriptor> Allocated<'pool, T> {
     #[inline]
     fn framed(&self) -> &'pool Framed<T> {
-        // SAFETY: a descriptor and its header are there as long as the pool, and only shared.
+        // SAFETY: the descriptor and its header stay mapped while the pool lives, and no `&mut` to
+        // them exists.
         unsafe { self.framed.as_ref() }
     }
 
-    /// A reference that knows when this allocation has ended.
+    /// Returns a reference to this allocation, which detects when the allocation has ended.
     pub fn reference(&self) -> Reference<'pool, T> {
-        // Relaxed: it changes when this allocation ends.
+        // Relaxed: only the owner changes the version while the allocation lasts.
         let version = self.framed().header.version.load(Ordering::Relaxed);
-        // SAFETY: a descriptor of the pool, which lives as long.
+        // SAFETY: the descriptor belongs to `self.pool`, which lives for `'pool`.
         unsafe { Reference::new(self.framed, version) }
     }
 
-    /// Where the descriptor lies: a multiple of 64.
+    /// Returns the address of the descriptor, a multiple of 64.
     pub fn address(&self) -> usize {
         self.framed.as_ptr().expose_provenance()
     }
 
-    /// Leaves the descriptor allocated, for structures that keep its address in words of their own.
-    /// [`Pool::adopt`] undoes it; if nobody does, an audit finds it.
+    /// Leaves the descriptor allocated and returns it, for structures that keep its address in
+    /// words of their own. [`Pool::adopt`] takes it back. If that never happens, an
+    /// [audit](Pool::audit) finds it.
     pub fn into_raw(self) -> &'pool T {
         let descriptor = &self.framed().descriptor;
         std::mem::forget(self);
         descriptor
     }
 
-    /// The pool that it is from.
+    /// Returns the pool that the descriptor belongs to.
     pub fn pool(&self) -> &'pool Pool<T> {
         self.pool
     }
@@ -382,8 +397,9 @@ impl<T: Descriptor> Drop for Allocated<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let version = &self.framed().header.version;
-        // Relaxed: only its owner changes it. Release: what the owner did comes before; pairs with
-        // the Acquire of those who look whether it is free.
+        // Relaxed: only the owner changes the version of an allocated descriptor. Release: orders
+        // the owner's accesses before the free version; pairs with the Acquire loads of the
+        // version.
         let free = version.load(Ordering::Relaxed).wrapping_add(1);
         version.store(free, Ordering::Release);
         debug_assert!(free.is_multiple_of(2), "freed twice");

@@ -1,4 +1,4 @@
-//! References that may have become stale, and know it.
+//! References to allocations that detect when the allocation has ended.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,26 +9,26 @@ use super::descriptor::Descriptor;
 use super::layout::Framed;
 use super::unclaimed;
 
-/// One allocation of a descriptor: its address and version. Anybody may keep one for as long as the
-/// pool lives, and look whether it still means what it meant.
+/// One allocation of a descriptor, identified by its address and version. It may be kept while the
+/// pool lives, and reports whether its allocation still lasts.
 ///
-/// The version grows when the descriptor is allocated and when it is freed, and never repeats (on
-/// 64-bit targets), also when its page goes back to the system in between.
+/// The version increases when the descriptor is allocated and when it is freed. It never repeats on
+/// 64-bit targets, even if the page was given back to the system in between.
 pub struct Reference<'pool, T> {
     framed: NonNull<Framed<T>>,
     version: usize,
     pool: PhantomData<&'pool T>,
 }
 
-// SAFETY: a reference to a descriptor, which threads share.
+// SAFETY: it acts as a `&T`, and `Descriptor` requires `T: Sync`.
 unsafe impl<T: Descriptor> Send for Reference<'_, T> {}
-// SAFETY: as above.
+// SAFETY: a shared `Reference` gives access only to a `&T`, and `Descriptor` requires `T: Sync`.
 unsafe impl<T: Descriptor> Sync for Reference<'_, T> {}
 
 impl<'pool, T: Descriptor> Reference<'pool, T> {
     /// # Safety
     ///
-    /// A descriptor of a pool that lives for `'pool`.
+    /// `framed` must point to a descriptor of a pool that lives for `'pool`.
     pub(super) unsafe fn new(framed: NonNull<Framed<T>>, version: usize) -> Reference<'pool, T> {
         Reference {
             framed,
@@ -38,53 +38,59 @@ impl<'pool, T: Descriptor> Reference<'pool, T> {
     }
 
     pub(super) fn framed(&self) -> &'pool Framed<T> {
-        // SAFETY: the promise to `new`: it is there as long as the pool, and only shared.
+        // SAFETY: by the contract of `new`, the descriptor belongs to a pool that lives for
+        // `'pool`. Its memory stays mapped and valid that long, and no `&mut` to it exists.
         unsafe { self.framed.as_ref() }
     }
 
-    /// Does the allocation that this refers to still last? Already history when it returns.
+    /// Returns whether the allocation still lasts. The answer may be outdated when this returns.
+    /// Wait-free; costs one load.
     pub fn is_current(&self) -> bool {
-        // Acquire: pairs with the Release of whoever freed it or allocated it again.
+        // Acquire: pairs with the Release store of the version when the descriptor is freed or
+        // allocated again.
         self.framed().header.version.load(Ordering::Acquire) == self.version
     }
 
-    /// Looks at the descriptor; `None` if the allocation had ended by the time the look was over.
+    /// Reads the descriptor with `read`, and returns its result, or `None` if the allocation ended
+    /// before `read` returned.
     ///
-    /// What `read` returns was read while the allocation lasted. But not at one time: the owner may
-    /// have changed it meanwhile, and only a version number of its own can tell. Wait-free, without
-    /// an atomic instruction.
+    /// All values were read while the allocation lasted, but not at a single moment: the owner may
+    /// have changed the contents meanwhile. To detect that, keep a version number in the contents.
+    /// Wait-free apart from `read` itself; costs no atomic instruction.
     pub fn read<R>(&self, read: impl FnOnce(&'pool T) -> R) -> Option<R> {
         if !self.is_current() {
             return None;
         }
         let result = read(&self.framed().descriptor);
-        // Acquire: what was read comes before the look at the version; pairs with the fence in
-        // `Pool::allocate`, which comes before what a later owner writes.
+        // Acquire: orders the reads above before the load of the version. Pairs with the Release
+        // fence in `Pool::hand_out`, which precedes the stores of a later owner.
         fence(Ordering::Acquire);
         self.is_current().then_some(result)
     }
 
-    /// Ends the allocation and begins another one, of the same descriptor. `false`: it had ended.
+    /// Ends this allocation and starts another of the same descriptor. Returns `false` if it had
+    /// already ended.
     pub(super) fn renew(&self) -> bool {
         let header = &self.framed().header;
         let is_renewed = unclaimed::renew(&header.version, &header.unclaimed, self.version);
-        // Release: as in `Pool::allocate`.
+        // Release: orders the new version before the stores of the new owner. Pairs with the
+        // Acquire fence in `read`.
         fence(Ordering::Release);
         is_renewed
     }
 
-    /// The descriptor, whoever has it now. It is an instance of `T`, and that is all.
+    /// Returns the descriptor, whichever allocation it belongs to now. Only its type is guaranteed.
     pub fn descriptor(&self) -> &'pool T {
         &self.framed().descriptor
     }
 
-    /// Where the descriptor lies: a multiple of 64.
+    /// Returns the address of the descriptor, a multiple of 64.
     pub fn address(&self) -> usize {
         self.framed.as_ptr().expose_provenance()
     }
 
-    /// Claims the descriptor, for the next audit; costs one atomic instruction. `false`: this
-    /// allocation has ended.
+    /// Claims the descriptor, so that the next [audit](super::Pool::audit) does not report it.
+    /// Returns `false` if this allocation has ended. Wait-free; costs one atomic instruction.
     pub fn claim(&self) -> bool {
         unclaimed::claim(&self.framed().header.unclaimed);
         self.is_current()

@@ -1,4 +1,4 @@
-//! What all CPUs of a pool share: chunks, and the search for free descriptors.
+//! The part of a pool that all CPUs share: its chunks, and the search for free descriptors.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -12,14 +12,15 @@ use crate::AsWord;
 use crate::growth::Growth;
 use crate::percpu::{Batch, Source};
 
-/// The address of a descriptor that its holder alone may put back.
+/// The address of a descriptor that only the holder may put back.
 #[derive(Debug)]
 pub(super) struct Address(pub NonNull<u8>);
 
-// SAFETY: it stands for a descriptor, which all threads may use.
+// SAFETY: it is the right to put a descriptor back, which is not bound to a thread; the descriptor
+// itself is shared by all threads.
 unsafe impl Send for Address {}
 
-// SAFETY: as a pointer, whose provenance is exposed.
+// SAFETY: it forwards to `NonNull<u8>`, whose implementation fulfils the contract.
 unsafe impl AsWord for Address {
     #[inline]
     fn into_word(self) -> usize {
@@ -28,18 +29,18 @@ unsafe impl AsWord for Address {
 
     #[inline]
     unsafe fn from_word(word: usize) -> Address {
-        // SAFETY: the caller's promise: `into_word` made it of a pointer.
+        // SAFETY: by the contract, `into_word` made the word, and that forwards to `NonNull`.
         Address(unsafe { NonNull::from_word(word) })
     }
 }
 
-/// The chunks of a pool; chunk by chunk, they are mapped when those before are exhausted.
+/// The chunks of a pool, each mapped when those before it are exhausted.
 #[derive(Debug)]
 pub(super) struct Shared {
     geometry: Geometry,
     chunks: [AtomicPtr<Chunk>; CHUNKS],
     growth: Growth,
-    /// How many descriptors a CPU gets at a time.
+    /// The number of descriptors that a CPU's stack is refilled with.
     batch: usize,
 }
 
@@ -57,15 +58,16 @@ impl Shared {
         &self.geometry
     }
 
-    /// A chunk, if it is mapped.
+    /// Returns a chunk if it is mapped.
     fn chunk(&self, index: usize) -> Option<&Chunk> {
-        // Acquire: pairs with the exchange in `map_and_publish`.
+        // Acquire: pairs with the Release exchange in `map_and_publish`.
         let chunk = self.chunks[index].load(Ordering::Acquire);
-        // SAFETY: a chunk that was mapped stays so as long as `self`.
+        // SAFETY: the pointer is null or was published by `map_and_publish`, and chunks are
+        // unmapped only when `self` is dropped.
         unsafe { chunk.as_ref() }
     }
 
-    /// A chunk that this thread or another one maps.
+    /// Returns a chunk, which this thread or another one maps.
     #[cold]
     fn map(&self, index: usize) -> Result<&Chunk, Error> {
         let (find, map) = (|| self.chunk(index), || self.map_and_publish(index));
@@ -76,7 +78,8 @@ impl Shared {
     fn map_and_publish(&self, index: usize) -> Option<&Chunk> {
         let pages = self.geometry.pages_of_chunk(index);
         let chunk = Chunk::map(first_page(index), pages, &self.geometry)?;
-        // Release: publishes what the chunk says of itself; pairs with the Acquire in `chunk`.
+        // Release: publishes the chunk's record; pairs with the Acquire in `chunk`. Acquire: as in
+        // `chunk`, though `chunk` loads the pointer again.
         let published = self.chunks[index].compare_exchange(
             ptr::null_mut(),
             chunk.as_ptr(),
@@ -84,15 +87,15 @@ impl Shared {
             Ordering::Acquire,
         );
         if published.is_err() {
-            // A handler, or a thread that has taken the turn over, was faster.
-            // SAFETY: nobody else knows this one.
+            // A signal handler, or a thread that took the turn over, published first.
+            // SAFETY: this chunk was not published, so no other thread can reach it.
             unsafe { Chunk::unmap(chunk) };
         }
         self.chunk(index)
     }
 
-    /// Takes up to `most` descriptors, at least one, from the lowest page that has any.
-    pub fn take(&self, most: usize, mut take: impl FnMut(NonNull<u8>)) -> Result<(), Error> {
+    /// Takes up to `max` descriptors, at least one, from the lowest page that has any free.
+    pub fn take(&self, max: usize, mut take: impl FnMut(NonNull<u8>)) -> Result<(), Error> {
         for index in 0..CHUNKS {
             if self.geometry.pages_of_chunk(index) == 0 {
                 break;
@@ -103,7 +106,7 @@ impl Shared {
             };
             while let Some(number) = chunk.available(&self.geometry) {
                 let page = chunk.page(number, &self.geometry);
-                let taken = page.take(most, &mut take);
+                let taken = page.take(max, &mut take);
                 if !page.has_free() {
                     chunk.exhaust(number, &self.geometry);
                 }
@@ -123,9 +126,9 @@ impl Shared {
         chunk.replenish(page);
     }
 
-    /// The chunk, the page and the number of the descriptor at an address.
+    /// Returns the chunk, the page and the index of the descriptor at an address.
     fn find(&self, address: usize) -> Option<(&Chunk, usize, usize)> {
-        // Half of all descriptors lie in the last chunk.
+        // From the last chunk backwards: it holds about half of all descriptors.
         (0..CHUNKS).rev().find_map(|index| {
             let chunk = self.chunk(index)?;
             let (page, index) = chunk.find(address, &self.geometry)?;
@@ -133,14 +136,14 @@ impl Shared {
         })
     }
 
-    /// The descriptor at an address, if there is one, and what is kept beside it.
+    /// Returns the descriptor at an address, if there is one, and its header.
     pub fn descriptor_at(&self, address: usize) -> Option<(NonNull<u8>, &Header)> {
         let (chunk, page, index) = self.find(address)?;
         let page = chunk.page(page, &self.geometry);
         Some((page.descriptor(index), page.header(index)))
     }
 
-    /// Every page that may ever have been used.
+    /// Iterates over every page that may have been used.
     pub fn pages(&self) -> impl Iterator<Item = (&Chunk, usize, Page<'_>)> {
         (0..CHUNKS)
             .map_while(|index| self.chunk(index))
@@ -154,7 +157,8 @@ impl Shared {
 
 impl Source<Address> for Shared {
     fn refill(&self, batch: &mut Batch<Address>) {
-        // An empty batch has room, and why there is none is asked again by who needs to know.
+        // An empty batch has room for all. An error is ignored: a caller that needs the reason
+        // calls `take` itself.
         let _ = self.take(self.batch, |descriptor| {
             _ = batch.push(Address(descriptor));
         });
@@ -169,7 +173,8 @@ impl Drop for Shared {
     fn drop(&mut self) {
         for chunk in &mut self.chunks {
             if let Some(chunk) = NonNull::new(*chunk.get_mut()) {
-                // SAFETY: mapped by `map_and_publish`; nobody borrows the pool any more.
+                // SAFETY: mapped by `map_and_publish`; `&mut self` excludes every other user of the
+                // chunk.
                 unsafe { Chunk::unmap(chunk) };
             }
         }

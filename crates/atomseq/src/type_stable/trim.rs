@@ -1,4 +1,4 @@
-//! Giving pages back to the system, and the time that has to pass first.
+//! Giving pages back to the system once they have been free for long enough.
 //!
 //! ```text
 //! some in use ──last one put back──> all free ──a trim finds it──> seen (tag, time)
@@ -7,11 +7,10 @@
 //!      all free, fresh <──discard, record the versions── taken <─────┘
 //! ```
 //!
-//! A page whose tag is still the one that an earlier trim saw has not been touched since: all its
-//! descriptors have been free for the whole time, as far as the pool knows. The page is then taken
-//! like any other allocation would take it, only as a whole, by one exchange of its word; so nobody
-//! else has any of it while it goes. `seen` tells why no trim that is held up, or overtaken by
-//! another one, makes the time shorter.
+//! If a page's tag is the one that an earlier trim saw, no descriptor of the page was allocated or
+//! freed since. All of them were free for the whole time. The trim then takes all descriptors of
+//! the page in one exchange of its word, like an allocation, and so owns the page exclusively while
+//! it is discarded. `seen` explains why a delayed or overtaken trim never shortens the time.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -26,29 +25,30 @@ use super::seen::{self, Seen};
 use super::shared::Shared;
 use crate::platform;
 
-/// What gives a page's memory back: `platform::discard`, or in tests one of its wrong twins.
+/// The function that discards a page's memory: `platform::discard`, or a faulty replacement in
+/// tests.
 pub(super) type Discard = unsafe fn(NonNull<u8>, usize) -> bool;
 
 impl<T: Descriptor> Pool<T> {
-    /// Gives pages back to the system all of whose descriptors have been free for longer than
-    /// [`stable_for`](super::Options::stable_for) said. Returns how many bytes these pages have: of
-    /// a page of several of the system's, not all need have been in memory.
+    /// Gives pages back to the system whose descriptors have all been free for longer than
+    /// [`stable_for`](super::Options::stable_for). Returns the size of these pages in bytes; part
+    /// of that may not have been resident.
     ///
-    /// A page is given back by the second call that finds it free, at the earliest, so call this
-    /// now and then; if that time is zero, by the first. Each call empties the CPUs' stacks into
-    /// their pages, through the gates, and looks at every page that is in use: it takes time, and
-    /// is not what to call in a hurry. Several threads may.
+    /// A page is given back no earlier than by the second call that finds it free, or by the first
+    /// if the time is zero. Call this periodically. Each call empties the CPUs' stacks into their
+    /// pages, through the gates, and visits every page in use, so it is slow. Several threads may
+    /// call it at once. Blocks while another thread holds a gate.
     ///
-    /// Readers of old addresses are not asked. They read zeros in what was given back, with a
-    /// version that no [`Reference`](super::Reference) has.
+    /// Readers of old addresses need no notification. They read zeros in a page that was given
+    /// back, and a version that no [`Reference`](super::Reference) has.
     ///
-    /// While a page is on its way back, none of its descriptors can be allocated: of a pool whose
-    /// other pages are all in use, or that has no other, [`allocate`](Pool::allocate) may return
-    /// [`Error::LimitReached`](super::Error::LimitReached) meanwhile.
+    /// While a page is being given back, none of its descriptors can be allocated. If all other
+    /// pages are in use, [`allocate`](Pool::allocate) may return
+    /// [`Error::LimitReached`](super::Error::LimitReached) during that time.
     ///
-    /// Returns 0 where the system does not take memory and leave addresses (the portable build),
-    /// for pools that are stable for ever, and where the system refuses to tell the time that has
-    /// to pass.
+    /// Returns 0 if the system cannot discard memory and keep its addresses (the portable build),
+    /// if the pool has no [`stable_for`](super::Options::stable_for), or if the time is not zero
+    /// and the system does not report the time.
     ///
     /// ```
     /// use atomseq::type_stable::Pool;
@@ -97,7 +97,7 @@ struct Trim<'a, N> {
 }
 
 impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
-    /// Returns how many bytes the page has, if it went back.
+    /// Gives the page back if it has been free for long enough. Returns its size in bytes, or 0.
     fn visit(&self, chunk: &Chunk, number: usize, page: Page<'_>) -> usize {
         let (noted, now) = (&page.record.seen, &self.now);
         let Some(word) = seen::free_for_longer(&page, noted, now, self.stable) else {
@@ -115,9 +115,9 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
             return 0;
         }
         record_versions(page);
-        // SAFETY: whole pages of the system, all of whose descriptors this thread has just taken;
-        // whoever still reads them expects zeros at any time, by `Descriptor`'s contract, and
-        // headers are atomics.
+        // SAFETY: the range is whole system pages of the chunk's mapping, and this thread has just
+        // taken every descriptor in it. Stale readers accept zeros at any time, by the contract of
+        // `Descriptor`, and headers are atomics.
         let discarded = unsafe { (self.discard)(page.start, page.bytes()) };
         if !discarded {
             relink(page);
@@ -129,30 +129,31 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
         };
         let seen = match discarded {
             true => Some(Seen::given_back(free)),
-            // Else what is noted is of another state of the page.
+            // If the time is unknown, the old note stays. It belongs to another state of the page.
             false => (self.now)().map(|now| Seen::free(free, now)),
         };
         if let Some(seen) = seen {
             seen.note(&page.record.seen);
         }
-        // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing
-        // free and of which nobody has anything.
+        // SeqCst: for the total order of `hints`. No other thread changes the word meanwhile: the
+        // page has nothing free to take and nothing allocated to free.
         page.record.word.store(free.word(), Ordering::SeqCst);
         chunk.replenish(number);
         if discarded { page.bytes() } else { 0 }
     }
 }
 
-/// Links a page's descriptors as those of a fresh one are. The system may have taken some of its
-/// memory, up to what it would not take, and the links there.
+/// Restores the links of a fresh page. A discard that fails may have zeroed part of the page, links
+/// included.
 fn relink(page: Page<'_>) {
-    // Relaxed: released by the store of the page's word.
+    // Relaxed: released by the caller's SeqCst store of the page's word; pairs with the load in
+    // `Free::load`.
     (0..page.capacity).for_each(|index| page.header(index).link.store(0, Ordering::Relaxed));
 }
 
-/// Versions go on from the highest one.
+/// Records the highest version in the page, from which later versions continue.
 fn record_versions(page: Page<'_>) {
-    // Relaxed: this thread has all descriptors.
+    // Relaxed: this thread owns all descriptors of the page.
     let highest =
         (0..page.capacity).map(|index| page.header(index).version.load(Ordering::Relaxed));
     let past = page.record.past.load(Ordering::Relaxed);

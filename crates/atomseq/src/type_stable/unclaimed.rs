@@ -1,31 +1,35 @@
-//! How long nobody has claimed a descriptor.
+//! How long a descriptor has been unclaimed.
 //!
 //! ```text
-//! Header::unclaimed:  0 ──an audit finds it allocated──> the audit's number ──it reads the clock──> when that was
-//!                     0 <───────────────────────allocated or claimed──────────────┴──────────────────────┘
+//! Header::unclaimed:
+//!
+//! 0 ──an audit finds it allocated──> the audit's number ──it reads the clock──> the moment
+//! ^                                          │                                      │
+//! └──────────── allocated or claimed ────────┴──────────────────────────────────────┘
 //! ```
 //!
-//! A descriptor whose word still says when an earlier audit found it has been claimed by nobody
-//! since. The number goes first, so that an audit that is held up before it says when does not
-//! overlook claims: its exchange of its own number fails then. A number is used again after 2^31
-//! audits. `moment` has the rules.
+//! If a descriptor's word still holds the moment of an earlier audit, the descriptor was not
+//! claimed since. An audit stores its number before it reads the clock. If it is delayed in between
+//! and a claim intervenes, its exchange from its own number fails. Numbers repeat after 2^31
+//! audits. `moment` states the rules.
 //!
-//! The word does not say of which allocation it is, but no moment outlasts an allocation:
+//! The word does not name the allocation, but no recorded moment outlasts its allocation:
 //!
-//! 1. An allocation begins in three steps: the version says that the descriptor is free, the word
-//!    is cleared, the version says that it is allocated.
-//! 2. An audit that has left its number asks whether the allocation that it looks at still lasts,
-//!    and says when only if so.
-//! 3. A number from before the word was cleared is gone with it. With a number from after that, the
-//!    audit finds another version than its own, unless its own is that of the new allocation.
+//! 1. An allocation starts in three steps: the version says free, the word is cleared, the version
+//!    says allocated.
+//! 2. After an audit has stored its number, it checks that the allocation it examines still lasts,
+//!    and records the moment only then.
+//! 3. Clearing the word erases an earlier number. If the number is stored after the word was
+//!    cleared, the audit sees a version other than the one it examines, unless it examines the new
+//!    allocation.
 
 use super::moment::Moment;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-/// An audit has this number, and has not yet said when.
+/// Marks the number of an audit that has not yet recorded the moment.
 const LOOKED_AT: u32 = 1 << 31;
 
-/// One audit's way of looking at descriptors.
+/// The parameters of one audit, applied to each descriptor.
 pub(super) struct Look<N> {
     number: u32,
     now: N,
@@ -33,16 +37,17 @@ pub(super) struct Look<N> {
 }
 
 impl<N: Fn() -> Option<Moment>> Look<N> {
-    /// The number is no other audit's; the time is in milliseconds.
+    /// Creates a look. The number is unique to this audit; the time is in milliseconds.
     pub fn new(number: u32, now: N, time: u32) -> Look<N> {
         let number = number | LOOKED_AT;
         Look { number, now, time }
     }
 
-    /// Does the allocation still last, and has nobody claimed it for longer than the time? If no
-    /// audit has said since when, or so long ago that it is not known, the time runs from now.
+    /// Returns whether the allocation still lasts and was not claimed for longer than the time. If
+    /// no moment is recorded, or it is too long ago to be compared, the time starts now.
     pub fn finds_unclaimed(&self, word: &AtomicU32, is_current: impl Fn() -> bool) -> bool {
-        // Acquire: the clock is read after it; pairs with the release in `start`.
+        // Acquire: orders the reading of the clock after this load; pairs with the Release exchange
+        // in `start`.
         let found = word.load(Ordering::Acquire);
         let has_said_when = found != 0 && found & LOOKED_AT == 0;
         let since = has_said_when.then(|| Moment::of_word(found));
@@ -50,31 +55,32 @@ impl<N: Fn() -> Option<Moment>> Look<N> {
             Some(since) => (self.now)().map(|now| since.before(now)),
             None => Some(None),
         };
-        // Who is not told the time leaves what is noted as it is.
+        // Without a clock reading, the record stays as it is.
         if passed == Some(None) {
             self.start(word, found, &is_current);
         }
         let passed = passed.flatten();
-        // Both times were cut to whole milliseconds, so an equal distance may have been a shorter
-        // one. Relaxed: a claim before the clock was read is seen, or counts for the next audit.
+        // Both moments were rounded down to milliseconds, so an equal difference may be a shorter
+        // time. Relaxed: a claim made before the clock was read is visible, or counts for the next
+        // audit.
         let is_over = |passed| passed > self.time && word.load(Ordering::Relaxed) == found;
         let is_unclaimed = self.time == 0 || passed.is_some_and(is_over);
-        // Perhaps freed meanwhile, or allocated by another owner.
+        // The descriptor may have been freed meanwhile, or allocated by another owner.
         is_unclaimed && is_current()
     }
 
-    /// Says that it is unclaimed, and then since when; unless somebody claims it meanwhile, another
-    /// audit does the same, or the allocation has ended.
+    /// Records that the descriptor is unclaimed, and then since when. Stops if it is claimed
+    /// meanwhile, another audit intervenes, or the allocation has ended.
     fn start(&self, word: &AtomicU32, found: u32, is_current: impl Fn() -> bool) {
         let exchange = |old, new| {
-            // AcqRel: the clock and the version are read between the two; pairs with the acquire of
-            // who reads the clock later, and with the release in `begin`.
+            // AcqRel: the clock and the version are read between the two exchanges. Pairs with the
+            // Acquire load of the word in `finds_unclaimed` and with the Release store in `begin`.
             let order = (Ordering::AcqRel, Ordering::Relaxed);
             word.compare_exchange(old, new, order.0, order.1).is_ok()
         };
-        // A number that is left where the allocation has ended is as good as nothing.
+        // A number that remains after its allocation has ended acts as no record.
         if exchange(found, self.number) && is_current() {
-            // Without the time the number stays: it says as much as nothing.
+            // Without the time the number remains, which acts as no record.
             if let Some(now) = (self.now)() {
                 exchange(self.number, now.not_zero().word());
             }
@@ -82,25 +88,25 @@ impl<N: Fn() -> Option<Moment>> Look<N> {
     }
 }
 
-/// Begins an allocation of a descriptor that the caller owns and whose version says that it is
-/// free. Returns its version.
+/// Starts an allocation of a free descriptor that the caller owns. Returns its version.
 #[inline]
 pub(super) fn begin(version: &AtomicUsize, word: &AtomicU32) -> usize {
-    // Release: an audit whose number comes after this, or after claims, sees that the allocation
-    // before has ended.
+    // Release: an audit that stores its number after this store sees that the earlier allocation
+    // has ended. Pairs with the Acquire exchange in `start`; a claim's exchange continues the
+    // release sequence.
     word.store(0, Ordering::Release);
-    // Relaxed: its owner alone changes it. Release: whoever sees it allocated sees it claimed;
-    // pairs with the Acquire in `audit`.
+    // Relaxed: only the owner changes the version. Release: a thread that sees the new version sees
+    // the cleared word; pairs with the Acquire load of the version in `audit`.
     let allocated = version.load(Ordering::Relaxed).wrapping_add(1);
     version.store(allocated, Ordering::Release);
     allocated
 }
 
-/// Ends the allocation of a version and begins another one, of the same descriptor. `false`: it had
-/// ended.
+/// Ends the allocation with version `ended` and starts another of the same descriptor. Returns
+/// `false` if it had already ended.
 pub(super) fn renew(version: &AtomicUsize, word: &AtomicU32, ended: usize) -> bool {
-    // Acquire: what the old owner did comes before; Release: pairs with the Acquire of those who
-    // look.
+    // Acquire: orders the former owner's accesses before the new allocation. Release: pairs with
+    // the Acquire loads of the version.
     let order = (Ordering::AcqRel, Ordering::Relaxed);
     let freed = version.compare_exchange(ended, ended.wrapping_add(1), order.0, order.1);
     if freed.is_ok() {
@@ -111,7 +117,8 @@ pub(super) fn renew(version: &AtomicUsize, word: &AtomicU32, ended: usize) -> bo
 
 /// Claims whatever is allocated there now.
 pub(super) fn claim(word: &AtomicU32) {
-    // An exchange and no store, so that an audit that reads it acquires what `begin` has released.
-    // Relaxed: a claim that a concurrent audit misses counts for the next.
+    // An exchange rather than a store: it continues the release sequence of `begin`, so an audit
+    // that reads it still acquires what `begin` released. Relaxed: a claim that a concurrent audit
+    // misses counts for the next.
     word.swap(0, Ordering::Relaxed);
 }

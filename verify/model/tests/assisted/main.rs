@@ -38,8 +38,11 @@ mod platform {
 }
 
 /// The run-time side of sections.
-mod sequence {
+mod generated {
     pub use crate::machine::Restarts;
+}
+
+mod sequence {
     pub use atomseq::sequence::{Closed, model};
 }
 
@@ -194,8 +197,8 @@ macro_rules! library {
                 old: [u64; 2],
                 new: [u64; 2],
             ) -> bool {
-                let [first, second] = [0, 1].map(|index: usize| assisted::Part {
-                    word: words[index].address(),
+                let [first, second] = [0, 1].map(|index: usize| part::Part {
+                    word: words[index],
                     old: old[index],
                     new: new[index],
                 });
@@ -210,8 +213,8 @@ macro_rules! library {
                 words: [&crate::sync::AtomicU64; 2],
                 new: [u64; 2],
             ) -> bool {
-                let [first, second] = [0, 1].map(|index: usize| assisted::Part {
-                    word: words[index].address(),
+                let [first, second] = [0, 1].map(|index: usize| part::Part {
+                    word: words[index],
                     old: 0,
                     new: new[index],
                 });

@@ -72,7 +72,7 @@ pub mod dcas {
             }
         }
 
-        pub fn forced(_mechanism: Mechanism) -> VersionedWords {
+        pub fn with_mechanism(_mechanism: Mechanism) -> VersionedWords {
             VersionedWords::new()
         }
 

@@ -1,4 +1,4 @@
-//! Threads that start and end, forks and execs, in the middle of the storm.
+//! Threads that start and exit, forks and execs, during a storm.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -9,32 +9,30 @@ use std::time::{Duration, Instant};
 
 use verify_support::processes::exit_code_within;
 
-use super::arena::{Arena, Settlement};
+use super::arena::{Arena, Outcome};
 use super::senders::{self, SENT, TIMER, Timer, queued};
 use super::sequences::Protected;
 use super::trial::{self, PERIOD, delivered, with_arena, work};
 
-/// How many operations a short life makes.
+/// How many operations a short-lived thread makes.
 const SHORT: u64 = 2_000;
 
-/// How many forks there are at least, and twice as many threads, however long they take: a busy
-/// machine makes few.
+/// The min number of forks, and half that of threads, however long they take on a busy machine.
 const AT_LEAST: u64 = 6;
 
-/// Starts threads that work for a moment and end, while every thread of the process gets signals
-/// all the time; returns how many, what they did, and how many signals were sent.
-pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
-    let over = AtomicBool::new(false);
+/// Starts short-lived threads, while signals are sent to each thread of the process. Returns how
+/// many there were, what they did, and how many signals were sent.
+pub fn starts_and_exits(length: Duration) -> (u64, Outcome, u64) {
+    let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        let sending = scope.spawn(|| {
-            let mut sent = 0;
+        scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                sent += senders::signal_everyone();
+                sent.fetch_add(senders::signal_all_threads(), Ordering::Relaxed);
             }
-            sent
         });
-        let (end, mut threads, mut all) = (Instant::now() + length, 0, Settlement::default());
-        while threads < 2 * AT_LEAST || Instant::now() < end {
+        let is_enough = |threads| threads >= 2 * AT_LEAST && sent.load(Ordering::Relaxed) > threads;
+        let (end, mut threads, mut all) = (Instant::now() + length, 0, Outcome::default());
+        while !is_enough(threads) || Instant::now() < end {
             let short = || {
                 thread::spawn(|| {
                     let timer = Timer::start(TIMER, PERIOD);
@@ -42,26 +40,26 @@ pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
                     with_arena(&arena, || {
                         work::<Protected>(&arena, SHORT, &AtomicBool::new(false))
                     });
-                    // What the timer still sends meets a thread that is ending.
+                    // What the timer has sent before may arrive while the thread exits.
                     drop(timer);
-                    arena.settle()
+                    arena.check_final()
                 })
             };
-            let living = [short(), short(), short()];
-            threads += living.len() as u64;
-            for life in living {
-                all = all.and(life.join().expect("a short life"));
+            let threads_now = [short(), short(), short()];
+            threads += threads_now.len() as u64;
+            for thread in threads_now {
+                all = all.and(thread.join().expect("a short-lived thread"));
             }
         }
         over.store(true, Ordering::Relaxed);
-        (threads, all, sending.join().expect("the sibling"))
+        (threads, all, sent.load(Ordering::Relaxed))
     })
 }
 
-/// Forks for so long, and at least a few times, while timers and a sibling send signals; every
-/// child finds its copy of the thread's words whole, and works on. Returns how many came to their
-/// end, and what the parent's thread did meanwhile.
-pub fn forks(length: Duration) -> (u64, Settlement) {
+/// Forks for so long, and at least a few times, while timers and a sibling send signals. Each child
+/// finds its copy of the thread's words intact, and goes on with operations. Returns how many
+/// children there were, and what the parent's thread did.
+pub fn forks(length: Duration) -> (u64, Outcome) {
     let (over, ready) = (AtomicBool::new(false), senders::Victim::default());
     let victims = [ready];
     thread::scope(|scope| {
@@ -76,20 +74,17 @@ pub fn forks(length: Duration) -> (u64, Settlement) {
             while forks < AT_LEAST || Instant::now() < end {
                 let more = arena.made_by_thread() + SHORT;
                 work::<Protected>(&arena, more, &never);
-                // SAFETY: the child uses its copy of memory, sequences and system calls, and leaves
-                // without the test harness's help.
+                // SAFETY: the child uses its copy of memory, sequences and system calls, and exits
+                // without the test harness.
                 let child = unsafe { libc::fork() };
                 assert!(child >= 0, "no child: {}", io::Error::last_os_error());
                 if child == 0 {
-                    let whole = live_as_child(&arena);
+                    let whole = run_child(&arena);
                     // SAFETY: ends this process.
                     unsafe { libc::_exit(i32::from(!whole)) };
                 }
-                assert_eq!(
-                    exit_code_within(child, Duration::from_secs(10)),
-                    Some(0),
-                    "None: a child crashed, or hung"
-                );
+                let code = exit_code_within(child, Duration::from_secs(300));
+                assert_eq!(code, Some(0), "None: a child crashed or hung");
                 forks += 1;
             }
             drop(timer);
@@ -97,13 +92,13 @@ pub fn forks(length: Duration) -> (u64, Settlement) {
         });
         over.store(true, Ordering::Relaxed);
         sending.join().expect("the sibling");
-        (forks, arena.settle())
+        (forks, arena.check_final())
     })
 }
 
-/// What a child does with its copy.
-fn live_as_child(arena: &Arena) -> bool {
-    let found = arena.settle();
+/// Makes the operations of a child on its copy; false if a check fails.
+fn run_child(arena: &Arena) -> bool {
+    let found = arena.check_final();
     let before = delivered();
     // Timers are not inherited.
     let timer = Timer::start(TIMER, PERIOD);
@@ -117,41 +112,43 @@ fn live_as_child(arena: &Arena) -> bool {
         &AtomicBool::new(false),
     );
     drop(timer);
-    found.wrong == 0 && arena.settle().wrong == 0 && delivered() >= before + 3
+    found.wrong == 0 && arena.check_final().wrong == 0 && delivered() >= before + 3
 }
 
-/// Tells a program that it was started by [`execs`].
+/// Set for a program that [`execs`] starts.
 const EXECUTED: &str = "ATOMSEQ_STORM_EXECUTED";
 
-/// Runs this program again, which must call [`executed`] in the named test, while it gets signals
-/// all the time: before the exec, during it and after it. Returns how many signals were sent.
+/// Runs this program again, which must call [`executed`] in the named test, while signals are sent
+/// to it: before the exec, during it and after it. Returns how many signals were sent.
 pub fn execs(test: &str, times: u64) -> u64 {
-    let sent = AtomicU64::new(0);
-    for _ in 0..times {
+    let mut sent = 0;
+    let mut executed = 0;
+    while executed < times || sent <= 10 * times {
+        executed += 1;
         let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
         command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
         command.env(EXECUTED, "1");
         // SAFETY: one system call.
         unsafe {
-            // A new program has no handlers: until it has, the signals have to wait.
+            // A new program has no handlers: until it installs them, the signals stay blocked.
             command.pre_exec(|| set_mask(libc::SIG_BLOCK));
         }
         let mut child = command.spawn().expect("a process");
         let number = child.id() as i32;
         while child.try_wait().expect("our child").is_none() {
-            // SAFETY: a child of ours that has not been waited for.
+            // SAFETY: a child that was not waited for.
             unsafe { libc::kill(number, SENT) };
-            sent.fetch_add(1, Ordering::Relaxed);
+            sent += 1;
             thread::sleep(Duration::from_micros(20));
         }
         let status = child.wait().expect("our child");
         assert!(status.success(), "the executed program: {status}");
     }
-    sent.into_inner()
+    sent
 }
 
-/// Is this a program that [`execs`] has started? If so, works in the middle of the signals that it
-/// is sent.
+/// Returns whether [`execs`] has started this program; if so, makes operations while signals are
+/// sent to it.
 pub fn executed() -> bool {
     if std::env::var_os(EXECUTED).is_none() {
         return false;
@@ -161,17 +158,19 @@ pub fn executed() -> bool {
     with_arena(&arena, || {
         set_mask(libc::SIG_UNBLOCK).expect("two valid sets");
         let timer = Timer::start(TIMER, PERIOD);
-        work::<Protected>(&arena, 50 * SHORT, &AtomicBool::new(false));
+        let never = AtomicBool::new(false);
+        while delivered() <= 10 {
+            work::<Protected>(&arena, arena.made_by_thread() + 50 * SHORT, &never);
+        }
         drop(timer);
     });
-    let settlement = arena.settle();
-    assert_eq!(settlement.wrong, 0, "{settlement:?}");
-    assert!(delivered() > 10, "{} signals", delivered());
+    let outcome = arena.check_final();
+    assert_eq!(outcome.wrong, 0, "{outcome:?}");
     true
 }
 
 fn set_mask(how: i32) -> io::Result<()> {
-    // SAFETY: plain old data, filled here.
+    // SAFETY: plain data, initialized here.
     let result = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         for number in [TIMER, SENT, queued()] {

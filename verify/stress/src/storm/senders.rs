@@ -1,4 +1,4 @@
-//! Who sends the signals: a timer a thread, and a sibling thread that does nothing else.
+//! What sends the signals: one timer a thread, and a sibling thread that does nothing else.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -9,10 +9,10 @@ pub use verify_support::timers::Timer;
 
 /// Sent by the timer.
 pub const TIMER: c_int = libc::SIGUSR2;
-/// Sent by the sibling; several are one.
+/// Sent by the sibling; pending ones are merged.
 pub const SENT: c_int = libc::SIGUSR1;
 
-/// Sent by another timer, if asked for; its handler knows nothing of the library.
+/// Sent by another timer on request; its handler does not belong to the library.
 pub const FOREIGN: c_int = libc::SIGURG;
 
 /// Sent by the sibling with a value; none may be lost.
@@ -20,28 +20,28 @@ pub fn queued() -> c_int {
     libc::SIGRTMIN() + 2
 }
 
-/// A thread that wants signals.
+/// A thread to which signals are sent.
 #[derive(Debug, Default)]
 pub struct Victim {
-    /// Somebody looks at the thread, or changes it. Not a `Mutex` of std's: a race detector does
-    /// not see into that.
+    /// Whether a thread reads or changes `thread`. Not a `std::sync::Mutex`: a race detector does
+    /// not see its operations.
     busy: AtomicBool,
-    /// The kernel's number of the thread; 0 while it wants none.
+    /// The thread ID; 0 while no signals are to be sent.
     thread: AtomicI32,
 }
 
 impl Victim {
-    /// The calling thread wants signals from now on.
+    /// Lets signals be sent to the calling thread.
     pub fn volunteer(&self) {
         // SAFETY: no arguments.
         self.change(unsafe { libc::gettid() });
     }
 
-    /// No more are sent to it when this returns, and those that were sent and are not blocked have
-    /// been handled.
+    /// Ends that. When this returns, no more signals are sent, and those that were sent and are not
+    /// blocked have been handled.
     pub fn resign(&self) {
         self.change(0);
-        // SAFETY: no arguments. On the way back from the kernel, what is pending is handled.
+        // SAFETY: no arguments. On return from the kernel, pending signals are handled.
         unsafe { libc::sched_yield() };
     }
 
@@ -55,7 +55,7 @@ impl Victim {
     }
 
     fn with(&self, send: impl FnOnce(libc::pid_t)) {
-        // Acquire: as above. Whoever is volunteering or resigning is left alone.
+        // Acquire: as above. A thread that changes it now gets no signal.
         if self.busy.swap(true, Ordering::Acquire) {
             return;
         }
@@ -67,7 +67,7 @@ impl Victim {
     }
 }
 
-/// What was sent with a value, and what came of it.
+/// Signals that were queued with a value, and those that arrived.
 #[derive(Debug, Default)]
 pub struct Post {
     sent: AtomicU64,
@@ -77,7 +77,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Nothing yet.
+    /// Returns a record of no signals.
     pub const fn new() -> Post {
         Post {
             sent: AtomicU64::new(0),
@@ -87,23 +87,23 @@ impl Post {
         }
     }
 
-    /// A handler got this value.
+    /// Records that a handler got this value.
     pub fn receive(&self, value: u64) {
         self.received.fetch_add(1, Ordering::Relaxed);
         self.values_received.fetch_add(value, Ordering::Relaxed);
     }
 
     fn send(&self, thread: libc::pid_t, value: u64) {
-        /// How many may be on their way: the system has room for a few thousand.
+        /// The max number of pending signals: the system has room for a few thousand.
         const MAX: u64 = 64;
-        let on_their_way = self
+        let pending = self
             .sent
             .load(Ordering::Relaxed)
             .wrapping_sub(self.received.load(Ordering::Relaxed));
-        if on_their_way >= MAX {
+        if pending >= MAX {
             return;
         }
-        // Counted first: it may be received at once.
+        // Counted first: it may arrive at once.
         self.sent.fetch_add(1, Ordering::Relaxed);
         if queue(thread, value) {
             self.values_sent.fetch_add(value, Ordering::Relaxed);
@@ -112,8 +112,8 @@ impl Post {
         }
     }
 
-    /// How many were sent, and how many of them were lost, doubled or changed.
-    pub fn settle(&self) -> (u64, u64) {
+    /// Returns how many were sent, and how many of them were lost, duplicated or changed.
+    pub fn check_final(&self) -> (u64, u64) {
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let lost = read(&self.sent).abs_diff(read(&self.received));
         let changed = read(&self.values_sent) != read(&self.values_received);
@@ -121,12 +121,12 @@ impl Post {
     }
 }
 
-/// Sends signals to all victims until it is over; returns how many.
+/// Sends signals to all victims until `over`; returns how many.
 pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
-    /// How long it sends before it rests.
+    /// How long it sends before it pauses.
     const BURST: Duration = Duration::from_millis(1);
     let mut sent = 0;
-    let mut rested = Instant::now();
+    let mut paused = Instant::now();
     while !over.load(Ordering::Relaxed) {
         for victim in victims {
             victim.with(|thread| {
@@ -139,27 +139,27 @@ pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
                 }
             });
         }
-        // As fast as it can at times; at others the victims' own work goes on.
+        // Sometimes without a pause, sometimes with time for the victims' operations.
         (0..fastrand::u32(..400)).for_each(|_| std::hint::spin_loop());
-        // And it rests for as long as it has sent: else victims whose handlers are slower than this
-        // loop would do nothing else.
-        let burst = rested.elapsed();
+        // It pauses for as long as it has sent: otherwise victims whose handlers are slower than
+        // this loop would only run handlers.
+        let burst = paused.elapsed();
         if burst >= BURST {
             std::thread::sleep(burst);
-            rested = Instant::now();
+            paused = Instant::now();
         }
     }
     sent
 }
 
-/// Sends one signal to every thread of this process, whatever it is doing: starting or ending, as
-/// well.
-pub fn signal_everyone() -> u64 {
+/// Sends one signal to each thread of this process, also to threads that start or exit; returns how
+/// many.
+pub fn signal_all_threads() -> u64 {
     let sent = verify_support::threads::all().map(|thread| u64::from(signal(thread, SENT)));
     sent.sum()
 }
 
-/// Queues a signal with a value.
+/// Queues a signal with a value; false if the system refuses it.
 fn queue(thread: libc::pid_t, value: u64) -> bool {
     // The kernel's `siginfo_t`: number, error, code, padding; sender's process and user, value.
     let mut information = [0u64; 16];

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 atomseq::sequence! {
-    /// Adds to a word; the draft beside it keeps this from being one instruction, which nothing
+    /// Adds to a word. The draft beside it keeps this from being one instruction, which no signal
     /// could interrupt.
     pub unsafe fn add(word: Word, amount: Word) {
         let old = load(word);
@@ -20,14 +20,14 @@ atomseq::sequence! {
         first
     }
 
-    /// Puts a node in front.
+    /// Puts a node in front of the first one.
     pub unsafe fn put(list: Word, node: Word) {
         let first = load(list);
         prepare(node, first);
         commit(list, node);
     }
 
-    /// Adds to three words; returns what the first one was.
+    /// Adds to three words; returns the old value of the first.
     pub unsafe fn triple(words: Word, amount: Word) -> Word {
         let first = load(words);
         store(words, first + amount);
@@ -38,7 +38,7 @@ atomseq::sequence! {
         first
     }
 
-    /// Puts a node, whose link is 0, behind the last one.
+    /// Appends a node, whose link is 0, to the last one.
     pub unsafe fn append(last: Word, node: Word) {
         let before = load(last);
         store(before, node);
@@ -63,7 +63,7 @@ pub trait Forms: 'static {
     ///
     /// # Safety
     ///
-    /// For all of these: addresses of words that this thread and its handlers alone use.
+    /// For all of these: addresses of words that only this thread and its handlers use.
     unsafe fn add(word: usize, amount: usize, restarting: bool);
     /// [`take`], in one of two forms.
     ///
@@ -100,7 +100,7 @@ pub trait Forms: 'static {
 /// The forms that signal handlers respect.
 pub struct Protected;
 
-/// The same instructions, which handlers know nothing of.
+/// The same instructions, which handlers do not know.
 pub struct Unprotected;
 
 macro_rules! forms {
@@ -109,7 +109,7 @@ macro_rules! forms {
             const NAME: &'static str = $name;
             #[inline(always)]
             unsafe fn add(word: usize, amount: usize, restarting: bool) {
-                // SAFETY: the caller's promise.
+                // SAFETY: by this function's contract.
                 unsafe {
                     match restarting {
                         true => add::$restarting(word, amount),
@@ -119,7 +119,7 @@ macro_rules! forms {
             }
             #[inline(always)]
             unsafe fn take(list: usize, restarting: bool) -> usize {
-                // SAFETY: the caller's promise.
+                // SAFETY: by this function's contract.
                 unsafe {
                     match restarting {
                         true => take::$restarting(list),
@@ -129,7 +129,7 @@ macro_rules! forms {
             }
             #[inline(always)]
             unsafe fn put(list: usize, node: usize, restarting: bool) {
-                // SAFETY: the caller's promise.
+                // SAFETY: by this function's contract.
                 unsafe {
                     match restarting {
                         true => put::$restarting(list, node),
@@ -139,17 +139,17 @@ macro_rules! forms {
             }
             #[inline(always)]
             unsafe fn triple(words: usize, amount: usize) -> usize {
-                // SAFETY: the caller's promise.
+                // SAFETY: by this function's contract.
                 unsafe { triple::$rolling(words, amount) }
             }
             #[inline(always)]
             unsafe fn append(last: usize, node: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: by this function's contract.
                 unsafe { append::$rolling(last, node) }
             }
             #[inline(always)]
             unsafe fn advance(front: usize, restarting: bool) -> usize {
-                // SAFETY: the caller's promise.
+                // SAFETY: by this function's contract.
                 unsafe {
                     match restarting {
                         true => advance::$restarting(front),
@@ -164,7 +164,7 @@ macro_rules! forms {
 forms!(Protected, "restarting and rolling", restarting, rolling);
 forms!(Unprotected, "unprotected", unprotected, unprotected);
 
-/// A word's address, for a sequence.
+/// Returns a word's address, for a sequence.
 pub fn at(word: &Cell<usize>) -> usize {
     word.as_ptr() as usize
 }

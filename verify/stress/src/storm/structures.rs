@@ -1,24 +1,24 @@
-//! The structures of `atomseq::local`, which a thread shares with its handlers, and the books that
-//! each of them keeps.
+//! The structures of `atomseq::local`, which a thread shares with its handlers, and the records of
+//! each actor.
 
 use std::cell::Cell;
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack};
 
 use super::arena::{ACTORS, THREAD};
-use crate::books::mark;
+use atomseq_stress::engine::mix as mark;
 
-/// How many keys are used: fewer than there is room for, and both that have places of their own.
+/// How many keys are used: fewer than there is room for, with both keys that have reserved places.
 const KEYS: usize = 40;
 
-/// A value in three words that fit together only if they were copied at one time.
+/// A value in three words, which agree only if they were copied in one operation.
 type Whole = [usize; 3];
 
 fn whole(value: usize) -> Whole {
     [value, mark(value as u64) as usize, !value]
 }
 
-/// Values that went one way: how many, and the sum of their marks.
+/// Values pushed or popped: how many, and the sum of their marks.
 #[derive(Debug, Default)]
 struct Account {
     count: Cell<u64>,
@@ -33,16 +33,16 @@ impl Account {
     }
 }
 
-/// Values in and out of one container.
+/// Values pushed to and popped from one container.
 #[derive(Debug, Default)]
 struct Traffic {
-    gone_in: Account,
-    come_out: Account,
+    pushed: Account,
+    popped: Account,
 }
 
-/// What one actor has done; nobody else writes to it.
+/// What one actor has done; only this actor writes it.
 #[derive(Debug, Default)]
-struct Book {
+struct Record {
     values: Cell<usize>,
     added: Cell<u64>,
     drained: Cell<u64>,
@@ -52,7 +52,7 @@ struct Book {
     traffic: [Traffic; 3],
 }
 
-/// One of each, small enough to be full at times.
+/// One of each, small enough to be full sometimes.
 #[derive(Debug, Default)]
 pub struct Structures {
     counter: Counter,
@@ -60,7 +60,7 @@ pub struct Structures {
     queue: Queue<usize, 32>,
     ring: Ring<Whole, 16>,
     map: Map<usize, u64, 64>,
-    books: [Book; ACTORS],
+    records: [Record; ACTORS],
 }
 
 fn grow(cell: &Cell<u64>, amount: u64) {
@@ -68,32 +68,32 @@ fn grow(cell: &Cell<u64>, amount: u64) {
 }
 
 impl Structures {
-    /// One operation of an actor's choice; `false` if what it found cannot be.
+    /// Makes one operation of an actor's choice; false if its result is wrong.
     pub fn operate(&self, actor: usize, choice: u64) -> bool {
-        let book = &self.books[actor];
-        let [stack, queue, ring] = &book.traffic;
-        let value = book.values.get() * ACTORS + actor;
+        let record = &self.records[actor];
+        let [stack, queue, ring] = &record.traffic;
+        let value = record.values.get() * ACTORS + actor;
         let key = match (choice >> 8) as usize % KEYS {
             0 => usize::MAX,
             key => key - 1,
         };
         let put = |traffic: &Traffic, is_in: bool| {
-            book.values.set(book.values.get() + 1);
+            record.values.set(record.values.get() + 1);
             if is_in {
-                traffic.gone_in.add(value);
+                traffic.pushed.add(value);
             }
         };
         let take = |traffic: &Traffic, taken: Option<usize>| {
             if let Some(value) = taken {
-                traffic.come_out.add(value);
+                traffic.popped.add(value);
             }
         };
         match choice % 10 {
             0 => {
                 self.counter.add(choice >> 56);
-                grow(&book.added, choice >> 56);
+                grow(&record.added, choice >> 56);
             }
-            1 => grow(&book.drained, self.counter.take()),
+            1 => grow(&record.drained, self.counter.take()),
             2 => put(stack, self.stack.push(value).is_ok()),
             3 => take(stack, self.stack.pop()),
             4 => put(queue, self.queue.push(value).is_ok()),
@@ -108,47 +108,45 @@ impl Structures {
             }
             8 => {
                 let is_in = self.map.add(key, 1).is_ok();
-                grow(&book.mapped, 1);
+                grow(&record.mapped, 1);
                 return is_in;
             }
-            _ => grow(&book.removed, self.map.remove(key).unwrap_or(0)),
+            _ => grow(&record.removed, self.map.remove(key).unwrap_or(0)),
         }
         true
     }
 
-    /// Takes everything out, on the thread's account; returns how much does not add up.
-    pub fn settle(&self) -> u64 {
-        let thread = &self.books[THREAD];
+    /// Drains all, as the thread; returns how many checks failed.
+    pub fn check_final(&self) -> u64 {
+        let thread = &self.records[THREAD];
         let [stack, queue, ring] = &thread.traffic;
-        self.stack
-            .drain()
-            .for_each(|value| stack.come_out.add(value));
-        self.queue
-            .drain()
-            .for_each(|value| queue.come_out.add(value));
+        self.stack.drain().for_each(|value| stack.popped.add(value));
+        self.queue.drain().for_each(|value| queue.popped.add(value));
         self.ring
             .drain()
-            .for_each(|element| ring.come_out.add(element[0]));
+            .for_each(|element| ring.popped.add(element[0]));
         grow(&thread.drained, self.counter.take());
         grow(
             &thread.removed,
             self.map.drain().map(|(_, amount)| amount).sum(),
         );
-        let total = |of: &dyn Fn(&Book) -> u64| {
-            let words = self.books.iter().map(of);
+        let total = |of: &dyn Fn(&Record) -> u64| {
+            let words = self.records.iter().map(of);
             words.fold(0, u64::wrapping_add)
         };
-        let differ = |gone_in: &dyn Fn(&Book) -> u64, come_out: &dyn Fn(&Book) -> u64| {
-            u64::from(total(gone_in) != total(come_out))
+        let differ = |pushed: &dyn Fn(&Record) -> u64, popped: &dyn Fn(&Record) -> u64| {
+            u64::from(total(pushed) != total(popped))
         };
         let mut wrong = u64::from(!self.map.is_empty());
-        wrong += differ(&|book| book.added.get(), &|book| book.drained.get());
-        wrong += differ(&|book| book.mapped.get(), &|book| book.removed.get());
+        wrong += differ(&|record| record.added.get(), &|record| record.drained.get());
+        wrong += differ(&|record| record.mapped.get(), &|record| {
+            record.removed.get()
+        });
         for kind in 0..thread.traffic.len() {
-            let gone_in = |book: &Book| book.traffic[kind].gone_in.marks.get();
-            wrong += differ(&gone_in, &|book| book.traffic[kind].come_out.marks.get());
-            let gone_in = |book: &Book| book.traffic[kind].gone_in.count.get();
-            wrong += differ(&gone_in, &|book| book.traffic[kind].come_out.count.get());
+            let pushed = |record: &Record| record.traffic[kind].pushed.marks.get();
+            wrong += differ(&pushed, &|record| record.traffic[kind].popped.marks.get());
+            let pushed = |record: &Record| record.traffic[kind].pushed.count.get();
+            wrong += differ(&pushed, &|record| record.traffic[kind].popped.count.get());
         }
         wrong
     }

@@ -1,4 +1,5 @@
-//! Whether an address is the program's to write, asked of the kernel; and the fault if it is not.
+//! Checks through the kernel that the program may write an address, and raises the fault if it may
+//! not.
 
 use std::ffi::c_void;
 use std::io;
@@ -8,11 +9,11 @@ use std::sync::atomic::AtomicU32;
 
 use crate::emulation::Error;
 
-/// Why an address is not the program's to write.
+/// The fault of an address that the program may not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub signal: i32,
-    /// `si_code`.
+    /// The signal's `si_code`.
     pub code: i32,
 }
 
@@ -24,7 +25,7 @@ const BEYOND_THE_FILE: Fault = Fault {
     signal: libc::SIGBUS,
     code: libc::BUS_ADRERR,
 };
-// Not in the libc crate.
+// These codes are missing in the libc crate.
 const NOT_MAPPED: Fault = Fault {
     signal: libc::SIGSEGV,
     code: 1,
@@ -34,18 +35,18 @@ const NOT_ALLOWED: Fault = Fault {
     code: 2,
 };
 
-/// Adds 0 to the word at `address`, in the kernel, which fails with `EFAULT` where the program
-/// could not write.
+/// Adds 0 to the word at `address` in the kernel, which fails with `EFAULT` if the program could
+/// not write it.
 fn add_nothing(address: u64) -> Result<(), i32> {
-    // A word that nobody waits for, which the call insists on waking.
+    // The call must also wake waiters of a word. No thread waits for this one.
     static NOBODY: AtomicU32 = AtomicU32::new(0);
     const OPERATION: i32 = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
-    // Add 0; and wake somebody who waits for the word if it was less than -2048, which for waiters
-    // is a wake-up without reason.
+    // The operation: add 0, and wake a waiter of the word if the old value was less than -2048. For
+    // such a waiter this is a spurious wake-up.
     const ADD: u32 = 1 << 28;
     const LESS: u32 = 2 << 24;
     const LEAST: u32 = 0x800;
-    // SAFETY: the kernel checks the address itself; memory keeps its value.
+    // SAFETY: the kernel checks the address itself, and adding 0 changes no memory.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -63,7 +64,7 @@ fn add_nothing(address: u64) -> Result<(), i32> {
     }
 }
 
-/// Does the kernel answer?
+/// Checks that the kernel answers correctly.
 pub fn try_check() -> Result<(), Error> {
     let refused = |errno| Error::Refused {
         call: "FUTEX_WAKE_OP",
@@ -79,7 +80,8 @@ pub fn try_check() -> Result<(), Error> {
     }
 }
 
-/// May the program write the word at that address? Async-signal-safe; a system call.
+/// Returns whether the program may write the word at an address. Async-signal-safe; costs one
+/// system call if it may.
 pub fn check(address: u64) -> Result<(), Fault> {
     if !address.is_multiple_of(4) {
         return Err(MISALIGNED);
@@ -90,44 +92,45 @@ pub fn check(address: u64) -> Result<(), Fault> {
     }
 }
 
-/// Why the word at that address cannot be written.
+/// Returns why the word at an address cannot be written.
 fn reason(address: u64) -> Fault {
-    // SAFETY: a number.
+    // SAFETY: the call takes a number and accesses no memory.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     let page = (address & !(size - 1)) as *mut c_void;
-    // Makes the page writable as a write would, which is as far as a bad address gets.
-    // SAFETY: changes no memory's value.
+    // Makes the page writable as a write would, which fails with `EFAULT` for a page beyond the
+    // file.
+    // SAFETY: the call changes no memory's value.
     let populated = unsafe { libc::madvise(page, size as usize, libc::MADV_POPULATE_WRITE) };
     if populated != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) {
         return BEYOND_THE_FILE;
     }
     let mut resident = 0;
-    // SAFETY: one page needs one byte.
+    // SAFETY: the kernel writes one byte for one page.
     match unsafe { libc::mincore(page, size as usize, &mut resident) } {
         0 => NOT_ALLOWED,
         _ => NOT_MAPPED,
     }
 }
 
-/// Makes a fault of this thread, as if the interrupted instruction had accessed the address: the
-/// signal is delivered when the handler returns, with the program counter where it is.
+/// Raises a fault on this thread, as if the interrupted instruction had accessed the address. The
+/// signal is delivered when the handler returns, with an unchanged program counter.
 ///
 /// # Safety
 ///
-/// `context` is what the kernel gave the calling handler, which returns after this without changing
-/// signals' masks.
+/// `context` must be the context that the kernel gave the calling handler. The handler must return
+/// after this without changing signal masks.
 pub unsafe fn raise(fault: Fault, address: u64, context: *mut c_void) {
     let context = context.cast::<libc::ucontext_t>();
-    // SAFETY: plain old data, all system calls with memory of this function, and the context by the
-    // caller's promise.
+    // SAFETY: the structures are plain data, for which zero is valid. The system calls only access
+    // memory of this function. By the contract, the context is valid and owned by the handler.
     unsafe {
         let mut only: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&mut only);
         libc::sigaddset(&mut only, fault.signal);
-        // Not in the middle of this handler.
+        // Keeps the signal from being delivered inside this handler.
         libc::pthread_sigmask(libc::SIG_BLOCK, &only, ptr::null_mut());
 
-        // A fault that is blocked or ignored kills, as the kernel has it.
+        // As in the kernel, a blocked or ignored fault kills the process.
         let mut action: libc::sigaction = mem::zeroed();
         libc::sigaction(fault.signal, ptr::null(), &mut action);
         let is_blocked = libc::sigismember(&raw const (*context).uc_sigmask, fault.signal) == 1;
@@ -144,7 +147,8 @@ pub unsafe fn raise(fault: Fault, address: u64, context: *mut c_void) {
             address,
             rest: [0; 13],
         };
-        // A thread may give itself any record. Without memory for it there is one without.
+        // A thread may send itself any record. If the kernel has no memory for it, the signal is
+        // sent without one.
         let (process, thread) = (libc::getpid(), libc::gettid());
         let sent = libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
@@ -159,7 +163,7 @@ pub unsafe fn raise(fault: Fault, address: u64, context: *mut c_void) {
     }
 }
 
-/// What the kernel takes for a `siginfo_t`, of a fault.
+/// The kernel's `siginfo_t` of a fault.
 #[repr(C)]
 struct Record {
     signal: i32,

@@ -1,4 +1,4 @@
-//! By a system call.
+//! Emulation by a system call.
 
 use std::io;
 use std::ptr;
@@ -8,15 +8,16 @@ use std::thread;
 use crate::emulation::Error;
 use crate::statistics::CALLS;
 
-/// How often a failure that should pass may come in a row.
+/// The max number of consecutive temporary failures.
 const PATIENCE: u32 = 100_000;
 
-/// Asks the kernel to put this thread's number into the word if that is 0; the error number if it
-/// did not.
+/// Makes the kernel store this thread's number in the word if that is 0. Otherwise returns the
+/// error number.
 fn try_lock(word: &AtomicU32) -> Result<(), i32> {
     const OPERATION: i32 = libc::FUTEX_TRYLOCK_PI | libc::FUTEX_PRIVATE_FLAG;
     let nothing = ptr::null::<u32>();
-    // SAFETY: the word is valid and aligned, and the call keeps no reference to it.
+    // SAFETY: the word is valid and aligned, and the kernel keeps no reference to it after the
+    // call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -53,10 +54,10 @@ pub fn test_and_set(word: &AtomicU32) -> bool {
         let Err(errno) = try_lock(word) else {
             return true;
         };
-        // The kernel gives many reasons for a word that is not 0: that others try as well, that its
-        // thread is this one, or ended, or none. And some that have nothing to do with it: want of
-        // memory, or that the word was cleared while another thread's attempt was under way. Only
-        // the word tells whether somebody holds it. Acquire: pairs with the Release in `clear`.
+        // The kernel has many errors for a word that is not 0: other threads try as well, or the
+        // word names this thread, an exited one, or none. Other errors have different causes, such
+        // as lack of memory, or a word that was cleared while another thread tried. Only the word
+        // shows whether it is held. Acquire: pairs with the Release in `clear`.
         if word.load(Ordering::Acquire) != 0 {
             return false;
         }

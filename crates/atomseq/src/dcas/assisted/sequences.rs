@@ -1,22 +1,14 @@
-//! The sections of OS-assisted DCAS: what changes words, and what undoes that.
+//! The sections of OS-assisted DCAS: two change words, two roll a change back. `line` is the
+//! address of a `RevocableLock`, whose first field is the lock word.
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
-use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
-use crate::sequence::model::Program;
-
-/// How a sequence ends.
-pub(super) const DONE: usize = 0;
-pub(super) const CHANGED: usize = 1;
-pub(super) const BUSY: usize = 2;
-pub(super) const UNREGISTERED: usize = 3;
-pub(super) const ABORTED: usize = 4;
-pub(super) const LOST: usize = 5;
-pub(super) const ELSEWHERE: usize = 6;
-/// Nothing had been changed.
-pub(super) const UNLOGGED: usize = 7;
+use crate::dcas::lock::{
+    ABORTED, BELOW_VERSION, BUSY, DONE, ELSEWHERE, HELD, ID, LOST, REFUSED, UNLOGGED, UNREGISTERED,
+    VERSION,
+};
 
 crate::sequence! {
-    /// Changes two words if both hold what they should.
+    /// Changes two words if both have their old values.
     pub(super) unsafe fn exchange(
         line: Word, first: Word, old_first: Word, new_first: Word, second: Word, old_second: Word, new_second: Word,
     ) -> Word {
@@ -24,13 +16,14 @@ crate::sequence! {
         let own = cpu();
         if own > HIGHEST_CPU { return UNREGISTERED }
         let free = load(line);
-        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
+        // Literals, because AArch64 encodes them in its instructions: BELOW_VERSION, VERSION and
+        // HELD.
         if (free & 0xffff) != 0 { return BUSY }
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
         if found != free { return BUSY }
-        if load(first) != old_first { commit_release(line, freed); return CHANGED }
-        if load(second) != old_second { commit_release(line, freed); return CHANGED }
+        if load(first) != old_first { commit_release(line, freed); return REFUSED }
+        if load(second) != old_second { commit_release(line, freed); return REFUSED }
         store(line + LOG, first);
         store(line + LOG + 8, old_first);
         store(line + LOG + 16, second);
@@ -42,8 +35,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not
-    /// be compared.
+    /// Stores to two words if the version is unchanged (GC96, note 5). The words are not compared.
     pub(super) unsafe fn store_pair_if(
         line: Word, free: Word, first: Word, new_first: Word, second: Word, new_second: Word,
     ) -> Word {
@@ -52,7 +44,7 @@ crate::sequence! {
         if own > HIGHEST_CPU { return UNREGISTERED }
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
-        if found != free { return CHANGED }
+        if found != free { return REFUSED }
         store(line + LOG, first);
         store(line + LOG + 8, load(first));
         store(line + LOG + 16, second);
@@ -64,7 +56,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Puts back what an exchange that will never end had changed.
+    /// Restores the words of a revoked exchange, if the claim still stands.
     pub(super) unsafe fn roll_back(
         line: Word, claim: Word, freed: Word, first: Word, old_first: Word, second: Word, old_second: Word,
     ) -> Word {
@@ -76,7 +68,8 @@ crate::sequence! {
         DONE
     }
 
-    /// The same for a holder whose CPU this is: it does not run, and will not go on.
+    /// Restores the words of a holder whose CPU this thread is on. That holder was interrupted and
+    /// never resumes.
     pub(super) unsafe fn roll_back_here(line: Word, held: Word, free: Word) -> Word {
         let own = cpu();
         if own != (held & 0x3fff) { return ELSEWHERE }
@@ -101,7 +94,8 @@ const _: () = assert!(
 );
 
 /// For the checkers in `verify/`.
-pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(in crate::dcas) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &exchange::MODEL,
     &store_pair_if::MODEL,
     &roll_back::MODEL,

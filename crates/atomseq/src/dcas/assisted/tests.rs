@@ -3,7 +3,7 @@ use crate::dcas::Mechanism;
 
 const LAST: u64 = (1 << 48) - 1;
 
-/// Two words of 1 and 2, and a line at the last version.
+/// Two words, 1 and 2, and a lock at the last version.
 struct Old {
     line: RevocableLock,
     words: [AtomicU64; 2],
@@ -19,7 +19,7 @@ impl Old {
 
     fn part(&self, index: usize, new: u64) -> Part {
         Part {
-            word: &raw const self.words[index] as usize,
+            word: &raw const self.words[index],
             old: 1 + index as u64,
             new,
         }
@@ -34,7 +34,7 @@ impl Old {
     }
 }
 
-/// Versions have 48 bits: after the last one they begin anew.
+/// Versions have 48 bits. After the last one they wrap around.
 #[test]
 fn after_the_last_version_comes_the_first() {
     let works = Mechanism::Assisted.or_kcas() == Mechanism::Assisted;
@@ -47,7 +47,7 @@ fn after_the_last_version_comes_the_first() {
     // A thread without sections.
     changed(|old| {
         let [a, b] = [old.part(0, 3), old.part(1, 4)];
-        // SAFETY: the words are this line's, and nobody else has them.
+        // SAFETY: the words are covered by this lock alone, and outlive the call.
         unsafe {
             old.line
                 .compared_slowly(None, a.word, a.old, a.new, b.word, b.old, b.new)
@@ -55,7 +55,7 @@ fn after_the_last_version_comes_the_first() {
     });
     changed(|old| {
         let [a, b] = [old.part(0, 3), old.part(1, 4)];
-        // SAFETY: as above.
+        // SAFETY: the words are covered by this lock alone, and outlive the call.
         unsafe {
             old.line
                 .since_slowly(None, LAST, a.word, a.new, b.word, b.new)
@@ -64,18 +64,18 @@ fn after_the_last_version_comes_the_first() {
     if !works {
         return;
     }
-    // An interruption uses the last version up, and counts as a change.
+    // An interruption uses the last version up, and counts as a modification.
     let old = Old::new();
-    // SAFETY: as above.
+    // SAFETY: the words are covered by this lock alone, and outlive the call.
     assert!(unsafe { old.line.exchange(old.part(0, 3), old.part(1, 4)) });
     assert!(old.line.begin() < 10);
     let old = Old::new();
-    // SAFETY: as above.
+    // SAFETY: the words are covered by this lock alone, and outlive the call.
     match unsafe { old.line.store_pair_if(LAST, old.part(0, 3), old.part(1, 4)) } {
         true => old.has(0, [3, 4]),
         false => old.has(0, [1, 2]),
     }
-    // Whoever has stopped at the last version is thrown out.
+    // A holder that was stopped at the last version is revoked.
     for is_claimed in [false, true] {
         let old = Old::new();
         old.line.abandon(old.part(0, 3), old.part(1, 4));

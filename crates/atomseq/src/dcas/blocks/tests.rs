@@ -3,7 +3,7 @@ use std::sync::mpsc::channel;
 use super::*;
 use crate::sync::AtomicU64;
 
-/// Takes a descriptor and leaves it; returns where it is.
+/// Takes a descriptor and leaves it. Returns its block.
 fn use_one() -> &'static Block {
     let taken = take(1);
     let block = block(taken.index / PLACES);
@@ -16,7 +16,7 @@ fn blocks() -> usize {
 }
 
 #[test]
-fn threads_that_have_ended_leave_their_blocks_to_others() {
+fn exited_threads_leave_their_blocks_to_others() {
     let before = blocks();
     for _ in 0..400 {
         std::thread::spawn(|| {
@@ -27,7 +27,8 @@ fn threads_that_have_ended_leave_their_blocks_to_others() {
         .join()
         .unwrap();
     }
-    // The other tests' threads make some meanwhile. If each thread kept its own, it would be 400.
+    // Threads of other tests allocate some meanwhile. If each thread kept its own, there would be
+    // 400.
     let more = blocks() - before;
     assert!(
         more < 200,
@@ -36,7 +37,7 @@ fn threads_that_have_ended_leave_their_blocks_to_others() {
 }
 
 #[test]
-fn a_handler_that_comes_while_a_descriptor_is_taken_takes_a_shared_one() {
+fn a_handler_that_interrupts_a_take_takes_a_shared_descriptor() {
     let home = use_one();
     let thread = thread();
     let is_alone = platform::knows_who_has_ended();
@@ -55,7 +56,7 @@ fn a_handler_that_comes_while_a_descriptor_is_taken_takes_a_shared_one() {
 }
 
 #[test]
-fn a_home_is_its_threads_until_that_has_ended() {
+fn a_home_belongs_to_its_thread_until_that_exits() {
     if !platform::knows_who_has_ended() {
         return;
     }
@@ -68,10 +69,10 @@ fn a_home_is_its_threads_until_that_has_ended() {
     let (home, tenant) = thread_is_at_home.recv().unwrap();
     use_one();
     let me = platform::thread_name().unwrap();
-    assert!(home.tenancy.move_in(me).is_none(), "somebody lives there");
+    assert!(home.tenancy.move_in(me).is_none(), "its thread is alive");
     end.send(()).unwrap();
     other.join().unwrap();
-    // Unless another test's thread does before. The kernel says a little later that it has ended.
+    // A thread of another test may move in first. The kernel reports the exit a little later.
     while home.tenancy.is(tenant) {
         match home.tenancy.move_in(me) {
             Some(tenant) => home.tenancy.move_out(tenant),
@@ -93,17 +94,17 @@ fn a_home_whose_descriptors_are_all_taken_is_left() {
     all.into_iter().for_each(Taken::leave);
 }
 
-/// As a home, a block of the reserve would serve its tenant alone, however many others have no
-/// memory.
+/// As a home, a block of the reserve would serve its tenant alone, however many other threads have
+/// no memory.
 #[test]
-fn a_block_of_the_reserve_is_nobodys_home() {
+fn a_block_of_the_reserve_is_no_threads_home() {
     let block = add_reserved().expect("other tests leave some");
     assert!(block.tenancy.is(SHARED));
     assert!(block.tenancy.move_in(3 << 30).is_none());
 }
 
 #[test]
-fn the_home_of_a_thread_that_has_ended_can_be_shared() {
+fn the_home_of_an_exited_thread_can_be_shared() {
     if !platform::knows_who_has_ended() {
         return;
     }
@@ -126,11 +127,12 @@ fn the_home_of_a_thread_that_has_ended_can_be_shared() {
     assert!(home.move_in(me).is_none() && !home.reserve(SHARED));
 }
 
-/// Changes of many words, one after the other, leave values in all of them, and no descriptor
+/// Changes of many words, one after the other, leave plain values in all of them, and no descriptor
 /// taken.
 #[test]
 fn words_keep_no_descriptor() {
-    use crate::dcas::kcas::{MARK, Part, begin, exchange};
+    use crate::dcas::kcas::{MARK, begin, exchange};
+    use crate::dcas::part::Part;
 
     let version = AtomicU64::new(1);
     let words: Vec<AtomicU64> = (0..1000).map(|_| AtomicU64::new(0)).collect();
@@ -141,9 +143,10 @@ fn words_keep_no_descriptor() {
             new: 7,
         };
         let parts = [part(&raw const pair[0]), part(&raw const pair[1])];
-        // SAFETY: this thread alone has the words, all of which are 0 so far.
+        // SAFETY: only this thread has the words, and all are 0 so far.
         assert!(unsafe { exchange(&version, begin(&version), &parts) });
-        // SAFETY: as above; it is another version by now, so nothing changes.
+        // SAFETY: only this thread has the words. The version has advanced, so the old values do
+        // not matter.
         assert!(!unsafe { exchange(&version, 1, &parts) });
     }
     assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 7));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::dcas::Mechanism;
 
-/// Adds to the state, by no section at all.
+/// Adds to the state. It has no section, so it always takes the slow path.
 struct Adding(u64);
 
 impl Change for Adding {
@@ -34,9 +34,9 @@ fn a_thread_without_sections_locks() {
     assert_eq!((shadow.state(), shadow.version().number()), (10, 11));
 }
 
-/// Whatever a thread that is gone has left in the lock, and in the state that does not count.
+/// What a thread that has exited may leave in the lock, and in the state that does not count.
 #[test]
-fn what_others_left_is_taken_away() {
+fn what_exited_threads_left_is_revoked() {
     let generation = u64::from(platform::generation());
     let left = [
         ("a holder", HELD),
@@ -44,7 +44,7 @@ fn what_others_left_is_taken_away() {
         ("the parent of a fork", LOCKED + ((generation + 1) & ID)),
     ];
     let works = Mechanism::Assisted.or_kcas() == Mechanism::Assisted;
-    for (who, below) in left {
+    for (left_by, below) in left {
         if !works && below & STATE != LOCKED {
             continue;
         }
@@ -56,10 +56,17 @@ fn what_others_left_is_taken_away() {
             shadow.of(free + VERSION).store(99, Ordering::SeqCst);
         };
         leave();
-        assert_eq!(shadow.state(), 1, "{who}");
+        assert_eq!(shadow.state(), 1, "{left_by}");
         leave();
-        assert!(shadow.change_slowly(&mut Adding(1), Some(BUSY)), "{who}");
-        assert_eq!((shadow.state(), shadow.version().number()), (2, 3), "{who}");
+        assert!(
+            shadow.change_slowly(&mut Adding(1), Some(BUSY)),
+            "{left_by}"
+        );
+        assert_eq!(
+            (shadow.state(), shadow.version().number()),
+            (2, 3),
+            "{left_by}"
+        );
     }
 }
 
@@ -73,7 +80,7 @@ fn what_was_abandoned_does_not_count() {
     assert_eq!((shadow.state(), shadow.version().number()), (0, 1));
 }
 
-/// A state that only counts.
+/// Counts changes.
 struct Next;
 
 impl Change for Next {
@@ -90,7 +97,7 @@ impl Change for Next {
     }
 }
 
-/// Versions have 48 bits: after the last one, an odd one, they begin anew with an even one.
+/// Versions have 48 bits. After the last one, which is odd, they wrap around to an even one.
 #[test]
 fn after_the_last_version_comes_the_first() {
     let last = u64::MAX << 16;

@@ -16,7 +16,7 @@ pub struct Pages<const N: usize> {
 
 impl<const N: usize> Pages<N> {
     /// Creates a cache from which no page has been taken.
-    pub fn new() -> Result<Pages<N>, Error> {
+    pub fn try_new() -> Result<Pages<N>, Error> {
         const { assert!(N <= PAGE, "a page's number has sixteen bits") };
         Ok(Pages {
             area: Area::try_new(0)?,

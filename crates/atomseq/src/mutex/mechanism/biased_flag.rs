@@ -1,9 +1,10 @@
 //! Test-and-set by a sequence on the CPU that uses the flag most, and by an atomic instruction if
 //! no CPU does.
 
+use super::is_waiter_barrier_effective;
 use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
-use crate::mutex::{Interventions, TestAndSet, barrier};
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::Machine;
 use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -171,7 +172,7 @@ unsafe impl TestAndSet for BiasedFlag {
     }
 
     fn has_waiter_barrier(&self) -> bool {
-        barrier::is_available()
+        is_waiter_barrier_effective()
     }
 
     /// The counts of all sequences of the process.

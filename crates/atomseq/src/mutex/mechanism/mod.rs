@@ -1,13 +1,238 @@
-//! The test-and-set mechanisms, one file per scope.
+//! The mechanisms of test-and-set: by an interlocked instruction, and, with respect to signal
+//! handlers, by sequences or a mask. Those by sequences on one CPU have files of their own.
 
 mod biased_flag;
-mod interlocked;
 mod on_cpu;
-mod signals;
+
+use std::sync::atomic::compiler_fence;
+
+use super::{Interventions, TestAndSet};
+use crate::scope::{Machine, SameThread};
+use crate::sync::{AtomicU32, Ordering, fence};
+use crate::{platform, signal};
 
 pub use biased_flag::BiasedFlag;
-pub use interlocked::Interlocked;
 pub use on_cpu::OnCpu;
-pub use signals::{Masked, Restarting, Rolling};
 
-pub(super) use signals::SEQUENCES;
+/// Test-and-set by an interlocked instruction (B91, section 2.1).
+///
+/// Scope [`Machine`]. Wait-free. Setting it costs one atomic instruction, and clearing it a store.
+/// The waiters bear the cost of that store: on Linux, a waiter executes a barrier on all CPUs
+/// before it sleeps, which is a system call.
+#[derive(Debug, Default)]
+pub struct Interlocked(AtomicU32);
+
+// SAFETY: of several exchanges that store 1, only one gets 0. The Acquire in `test_and_set` pairs
+// with the Release in `clear`.
+unsafe impl TestAndSet for Interlocked {
+    type Scope = Machine;
+    type GuardMarker = lock_api::GuardSend;
+    const NAME: &'static str = "interlocked";
+    const CLEAR: Interlocked = Interlocked(AtomicU32::new(0));
+
+    #[inline(always)]
+    fn test_and_set(&self) -> bool {
+        // Acquire: pairs with the Release in `clear`.
+        self.0.swap(1, Ordering::Acquire) == 0
+    }
+
+    #[inline(always)]
+    unsafe fn clear(&self) {
+        // Release: pairs with the Acquire in `test_and_set`.
+        self.0.store(0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn is_set(&self) -> bool {
+        // Relaxed: only a hint.
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline(always)]
+    unsafe fn clear_then_look(&self) {
+        if platform::ORDERS_ALL {
+            // Release: pairs with the Acquire in `test_and_set`.
+            self.0.store(0, Ordering::Release);
+            // The processor may execute the next load earlier, but the compiler must not move it.
+            // The waiter's barrier makes up for the processor.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            // SeqCst: pairs with the fence in `waiter_barrier`.
+            self.0.swap(0, Ordering::SeqCst);
+        }
+    }
+
+    #[inline(always)]
+    fn waiter_barrier(&self) {
+        waiter_barrier();
+    }
+
+    fn has_waiter_barrier(&self) -> bool {
+        is_waiter_barrier_effective()
+    }
+}
+
+crate::sequence! {
+    /// Sets the flag. Returns true if it was clear (B91, figure 3).
+    unsafe fn set(flag: Word) -> bool {
+        let held = load32(flag);
+        if held != 0 { return false }
+        commit32(flag, 1);
+        true
+    }
+}
+
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(in crate::mutex) const SEQUENCES: &[&crate::sequence::model::Program] = &[&set::MODEL];
+
+/// The flag of one thread and its handlers.
+#[derive(Debug, Default)]
+struct Flag {
+    word: AtomicU32,
+    _scope: SameThread,
+}
+
+impl Flag {
+    const fn new() -> Flag {
+        Flag {
+            word: AtomicU32::new(0),
+            _scope: SameThread::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn address(&self) -> usize {
+        self.word.as_ptr() as usize
+    }
+
+    #[inline(always)]
+    fn is_set(&self) -> bool {
+        // Relaxed: only this thread and its handlers access it.
+        self.word.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline(always)]
+    fn clear(&self) {
+        // Release: keeps the compiler from moving accesses under the lock behind this store.
+        self.word.store(0, Ordering::Release);
+    }
+}
+
+/// Implements a mechanism whose flag is set by the expression `$set`.
+macro_rules! by {
+    ($(#[$documentation:meta])* $mechanism:ident $name:literal counts $count:ident |$flag:ident| $set:expr) => {
+        $(#[$documentation])*
+        #[derive(Debug, Default)]
+        pub struct $mechanism(Flag);
+
+        // SAFETY: no handler of this thread can interfere between the test and the set, and no
+        // other thread can reach the flag.
+        unsafe impl TestAndSet for $mechanism {
+            type Scope = SameThread;
+            type GuardMarker = lock_api::GuardNoSend;
+            const NAME: &'static str = $name;
+            const CLEAR: $mechanism = $mechanism(Flag::new());
+
+            #[inline(always)]
+            fn test_and_set(&self) -> bool {
+                let $flag = &self.0;
+                let taken = $set;
+                // Keeps the compiler from moving accesses under the lock before the set.
+                compiler_fence(Ordering::Acquire);
+                taken
+            }
+
+            #[inline(always)]
+            unsafe fn clear(&self) {
+                self.0.clear();
+            }
+
+            #[inline(always)]
+            fn is_set(&self) -> bool {
+                self.0.is_set()
+            }
+
+            #[inline(always)]
+            unsafe fn clear_then_look(&self) {
+                self.0.clear();
+                // A thread and its handlers see their own stores in order; only the compiler must
+                // be restrained.
+                compiler_fence(Ordering::SeqCst);
+            }
+
+            #[inline(always)]
+            fn waiter_barrier(&self) {}
+
+            /// The counts of all sequences and masks of the process.
+            fn interventions() -> Interventions {
+                Interventions {
+                    $count: Some(signal::statistics().$count),
+                    ..Interventions::default()
+                }
+            }
+        }
+    };
+}
+
+by! {
+    /// Test-and-set by a sequence that signal handlers restart (B91, section 3.2).
+    ///
+    /// Scope [`SameThread`]. Wait-free, except for restarts by handlers. No atomic instruction.
+    // SAFETY: the address of the flag's word, which only this thread and its handlers access.
+    Restarting "restarting" counts restarts |flag| unsafe { set::restarting(flag.address()) }
+}
+
+by! {
+    /// Test-and-set by a sequence that signal handlers roll forward (M94, section 2.2.2).
+    ///
+    /// Scope [`SameThread`]. Wait-free. No atomic instruction.
+    // SAFETY: the address of the flag's word, which only this thread and its handlers access.
+    Rolling "rolling" counts rollforwards |flag| unsafe { set::rolling(flag.address()) }
+}
+
+by! {
+    /// Test-and-set with signals deferred by [`signal::mask`].
+    ///
+    /// Scope [`SameThread`]. Wait-free. No atomic instruction. M94, section 1, calls this disabling
+    /// interrupts.
+    Masked "masked" counts deferrals |flag| {
+        let _masked = signal::mask();
+        !flag.is_set() && {
+            // Relaxed: only this thread and its handlers access it, and handlers are deferred.
+            flag.word.store(1, Ordering::Relaxed);
+            true
+        }
+    }
+}
+
+// The expensive side of the barrier pair by which a thread that clears a flag and a thread that
+// waits for it see each other.
+//
+// ```text
+// holder    clear the flag; read the announcement
+// waiter    announce; waiter_barrier; read the flag
+// ```
+//
+// On Linux the holder's side is a store and a load, which its processor may reorder. The waiter
+// therefore executes a barrier on all CPUs (`membarrier`) before it sleeps. If the holder has not
+// cleared the flag at the barrier, its later load sees the announcement. If it has, the waiter
+// sees that the flag is clear. On other systems the holder clears the flag by an exchange.
+
+/// Executed by a waiter between its announcement and its next read of the flag.
+#[inline(always)]
+pub(in crate::mutex) fn waiter_barrier() {
+    if !platform::ORDERS_ALL {
+        // SeqCst: pairs with the holder's exchange. If the waiter's next operation on the flag
+        // precedes that exchange, so does this fence, and the holder's load after the exchange sees
+        // the announcement.
+        fence(Ordering::SeqCst);
+    } else if platform::can_order_all() {
+        platform::barrier();
+    }
+}
+
+/// Returns whether [`waiter_barrier`] is effective in this process. If not, waiters have to poll.
+pub(in crate::mutex) fn is_waiter_barrier_effective() -> bool {
+    !platform::ORDERS_ALL || platform::can_order_all()
+}

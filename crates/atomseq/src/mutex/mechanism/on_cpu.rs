@@ -1,7 +1,8 @@
 //! Test-and-set by a sequence that is atomic with respect to the threads of one CPU.
 
+use super::is_waiter_barrier_effective;
 use crate::mutex::bias::{Bias, Policy};
-use crate::mutex::{Interventions, TestAndSet, barrier};
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::SameCpu;
 use crate::sequence;
 
@@ -72,7 +73,7 @@ unsafe impl TestAndSet for OnCpu {
     }
 
     fn has_waiter_barrier(&self) -> bool {
-        barrier::is_available()
+        is_waiter_barrier_effective()
     }
 
     /// The counts of all sequences of the process.

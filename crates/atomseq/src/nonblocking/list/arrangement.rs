@@ -1,10 +1,10 @@
-//! In which order a list keeps its keys.
+//! The order in which a list keeps its keys.
 
 use std::cmp::Ordering;
 
 use crate::nonblocking::Plain;
 
-/// The smallest key first, each key once.
+/// Keys in ascending order, each at most once.
 #[derive(Clone, Copy, Debug)]
 pub struct Ascending;
 
@@ -12,7 +12,7 @@ pub struct Ascending;
 #[derive(Clone, Copy, Debug)]
 pub struct Unordered;
 
-/// [`Ascending`] or [`Unordered`].
+/// The order of a list: [`Ascending`] or [`Unordered`].
 pub trait Arrangement<K>: sealed::Sealed<K> {}
 
 impl<K, A: sealed::Sealed<K>> Arrangement<K> for A {}
@@ -20,7 +20,8 @@ impl<K, A: sealed::Sealed<K>> Arrangement<K> for A {}
 use sealed::Found;
 
 pub(super) mod sealed {
-    /// What a search does at a node.
+    /// What a search does at a node: it continues, it has passed the key's place, or it has found
+    /// the key.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub enum Found {
         GoesOn,
@@ -36,7 +37,8 @@ pub(super) mod sealed {
     }
 
     pub trait Sealed<K>: Sized {
-        /// Does a key that is not there belong to the front? Else to where the search ended.
+        /// Whether a new key goes to the front. Otherwise it goes to the place where the search
+        /// ended.
         const NEW_ONES_FIRST: bool;
 
         fn compare(in_the_list: &K, sought: &K) -> Found;

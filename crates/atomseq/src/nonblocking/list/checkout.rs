@@ -1,4 +1,4 @@
-//! Entries that were removed for change, and come back (GC96 5.1).
+//! Entries that are removed, modified and reinserted: checked out and in (GC96, section 5.1).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,14 +13,17 @@ use crate::sync::{Ordering, fence};
 use crate::type_stable::Allocated;
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Removes an entry for change: its holder alone may change it, and puts it back (GC96 5.1's
-    /// *removed, modified and reinserted*). `None`: the key is not there.
+    /// Checks an entry out: its holder alone may change it, until it checks it in again (GC96,
+    /// section 5.1, *removed, modified and reinserted*). Returns `None` if the key is not in the
+    /// list.
     ///
-    /// Removing and reinserting are one exchange of one word each, and nothing is allocated or
-    /// freed. Meanwhile the entry is in no [snapshot](List::snapshot), and its key keeps its place:
-    /// who asks for it gets [`CheckedOut`] at once. Nothing in here ever waits for it to come back,
-    /// and this is the rule of GC96 5.1: **a signal handler never retries on an entry that its own
-    /// thread has removed for change.** Whoever wants to try again asks first whose it is:
+    /// Checking out and in are one change of one word each: one atomic instruction under
+    /// OS-assisted DCAS, four under k-CAS. They allocate and free nothing. While the entry is
+    /// checked out, no [snapshot](List::snapshot) contains it, and its key keeps its place.
+    /// Operations on the key return [`CheckedOut`] at once. None of them waits for the check-in.
+    /// The caller must follow the rule of GC96, section 5.1: **a signal handler never retries on an
+    /// entry that its own thread has checked out.** Before a retry, ask which thread holds the
+    /// entry:
     ///
     /// ```
     /// use atomseq::nonblocking::{CheckedOut, List};
@@ -46,18 +49,19 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Ok::<(), CheckedOut>(())
     /// ```
     ///
-    /// (A handler must not wait for other threads' either, if these may wait for its own thread.)
+    /// (A handler must not wait for another thread's entry either, if that thread may wait for the
+    /// handler's thread.)
     ///
-    /// Of a thread that ends with an entry in its hands, the key stays taken until somebody calls
-    /// [`forget_checkout`](List::forget_checkout).
+    /// If a thread exits while it holds an entry, the key stays checked out until
+    /// [`forget_checkout`](List::forget_checkout) is called.
     ///
-    /// Where keys may repeat, the newest entry of the key is the one that counts, here and for all
-    /// others that look for a key. While it is removed for change they return [`CheckedOut`], also
-    /// if older entries of the key are there.
+    /// In an unordered list, the newest entry of the key is the one that is checked out. Until it
+    /// is checked in, operations on the key return [`CheckedOut`], even if the list has older
+    /// entries of the key.
     ///
     /// # Errors
     ///
-    /// [`CheckedOut`]: somebody else has, or this thread.
+    /// [`CheckedOut`]: the entry is already checked out, by another thread or this one.
     pub fn check_out(&self, key: &K) -> Result<Option<Checkout<'_, K, V, A>>, CheckedOut> {
         until_unchanged(|| {
             let version = self.chain.object.begin();
@@ -65,15 +69,15 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
             };
-            if let Err(being_changed) = self.checked_in(node) {
+            if let Err(checked_out) = self.checked_in(node) {
                 self.chain.check(version)?;
-                return Ok(Err(being_changed));
+                return Ok(Err(checked_out));
             }
             let (key, value) = (node.key.load(), node.value.load());
             self.chain
                 .compare_exchange(version, (&node.changer, this_thread()))?;
-            // Release: before what the holder stores; pairs with the acquire fence in
-            // `VersionedWords::is_still`.
+            // Release fence: ordered before the holder's stores to the value; pairs with the
+            // acquire fence in `VersionedWords::is_still`.
             fence(Ordering::Release);
             Ok(Ok(Some(Checkout {
                 list: self,
@@ -85,11 +89,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// Deletes an entry of the key that somebody has removed for change, who finds out when trying
-    /// to reinsert it: the newest such entry, where keys may repeat. `false`: there is none now.
+    /// Removes an entry of the key that is checked out, the newest one if there are several. Its
+    /// holder finds out when it checks the entry in. Returns `false` if there is no such entry.
     ///
-    /// For what a thread had in its hands when it ended. Its node is lost until the list is
-    /// dropped.
+    /// Use this for an entry whose holder has exited. Its node is lost until the list is dropped.
     pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.object.begin();
@@ -106,10 +109,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     }
 }
 
-/// An entry that its holder has [removed for change](List::check_out). Dropped, it goes back as
-/// it was.
+/// An entry that its holder has [checked out](List::check_out). Dropping it checks the entry in
+/// unchanged.
 ///
-/// It stays in its thread, for that is what others are told about it:
+/// It is not `Send`, because [`CheckedOut`] reports the thread that checked it out:
 ///
 /// ```compile_fail,E0277
 /// let list = atomseq::nonblocking::List::from_iter([(1, 10)]);
@@ -124,55 +127,55 @@ pub struct Checkout<'a, K: Plain, V: Plain, A: Arrangement<K>> {
     node: &'a Node<K, V>,
     key: K,
     value: V,
-    /// Not `Send`: the thread that has it is the one that `changer` names.
+    /// Not `Send`: the thread that holds this is the one that `changer` names.
     here: PhantomData<*const ()>,
 }
 
-/// The entry was deleted meanwhile: by [`forget_checkout`](List::forget_checkout), which took its
-/// holder for ended.
+/// The error of a check-in after [`forget_checkout`](List::forget_checkout) has removed the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp;
 
 impl fmt::Display for GivenUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the entry was given up while it was removed for change: insert it anew")
+        f.write_str("the entry was forgotten while it was checked out: insert it again")
     }
 }
 
 impl std::error::Error for GivenUp {}
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> K {
         self.key
     }
 
-    /// The value that it had.
+    /// Returns the value that the entry had when it was checked out.
     pub fn value(&self) -> V {
         self.value
     }
 
-    /// Puts it back with this value.
+    /// Checks the entry in with this value.
     ///
     /// # Errors
     ///
-    /// [`GivenUp`].
+    /// [`GivenUp`]: the entry was removed, and the value was not stored.
     pub fn check_in(self, value: V) -> Result<(), GivenUp> {
-        // Nobody's look at it counts while the changer is set.
+        // No other thread's copy of the value counts while the changer is set.
         self.node.value.store(value);
         ManuallyDrop::new(self).put_back()
     }
 
-    /// Gives it another key, and the place of that; it stays removed until it is reinserted.
+    /// Moves the entry to another key and its place. It stays checked out.
     ///
-    /// A node for the new key takes the place of the old one, both are taken for a moment. If the
-    /// keys compare equal, it keeps the one that it has.
+    /// A node for the new key replaces the old one; both are allocated for a moment. If the keys
+    /// compare equal, the entry keeps its key.
     ///
     /// # Errors
     ///
-    /// [`Refused::Present`] and [`Refused::CheckedOut`]: the new key is there, where keys may not
-    /// repeat. [`Refused::Memory`]. [`Refused::Absent`]: the entry was given up. It has its old key
-    /// then.
+    /// [`Refused::Present`] or [`Refused::CheckedOut`] if the new key is in the list and keys may
+    /// not repeat; [`Refused::Memory`]; [`Refused::Absent`] if
+    /// [`forget_checkout`](List::forget_checkout) has removed the entry. The entry keeps its old
+    /// key then.
     pub fn set_key(&mut self, key: K) -> Result<(), Refused> {
         if A::compare(&self.key, &key).is_there() {
             return Ok(());
@@ -205,16 +208,16 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
         linked?;
         let old = std::mem::replace(&mut self.node, new.into_raw());
         self.key = key;
-        // Had it been given up meanwhile, the new one would still be this call's.
+        // If the old node was given up meanwhile, the new one is still this call's.
         let _ = list.delete_removed(old);
         Ok(())
     }
 
-    /// Deletes it.
+    /// Removes the entry.
     ///
     /// # Errors
     ///
-    /// [`GivenUp`]: it is deleted already.
+    /// [`GivenUp`]: the entry was already removed.
     pub fn remove(self) -> Result<(), GivenUp> {
         let removed = ManuallyDrop::new(self);
         removed.list.delete_removed(removed.node)
@@ -229,8 +232,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
     }
 }
 
-/// A node that is in no list yet, but says already that this thread has removed it for change.
-/// Dropped, also by a panic of the caller's `Ord`, it says so no more, and is free.
+/// A node that is in no list yet, and whose changer is already this thread. Dropping it, also when
+/// the caller's `Ord` panics, clears the changer and frees the node.
 struct Marked<'a, K: Plain, V: Plain, A> {
     list: &'a List<K, V, A>,
     node: Option<Allocated<'a, Node<K, V>>>,
@@ -252,11 +255,11 @@ impl<'a, K: Plain, V: Plain, A> Marked<'a, K, V, A> {
 
     fn mark(&self, changer: u64) {
         let (chain, node) = (&self.list.chain, self.node());
-        // A free node's word, but covered, and so changed like any other.
+        // The word of a free node is still covered, so it is changed like any other.
         until_unchanged(|| chain.compare_exchange(chain.object.begin(), (&node.changer, changer)));
     }
 
-    /// Leaves it to the list.
+    /// Leaves the node to the list.
     fn into_raw(mut self) -> &'a Node<K, V> {
         let node = self.node.take().expect("until it is linked");
         node.into_raw()
@@ -272,7 +275,7 @@ impl<K: Plain, V: Plain, A> Drop for Marked<'_, K, V, A> {
 }
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Unlinks a node that this thread has removed for change, and frees it.
+    /// Unlinks and frees a node that this thread has checked out.
     fn delete_removed(&self, node: &Node<K, V>) -> Result<(), GivenUp> {
         self.resolve(node, |version| {
             let is_it = |other: &Node<K, V>| std::ptr::eq(other, node);
@@ -281,13 +284,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             self.chain
                 .exchange(version, (link, behind), (&node.changer, 0))
         })?;
-        // SAFETY: this call has just unlinked it.
+        // SAFETY: this call alone has just unlinked the node, so it owns it.
         unsafe { self.chain.free(node) };
         Ok(())
     }
 
-    /// Ends what a removal for change began, by an exchange; if the node was given up, by freeing
-    /// it.
+    /// Ends a checkout by `exchange`, or, if the node was given up, by freeing it.
     fn resolve(
         &self,
         node: &Node<K, V>,
@@ -303,8 +305,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             Ok(true)
         });
         if given_up {
-            // SAFETY: whoever gave it up has unlinked it, and has left it to its changer, which
-            // ends here.
+            // SAFETY: `forget_checkout` has unlinked the node and left it to its changer, which is
+            // this thread and gives it up here.
             unsafe { self.chain.free(node) };
             return Err(GivenUp);
         }
@@ -314,7 +316,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> Drop for Checkout<'_, K, V, A> {
     fn drop(&mut self) {
-        // Given up or not: there is nobody to tell.
+        // If the entry was given up, there is no caller to report it to.
         let _ = self.put_back();
     }
 }

@@ -1,15 +1,15 @@
-//! Why an operation on a list did nothing.
+//! The errors of list operations.
 
 use std::fmt;
 
 use crate::sync::this_thread;
 use crate::type_stable;
 
-/// Somebody has [removed the entry for change](super::List::check_out), and has not yet put it
-/// back.
+/// The error of an operation on an entry that is [checked out](super::List::check_out) and not
+/// checked in yet.
 ///
-/// Nothing waits for that, and in a signal handler nothing may: the handler may have interrupted
-/// the very thread that is to put it back (GC96 5.1).
+/// No operation waits for the check-in. A signal handler must not wait for it either, because it
+/// may have interrupted the thread that will check the entry in (GC96, section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedOut {
     by_this_thread: bool,
@@ -22,11 +22,11 @@ impl CheckedOut {
         }
     }
 
-    /// Has this thread removed it, perhaps under the handler that asks? Then repeating the
-    /// operation would never end.
+    /// Returns whether this thread has checked the entry out, possibly in code that the calling
+    /// handler interrupted. If so, retrying the operation would never end.
     ///
-    /// It may also be one that has ended with an entry in its hands and whose place in memory this
-    /// thread has by now; then it would never end either.
+    /// A thread that exited with an entry checked out may have had the same identity as this thread
+    /// has now. The entry then never comes back either.
     pub fn by_this_thread(&self) -> bool {
         self.by_this_thread
     }
@@ -35,32 +35,32 @@ impl CheckedOut {
 impl fmt::Display for CheckedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.by_this_thread {
-            "this thread has removed the entry for change: go on without it, for it cannot come back meanwhile"
+            "this thread has checked the entry out: proceed without it, because it cannot be checked in meanwhile"
         } else {
-            "another thread has removed the entry for change: try again later, but never in a signal handler"
+            "another thread has checked the entry out: retry later, but never in a signal handler"
         })
     }
 }
 
 impl std::error::Error for CheckedOut {}
 
-/// Why an entry was not put into a list.
+/// Why an entry was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The key is there.
+    /// The key is in the list.
     Present,
-    /// The key is not there.
+    /// The key is not in the list.
     Absent,
-    /// The key is there, but somebody has removed it for change.
+    /// The key is in the list, but its entry is checked out.
     CheckedOut(CheckedOut),
     /// There is no memory for a node, or the limit is reached.
     Memory(type_stable::Error),
 }
 
 impl From<CheckedOut> for Refused {
-    fn from(being_changed: CheckedOut) -> Refused {
-        Refused::CheckedOut(being_changed)
+    fn from(checked_out: CheckedOut) -> Refused {
+        Refused::CheckedOut(checked_out)
     }
 }
 
@@ -74,10 +74,10 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refused::Present => {
-                f.write_str("the key is in the list: replace its value, or delete it first")
+                f.write_str("the key is in the list: replace its value, or remove it first")
             }
             Refused::Absent => f.write_str("the key is not in the list: insert it"),
-            Refused::CheckedOut(being_changed) => being_changed.fmt(f),
+            Refused::CheckedOut(checked_out) => checked_out.fmt(f),
             Refused::Memory(error) => error.fmt(f),
         }
     }

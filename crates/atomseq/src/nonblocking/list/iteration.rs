@@ -1,4 +1,4 @@
-//! Going through a list: all of it at one version, or entry by entry.
+//! Traversing a list: all of it at one version, or entry by entry.
 
 use std::fmt;
 
@@ -8,14 +8,13 @@ use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Folds all entries, as they were at one time: if the list changes meanwhile, begins again
-    /// with `init`.
+    /// Folds all entries as of one time. If the list changes meanwhile, this retries from `init`.
     ///
-    /// The closure is called in each attempt. If it changes the list itself, this never returns: go
-    /// through [`iter`](List::iter) or a [`snapshot`](List::snapshot) then.
+    /// The closure is called in each attempt. If it changes the list itself, this never returns;
+    /// use [`iter`](List::iter) or a [`snapshot`](List::snapshot) then.
     ///
-    /// Allocates nothing. Entries that somebody has [removed for change](List::check_out) are not
-    /// among them, here and wherever else a list is gone through.
+    /// Allocates nothing. Entries that are [checked out](List::check_out) are skipped, here and in
+    /// every other traversal.
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::from_iter([(1, 10), (2, 20)]);
@@ -32,7 +31,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// A copy of all entries, as they were at one time.
+    /// Returns a copy of all entries as of one time.
     pub fn snapshot(&self) -> Vec<(K, V)> {
         let mut entries = Vec::new();
         until_unchanged(|| {
@@ -45,8 +44,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         entries
     }
 
-    /// Copies the first entries, as they were at one time, as many as there are and as there is
-    /// room for; returns how many.
+    /// Copies the first entries as of one time, as many as there are and fit in `entries`. Returns
+    /// how many.
     ///
     /// Allocates nothing.
     pub fn copy_first(&self, entries: &mut [(K, V)]) -> usize {
@@ -63,7 +62,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// The first entry.
+    /// Returns the first entry.
     pub fn first(&self) -> Option<(K, V)> {
         until_unchanged(|| {
             let mut first = None;
@@ -75,17 +74,18 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// How many entries there are, counted one by one.
+    /// Returns the number of entries as of one time, by counting them.
     pub fn len(&self) -> usize {
         self.fold(0, |count, _, _| count + 1)
     }
 
-    /// Is there none?
+    /// Returns whether the list has no entry that is not checked out.
     pub fn is_empty(&self) -> bool {
         self.first().is_none()
     }
 
-    /// Every entry counts when it is given, and all of them together if this returns `Ok`.
+    /// Calls `each` with every entry until it returns `false`. Each entry was valid at the version
+    /// when it was passed to `each`; all of them together are if this returns `Ok`.
     fn for_each_since(
         &self,
         version: Version,
@@ -101,7 +101,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         Ok(())
     }
 
-    /// The first entry from a link on that nobody has removed for change, and its own link.
+    /// Returns the first entry behind a link that is not checked out, and the link of its node.
     fn entry_from<'a>(
         &'a self,
         version: Version,
@@ -119,10 +119,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 }
 
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
-    /// Entries in the order of their keys, each as it is when its turn comes.
+    /// Returns an iterator over the entries in ascending order of their keys, each as of the time
+    /// when it is returned.
     ///
-    /// Whatever happens meanwhile, no key comes twice or out of order, and every entry that is
-    /// there all the time comes. An entry costs no search while the list does not change.
+    /// No key comes twice or out of order, and every entry that is in the list all the time comes,
+    /// whatever other threads change meanwhile. While the list does not change, an entry costs no
+    /// search.
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::from_iter([(1, 'a' as u32), (2, 'b' as u32)]);
@@ -141,12 +143,12 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     }
 }
 
-/// Entries of a list in the order of their keys: see [`List::iter`].
+/// An iterator over the entries of a list in ascending order of their keys: see [`List::iter`].
 pub struct Iter<'a, K: Plain, V: Plain> {
     list: &'a List<K, V, Ascending>,
     /// The key that came last.
     last: Option<K>,
-    /// Where it goes on, if the list is still at that version.
+    /// The link to continue at, if the list is still at this version.
     next: Option<(Version, &'a StableWord)>,
 }
 
@@ -193,7 +195,7 @@ impl<'a, K: Plain + Ord, V: Plain> IntoIterator for &'a List<K, V, Ascending> {
     }
 }
 
-/// Takes the entries of a list out, from the first on.
+/// An iterator that removes the entries of a list, from the first on.
 pub struct IntoIter<K: Plain, V: Plain, A: Arrangement<K>>(List<K, V, A>);
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> Iterator for IntoIter<K, V, A> {
@@ -214,16 +216,16 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> IntoIterator for List<K, V, A> {
 }
 
 fn put_in<E>(put: Result<E, Refused>) {
-    // As other collections do that cannot grow.
+    // Panics, as other collections do that cannot grow.
     put.unwrap_or_else(|refused| panic!("{refused}"));
 }
 
 impl<K: Plain + Ord, V: Plain> Extend<(K, V)> for List<K, V, Ascending> {
-    /// Inserts entries, or replaces the values of keys that are there.
+    /// Inserts entries, or replaces the values of keys that are in the list.
     ///
     /// # Panics
     ///
-    /// If [`insert`](List::insert) refuses.
+    /// If [`insert`](List::insert) returns an error.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             put_in(self.insert(key, value));
@@ -236,7 +238,7 @@ impl<K: Plain + PartialEq, V: Plain> Extend<(K, V)> for List<K, V, Unordered> {
     ///
     /// # Panics
     ///
-    /// If [`push_front`](List::push_front) refuses.
+    /// If [`push_front`](List::push_front) returns an error.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             put_in(self.push_front(key, value));

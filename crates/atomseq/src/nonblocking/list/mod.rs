@@ -1,33 +1,35 @@
-//! A list that is searched by plain loads and changed by one exchange (GC96 figure 2).
+//! A list that is searched by plain loads, and changed by one DCAS (GC96, figure 2).
 //!
 //! ```text
-//! find     begin: version; walk; still that version
-//! insert   begin; walk to the place; { link = node, node.next = what the link held } if still that version
-//! delete   begin; walk to the node;  { link = node.next }                            if still that version
-//! replace  begin; walk to the node;  { link = duplicate, duplicate.next = node.next } if still that version
-//! remove for change    { node.changer = this thread };  the owner changes it;  { node.changer = 0 }
+//! get          begin: version; search; the version is unchanged
+//! try_insert   begin; search the place; { link = node, node.next = what the link held }    if the version is unchanged
+//! remove       begin; search the node;  { link = node.next }                               if the version is unchanged
+//! replace      begin; search the node;  { link = duplicate, duplicate.next = node.next }   if the version is unchanged
+//! check_out    { node.changer = this thread };  the holder changes the value
+//! check_in     { node.changer = 0 }
 //! ```
 //!
-//! Why it holds:
+//! Invariants:
 //!
-//! 1. Links change only by exchanges, each of which changes the version, and no version comes back.
-//!    So a walk after which the version is still the first saw one state of the list; and an
-//!    exchange since the version finds that state.
-//! 2. A node's key changes only while nobody but its owner has it: before it is linked, after it
-//!    was unlinked. Its value changes also while `changer` says so. Either begins with an exchange,
-//!    or with an allocation of what an exchange had unlinked, and a release fence; so who has read
-//!    a part of what came later finds another version.
-//! 3. A node that somebody has unlinked is theirs alone: no other exchange since that version
-//!    succeeds, and later walks that count do not reach it. So it is freed once. One whose
-//!    `changer` is set is its changer's: who unlinks that one ([`List::forget_checkout`]) leaves
-//!    GIVEN_UP there and does not free it.
-//! 4. The new node's link is set by the same exchange that links it, for under k-CAS nothing else
-//!    may change a covered word, and a free node's link is one.
+//! 1. Links change only together with the version, and no version recurs. So a search after which
+//!    the version is unchanged has seen one state of the list, and a change that succeeds at that
+//!    version finds that state.
+//! 2. A node's key is written only while the node's owner alone has it: before it is linked, and
+//!    after it was unlinked. Its value is written at these times, and by the holder that `changer`
+//!    names. Each of these periods starts with a change of the list, or with the allocation of a
+//!    node that such a change unlinked, and with a release fence. So a thread that reads part of a
+//!    later write finds another version afterwards.
+//! 3. An unlinked node belongs to the thread that unlinked it: no other change at that version
+//!    succeeds, and no valid search at a later version reaches it. So it is freed once. A node with
+//!    a changer belongs to its changer; [`List::forget_checkout`], which unlinks such a node, sets
+//!    its changer to GIVEN_UP and does not free it.
+//! 4. The change that links a node also sets the node's own link. Under k-CAS, covered words may be
+//!    changed in no other way, and the link of a free node is a covered word.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::nodes::{self, Chain, Changed, Position, between, until_unchanged};
+use super::nodes::{self, Chain, Changed, Position, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
@@ -44,21 +46,21 @@ pub use checkout::{Checkout, GivenUp};
 pub use error::{CheckedOut, Refused};
 pub use iteration::{IntoIter, Iter};
 
-/// `changer` of a node that was unlinked while somebody had removed it for change.
+/// The `changer` of a node that was unlinked while it was checked out.
 const GIVEN_UP: u64 = 1;
 
 /// A node.
 #[repr(C)]
 pub(super) struct Node<K, V> {
     next: StableWord,
-    /// Who has removed it for change: 0, GIVEN_UP, or a thread.
+    /// The holder that has checked the node out: 0 for none, GIVEN_UP, or a thread.
     changer: StableWord,
     pub(super) key: Words<K>,
     pub(super) value: Words<V>,
 }
 
-// SAFETY: zeros are an instance, and may appear at any time: words that nobody has to drop, read as
-// atomics.
+// SAFETY: all zeros is a valid instance, and may appear at any time: every field is read as atomic
+// words, and has no destructor.
 unsafe impl<K: Plain, V: Plain> Descriptor for Node<K, V> {}
 
 impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
@@ -68,31 +70,31 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
     }
 }
 
-/// A list of keys and values that all threads may search and change at the same time, on which none
-/// that is preempted, ended or interrupted keeps the others waiting (GC96 figure 2 and 5.1).
+/// A list of keys and values that all threads may search and change at the same time. A thread that
+/// is preempted, interrupted or has exited inside an operation does not block the others (GC96,
+/// figure 2 and section 5.1).
 ///
-/// [`new`](List::new) makes one in the order of its keys, of which each is there once;
-/// [`unordered`](List::unordered) one in which the newest comes first. Keys and values are
-/// [`Plain`]: they are copied in and out, word by word.
+/// [`new`](List::new) creates a list in ascending order of its keys, each of which occurs once.
+/// [`unordered`](List::unordered) creates one in which the newest entry comes first. Keys and
+/// values are [`Plain`]: they are copied in and out, word by word.
 ///
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s: lock-free with k-CAS,
-/// obstruction-free with OS-assisted DCAS; each operation begins again if another one has changed
-/// the list meanwhile, wherever. Searches take time in proportion to the nodes before the place,
-/// and no atomic instruction; a change takes one exchange of two words (1 atomic instruction
-/// OS-assisted, up to 6 by k-CAS). Memory is a node an entry, whose memory is used again at once:
-/// nothing waits for readers. What is allocated is never given back before the list is dropped; a
-/// [limit](List::try_with_limit) bounds it.
+/// The scope is `Machine`. Progress is that of the [mechanism](super#progress); an operation is
+/// retried if another one has changed the list meanwhile, anywhere in it. A search takes time in
+/// proportion to the nodes before the place, and no atomic instruction. A change also costs one
+/// change of two words: one atomic instruction under OS-assisted DCAS, at most six under k-CAS.
+/// Memory: one node per entry, reused at once; it does not wait for readers. The memory of nodes is
+/// not returned before the list is dropped; a [limit](List::try_with_limit) bounds it.
 ///
-/// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. If one
-/// panics, the operation panics, and has changed nothing. A comparison may be asked about bits that
-/// nobody stored ([`Plain`]): one that panics for some bits makes operations panic though no key
-/// has them. Comparisons, and [`fold`](List::fold)'s closure, are repeated whenever the list has
-/// changed since the operation began, so an operation whose comparison changes the same list never
-/// returns.
+/// Closures, and the comparison of keys (`Ord` or `PartialEq`), run while the operation holds
+/// nothing. If one panics, the operation panics and has changed nothing. A comparison may get bit
+/// patterns that no thread stored ([`Plain`]), so one that panics for some patterns makes
+/// operations panic even if no key has them. Comparisons, and the closure of [`fold`](List::fold),
+/// are repeated if the list has changed since the operation started. So an operation whose
+/// comparison changes the same list never returns.
 ///
-/// Every operation may be called in a signal handler that interrupted any other one, but for those
-/// that return a `Vec`, allocate for the caller, or panic. See [`check_out`](List::check_out) for
-/// the one rule (GC96 5.1).
+/// Every operation may be called in a signal handler that interrupted any other one, except those
+/// that return a `Vec`, allocate for the caller, or panic. [`check_out`](List::check_out) states
+/// the one rule for handlers (GC96, section 5.1).
 ///
 /// ```
 /// use atomseq::nonblocking::{List, Refused};
@@ -117,17 +119,17 @@ pub struct List<K: Plain, V: Plain = (), A = Ascending> {
 }
 
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
-    /// An empty list in the order of its keys, without a limit.
+    /// Creates an empty list in ascending order of its keys, without a limit.
     ///
     /// # Panics
     ///
-    /// If there is no memory, or keys and values are so large that no page holds them.
+    /// If there is no memory, or a key and a value are too large for a page of nodes.
     pub fn new() -> List<K, V> {
         List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many entries, and those that are on their way in: see
-    /// [`Pool::limit`](type_stable::Options::limit).
+    /// Creates an empty list of up to `entries` entries, including those that are being inserted:
+    /// see [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
@@ -137,18 +139,19 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
         List::made(VersionedWords::new(), Some(entries))
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a list that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> List<K, V> {
-        List::made(VersionedWords::forced(mechanism), None)
+        List::made(VersionedWords::with_mechanism(mechanism), None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
 impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
-    /// An empty list in which the newest entry comes first, without a limit. A key may be there
-    /// several times; then the newest is found, and what looks for the key goes by that one alone,
-    /// also while it is [removed for change](List::check_out).
+    /// Creates an empty list in which the newest entry comes first, without a limit. A key may
+    /// occur several times. Operations on a key then use its newest entry alone, even while that is
+    /// [checked out](List::check_out).
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::unordered();
@@ -165,7 +168,8 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
         List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many entries: see [`try_with_limit`](List::try_with_limit).
+    /// Creates an empty unordered list of up to `entries` entries: see
+    /// [`try_with_limit`](List::try_with_limit).
     ///
     /// # Errors
     ///
@@ -176,10 +180,11 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
         List::made(VersionedWords::new(), Some(entries))
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a list that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn unordered_forced(mechanism: Mechanism) -> List<K, V, Unordered> {
-        List::made(VersionedWords::forced(mechanism), None)
+        List::made(VersionedWords::with_mechanism(mechanism), None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
@@ -195,8 +200,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// An empty list of the same kind that shares this one's memory, and so its limit: for the
-    /// buckets of a hash table, say. It has a version of its own.
+    /// Creates an empty list of the same kind that shares this one's memory and limit, for example
+    /// for the buckets of a hash table. It has a version of its own.
     ///
     /// # Panics
     ///
@@ -209,43 +214,53 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         }
     }
 
-    /// One more than the changes that there were, a useful and sometimes necessary statistic (GC96
-    /// 5.3): a new list is at version 1. Interrupted attempts may count as well, as for
+    /// Returns the number of modifications plus 1 (GC96, section 5.3). A new list is at version 1.
+    /// Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
 
-    /// Which mechanism it uses.
+    /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
         self.chain.object.mechanism()
     }
 
-    /// How many entries there can be, in this list and those that share its memory.
+    /// Returns the maximum number of entries, in this list and those that share its memory.
     pub fn limit(&self) -> usize {
         self.chain.limit()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key, or `None` if the key is not in the list. No atomic instruction.
     ///
     /// # Errors
     ///
-    /// [`CheckedOut`]: somebody has removed it for change.
+    /// [`CheckedOut`]: the entry is checked out.
     #[inline]
     pub fn get(&self, key: &K) -> Result<Option<V>, CheckedOut> {
-        self.get_between(key, |version| version)
+        self.get_from(key, VersionedWords::begin)
     }
 
-    /// As [`insert_between`](List::insert_between).
-    #[doc(hidden)]
+    /// Does the same, with `gap` right after each read of the version: see
+    /// [`try_insert_between`](List::try_insert_between).
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn get_between(
         &self,
         key: &K,
-        mut gap: impl FnMut(Version) -> Version,
+        gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, CheckedOut> {
+        self.get_from(key, nodes::begin_with(gap))
+    }
+
+    #[inline]
+    fn get_from(
+        &self,
+        key: &K,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let found = match self.place(version, key)?.node {
                 None => Ok(None),
                 Some(node) => self.checked_in(node).map(|()| Some(node.value.load())),
@@ -255,55 +270,71 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// Is the key there? It is also while somebody has removed it for change.
+    /// Returns whether the key is in the list. Entries that are checked out count.
     pub fn contains(&self, key: &K) -> bool {
         !matches!(self.get(key), Ok(None))
     }
 
-    /// Takes a key's entry out and returns its value.
+    /// Removes the entry of a key and returns its value, or `None` if the key is not in the list.
+    /// One atomic instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
-    /// [`CheckedOut`]: somebody has removed it for change.
+    /// [`CheckedOut`]: the entry is checked out, and was not removed.
     #[inline]
     pub fn remove(&self, key: &K) -> Result<Option<V>, CheckedOut> {
-        self.remove_between(key, |version| version)
+        self.remove_from(key, VersionedWords::begin)
     }
 
-    /// As [`insert_between`](List::insert_between).
-    #[doc(hidden)]
+    /// Does the same, with `gap` right after each read of the version: see
+    /// [`try_insert_between`](List::try_insert_between).
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn remove_between(
         &self,
         key: &K,
-        mut gap: impl FnMut(Version) -> Version,
+        gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, CheckedOut> {
+        self.remove_from(key, nodes::begin_with(gap))
+    }
+
+    #[inline]
+    fn remove_from(
+        &self,
+        key: &K,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let place = self.place(version, key)?;
             let Some(node) = place.node else {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
             };
-            if let Err(being_changed) = self.checked_in(node) {
+            if let Err(checked_out) = self.checked_in(node) {
                 self.chain.check(version)?;
-                return Ok(Err(being_changed));
+                return Ok(Err(checked_out));
             }
             let value = self.unlink(version, place.link, node)?.1;
             Ok(Ok(Some(value)))
         })
     }
 
-    /// Takes out the first entry that nobody has removed for change.
+    /// Removes the first entry that is not checked out, and returns it.
     pub fn pop_first(&self) -> Option<(K, V)> {
-        self.pop_first_between(|version| version)
+        self.pop_first_from(VersionedWords::begin)
     }
 
-    /// As [`insert_between`](List::insert_between).
-    #[doc(hidden)]
-    pub fn pop_first_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<(K, V)> {
+    /// Does the same, with `gap` right after each read of the version: see
+    /// [`try_insert_between`](List::try_insert_between).
+    #[cfg(any(test, feature = "unstable-internals"))]
+    pub fn pop_first_between(&self, gap: impl FnMut(Version) -> Version) -> Option<(K, V)> {
+        self.pop_first_from(nodes::begin_with(gap))
+    }
+
+    fn pop_first_from(&self, mut begin: impl FnMut(&VersionedWords) -> Version) -> Option<(K, V)> {
         until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let place = self.chain.seek(version, &self.chain.head, |node| {
                 self.chain.load(&node.changer) == 0
             })?;
@@ -314,13 +345,14 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// Where the key is, or would be.
+    /// Returns where the key is, or where it would be inserted.
     #[inline]
     fn place(&self, version: Version, key: &K) -> Result<Position<'_, Node<K, V>>, Changed> {
         self.place_of(version, key, |_| true)
     }
 
-    /// Where the first entry of the key is that `counts`, or where the key would be.
+    /// Returns where the first entry of the key is that satisfies `counts`, or where the key would
+    /// be inserted.
     #[inline]
     fn place_of<'a>(
         &'a self,
@@ -344,7 +376,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         Ok(place)
     }
 
-    /// Unlinks a node that nobody has removed for change.
+    /// Unlinks a node that is not checked out, frees it, and returns its entry.
     #[inline]
     fn unlink(
         &self,
@@ -355,12 +387,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         let behind = self.chain.load(&node.next);
         let entry = (node.key.load(), node.value.load());
         self.chain.compare_exchange(version, (link, behind))?;
-        // SAFETY: this call has just unlinked it.
+        // SAFETY: this call alone has just unlinked the node, so it owns it.
         unsafe { self.chain.free(node) };
         Ok(entry)
     }
 
-    /// Has nobody removed it for change?
+    /// Returns an error if the node is checked out.
     #[inline(always)]
     fn checked_in(&self, node: &Node<K, V>) -> Result<(), CheckedOut> {
         match self.chain.load(&node.changer) {
@@ -373,7 +405,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 impl<K: Plain, V: Plain, A> Drop for List<K, V, A> {
     fn drop(&mut self) {
         self.chain.clear(|chain, node| {
-            // Of a holder that has ended. In a sibling, nobody would be changing it.
+            // Its holder has exited. If a list that shares the memory reused the node, its entry
+            // would be checked out, with no holder to check it in.
             if chain.load(&node.changer) != 0 {
                 until_unchanged(|| {
                     chain.compare_exchange(chain.object.begin(), (&node.changer, 0))
@@ -395,7 +428,7 @@ where
     V: Plain + fmt::Debug,
     A: Arrangement<K>,
 {
-    /// What was in it at one time.
+    /// Shows the entries as of one time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.snapshot()).finish()
     }

@@ -1,26 +1,28 @@
-//! Putting entries into a list, and replacing them by duplicates.
+//! Inserting entries, and replacing them by duplicates.
 
 use super::{Arrangement, Ascending, List, Node, Refused, Unordered};
-use crate::dcas::{StableWord, Version};
+use crate::dcas::{StableWord, Version, VersionedWords};
 use crate::nonblocking::Plain;
-use crate::nonblocking::nodes::{Changed, Position, address, between, until_unchanged};
+use crate::nonblocking::nodes::{Changed, Position, address, until_unchanged};
 use crate::nonblocking::plain;
 use crate::type_stable::Allocated;
 
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
-    /// Inserts an entry at its place.
+    /// Inserts an entry at its place. Takes a search, and one atomic instruction under OS-assisted
+    /// DCAS.
     ///
     /// # Errors
     ///
-    /// [`Refused::Present`], [`Refused::CheckedOut`]: the key is there. [`Refused::Memory`].
+    /// [`Refused::Present`] or [`Refused::CheckedOut`] if the key is in the list;
+    /// [`Refused::Memory`].
     #[inline]
     pub fn try_insert(&self, key: K, value: V) -> Result<(), Refused> {
-        self.try_insert_between(key, value, |version| version)
+        self.try_insert_from(key, value, VersionedWords::begin)
     }
 
-    /// The same, with `gap` between its first look and its exchange, each time: it may hand another
-    /// version on.
-    #[doc(hidden)]
+    /// Does the same, with `gap` between each read of the version and the change. `gap` may return
+    /// an earlier version, at which the change fails.
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn try_insert_between(
         &self,
@@ -28,16 +30,27 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
         value: V,
         gap: impl FnMut(Version) -> Version,
     ) -> Result<(), Refused> {
+        self.try_insert_from(key, value, crate::nonblocking::nodes::begin_with(gap))
+    }
+
+    #[inline]
+    fn try_insert_from(
+        &self,
+        key: K,
+        value: V,
+        begin: impl FnMut(&VersionedWords) -> Version,
+    ) -> Result<(), Refused> {
         let refuse = |found: Option<V>| match found {
             None => Ok(value),
             Some(_) => Err(Refused::Present),
         };
-        self.insert_between(key, refuse, gap).map(|_| ())
+        self.insert_from(key, refuse, begin).map(|_| ())
     }
 }
 
 impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
-    /// Inserts an entry at the front, whatever else is there. Constant time.
+    /// Inserts an entry at the front, even if the key is in the list. Constant time; one atomic
+    /// instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
@@ -51,8 +64,8 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
 }
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Replaces a key's value by a duplicate that has the new one (GC96 5.1); returns the old one.
-    /// `None`: the key is not there.
+    /// Replaces the value of a key, by a duplicate node (GC96, section 5.1). Returns the old value,
+    /// or `None` if the key is not in the list.
     ///
     /// # Errors
     ///
@@ -61,26 +74,28 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         self.update(key, |_| value)
     }
 
-    /// Replaces a key's value by what `change` makes of it, and returns the old one. `None`: the
-    /// key is not there.
+    /// Replaces the value of a key by the result of `change`. Returns the old value, or `None` if
+    /// the key is not in the list.
     ///
-    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other.
-    /// `change` is called again, with the new value, if the key's value has changed meanwhile; only
-    /// what its last call returned is stored. It may use the list, and change it at other keys. One
-    /// that changes the value of this very key, to another one each time, is called without end.
+    /// The node is replaced by a duplicate (GC96, section 5.1), so a concurrent search finds the
+    /// old value or the new one. `change` is called again, with the current value, if another
+    /// thread has changed the key's value; only the result of its last call is stored. `change` may
+    /// use the list, and change other keys in it. A `change` that changes the value of this key on
+    /// each call, to a different value, is called indefinitely.
     ///
     /// # Errors
     ///
     /// As for [`replace`](List::replace).
     pub fn update(&self, key: &K, mut change: impl FnMut(V) -> V) -> Result<Option<V>, Refused> {
         let only_if_there = |found: Option<V>| found.map(&mut change).ok_or(Refused::Absent);
-        match self.insert_between(*key, only_if_there, |version| version) {
+        match self.insert_from(*key, only_if_there, VersionedWords::begin) {
             Err(Refused::Absent) => Ok(None),
             put => put,
         }
     }
 
-    /// Inserts an entry, or replaces a key's value by a duplicate; returns the old value.
+    /// Inserts an entry, or replaces the value of the key by a duplicate. Returns the old value, if
+    /// there was one.
     ///
     /// # Errors
     ///
@@ -89,9 +104,11 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         self.insert_with(key, |_| value)
     }
 
-    /// The same with what `make` makes of the value that is there, if one is.
+    /// Inserts the result of `make`, or replaces the value of the key by it. `make` gets the old
+    /// value, if there is one. Returns the old value.
     ///
-    /// `make` may be called as often as [`update`](List::update)'s closure, and do what that may.
+    /// `make` may be called more than once and may use the list, in the way that the closure of
+    /// [`update`](List::update) may.
     ///
     /// ```
     /// let counts = atomseq::nonblocking::List::new();
@@ -110,29 +127,30 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         key: K,
         mut make: impl FnMut(Option<V>) -> V,
     ) -> Result<Option<V>, Refused> {
-        self.insert_between(key, |found| Ok(make(found)), |version| version)
+        self.insert_from(key, |found| Ok(make(found)), VersionedWords::begin)
     }
 
-    fn insert_between(
+    fn insert_from(
         &self,
         key: K,
         mut make: impl FnMut(Option<V>) -> Result<V, Refused>,
-        mut gap: impl FnMut(Version) -> Version,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, Refused> {
-        // Only when something is to be linked, and kept for the next attempt.
+        // Allocated only when there is something to link, and kept for the next attempt.
         let mut new: Option<Allocated<'_, Node<K, V>>> = None;
-        // What `make` got when the new node's value was made, if it is to be linked in a further
-        // attempt. `make` is not called again for the same value, so it may change the list, at
-        // other keys.
+        // The old value that `make` got for the value in `new`. If the next attempt finds the same
+        // old value, `make` is not called again. So it may change the list, at other keys, without
+        // causing itself to be called again without end.
         let mut made_of = None;
         let put = until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let Position { link, node } = self.place(version, &key)?;
             let value = match node.map_or(Ok(()), |node| self.checked_in(node)) {
-                Err(being_changed) => Err(Refused::from(being_changed)),
+                Err(checked_out) => Err(Refused::from(checked_out)),
                 Ok(()) => Ok(node.map(|node| node.value.load())),
             };
-            // `make` gets no value that nobody stored, and no answer is given that does not count.
+            // Without this check, `make` could get a value that no thread stored, or this call
+            // could return an outcome that does not count.
             self.chain.check(version)?;
             let prepared = value.and_then(|old| {
                 if !made_of.is_some_and(|of| is_same(of, old)) {
@@ -164,7 +182,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 return Err(changed);
             }
             if let Some(node) = node {
-                // SAFETY: this call has just unlinked it.
+                // SAFETY: this call alone has just unlinked the node, so it owns it.
                 unsafe { self.chain.free(node) };
             }
             Ok(Ok(old))
@@ -175,7 +193,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         put
     }
 
-    /// A node for the caller alone.
+    /// Allocates a node with this entry, which the caller alone owns.
     pub(super) fn node_of(&self, key: K, value: V) -> Result<Allocated<'_, Node<K, V>>, Refused> {
         let node = self.chain.allocate()?;
         node.key.store(key);
@@ -183,7 +201,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         Ok(node)
     }
 
-    /// Links a node of this call's where a link leads by now.
+    /// Links a node, which the caller alone owns, before the node that a link leads to.
     #[inline]
     pub(super) fn link(
         &self,
@@ -197,7 +215,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     }
 }
 
-/// Are both the same to the last bit?
+/// Returns whether both values have the same bits.
 fn is_same<V: Plain>(one: Option<V>, other: Option<V>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => plain::bytes(&one) == plain::bytes(&other),

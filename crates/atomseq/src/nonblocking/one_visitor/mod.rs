@@ -1,14 +1,15 @@
-//! A list whose values are visited by one at a time: S92 5.2.3's binary mark in place of counts.
+//! A list whose values have one visitor at a time: the one-visitor mark of S92, section 5.2.3, in
+//! place of reference counts.
 //!
 //! ```text
 //! node:   next | visitor: 0 or 1 | value
 //!
-//! visit    { next node's visitor = 1 }, moving on also { this node's visitor = 0 }   if still that version
-//! remove   { link = node.next, node.visitor = 0 }, by its visitor only               if still that version
+//! visit    { next node's visitor = 1 }; moving on, also { this node's visitor = 0 }   if the version is unchanged
+//! remove   { link = node.next, node.visitor = 0 }, by its visitor only                if the version is unchanged
 //! ```
 //!
-//! A node is removed by nobody but its visitor, so the node that somebody stands on is in the list,
-//! and so is what its link leads to at that version: nothing has to be found again.
+//! Only a node's visitor removes it. So the node of a visit is in the list, and so is the node that
+//! its link leads to at that version. A visitor never has to find its place again.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -28,16 +29,16 @@ pub use visit::Visit;
 #[repr(C)]
 struct Node<T> {
     next: StableWord,
-    /// Is somebody visiting it?
+    /// 1 while a thread visits the node, else 0.
     visitor: StableWord,
-    /// There while it is in the list.
+    /// Initialized while the node is in the list.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: words are atomic; the value is its visitor's alone.
+// SAFETY: the words are atomic. Only the node's visitor accesses the value.
 unsafe impl<T: Send> Sync for Node<T> {}
-// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a
-// value that is not there.
+// SAFETY: all zeros is a valid instance, and may appear at any time: the words are read as atomics,
+// and the value is `MaybeUninit`.
 unsafe impl<T: Send> Descriptor for Node<T> {}
 
 impl<T: Send> nodes::Node for Node<T> {
@@ -47,20 +48,21 @@ impl<T: Send> nodes::Node for Node<T> {
     }
 }
 
-/// A list of values that threads go through at the same time, each value visited by one of them at
-/// a time (S92 5.2.3, the one-visitor mark).
+/// A list that threads traverse at the same time, with one visitor per value at a time (S92,
+/// section 5.2.3, the one-visitor mark).
 ///
-/// As in Synthesis' run queue, a visitor enters a value by a mark, and others pass it by. So a
-/// [`Visit`] gives `&mut T`, and its holder alone may remove the value, at once. Nobody waits for a
-/// mark: a value whose visitor stands still, or has ended, is passed by, and that is all.
+/// A visitor marks a value when it enters it, and other visitors skip marked values, as in the run
+/// queue of Synthesis. So a [`Visit`] gives `&mut T`, and its holder alone may remove the value, at
+/// once. No thread waits for a mark: a value whose visitor is stopped or has exited is skipped.
 ///
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs
-/// one exchange of two words (1 atomic instruction OS-assisted, up to 6 by k-CAS), which begins
-/// again after any other change of the list; so does inserting and, after a search for the place,
-/// removing. Memory is a node a value, used again as soon as the value is removed.
+/// The scope is `Machine`; progress is that of the [mechanism](super#progress). Moving to the next
+/// value costs one change of two words: one atomic instruction under OS-assisted DCAS, at most six
+/// under k-CAS. It is retried after any other change of the list. Insertion costs the same, and so
+/// does removal, after a search for the place. Memory: one node per value, reused as soon as the
+/// value is removed.
 ///
-/// Every operation may be called in a signal handler; one that has interrupted a visit passes that
-/// value by.
+/// Every operation may be called in a signal handler. A handler that interrupted a visit skips that
+/// value.
 ///
 /// ```
 /// use atomseq::nonblocking::OneVisitorList;
@@ -72,7 +74,7 @@ impl<T: Send> nodes::Node for Node<T> {
 /// std::thread::scope(|scope| {
 ///     for _ in 0..2 {
 ///         scope.spawn(|| while !tasks.is_empty() {
-///             // A step of each task that nobody else is at; what is done goes.
+///             // Does a step of each task that no other thread visits; removes finished tasks.
 ///             tasks.retain(|steps| {
 ///                 *steps -= 1;
 ///                 *steps > 0
@@ -83,13 +85,13 @@ impl<T: Send> nodes::Node for Node<T> {
 /// # Ok::<(), atomseq::nonblocking::NoMemory<i32>>(())
 /// ```
 ///
-/// Values move between threads:
+/// Values must be `Send`:
 ///
 /// ```compile_fail,E0277
 /// atomseq::nonblocking::OneVisitorList::<std::rc::Rc<u8>>::new();
 /// ```
 ///
-/// and one visit's `&mut` is the only one:
+/// The `&mut` of a visit is the only one:
 ///
 /// ```compile_fail,E0505
 /// let list = atomseq::nonblocking::OneVisitorList::from_iter([String::new()]);
@@ -99,7 +101,7 @@ impl<T: Send> nodes::Node for Node<T> {
 /// text.push('a');
 /// ```
 ///
-/// A visit is shared only if the value may be:
+/// A visit can be shared only if the value can:
 ///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>(_: T) {}
@@ -111,16 +113,17 @@ pub struct OneVisitorList<T: Send> {
 }
 
 impl<T: Send> OneVisitorList<T> {
-    /// An empty list without a limit.
+    /// Creates an empty list without a limit.
     ///
     /// # Panics
     ///
-    /// If there is no memory, or values are so large that no page holds one.
+    /// If there is no memory, or a value is too large for a page of nodes.
     pub fn new() -> OneVisitorList<T> {
         OneVisitorList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many values: see [`Pool::limit`](type_stable::Options::limit).
+    /// Creates an empty list of up to `values` values: see
+    /// [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
@@ -130,10 +133,11 @@ impl<T: Send> OneVisitorList<T> {
         OneVisitorList::made(VersionedWords::new(), Some(values))
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a list that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> OneVisitorList<T> {
-        let made = OneVisitorList::made(VersionedWords::forced(mechanism), None);
+        let made = OneVisitorList::made(VersionedWords::with_mechanism(mechanism), None);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -145,50 +149,52 @@ impl<T: Send> OneVisitorList<T> {
         Ok(OneVisitorList { chain })
     }
 
-    /// Returns one more than the number of changes so far, those of marks included. Interrupted
-    /// attempts may count as well, as for [`Domain::version`](crate::dcas::Domain::version). A new
-    /// list is at version one.
+    /// Returns the number of modifications plus 1, including those of marks. A new list is at
+    /// version 1. Interrupted attempts may count too, as for
+    /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
 
-    /// Which mechanism it uses.
+    /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
         self.chain.object.mechanism()
     }
 
-    /// How many values there can be.
+    /// Returns the maximum number of values.
     pub fn limit(&self) -> usize {
         self.chain.limit()
     }
 
-    /// How many values there are, counted one by one.
+    /// Returns the number of values, by counting the nodes at one version. Takes time in proportion
+    /// to it.
     pub fn len(&self) -> usize {
         self.chain.count()
     }
 
-    /// Is there none?
+    /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
         head == 0
     }
 
-    /// Inserts a value at the front. Constant time.
+    /// Inserts a value at the front. Constant time; one atomic instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
-    /// [`NoMemory`], with the value.
+    /// [`NoMemory`], which returns the value.
     pub fn push_front(&self, value: T) -> Result<(), NoMemory<T>> {
         self.push_at(&self.chain.head, value)
     }
 
-    /// Inserts a value where a link leads: the head, or of a node that the caller visits.
+    /// Inserts a value behind a link: that of the head, or of a node that the caller visits.
     fn push_at(&self, link: &StableWord, value: T) -> Result<(), NoMemory<T>> {
         let node = match self.chain.allocate() {
             Ok(node) => node,
             Err(reason) => return Err(NoMemory { value, reason }),
         };
-        // SAFETY: the node is this call's alone. Whoever still has its address looks at words only.
+        // SAFETY: only this call owns the node. A thread that still has its address reads the words
+        // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| {
             let version = self.chain.object.begin();
@@ -200,13 +206,13 @@ impl<T: Send> OneVisitorList<T> {
         Ok(())
     }
 
-    /// Visits the first value that nobody else visits.
+    /// Visits the first value that has no visitor. Returns `None` if there is none.
     pub fn visit_first(&self) -> Option<Visit<'_, T>> {
         self.visit_from(&self.chain.head, None)
     }
 
-    /// Visits the first value from a link on that nobody else visits, and ends the visit of another
-    /// one with that; not at the end of the list.
+    /// Visits the first value behind a link that has no visitor. In the same change, ends the visit
+    /// of `leave`, unless there is no such value.
     fn visit_from<'a>(
         &'a self,
         link: &'a StableWord,
@@ -231,7 +237,7 @@ impl<T: Send> OneVisitorList<T> {
         })
     }
 
-    /// Visits all values, but for those that somebody else visits when their turn comes.
+    /// Visits each value that has no other visitor when its turn comes.
     pub fn for_each(&self, mut visit: impl FnMut(&mut T)) {
         self.retain(|value| {
             visit(value);
@@ -239,7 +245,8 @@ impl<T: Send> OneVisitorList<T> {
         });
     }
 
-    /// The same, and removes the values for which `keep` says `false`.
+    /// Visits each value that has no other visitor when its turn comes, and removes those for which
+    /// `keep` returns `false`.
     pub fn retain(&self, mut keep: impl FnMut(&mut T) -> bool) {
         let mut visited = self.visit_first();
         while let Some(mut visit) = visited {
@@ -253,7 +260,7 @@ impl<T: Send> OneVisitorList<T> {
         }
     }
 
-    /// Takes out the first value that nobody visits.
+    /// Removes the first value that has no visitor, and returns it.
     pub fn pop_front(&self) -> Option<T> {
         let node = until_unchanged(|| {
             let version = self.chain.object.begin();
@@ -265,11 +272,11 @@ impl<T: Send> OneVisitorList<T> {
             self.chain.compare_exchange(version, (place.link, behind))?;
             Ok(Some(node))
         })?;
-        // SAFETY: just unlinked, while nobody visited it.
+        // SAFETY: this call alone has unlinked the node, which had no visitor.
         Some(unsafe { self.end(node) })
     }
 
-    /// The first node from a link on that nobody visits.
+    /// Returns the first node behind a link that has no visitor.
     fn seek_free<'a>(
         &'a self,
         version: Version,
@@ -279,16 +286,17 @@ impl<T: Send> OneVisitorList<T> {
         self.chain.seek(version, link, is_free)
     }
 
-    /// Takes the value out of a node and gives the node back.
+    /// Takes the value out of a node and frees the node.
     ///
     /// # Safety
     ///
-    /// The caller has just unlinked it, and it was the caller's or nobody's.
+    /// The caller alone has just unlinked the node, which had no visitor or the caller as its
+    /// visitor.
     unsafe fn end(&self, node: &Node<T>) -> T {
-        // SAFETY: it was written before the node came into the list, and nobody else visits it, now
-        // or later.
+        // SAFETY: the value was written before the node was linked. The caller promises that no
+        // other thread visits the node, and none can any more.
         let value = unsafe { (*node.value.get()).assume_init_read() };
-        // SAFETY: no link leads to it, and the caller alone has it.
+        // SAFETY: no link leads to the node, and the caller alone owns it.
         unsafe { self.chain.free(node) };
         value
     }
@@ -297,8 +305,8 @@ impl<T: Send> OneVisitorList<T> {
 impl<T: Send> Drop for OneVisitorList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
-            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no
-            // visit.
+            // SAFETY: the node is in the list, so its value is initialized. The list is owned
+            // exclusively, so there is no visit.
             unsafe { (*node.value.get()).assume_init_read() }
         });
     }
@@ -318,7 +326,7 @@ impl<T: Send> Extend<T> for OneVisitorList<T> {
     /// If there is no memory, or the limit is reached.
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
-            // As other collections do that cannot grow.
+            // Panics, as other collections do that cannot grow.
             self.push_front(value)
                 .unwrap_or_else(|error| panic!("{error}"));
         }
@@ -326,7 +334,7 @@ impl<T: Send> Extend<T> for OneVisitorList<T> {
 }
 
 impl<T: Send> FromIterator<T> for OneVisitorList<T> {
-    /// The last value comes first.
+    /// Inserts each value at the front, so that the last one comes first.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut list = OneVisitorList::new();
         list.extend(values);

@@ -1,4 +1,4 @@
-//! Visits, of one thread at a time.
+//! The guard of a visit.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,8 +9,8 @@ use super::{Node, OneVisitorList};
 use crate::nonblocking::NoMemory;
 use crate::nonblocking::nodes::until_unchanged;
 
-/// A visit of a value in a [`OneVisitorList`], which nobody else visits meanwhile. Dropped, it
-/// ends.
+/// A visit of a value in a [`OneVisitorList`], during which no other thread visits it. Dropping it
+/// ends the visit, at one atomic instruction under OS-assisted DCAS.
 pub struct Visit<'a, T: Send> {
     pub(super) list: &'a OneVisitorList<T>,
     pub(super) node: &'a Node<T>,
@@ -18,12 +18,13 @@ pub struct Visit<'a, T: Send> {
 }
 
 impl<'a, T: Send> Visit<'a, T> {
-    /// Visits the next value that nobody else visits, too.
+    /// Visits the next value that has no visitor, in addition to this one.
     pub fn next(&self) -> Option<Visit<'a, T>> {
         self.list.visit_from(&self.node.next, None)
     }
 
-    /// Goes on to the next value that nobody else visits, by one exchange.
+    /// Moves to the next value that has no visitor, by one change. Ends this visit even if there is
+    /// none.
     pub fn into_next(self) -> Option<Visit<'a, T>> {
         let this = ManuallyDrop::new(self);
         let next = this.list.visit_from(&this.node.next, Some(this.node));
@@ -37,12 +38,13 @@ impl<'a, T: Send> Visit<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`NoMemory`], with the value.
+    /// [`NoMemory`], which returns the value.
     pub fn insert_behind(&self, value: T) -> Result<(), NoMemory<T>> {
         self.list.push_at(&self.node.next, value)
     }
 
-    /// Removes the value from the list.
+    /// Removes the value from the list and returns it. Takes time in proportion to the values
+    /// before it.
     pub fn remove(self) -> T {
         let this = ManuallyDrop::new(self);
         let (chain, node) = (&this.list.chain, this.node);
@@ -53,7 +55,7 @@ impl<'a, T: Send> Visit<'a, T> {
             let behind = chain.load(&node.next);
             chain.exchange(version, (link, behind), (&node.visitor, 0))
         });
-        // SAFETY: just unlinked by its one visitor.
+        // SAFETY: this call alone has unlinked the node, as its only visitor.
         unsafe { this.list.end(node) }
     }
 }
@@ -63,7 +65,7 @@ impl<T: Send> Deref for Visit<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: written before the node came into the list, and this visit is the only one.
+        // SAFETY: the value was written before the node was linked, and this visit is the only one.
         unsafe { (*self.node.value.get()).assume_init_ref() }
     }
 }
@@ -71,7 +73,8 @@ impl<T: Send> Deref for Visit<'_, T> {
 impl<T: Send> DerefMut for Visit<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: the value was written before the node was linked, this visit is the only one, and
+        // it is borrowed exclusively.
         unsafe { (*self.node.value.get()).assume_init_mut() }
     }
 }

@@ -1,9 +1,10 @@
-//! The queue where the processor compares no two words at once: by k-CAS, a cell and one end change
-//! together.
+//! The queue for processors without a double-width compare-and-swap: k-CAS changes a cell and one
+//! end at once.
 
 use crate::dcas::{Cells, Mechanism, StableWord, VersionedWords};
 
-/// The queue by k-CAS: words that a version covers. Both ends are counts of what went through them.
+/// The queue under k-CAS: words that a version covers. Both ends count the words that went through
+/// them.
 pub(super) struct Covered {
     object: VersionedWords,
     first: StableWord,
@@ -13,9 +14,10 @@ pub(super) struct Covered {
 }
 
 impl Covered {
-    /// `None` if there is no memory for so many cells.
+    /// Creates a queue of this many cells, a power of two. Returns `None` if there is no memory for
+    /// them.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::forced(Mechanism::Kcas);
+        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(cells)?,
             first: StableWord::default(),
@@ -34,7 +36,7 @@ impl Covered {
         (end - first) as usize
     }
 
-    /// Puts a word at the end; `false`: the queue is full.
+    /// Pushes a word at the end. Returns `false` if the queue is full.
     pub(super) fn put(&self, word: usize) -> bool {
         loop {
             let version = self.object.begin();
@@ -46,8 +48,8 @@ impl Covered {
                 continue;
             }
             let cell = (&self.cells, self.cell(end), word as u64);
-            // SAFETY: the words are this queue's, and its object, which uses k-CAS, alone covers
-            // them.
+            // SAFETY: the words belong to this queue and are covered by its `object` alone, which
+            // was created to use k-CAS.
             if unsafe {
                 self.object
                     .put_since_by_kcas(version, cell, (&self.end, end + 1))
@@ -57,7 +59,7 @@ impl Covered {
         }
     }
 
-    /// Takes the first word; `None`: the queue is empty.
+    /// Pops the oldest word. Returns `None` if the queue is empty.
     pub(super) fn get(&self) -> Option<usize> {
         loop {
             let version = self.object.begin();
@@ -70,7 +72,8 @@ impl Covered {
             }
             let word = self.cells.load(&self.object, self.cell(first));
             let next = (&self.first, first + 1);
-            // SAFETY: as in `put`.
+            // SAFETY: the word belongs to this queue and is covered by its `object` alone, which
+            // was created to use k-CAS.
             if unsafe { self.object.store_if_by_kcas(version, next) } {
                 return Some(word as usize);
             }

@@ -1,54 +1,58 @@
-//! The queue where the processor compares two words at once: a ring of cells, each with a turn and
-//! a word.
+//! The queue for processors with a double-width compare-and-swap: a ring of cells, each with a turn
+//! and a word.
 //!
 //! ```text
-//!   cells   turn word | turn word | turn word | …     `capacity` of them; a turn and its word change together
-//!   head, tail        hints: places up to which all have been popped, and pushed
+//!   cells        turn word | turn word | turn word | …     `capacity` of them; a turn and its word change together
+//!   head, tail   hints: all places below have been popped, or pushed
 //!
-//!   place   round | index     the cell of that index, in that round; rounds are multiples of a power of two
-//!   turn    round             the cell is empty, for the push of that round
-//!           round + 1         it is full, for the pop of that round
+//!   place   round | index     the cell of this index, in this round; rounds are multiples of a power of two
+//!   turn    round             the cell is empty, for the push of this round
+//!           round + 1         the cell is full, for the pop of this round
 //!
-//!   push    at the tail: (round, 0)        -> (round + 1, word)    then the tail is the next place
-//!   pop     at the head: (round + 1, word) -> (next round, 0)      then the head is the next place
+//!   push    at the tail: (round, 0)        -> (round + 1, word)    then the tail hint is the next place
+//!   pop     at the head: (round + 1, word) -> (next round, 0)      then the head hint is the next place
 //! ```
 //!
-//! What holds:
+//! A place is *passed* by a push when a word has been pushed there, and by a pop when it has been
+//! popped.
+//!
+//! Invariants:
 //!
 //! 1. A turn never decreases. A word changes only together with its turn.
-//! 2. Places are pushed in order. A thread pushes at a place only if it knows that all places
-//!    before have been pushed: from a hint, which a thread stores after it has pushed at the place
-//!    before, or from the turns of cells that it has looked at. The same is true of pops.
-//! 3. So a thread that knows all places before to have been pushed, and finds that this place has
-//!    not been, has found the end at the moment of that load. If the turn is that of the round
-//!    before, the cell is full, and `capacity` elements are in the queue at that moment: the push
-//!    is refused. A pop that finds the turn of its round's push finds an empty queue.
-//! 4. A hint may be late, by any number of rounds: a thread may stop between its change and its
-//!    store of the hint. It is never early. Turns say how late it is ([`Ring::search`]).
+//! 2. Places are passed in order. A thread pushes at a place only if it knows that all places
+//!    before it have been pushed: from a hint, which a thread stores after it has pushed at the
+//!    place before, or from the turns of cells that it has read. The same holds for pops.
+//! 3. So a thread that knows all places before to be passed, and finds this place not passed, has
+//!    found the end at the moment of that load. If the turn is that of the round before, the cell
+//!    is still full, and the queue holds `capacity` elements at that moment: the push is refused. A
+//!    pop that finds the turn of its round's push has found an empty queue.
+//! 4. A hint may be late by any number of rounds, because a thread may stop between its change and
+//!    its store of the hint. A hint is never early. The turns show how late it is
+//!    ([`Ring::search`]).
 //!
-//! A thread that stops anywhere keeps no other waiting: its change is one instruction, and either
-//! was made or was not. Of the threads that fail to make a change, another one has made it:
+//! A stopped thread does not block the others: its change is one instruction, which it has made or
+//! not made. If a thread fails to make a change, another thread has made it, so the queue is
 //! lock-free.
 
 use crate::dcas::Backoff;
 use crate::heap::zeros;
 use crate::sync::{AtomicU64, Ordering, Pair};
 
-/// A hint, on cache lines of its own, for processors that fetch them in pairs.
+/// A hint, on cache lines of its own, for processors that fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct End(AtomicU64);
 
-/// What a cell must be for a push, as the lowest bit of its turn.
+/// The lowest bit of the turn at which a cell is due for a push.
 const EMPTY: u64 = 0;
-/// What it must be for a pop.
+/// The lowest bit of the turn at which a cell is due for a pop.
 const FULL: u64 = 1;
 
 #[derive(Debug)]
 pub struct Ring {
     tail: End,
     head: End,
-    /// On the cache lines behind the hints, which change all the time, and not among them.
+    /// On the cache lines behind the hints, so that the hints' frequent changes do not evict it.
     fixed: Fixed,
 }
 
@@ -56,19 +60,20 @@ pub struct Ring {
 #[derive(Debug)]
 struct Fixed {
     cells: Box<[Pair]>,
-    /// Of a place, the bits that are its index; rounds have the bits above.
+    /// The bits of a place that are its index. The bits above are its round.
     mask: u64,
 }
 
 impl Ring {
-    /// An empty one of so many cells, one or more; `None` if there is no memory for them.
+    /// Creates an empty ring of this many cells, one or more. Returns `None` if there is no memory
+    /// for them.
     ///
     /// # Safety
     ///
     /// The processor has a double-width compare-and-swap.
     pub unsafe fn new(capacity: usize) -> Option<Ring> {
         let fixed = Fixed {
-            // Zeros: each cell is empty, for the push of round 0.
+            // All zeros: each cell is empty, for the push of round 0.
             cells: zeros(capacity)?,
             mask: capacity.max(2).next_power_of_two() as u64 - 1,
         };
@@ -83,35 +88,37 @@ impl Ring {
         self.fixed.cells.len()
     }
 
-    /// Pushes a word; `false`: the queue is full.
+    /// Pushes a word. Returns `false` if the queue is full.
     #[inline]
     pub fn push(&self, word: usize) -> bool {
         self.change::<EMPTY>(word as u64).is_some()
     }
 
-    /// Pops a word; `None`: the queue is empty.
+    /// Pops a word. Returns `None` if the queue is empty.
     #[inline]
     pub fn pop(&self) -> Option<usize> {
         self.change::<FULL>(0).map(|word| word as usize)
     }
 
-    /// How many words are in the queue, at some moment in this call.
+    /// Returns the number of words at some time during the call.
     pub fn len(&self) -> usize {
         loop {
             let head = self.end::<FULL>();
             let tail = self.end::<EMPTY>();
-            // Not popped yet: this was the head all the time, and so when that was the tail.
+            // The head has not been popped, so it was the head all the time, and also when `tail`
+            // was the tail.
             if !self.is_passed::<FULL>(head) {
                 return (self.count(tail) - self.count(head)) as usize;
             }
         }
     }
 
-    /// Replaces the word of the first cell that is as it must be by this one; `None`: it is not.
+    /// Replaces the word of the first cell that is not passed, if it is due, and returns the old
+    /// word. Returns `None` if it is not due: the queue is full, or empty.
     #[inline(always)]
     fn change<const DUE: u64>(&self, word: u64) -> Option<u64> {
-        // Acquire: pairs with the release of the thread that stored it: what it knows of turns is
-        // known here.
+        // Acquire: pairs with the release in `try_change`. The turns that the storing thread knew
+        // are known to this thread.
         let place = self.hint::<DUE>().load(Ordering::Acquire);
         match self.try_change::<DUE>(place, word) {
             Tried::Changed(old) => Some(old),
@@ -120,15 +127,15 @@ impl Ring {
         }
     }
 
-    /// Goes on where other threads have changed the cell of that place.
+    /// Continues where other threads have passed that place.
     #[cold]
     #[inline(never)]
     fn change_again<const DUE: u64>(&self, mut place: u64, word: u64) -> Option<u64> {
         let mut backoff = Backoff::new();
         loop {
             backoff.spin();
-            // Acquire: as in `change`. A hint that moves on shows others to be at it: a search
-            // would meet them at once.
+            // Acquire: pairs with the release in `try_change`. If the hint has advanced, other
+            // threads are active, and a search would run into them at once.
             let hint = self.hint::<DUE>().load(Ordering::Acquire);
             place = match hint > place {
                 true => hint,
@@ -142,14 +149,14 @@ impl Ring {
         }
     }
 
-    /// One attempt at a place before which all have been passed.
+    /// Tries once to change the cell at a place before which all are passed.
     #[inline(always)]
     fn try_change<const DUE: u64>(&self, place: u64, word: u64) -> Tried {
         let due = self.due::<DUE>(place);
         let cell = self.cell(place);
-        // SeqCst, which costs a load nothing: it is not before this thread's last exchange. Else of
-        // two threads, one of which has pushed and is refused, while the other has popped and is
-        // refused, neither might see what the other one did.
+        // SeqCst, which costs nothing for a load: it must not be ordered before this thread's last
+        // compare-and-swap. Otherwise, of two threads of which one has pushed and is refused, and
+        // the other has popped and is refused, neither might see what the other did.
         let turn = cell.first().load(Ordering::SeqCst);
         if turn != due {
             return if turn < due {
@@ -158,23 +165,25 @@ impl Ring {
                 Tried::Passed
             };
         }
-        // An empty cell's word is 0. Relaxed: if it is another turn's, the exchange fails.
+        // The word of an empty cell is 0. Relaxed: if the word belongs to another turn, the
+        // compare-and-swap fails.
         let old = match DUE {
             EMPTY => 0,
             _ => cell.second().load(Ordering::Relaxed),
         };
-        // SAFETY: who made the ring has promised that there is the instruction.
+        // SAFETY: the caller of `new` has promised that the processor has the instruction.
         if !unsafe { cell.exchange((due, old), (self.after::<DUE>(due), word)) } {
             return Tried::Passed;
         }
-        // Release: pairs with the acquire of threads that begin there.
+        // Release: pairs with the acquire of threads that load this hint.
         self.hint::<DUE>()
             .store(self.next(place), Ordering::Release);
         Tried::Changed(old)
     }
 
-    /// The first place that had not been passed, at some moment in this call.
+    /// Returns the first place that was not passed at some time during the call.
     fn end<const DUE: u64>(&self) -> u64 {
+        // Acquire: pairs with the release in `try_change`.
         let mut place = self.hint::<DUE>().load(Ordering::Acquire);
         while self.is_passed::<DUE>(place) {
             place = self.search::<DUE>(place);
@@ -182,20 +191,22 @@ impl Ring {
         place
     }
 
-    /// From a place before which all have been passed, finds one that is as far as the hint at
-    /// least, as all others, and behind those that turns show to have been passed. It looks at no
-    /// more cells than twice the binary logarithm of the capacity, and two.
+    /// Starts at a place before which all are passed. Returns a place before which all are passed
+    /// too, at least as far as the hint, and behind all places that the turns show to be passed.
+    /// Reads at most 2 log₂(capacity) + 2 cells.
     fn search<const DUE: u64>(&self, place: u64) -> u64 {
+        // Acquire: pairs with the release in `try_change` and with the compare-and-swap of the
+        // cell.
         let mut place = place.max(self.hint::<DUE>().load(Ordering::Acquire));
         let turn = self.cell(place).first().load(Ordering::Acquire);
         if turn <= self.due::<DUE>(place) {
             return place;
         }
-        // The last round in which this cell was passed. The end is less than a round behind.
+        // The last round in which this cell was passed. The end is less than a round behind it.
         let round = (turn - 1 - DUE) & !self.fixed.mask;
         place = self.next(round | self.index(place));
-        // Steps that double, and halve where that is too far: of the places so far on, all have
-        // been passed.
+        // Steps double, and halve after one that went too far. All of the first `passed` places are
+        // passed, and all from `limit` on are not.
         let (mut passed, mut limit, mut step) = (0, self.capacity() as u64, 1);
         while passed < limit {
             match self.is_passed::<DUE>(self.behind(place, passed + step - 1)) {
@@ -207,9 +218,9 @@ impl Ring {
         self.behind(place, passed)
     }
 
-    /// Has it been pushed, or popped, at this place? Then it has been at all places before.
+    /// Returns whether this place is passed. If so, all places before it are.
     fn is_passed<const DUE: u64>(&self, place: u64) -> bool {
-        // SeqCst: as in `try_change`.
+        // SeqCst, for the reason given in `try_change`.
         self.cell(place).first().load(Ordering::SeqCst) > self.due::<DUE>(place)
     }
 
@@ -221,13 +232,13 @@ impl Ring {
         }
     }
 
-    /// The turn of a place's cell when it is its turn.
+    /// Returns the turn at which the cell of a place is due.
     #[inline(always)]
     fn due<const DUE: u64>(&self, place: u64) -> u64 {
         (place & !self.fixed.mask) + DUE
     }
 
-    /// The turn after the one that was due.
+    /// Returns the turn that follows the one at which the cell was due.
     #[inline(always)]
     fn after<const DUE: u64>(&self, due: u64) -> u64 {
         match DUE {
@@ -243,8 +254,8 @@ impl Ring {
 
     #[inline(always)]
     fn cell(&self, place: u64) -> &Pair {
-        // SAFETY: the index of a place is below the capacity: 0 is, and so are those of `next` and
-        // `behind`.
+        // SAFETY: the index of every place is below the capacity: that of the first place is 0, and
+        // `next` and `behind` keep it so.
         unsafe { self.fixed.cells.get_unchecked(self.index(place) as usize) }
     }
 
@@ -256,7 +267,7 @@ impl Ring {
         }
     }
 
-    /// The place that is so many behind, at most as many as there are cells.
+    /// Returns the place that is `count` places later. `count` is at most the number of cells.
     fn behind(&self, place: u64, count: u64) -> u64 {
         match (self.index(place) + count).checked_sub(self.capacity() as u64) {
             None => place + count,
@@ -269,20 +280,20 @@ impl Ring {
         (place | self.fixed.mask) + 1
     }
 
-    /// How many places there are before.
+    /// Returns how many places come before this one.
     fn count(&self, place: u64) -> u64 {
         let rounds = place >> self.fixed.mask.count_ones();
         rounds * self.capacity() as u64 + self.index(place)
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 enum Tried {
-    /// The word is in the cell; the old one comes out.
+    /// The cell was changed. This is its old word.
     Changed(u64),
     /// The queue was full, or empty.
     Refused,
-    /// Another thread has changed the cell.
+    /// Another thread has passed the place.
     Passed,
 }
 

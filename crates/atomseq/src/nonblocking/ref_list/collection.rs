@@ -1,17 +1,16 @@
-//! What collections have.
+//! The error of insertion, the iterator, and the traits of collections.
 
 use std::fmt;
 
 use super::{Ref, RefList};
 use crate::type_stable;
 
-/// There is no memory for a node, or the limit is reached; with the value that was to go into the
-/// list.
+/// The error of an insertion without memory for a node, or at the limit. It returns the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory<T> {
-    /// What was to go into the list.
+    /// The value that was not inserted.
     pub value: T,
-    /// Why it did not.
+    /// Why it was not inserted.
     pub reason: type_stable::Error,
 }
 
@@ -31,10 +30,10 @@ impl<T> fmt::Debug for NoMemory<T> {
 
 impl<T> std::error::Error for NoMemory<T> {}
 
-/// Guards of a list's values, one after the other: see [`RefList::iter`].
+/// An iterator over guards of a list's values: see [`RefList::iter`].
 pub struct RefIter<'a, T: Send + Sync> {
     pub(super) list: &'a RefList<T>,
-    /// The iterator's own guard of what came last.
+    /// The iterator's own guard of the value that came last.
     pub(super) last: Option<Ref<'a, T>>,
     pub(super) ended: bool,
 }
@@ -46,9 +45,9 @@ impl<'a, T: Send + Sync> Iterator for RefIter<'a, T> {
         if self.ended {
             return None;
         }
-        // Should the last value panic when it is dropped, this is the end.
+        // If the destructor of the last value panics, the iterator has ended.
         self.ended = true;
-        // Two guards at once: one stays here.
+        // Acquires two guards at once; one stays here.
         let next = match self.last.take() {
             None => self.list.visit(None, 2).0,
             Some(last) => last.move_on(2),
@@ -89,7 +88,7 @@ impl<T: Send + Sync> Extend<T> for RefList<T> {
     /// If there is no memory, or the limit is reached.
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
-            // As other collections do that cannot grow.
+            // Panics, as other collections do that cannot grow.
             self.push_front(value)
                 .unwrap_or_else(|error| panic!("{error}"));
         }
@@ -97,7 +96,7 @@ impl<T: Send + Sync> Extend<T> for RefList<T> {
 }
 
 impl<T: Send + Sync> FromIterator<T> for RefList<T> {
-    /// The last value comes first.
+    /// Inserts each value at the front, so that the last one comes first.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut list = RefList::new();
         list.extend(values);

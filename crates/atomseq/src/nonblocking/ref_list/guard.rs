@@ -1,4 +1,4 @@
-//! Guards, by which values stay.
+//! Guards, which keep values alive.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -7,48 +7,49 @@ use std::ops::Deref;
 use super::{Node, REMOVED, RefList};
 use crate::nonblocking::nodes::until_unchanged;
 
-/// A guard of a value in a [`RefList`], or of one that was removed since. Dropped, it lets the
-/// value go (S92's `ReleaseNode`).
+/// A guard of a value that is, or was, in a [`RefList`]. The value stays alive as long as the
+/// guard.
 ///
-/// Costs one exchange of one word to drop.
+/// Dropping it (`ReleaseNode` in S92) costs one change of one word: one atomic instruction under
+/// OS-assisted DCAS, four under k-CAS.
 pub struct Ref<'a, T: Send + Sync> {
     pub(super) list: &'a RefList<T>,
     pub(super) node: &'a Node<T>,
 }
 
 impl<'a, T: Send + Sync> Ref<'a, T> {
-    /// The next value, if there is one (S92's `VisitNextNode`). This one's place counts also when
-    /// it was removed.
+    /// Returns a guard of the next value, if there is one: `VisitNextNode` in S92. If this value
+    /// was removed, the next one is that behind its former place.
     pub fn next(&self) -> Option<Ref<'a, T>> {
         self.list.visit(Some((self.node, false)), 1).0
     }
 
-    /// The same, and lets this one go at once.
+    /// Moves to the next value, and releases this one in the same change.
     pub fn into_next(self) -> Option<Ref<'a, T>> {
         self.move_on(1)
     }
 
-    /// With so many guards of the next one, of which the caller gets one.
+    /// Moves to the next value with this many guards of it, and returns one of them.
     pub(super) fn move_on(self, guards: u64) -> Option<Ref<'a, T>> {
         let this = ManuallyDrop::new(self);
-        let (next, let_go) = this.list.visit(Some((this.node, true)), guards);
-        if !let_go {
+        let (next, released) = this.list.visit(Some((this.node, true)), guards);
+        if !released {
             drop(ManuallyDrop::into_inner(this));
         }
         next
     }
 
-    /// Has it been removed from the list?
+    /// Returns whether the value has been removed from the list.
     pub fn is_removed(&self) -> bool {
         let ([next], _) = self.list.chain.object.snapshot([&self.node.next]);
         next == REMOVED
     }
 
-    /// The value itself.
+    /// Returns the value itself.
     ///
     /// # Errors
     ///
-    /// The guard, while the value is in the list or somebody else has a guard of it.
+    /// The guard, if the value is in the list or has another guard.
     pub fn into_inner(self) -> Result<T, Ref<'a, T>> {
         let chain = &self.list.chain;
         let is_last = until_unchanged(|| {
@@ -63,7 +64,7 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
             return Err(self);
         }
         let this = ManuallyDrop::new(self);
-        // SAFETY: this call has just taken the count of a removed node to zero.
+        // SAFETY: this call alone has just taken the count of a removed node to zero.
         Ok(unsafe { this.list.end(this.node) })
     }
 }
@@ -73,14 +74,14 @@ impl<T: Send + Sync> Deref for Ref<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: written before the node came into the list, and there as long as this guard
-        // counts.
+        // SAFETY: the value was written before the node was linked, and stays initialized as long
+        // as this guard counts.
         unsafe { (*self.node.value.get()).assume_init_ref() }
     }
 }
 
 impl<T: Send + Sync> Clone for Ref<'_, T> {
-    /// Another guard of the same value.
+    /// Returns another guard of the same value.
     fn clone(&self) -> Self {
         let chain = &self.list.chain;
         until_unchanged(|| {

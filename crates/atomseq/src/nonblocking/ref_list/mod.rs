@@ -1,27 +1,29 @@
-//! A list of anything, gone through with reference counts (S92 figure 5.7).
+//! A list of values of any type, traversed with reference counts (S92, figure 5.7).
 //!
 //! ```text
-//! node:   next | count of guards | position | value
+//! node:   next | number of guards | position | value
 //!
-//! visit    { next node's count + 1 }, moving on also { this node's count - 1 }   if still that version
-//! remove   { link = node.next, node.next = REMOVED }                             if still that version
+//! visit    { next node's count + 1 }; moving on, also { this node's count - 1 }   if the version is unchanged
+//! remove   { link = node.next, node.next = REMOVED }                              if the version is unchanged
 //! ```
 //!
-//! S92's `VisitNextNode` compares a link and a count, and changes the count. The link may be one of
-//! a node that was deleted under the visitor's feet, and lead to a node that was deleted after it
-//! and serves another purpose by now; the figure, and the text, leave open what keeps that one
-//! safe. (Counting links from deleted nodes would: but then one visitor who stands still keeps
-//! everything that is deleted behind it.) Here:
+//! S92's `VisitNextNode` compares a link and a count, and changes the count. The link may belong to
+//! a node that was removed while the visitor was there, and may lead to a node that was removed
+//! later and has been reused. S92 does not say what protects that node. (Counting the links of
+//! removed nodes would, but then one stopped visitor would retain all nodes that are removed behind
+//! it.) The following invariants protect it here:
 //!
-//! 1. A removed node's link says REMOVED, from the exchange on that removes it. So a link leads to
-//!    a node in the list, at that version, and so does the count that is raised since that version.
-//! 2. A node is its last guard's or, if there is none, its remover's: the exchange that takes the
-//!    count to zero while the link says REMOVED, or sets REMOVED while the count is zero. There is
-//!    one, since each sees the other's version.
-//! 3. A visitor whose node was removed finds its place again by positions, which fall from the
-//!    front to the end: a node's is the version at which it came in.
+//! 1. The change that removes a node sets its link to REMOVED. So any other link leads to a node
+//!    that is in the list at that version, and so does the count that is incremented at that
+//!    version.
+//! 2. A removed node belongs to its last guard or, if it has none, to its remover. This is the
+//!    change that takes the count to zero while the link is REMOVED, or sets REMOVED while the
+//!    count is zero. There is exactly one such change, because each fails if the other has advanced
+//!    the version.
+//! 3. A visitor whose node was removed finds its place again by positions, which decrease from
+//!    front to end. A node's position is the version at which it was inserted.
 //!
-//! So memory is bounded by what is in the list and what guards hold, one node each.
+//! So the memory is bounded by the values in the list and the removed values that guards hold.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -37,25 +39,25 @@ mod guard;
 pub use collection::{NoMemory, RefIter};
 pub use guard::Ref;
 
-/// What the link of a node holds that was removed.
+/// The link of a removed node.
 const REMOVED: u64 = NO_ADDRESS;
 
 /// A node.
 #[repr(C)]
 struct Node<T> {
     next: StableWord,
-    /// How many guards there are.
+    /// The number of guards.
     count: StableWord,
     position: AtomicU64,
-    /// There while it is in the list, or somebody has a guard.
+    /// Initialized while the node is in the list or has a guard.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: words are atomic; the value is shared through guards, and taken out by the one who ends
-// it.
+// SAFETY: the words are atomic. Guards only share the value, and the one call that ends the node
+// takes it out.
 unsafe impl<T: Send + Sync> Sync for Node<T> {}
-// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a
-// value that is not there.
+// SAFETY: all zeros is a valid instance, and may appear at any time: the words are read as atomics,
+// and the value is `MaybeUninit`.
 unsafe impl<T: Send + Sync> Descriptor for Node<T> {}
 
 impl<T: Send + Sync> nodes::Node for Node<T> {
@@ -65,22 +67,22 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
     }
 }
 
-/// A list of values that threads may go through, insert into and remove from at the same time (S92
-/// 5.2.3).
+/// A list of values that threads may traverse, insert into and remove from at the same time (S92,
+/// section 5.2.3).
 ///
-/// Whoever visits a value has a guard, a [`Ref`], by which it stays; a value that was removed is
-/// dropped with its last guard. Nobody waits: a value can be removed while others look at it, and
-/// who stands still holds up one value and nothing else.
+/// A visitor of a value holds a guard, a [`Ref`], which keeps the value alive. A removed value is
+/// dropped with its last guard. No thread waits: a value can be removed while others access it, and
+/// a stopped visitor retains only its one value.
 ///
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs
-/// one exchange of two words (1 atomic instruction OS-assisted, up to 6 by k-CAS), so does
-/// inserting and, after a search for the place, removing. Memory is a node for each value in the
-/// list or in a guard's hands. Where visitors may exclude each other,
-/// [`OneVisitorList`](super::OneVisitorList) does without counts; values that can be copied are
-/// cheaper to search in a [`List`](super::List).
+/// The scope is `Machine`; progress is that of the [mechanism](super#progress). Moving to the next
+/// value costs one change of two words: one atomic instruction under OS-assisted DCAS, at most six
+/// under k-CAS. Insertion costs the same, and so does removal, after a search for the place.
+/// Memory: one node for each value that is in the list or has a guard. If visitors may exclude each
+/// other, a [`OneVisitorList`](super::OneVisitorList) needs no counts. Values that can be copied
+/// are cheaper to search in a [`List`](super::List).
 ///
 /// Every operation may be called in a signal handler. But a guard that is dropped there may be the
-/// last one, and then the value's destructor runs there, too.
+/// last one, and then the value's destructor runs in the handler.
 ///
 /// ```
 /// use atomseq::nonblocking::RefList;
@@ -92,13 +94,13 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
 /// let grace = names.find(|name| name == "grace").unwrap();
 /// assert!(names.remove(&grace));
 /// assert_eq!(names.iter().map(|name| name.len()).sum::<usize>(), 7);
-/// // It is out of the list, and still there for whoever has a guard.
+/// // The value is out of the list, and still valid for the holder of the guard.
 /// assert_eq!(*grace, "grace");
 /// assert_eq!(grace.into_inner().unwrap(), "grace");
 /// # Ok::<(), atomseq::nonblocking::NoMemory<String>>(())
 /// ```
 ///
-/// Values are seen by several threads at once, and end in any:
+/// Values are shared by threads, and dropped in any of them, so they must be `Send` and `Sync`:
 ///
 /// ```compile_fail,E0277
 /// let list = atomseq::nonblocking::RefList::new();
@@ -126,17 +128,17 @@ pub struct RefList<T: Send + Sync> {
 }
 
 impl<T: Send + Sync> RefList<T> {
-    /// An empty list without a limit.
+    /// Creates an empty list without a limit.
     ///
     /// # Panics
     ///
-    /// If there is no memory, or values are so large that no page holds one.
+    /// If there is no memory, or a value is too large for a page of nodes.
     pub fn new() -> RefList<T> {
         RefList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many values, removed ones that somebody has a guard of included: see
-    /// [`Pool::limit`](type_stable::Options::limit).
+    /// Creates an empty list of up to `values` values, including removed ones that still have a
+    /// guard: see [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
@@ -146,10 +148,11 @@ impl<T: Send + Sync> RefList<T> {
         RefList::made(VersionedWords::new(), Some(values))
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    /// Creates a list that uses this mechanism whatever the process has chosen, for tests and
+    /// comparisons.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> RefList<T> {
-        RefList::made(VersionedWords::forced(mechanism), None)
+        RefList::made(VersionedWords::with_mechanism(mechanism), None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -161,49 +164,51 @@ impl<T: Send + Sync> RefList<T> {
         Ok(RefList { chain })
     }
 
-    /// One more than the changes that there were, those of counts included: a new list is at
-    /// version 1. Interrupted attempts may count as well, as for
+    /// Returns the number of modifications plus 1, including those of counts. A new list is at
+    /// version 1. Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
 
-    /// Which mechanism it uses.
+    /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
         self.chain.object.mechanism()
     }
 
-    /// How many values there can be.
+    /// Returns the maximum number of values.
     pub fn limit(&self) -> usize {
         self.chain.limit()
     }
 
-    /// How many values are in the list, counted one by one.
+    /// Returns the number of values in the list, by counting the nodes at one version. Takes time
+    /// in proportion to it.
     pub fn len(&self) -> usize {
         self.chain.count()
     }
 
-    /// Is there none?
+    /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
         head == 0
     }
 
-    /// Inserts a value at the front. Constant time.
+    /// Inserts a value at the front. Constant time; one atomic instruction under OS-assisted DCAS.
     ///
     /// # Errors
     ///
-    /// [`NoMemory`], with the value.
+    /// [`NoMemory`], which returns the value.
     pub fn push_front(&self, value: T) -> Result<(), NoMemory<T>> {
         let node = match self.chain.allocate() {
             Ok(node) => node,
             Err(reason) => return Err(NoMemory { value, reason }),
         };
-        // SAFETY: the node is this call's alone. Whoever still has its address looks at words only.
+        // SAFETY: only this call owns the node. A thread that still has its address reads the words
+        // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| {
             let version = self.chain.object.begin();
-            // Relaxed: shown by the exchange, or not at all.
+            // Relaxed: the change below publishes it, or it does not count.
             node.position.store(version.number(), Ordering::Relaxed);
             let head = &self.chain.head;
             let first = self.chain.load(head);
@@ -214,12 +219,12 @@ impl<T: Send + Sync> RefList<T> {
         Ok(())
     }
 
-    /// The first value.
+    /// Returns a guard of the first value.
     pub fn front(&self) -> Option<Ref<'_, T>> {
         self.visit(None, 1).0
     }
 
-    /// The first value for which `is_it` says so.
+    /// Returns a guard of the first value that satisfies `is_it`.
     pub fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let mut visited = self.front();
         while let Some(value) = visited {
@@ -231,7 +236,7 @@ impl<T: Send + Sync> RefList<T> {
         None
     }
 
-    /// Visits every value. See [`iter`](RefList::iter) for which these are.
+    /// Calls `visit` with each value. [`iter`](RefList::iter) states which these are.
     pub fn for_each(&self, mut visit: impl FnMut(&T)) {
         self.find(|value| {
             visit(value);
@@ -239,10 +244,10 @@ impl<T: Send + Sync> RefList<T> {
         });
     }
 
-    /// Values from the front on.
+    /// Returns an iterator over guards of the values, from the front.
     ///
-    /// Whatever happens meanwhile, no value comes twice, and each that is in the list all the time
-    /// comes.
+    /// No value comes twice, and each value that is in the list all the time comes, whatever other
+    /// threads change meanwhile.
     pub fn iter(&self) -> RefIter<'_, T> {
         RefIter {
             list: self,
@@ -251,13 +256,13 @@ impl<T: Send + Sync> RefList<T> {
         }
     }
 
-    /// Removes a value from the list. `false`: it is removed already.
+    /// Removes a value from the list. Returns `false` if it has been removed already.
     ///
-    /// Others may have guards of it; it is dropped with the last one.
+    /// The value is dropped with its last guard. Takes time in proportion to the values before it.
     ///
     /// # Panics
     ///
-    /// If the guard is another list's.
+    /// If the guard belongs to another list.
     pub fn remove(&self, value: &Ref<'_, T>) -> bool {
         assert!(std::ptr::eq(value.list, self), "a guard of another list");
         let node = value.node;
@@ -271,12 +276,12 @@ impl<T: Send + Sync> RefList<T> {
             let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
             self.chain
                 .exchange(version, (link, behind), (&node.next, REMOVED))?;
-            // The caller's guard counts, so it is not this call that ends the value.
+            // The caller's guard still counts, so this call does not end the node.
             Ok(true)
         })
     }
 
-    /// Removes the first value.
+    /// Removes the first value, and returns a guard of it.
     pub fn pop_front(&self) -> Option<Ref<'_, T>> {
         loop {
             let first = self.front()?;
@@ -286,7 +291,8 @@ impl<T: Send + Sync> RefList<T> {
         }
     }
 
-    /// Removes a node that the caller has a guard of, if it is the first one.
+    /// Removes a node that the caller has a guard of, if it is the first one. Returns whether it
+    /// did.
     fn remove_if_first(&self, node: &Node<T>) -> bool {
         let head = &self.chain.head;
         until_unchanged(|| {
@@ -301,9 +307,10 @@ impl<T: Send + Sync> RefList<T> {
         })
     }
 
-    /// S92's `VisitNextNode`: counts so many guards, one or two, for the node behind one that the
-    /// caller has a guard of, or for the first one. And whether the caller's guard is gone with
-    /// that: never at the end of the list.
+    /// Acquires `guards` guards, one or two, of the node behind `from`, of which the caller has a
+    /// guard, or of the first node: `VisitNextNode` in S92. If `from` says so, the same change
+    /// releases the caller's guard, except at the end of the list. Returns the new guard, and
+    /// whether the caller's was released.
     fn visit(&self, from: Option<(&Node<T>, bool)>, guards: u64) -> (Option<Ref<'_, T>>, bool) {
         let mut ended = None;
         let next = until_unchanged(|| {
@@ -327,22 +334,22 @@ impl<T: Send + Sync> RefList<T> {
             }
             Ok(Some(next))
         });
-        // All guards that were counted, before a value is dropped, which may panic.
+        // Builds all guards that were counted before a value is dropped, because that may panic.
         let [next, another] = [1, 2].map(|number| {
             let node = next.filter(|_| number <= guards);
             node.map(|node| Ref { list: self, node })
         });
         if let Some(node) = ended {
-            // SAFETY: this call has just taken the count of a removed node to zero.
+            // SAFETY: this call alone has just taken the count of a removed node to zero.
             drop(unsafe { self.end(node) });
         }
-        // The caller's, who knows how many were asked for.
+        // The caller builds the second guard itself.
         std::mem::forget(another);
-        let let_go = next.is_some() && from.is_some_and(|(_, let_go)| let_go);
-        (next, let_go)
+        let released = next.is_some() && from.is_some_and(|(_, release)| release);
+        (next, released)
     }
 
-    /// The link to what is behind a node that the caller has a guard of.
+    /// Returns the link to the successor of a node that the caller has a guard of.
     fn link_behind<'a>(
         &'a self,
         version: Version,
@@ -351,15 +358,15 @@ impl<T: Send + Sync> RefList<T> {
         if self.chain.load(&node.next) != REMOVED {
             return Ok(&node.next);
         }
-        // Relaxed: positions of nodes in the list were shown by exchanges; the version tells which
-        // were.
+        // Relaxed: changes of the list have published the positions of its nodes, and the version
+        // shows which ones count.
         let position = node.position.load(Ordering::Relaxed);
         let is_behind = |other: &Node<T>| other.position.load(Ordering::Relaxed) < position;
         let place = self.chain.seek(version, &self.chain.head, is_behind)?;
         Ok(place.link)
     }
 
-    /// S92's `ReleaseNode`.
+    /// Releases a guard: `ReleaseNode` in S92.
     fn release(&self, node: &Node<T>) {
         let is_over = until_unchanged(|| {
             let version = self.chain.object.begin();
@@ -369,22 +376,22 @@ impl<T: Send + Sync> RefList<T> {
             Ok(is_over)
         });
         if is_over {
-            // SAFETY: this call has just taken the count of a removed node to zero.
+            // SAFETY: this call alone has just taken the count of a removed node to zero.
             drop(unsafe { self.end(node) });
         }
     }
 
-    /// Takes the value out of a node and gives the node back.
+    /// Takes the value out of a node and frees the node.
     ///
     /// # Safety
     ///
-    /// It is removed, and the caller has taken the count to zero.
+    /// The node is removed, and the caller alone has taken its count to zero.
     unsafe fn end(&self, node: &Node<T>) -> T {
-        // SAFETY: it was written before the node came into the list; nobody has a guard any more,
-        // nor gets one.
+        // SAFETY: the value was written before the node was linked. No guard of it is left, and no
+        // thread can acquire one.
         let value = unsafe { (*node.value.get()).assume_init_read() };
-        // SAFETY: no link leads to it, and the caller alone has it. Before the value is dropped,
-        // which may panic.
+        // SAFETY: no link leads to the node, and the caller alone owns it. This comes before the
+        // value is dropped, because that may panic.
         unsafe { self.chain.free(node) };
         value
     }
@@ -393,8 +400,8 @@ impl<T: Send + Sync> RefList<T> {
 impl<T: Send + Sync> Drop for RefList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
-            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no
-            // guard.
+            // SAFETY: the node is in the list, so its value is initialized. The list is owned
+            // exclusively, so there is no guard.
             unsafe { (*node.value.get()).assume_init_read() }
         });
     }

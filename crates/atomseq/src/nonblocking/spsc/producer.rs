@@ -1,18 +1,18 @@
-//! The end where elements go in.
+//! The producer's end.
 
 use super::{End, fill};
 use crate::sync::Ordering;
 
-/// The end of a [`Ring`](super::Ring) where elements go in.
+/// The end of a [`Ring`](super::Ring) that puts elements in.
 pub struct Producer<'ring, T>(pub(super) End<'ring, T>);
 
-// SAFETY: elements move between threads as values, and there is one of each end.
+// SAFETY: elements move between threads by value and are `Send`, and there is one producer.
 unsafe impl<T: Send> Send for Producer<'_, T> {}
-// SAFETY: as above; a shared end tells only how many elements there are.
+// SAFETY: a shared end gives access to the number of elements only, which is atomic.
 unsafe impl<T: Send> Sync for Producer<'_, T> {}
 
 impl<T> Producer<'_, T> {
-    /// Puts an element at the end.
+    /// Pushes an element at the end.
     ///
     /// # Errors
     ///
@@ -22,30 +22,31 @@ impl<T> Producer<'_, T> {
         if self.room_for(1) == 0 {
             return Err(element);
         }
-        // SAFETY: there is room, and the place at the tail is the producer's.
+        // SAFETY: there is room, and the slot at the tail belongs to the producer.
         unsafe { (*self.0.ring().place(self.0.tail)).write(element) };
         self.advance(1);
         Ok(())
     }
 
-    /// Copies elements to the end, as many as there is room for, from the first on; returns how
+    /// Copies elements to the end, from the first on, as many as there is room for. Returns how
     /// many. The consumer sees all of them at once.
     pub fn push_batch(&mut self, elements: &[T]) -> usize
     where
         T: Copy,
     {
-        // SAFETY: copies of what is `Copy`.
+        // SAFETY: the elements are `Copy`, so both copies are valid.
         unsafe { self.push_from(elements.as_ptr(), elements.len()) }
     }
 
     /// Moves elements from the front of a vector to the end of the ring, as many as there is room
-    /// for; returns how many.
+    /// for. Returns how many.
     pub fn append(&mut self, elements: &mut Vec<T>) -> usize {
-        // SAFETY: those that were copied are forgotten below.
+        // SAFETY: the elements that were copied are removed from the vector below, without being
+        // dropped.
         let pushed = unsafe { self.push_from(elements.as_ptr(), elements.len()) };
         let rest = elements.len() - pushed;
-        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says
-        // so.
+        // SAFETY: the first `pushed` elements belong to the ring now. The rest move to the front,
+        // and the length is theirs.
         unsafe {
             let start = elements.as_mut_ptr();
             std::ptr::copy(start.add(pushed), start, rest);
@@ -54,13 +55,17 @@ impl<T> Producer<'_, T> {
         pushed
     }
 
+    /// Copies up to `count` elements into the ring, and returns how many.
+    ///
     /// # Safety
     ///
-    /// So many elements lie at `from`, and as many of the first as this returns belong to the ring.
+    /// `count` elements lie at `from`. The first ones, as many as this returns, belong to the ring
+    /// afterwards.
     unsafe fn push_from(&mut self, from: *const T, count: usize) -> usize {
         let pushed = self.room_for(count).min(count);
         let [first, rest] = self.0.ring().stretches(self.0.tail, pushed);
-        // SAFETY: there is so much room from the tail on, and so many elements lie at `from`.
+        // SAFETY: there is room for `pushed` elements from the tail on, those slots belong to the
+        // producer, and as many elements lie at `from`.
         unsafe {
             fill(first, from);
             fill(rest, from.add(first.len()));
@@ -69,13 +74,15 @@ impl<T> Producer<'_, T> {
         pushed
     }
 
-    /// For how many elements there is room; looks again only if it seems too little.
+    /// Returns how many elements there is room for. Loads the head again only if that seems less
+    /// than `wanted`.
     #[inline(always)]
     fn room_for(&mut self, wanted: usize) -> usize {
         let capacity = self.0.ring().capacity;
         let room = |end: &End<'_, T>| capacity - end.tail.wrapping_sub(end.head);
         if room(&self.0) < wanted {
-            // Acquire: pairs with the release in `Consumer::advance`: what was there has been read.
+            // Acquire: pairs with the release in `Consumer::advance`, so that the old elements have
+            // been read.
             self.0.head = self.0.ring().head.0.load(Ordering::Acquire);
         }
         room(&self.0)
@@ -85,26 +92,26 @@ impl<T> Producer<'_, T> {
     fn advance(&mut self, by: usize) {
         let tail = self.0.tail.wrapping_add(by);
         self.0.tail = tail;
-        // Release: pairs with the acquire in `Consumer::there`: the elements are there.
+        // Release: pairs with the acquire in `Consumer::there`, so that the elements are visible.
         self.0.ring().tail.0.store(tail, Ordering::Release);
     }
 
-    /// How many elements there are; the consumer may have taken some by now.
+    /// Returns the number of elements. The consumer may have taken some since.
     pub fn len(&self) -> usize {
         self.0.ring().len()
     }
 
-    /// Is there no element?
+    /// Returns whether the ring was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many elements there is room for.
+    /// Returns the maximum number of elements.
     pub fn capacity(&self) -> usize {
         self.0.ring().capacity
     }
 
-    /// Has the consumer been dropped? Only ends that own the ring can tell.
+    /// Returns whether the consumer has been dropped. Always `false` for ends that borrow the ring.
     pub fn is_abandoned(&self) -> bool {
         self.0.is_abandoned()
     }

@@ -70,7 +70,7 @@ fn what_is_left_is_dropped_once() {
         drop(consumer.pop());
     }
     assert_eq!((ring.len(), Arc::strong_count(&value)), (3, 4));
-    // Taken apart again, it goes on where it was.
+    // Split again, the ring continues where it was.
     ring.split().0.push(value.clone()).unwrap();
     let (producer, consumer) = ring.into_ends();
     drop(consumer);
@@ -86,21 +86,21 @@ fn elements_without_a_size_are_counted() {
     let (mut producer, mut consumer) = ring.split();
     assert_eq!(producer.push_batch(&[(); 5]), 3);
     assert_eq!(consumer.drain().count(), 3);
-    // Nor are there too many of them.
+    // A very large capacity works too.
     let mut ring = Ring::with_capacity(usize::MAX / 2);
     let (mut producer, mut consumer) = ring.split();
     assert_eq!(producer.push(()), Ok(()));
     assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
 }
 
-/// As many as a length can be, and dropping them takes no time. One more would seem to be none, and
-/// is refused.
+/// The maximum length of a ring. One more would overflow the length, and is refused. Dropping the
+/// elements takes no time.
 #[test]
 fn as_many_elements_without_a_size_as_can_be_counted() {
     const MAX: usize = isize::MAX as usize;
     let mut ring = Ring::<()>::with_capacity(MAX);
     let (mut producer, mut consumer) = ring.split();
-    // Positions go round within the second of these rounds.
+    // Positions wrap around within the second round.
     for _ in 0..3 {
         assert_eq!(producer.push_batch(&[(); MAX]), MAX);
         assert_eq!((producer.len(), producer.push(())), (MAX, Err(())));
@@ -108,8 +108,8 @@ fn as_many_elements_without_a_size_as_can_be_counted() {
         assert_eq!(consumer.pop(), Some(()));
         assert_eq!(consumer.len(), MAX - 1);
         // All but one.
-        let most: &mut [()] = &mut [(); MAX - 2];
-        assert_eq!(consumer.pop_batch(most), MAX - 2);
+        let all_but_one: &mut [()] = &mut [(); MAX - 2];
+        assert_eq!(consumer.pop_batch(all_but_one), MAX - 2);
         assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
     }
     assert_eq!(producer.push_batch(&[(); MAX]), MAX);
@@ -120,7 +120,7 @@ fn as_many_elements_without_a_size_as_can_be_counted() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_capacities_are_refused() {
     assert_eq!(
         Ring::<u8>::try_with_capacity(0).err(),
         Some(Error::ZeroCapacity)
@@ -137,7 +137,7 @@ fn what_cannot_be_is_refused() {
     );
 }
 
-/// Values of two words that say when they were torn.
+/// Values of two words that show whether they are torn.
 #[test]
 fn two_threads_lose_and_tear_nothing() {
     const VALUES: u64 = 20_000;
@@ -152,7 +152,7 @@ fn two_threads_lose_and_tear_nothing() {
     });
     let mut expected = 0;
     while expected < VALUES {
-        // Read before the look: what is abandoned now has been filled before.
+        // Loaded before the pop: if the ring is abandoned now, all elements were pushed before.
         let is_abandoned = consumer.is_abandoned();
         match consumer.pop() {
             Some(value) => {
@@ -169,9 +169,9 @@ fn two_threads_lose_and_tear_nothing() {
     assert!(consumer.is_abandoned() && consumer.is_empty());
 }
 
-/// Either end goes while the other one is at work: what was between them ends once.
+/// Either end is dropped while the other is in use. Elements between them are dropped once.
 #[test]
-fn an_end_that_goes_loses_and_doubles_nothing() {
+fn a_dropped_end_loses_and_duplicates_nothing() {
     const TAKEN: usize = 100;
     for pushed in 0..2 * TAKEN {
         let value = Arc::new(());
@@ -201,18 +201,18 @@ fn an_end_that_goes_loses_and_doubles_nothing() {
     }
 }
 
-/// As a producer leaves it that is stopped in `push`: the element is in its place, and is not there
+/// The state that a producer stopped in `push` leaves: the element is in its slot, and not visible
 /// yet.
 #[test]
-fn an_element_that_is_half_in_keeps_nobody_waiting() {
+fn a_stopped_push_blocks_no_pop() {
     let mut ring = Ring::with_capacity(4);
     let (mut producer, mut consumer) = ring.split();
     producer.push(1).unwrap();
     let tail = producer.0.tail;
-    // SAFETY: the place at the tail is the producer's.
+    // SAFETY: the slot at the tail belongs to the producer, which is borrowed exclusively here.
     unsafe { (*producer.0.ring().place(tail)).write(2) };
     assert_eq!((consumer.pop(), consumer.pop()), (Some(1), None));
-    // It goes on.
+    // The producer continues.
     producer.push(3).unwrap();
     assert_eq!(consumer.pop(), Some(3));
 }
@@ -231,11 +231,11 @@ mod handlers {
     static POPPED: AtomicU64 = AtomicU64::new(0);
     static TORN: AtomicU64 = AtomicU64::new(0);
 
-    /// The handler's ends are process-wide.
+    /// One test at a time: the handler's ends are statics.
     static ALONE: Mutex<()> = Mutex::new(());
 
     extern "C" fn push_in_handler(_: libc::c_int) {
-        // SAFETY: the handler alone has this end; while it runs, its signal is blocked.
+        // SAFETY: only the handler uses this end, and its signal is blocked while it runs.
         let producer = unsafe { &mut *PRODUCER.load(Ordering::Relaxed) };
         let value = PUSHED.load(Ordering::Relaxed);
         if producer.push([value; 3]).is_ok() {
@@ -244,7 +244,7 @@ mod handlers {
     }
 
     extern "C" fn pop_in_handler(_: libc::c_int) {
-        // SAFETY: as above.
+        // SAFETY: only the handler uses this end, and its signal is blocked while it runs.
         let consumer = unsafe { &mut *CONSUMER.load(Ordering::Relaxed) };
         while let Some(value) = consumer.pop() {
             let expected = POPPED.load(Ordering::Relaxed);
@@ -255,29 +255,29 @@ mod handlers {
         }
     }
 
-    /// Runs `work` again and again while a timer of this thread calls the handler, for so many
-    /// calls that came in between.
+    /// Repeats `work` until it returns `false`, while another thread sends signals that call the
+    /// handler in between.
     fn interrupted(handler: extern "C" fn(libc::c_int), mut work: impl FnMut() -> bool) {
-        // SAFETY: a zeroed `sigaction` is one; the handler calls nothing but wait-free operations
-        // of its own end.
+        // SAFETY: all zeros is a valid `sigaction`. The handler calls only wait-free operations of
+        // its own end.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;
             action.sa_flags = libc::SA_RESTART;
             assert_eq!(libc::sigaction(libc::SIGUSR2, &action, ptr::null_mut()), 0);
         }
-        // SAFETY: the identity of a thread that is alive until the senders are joined.
+        // SAFETY: always allowed. The thread is alive until the senders have been joined.
         let me = unsafe { libc::pthread_self() } as usize;
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // SAFETY: the thread waits for this one.
+                    // SAFETY: the thread is alive, because it joins this one.
                     unsafe { libc::pthread_kill(me as libc::pthread_t, libc::SIGUSR2) };
                     std::thread::yield_now();
                 }
             });
-            // Also if `work` panics.
+            // Set even if `work` panics.
             let _done = Done(&done);
             let deadline = Instant::now() + Duration::from_secs(60);
             while work() {

@@ -1,4 +1,4 @@
-//! `Stack` and `Queue`.
+//! Tests of `Stack` and `Queue`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::AsWord;
 
-/// What both are, and what they should do.
+/// What both have in common.
 trait Structure<T: AsWord>: Sync + Sized {
     fn forced(capacity: usize, mechanism: Mechanism) -> Self;
     fn push(&self, value: T) -> Result<(), T>;
     fn pop(&self) -> Option<T>;
     fn len(&self) -> usize;
-    /// Takes out what the structure takes out next.
+    /// Takes out of the model what the structure takes out next.
     fn next(model: &mut VecDeque<T>) -> Option<T>;
 }
 
@@ -46,8 +46,8 @@ structure!(Queue pop_front |capacity, mechanism| match mechanism {
     Mechanism::Kcas => Queue::by_kcas(capacity),
 });
 
-/// Against a deque, with values of all 64 bits, round every end.
-fn does_what_its_model_does<S: Structure<u64>>() {
+/// Compares with a deque, with values of all 64 bits, and across each end of the array.
+fn matches_its_model<S: Structure<u64>>() {
     for mechanism in MECHANISMS {
         for capacity in [1, 2, 3, 5, 8] {
             let (structure, mut model) = (S::forced(capacity, mechanism), VecDeque::new());
@@ -74,13 +74,13 @@ fn does_what_its_model_does<S: Structure<u64>>() {
 }
 
 #[test]
-fn a_stack_does_what_its_model_does() {
-    does_what_its_model_does::<Stack<u64>>();
+fn a_stack_matches_its_model() {
+    matches_its_model::<Stack<u64>>();
 }
 
 #[test]
-fn a_queue_does_what_its_model_does() {
-    does_what_its_model_does::<Queue<u64>>();
+fn a_queue_matches_its_model() {
+    matches_its_model::<Queue<u64>>();
 }
 
 fn what_is_left_is_dropped<S: Structure<Arc<()>>>() {
@@ -109,8 +109,9 @@ impl Drop for Counted {
     }
 }
 
-/// Owned values, dropped by whoever takes them while others push, and by the structure's end.
-fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
+/// Owned values are dropped once: by threads that take them while others push, or with the
+/// structure.
+fn nothing_is_lost_or_duplicated<S: Structure<Box<Counted>>>(in_order: bool) {
     const EACH: usize = 1_500;
     for mechanism in MECHANISMS {
         let structure = S::forced(8, mechanism);
@@ -130,9 +131,9 @@ fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
                 });
                 let taken = &taken;
                 scope.spawn(move || {
-                    // The last value of each producer that came here.
+                    // The last value of each producer that this consumer got.
                     let mut last = [None; 2];
-                    // Some stay, for the end.
+                    // Some values stay, to be dropped with the structure.
                     while taken.load(Ordering::Relaxed) < 2 * EACH - 8 {
                         let Some(value) = structure.pop() else {
                             patience.wait();
@@ -153,18 +154,19 @@ fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
 }
 
 #[test]
-fn a_stack_loses_and_doubles_nothing() {
-    nothing_is_lost_or_doubled::<Stack<_>>(false);
+fn a_stack_loses_and_duplicates_nothing() {
+    nothing_is_lost_or_duplicated::<Stack<_>>(false);
 }
 
 #[test]
-fn a_queue_loses_and_doubles_nothing_and_keeps_each_producers_order() {
-    nothing_is_lost_or_doubled::<Queue<_>>(true);
+fn a_queue_loses_and_duplicates_nothing_and_keeps_each_producers_order() {
+    nothing_is_lost_or_duplicated::<Queue<_>>(true);
 }
 
-/// What a thread that never came back had put in is not there, whoever finds out.
+/// The value of a push that was stopped in the middle is not in the stack, whichever operation
+/// comes next.
 #[test]
-fn a_thread_that_is_stopped_inside_keeps_nobody_waiting() {
+fn a_stopped_thread_blocks_no_other() {
     for mechanism in MECHANISMS {
         let structure = Stack::forced(2, mechanism);
         structure.push(1).unwrap();
@@ -184,9 +186,9 @@ fn a_thread_that_is_stopped_inside_keeps_nobody_waiting() {
     }
 }
 
-/// Throws holders out all the time, whatever state they are in.
+/// Revokes holders continually, in all states.
 #[test]
-fn holders_that_are_thrown_out_lose_nothing() {
+fn revoked_holders_lose_nothing() {
     const EACH: usize = 300;
     let stack = Stack::forced(64, Mechanism::Assisted);
     let seen: Vec<AtomicUsize> = (0..2 * EACH).map(|_| AtomicUsize::new(0)).collect();
@@ -220,7 +222,7 @@ fn holders_that_are_thrown_out_lose_nothing() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_capacities_are_refused() {
     assert_eq!(
         Stack::<u8>::try_with_capacity(0).err(),
         Some(Error::ZeroCapacity)
@@ -239,7 +241,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn they_are_made_of_what_comes() {
+fn they_are_collected_from_iterators() {
     let stack = Stack::from_iter(1..=3);
     assert_eq!((stack.capacity(), stack.push(4)), (3, Err(4)));
     assert_eq!(stack.drain().collect::<Vec<_>>(), [3, 2, 1]);
@@ -251,7 +253,7 @@ fn they_are_made_of_what_comes() {
 }
 
 #[test]
-fn a_stack_says_which_mechanism_it_uses() {
+fn a_stack_reports_its_mechanism() {
     for mechanism in MECHANISMS {
         let used = Stack::<u64>::forced(1, mechanism).mechanism();
         assert_eq!(used, mechanism.or_kcas());

@@ -1,4 +1,4 @@
-//! `LinkedStack`.
+//! Tests of `LinkedStack`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 
 #[test]
-fn it_does_what_its_model_does() {
+fn it_matches_its_model() {
     for mechanism in MECHANISMS {
         let (stack, mut model) = (LinkedStack::forced(mechanism), VecDeque::new());
         let mut seed = 1u64;
         for step in 0..600 {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            // Empty ever so often.
+            // Empties the stack now and then.
             let pops = step % 40 > 25;
             match (seed >> 62, pops) {
                 (0, false) => {
@@ -45,9 +45,9 @@ impl Drop for Counted {
     }
 }
 
-/// Values are dropped by whoever pops them while others push, and by the stack's end.
+/// Values are dropped once: by threads that pop them while others push, or with the stack.
 #[test]
-fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
+fn nothing_is_lost_or_duplicated_and_the_tail_keeps_its_order() {
     const EACH: usize = 1_500;
     for mechanism in MECHANISMS {
         let stack = LinkedStack::forced(mechanism);
@@ -58,7 +58,7 @@ fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
                 let (stack, dropped) = (&stack, &dropped);
                 scope.spawn(move || {
                     for number in 0..EACH {
-                        // Even numbers go to the end.
+                        // Values with an even number go to the tail.
                         let value = 4 * number + producer;
                         stack.push_back(Counted(value, dropped.clone())).unwrap();
                         stack.push(Counted(value + 2, dropped.clone())).unwrap();
@@ -66,7 +66,7 @@ fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
                 });
                 let taken = &taken;
                 scope.spawn(move || {
-                    // The last value of each producer that came from the end.
+                    // The last value of each producer that went to the tail.
                     let mut last = [None; 2];
                     while taken.load(Ordering::Relaxed) < 4 * EACH - 8 {
                         let Some(value) = stack.pop() else {
@@ -89,10 +89,9 @@ fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
     }
 }
 
-/// ABA on purpose: between the look at the stack and the change, the node on top goes and comes
-/// back.
+/// Deliberate ABA: between the reads and the change, the top node is popped and pushed again.
 #[test]
-fn a_node_that_comes_back_deceives_nobody() {
+fn a_reused_node_is_detected_by_the_version() {
     for mechanism in MECHANISMS {
         let stack = LinkedStack::forced(mechanism);
         for value in [3, 2, 1] {
@@ -109,7 +108,7 @@ fn a_node_that_comes_back_deceives_nobody() {
         });
         assert_eq!((popped, looks), (Some(5), 2));
         assert_eq!(stack.drain().collect::<Vec<_>>(), [3, 4]);
-        // And round a push onto nothing.
+        // Pushes around a push to an empty stack too.
         let mut looks = 0;
         let pushed = stack.push_between(6, |version| {
             looks += 1;
@@ -124,16 +123,16 @@ fn a_node_that_comes_back_deceives_nobody() {
     }
 }
 
-/// The node freed last is allocated first: so the one that was second goes to the end, and the one
-/// that was on top comes back there, with another link.
+/// The pool reuses the node freed last first. So the node that was second goes to the tail, and the
+/// one that was on top returns there, with another link.
 fn come_back(stack: &LinkedStack<u64>) {
     stack.push_back(4).unwrap();
     stack.push(5).unwrap();
 }
 
-/// The negative control: with the version of a later time, the node that came back does deceive.
+/// Negative control: with a later version, the node that returned corrupts the stack.
 #[test]
-fn without_the_version_it_would() {
+fn without_the_version_a_reused_node_corrupts_the_stack() {
     let stack = LinkedStack::forced(Mechanism::Assisted);
     for value in [3, 2, 1] {
         stack.push(value).unwrap();
@@ -143,7 +142,8 @@ fn without_the_version_it_would() {
         come_back(&stack);
         stack.version()
     };
-    // SAFETY: it is not, but all that comes of it here is that a number is lost.
+    // SAFETY: the closure returns a later version, against the condition. The only consequence here
+    // is that a number is lost.
     let popped = unsafe { stack.pop_at(gap) };
     assert_eq!(popped, Some(5));
     // 3 is lost.
@@ -162,10 +162,9 @@ fn a_limit_is_kept() {
     stack.push_back(7).unwrap();
 }
 
-/// Whatever happens between the look and the change, no look counts that is older than the version
-/// it is said to be of.
+/// Whatever happens between the reads and the change, reads of an older version do not count.
 #[test]
-fn an_old_look_does_not_count_at_a_new_version() {
+fn old_reads_do_not_count_at_a_new_version() {
     for mechanism in MECHANISMS {
         let stack = LinkedStack::forced(mechanism);
         for value in 0..4 {

@@ -1,4 +1,5 @@
-//! A list by each mechanism: beside a sequential model, interrupted, and by many threads.
+//! Tests of `List` under both mechanisms: against a sequential model, with interruptions, and by
+//! many threads.
 
 use super::*;
 use crate::dcas::VersionedWords;
@@ -9,7 +10,7 @@ mod closures;
 mod model;
 mod races;
 
-/// A list of these keys, each with ten times itself.
+/// Returns a list of these keys, each with ten times itself as its value.
 fn list_of(mechanism: Mechanism, keys: &[u64]) -> List<u64, u64> {
     let list = List::forced(mechanism);
     for &key in keys {
@@ -26,11 +27,11 @@ fn random(seed: &mut u64) -> usize {
 }
 
 #[test]
-fn lists_go_where_threads_go() {
-    fn goes<T: Send + Sync>() {}
-    goes::<List<u64, [u8; 5]>>();
-    goes::<List<f64, (), Unordered>>();
-    goes::<Iter<'_, u64, u64>>();
+fn lists_are_send_and_sync() {
+    fn check<T: Send + Sync>() {}
+    check::<List<u64, [u8; 5]>>();
+    check::<List<f64, (), Unordered>>();
+    check::<Iter<'_, u64, u64>>();
 }
 
 #[test]
@@ -44,7 +45,7 @@ fn a_limit_is_kept_and_given_back() {
     assert_eq!(list.try_insert(50, 0), Err(Refused::Present));
     assert_eq!(list.insert(50, 1), full.map(|()| None));
     assert_eq!(list.len(), 100);
-    // What goes comes back, again and again.
+    // Removed nodes are reused.
     for key in 1000..11_000 {
         list.pop_first().unwrap();
         list.try_insert(key, 0).unwrap();
@@ -70,9 +71,9 @@ fn siblings_share_memory_and_nothing_else() {
         }
         assert_eq!(other.len(), 91);
     }
-    // An entry that an ended thread had removed for change is free again as well.
+    // The node of an entry that an exited thread had checked out is free too.
     for mechanism in MECHANISMS {
-        let keeper = List::<u64>::made(VersionedWords::forced(mechanism), Some(1)).unwrap();
+        let keeper = List::<u64>::made(VersionedWords::with_mechanism(mechanism), Some(1)).unwrap();
         let list = keeper.sibling();
         list.try_insert(1, ()).unwrap();
         std::mem::forget(list.check_out(&1));
@@ -80,7 +81,7 @@ fn siblings_share_memory_and_nothing_else() {
         keeper.try_insert(2, ()).unwrap();
         assert_eq!(keeper.get(&2), Ok(Some(())));
     }
-    // Nodes of a list that is dropped are free for its siblings.
+    // The nodes of a dropped list are free for its siblings.
     let keeper = List::<u64>::try_with_limit(50).unwrap();
     for _ in 0..100 {
         let list = keeper.sibling();
@@ -88,8 +89,8 @@ fn siblings_share_memory_and_nothing_else() {
     }
 }
 
-/// A walker that is led round in a circle, over nodes that are taken out and put in front again
-/// under its feet, finds out.
+/// A traversal over nodes that are removed and reinserted at the front during it detects that it
+/// goes in circles.
 #[test]
 fn a_walk_in_circles_ends() {
     for mechanism in MECHANISMS {
@@ -103,21 +104,23 @@ fn a_walk_in_circles_ends() {
             assert!(steps < 1000, "it goes on for ever");
             let key = node.key.load();
             let value = list.remove(&key).unwrap().unwrap();
-            // The pool gives out again what was freed last.
+            // The pool reuses the node freed last first.
             list.push_front(key, value).unwrap();
             false
         });
         assert!(walk.is_err());
-        // More nodes than there ever were: so it was a circle.
+        // More nodes than there ever were: the path was circular.
         assert!(steps > 2);
     }
 }
 
-/// What a search copies out of a node may be anything by then, and only the version tells.
+/// A search may copy anything out of a node that was reused. The version shows that it does not
+/// count.
 #[test]
 fn what_a_late_search_reads_does_not_count() {
     for mechanism in MECHANISMS {
-        let list = List::<u64, u64>::made(VersionedWords::forced(mechanism), Some(3)).unwrap();
+        let list =
+            List::<u64, u64>::made(VersionedWords::with_mechanism(mechanism), Some(3)).unwrap();
         list.try_insert(1, 10).unwrap();
         list.try_insert(2, 20).unwrap();
         let chain = &list.chain;
@@ -130,7 +133,7 @@ fn what_a_late_search_reads_does_not_count() {
         list.remove(&2).unwrap();
         assert_eq!((node.key.load(), node.value.load()), (2, 20));
         assert!(chain.check(version).is_err());
-        // As many nodes as there are.
+        // Fills all nodes.
         for key in [3, 4] {
             list.try_insert(key, 7 * key).unwrap();
         }
@@ -142,7 +145,7 @@ fn what_a_late_search_reads_does_not_count() {
 }
 
 #[test]
-fn collections_come_and_go() {
+fn lists_collect_and_iterate() {
     let list = List::from_iter([(3, 'c' as u32), (1, 'a' as u32), (3, 'd' as u32)]);
     assert_eq!(format!("{list:?}"), "{1: 97, 3: 100}");
     let keys: Vec<i32> = list.iter().map(|(key, _)| key).collect();

@@ -1,4 +1,4 @@
-//! A list by each mechanism: in sequence, and by many threads.
+//! Tests of `OneVisitorList` under both mechanisms: in sequence, and by many threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +20,7 @@ fn free_values(list: &OneVisitorList<i32>) -> Vec<i32> {
 }
 
 #[test]
-fn what_is_visited_is_passed_by() {
+fn visited_values_are_skipped() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, 0..4);
         let mut first = list.visit_first().unwrap();
@@ -35,7 +35,7 @@ fn what_is_visited_is_passed_by() {
         assert_eq!(third.remove(), 1);
         assert_eq!(free_values(&list), [13, 7, 0]);
         assert_eq!((list.len(), list.is_empty()), (3, false));
-        // To the end and not beyond; the last one is left.
+        // To the end and not beyond; the last visit has ended.
         let last = list.visit_first().unwrap().into_next().unwrap().into_next();
         assert!(last.unwrap().into_next().is_none());
         assert_eq!(free_values(&list), [13, 7, 0]);
@@ -45,17 +45,17 @@ fn what_is_visited_is_passed_by() {
     }
 }
 
-/// An ended thread's visit is one that is never dropped: its value stays, and everything goes on
-/// around it.
+/// The visit of an exited thread is never dropped. Its value stays, and does not block any
+/// operation.
 #[test]
-fn a_visitor_that_has_ended_is_passed_by() {
+fn the_value_of_an_exited_visitor_is_skipped() {
     for mechanism in MECHANISMS {
         let value = std::sync::Arc::new(1);
         let list = list_of(mechanism, [value.clone(), value.clone(), value.clone()]);
         std::thread::scope(|scope| {
             scope.spawn(|| std::mem::forget(list.visit_first().unwrap().next()));
         });
-        // The first one's visit has ended, the second one's never will.
+        // The visit of the first value has ended; that of the second never will.
         list.push_front(value.clone()).unwrap();
         assert_eq!(std::iter::from_fn(|| list.pop_front()).count(), 3);
         assert_eq!((list.len(), list.pop_front()), (1, None));
@@ -81,9 +81,9 @@ fn a_limit_is_kept() {
     }
 }
 
-/// Values are changed without atomics, removed and put in by several: each visitor is alone.
+/// Several threads insert, remove, and change values without atomics: each visit is exclusive.
 #[test]
-fn visitors_are_alone() {
+fn visits_are_exclusive() {
     struct Task {
         steps: u64,
         sum: [u64; 4],
@@ -137,8 +137,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Values are put in, replaced where they are visited, removed and taken out by several threads,
-/// and by the list's end.
+/// Several threads insert values, replace them during visits, and remove them; the rest is dropped
+/// with the list.
 #[test]
 fn every_value_is_dropped_once() {
     const THREADS: usize = 4;

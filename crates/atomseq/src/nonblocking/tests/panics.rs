@@ -1,7 +1,7 @@
-//! What callers write may panic wherever it is called: comparisons, closures, clones, destructors.
-//! Each operation of each list is repeated with a panic in the first call of any of them, in the
-//! second, and so on, until there are no more. Afterwards no value is lost or there twice, no node
-//! is lost, and nothing is marked that nobody holds.
+//! Callers' code may panic in every call: comparisons, closures, clones, destructors. Each
+//! operation of each structure is repeated with a panic in the first such call, in the second, and
+//! so on, until there are no more. Afterwards no value is lost or duplicated, no node is lost, and
+//! no node is marked without a holder.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,7 +20,7 @@ trait Structure: Sized {
     fn numbers(&mut self) -> Vec<u64>;
 }
 
-/// An operation on a structure that holds the values 1 to 4, which may take it.
+/// An operation on a structure that holds the values 1 to 4. It may take the structure.
 type Operation<S> = (&'static str, fn(&mut Option<S>));
 
 fn each_operation<S: Structure>(operations: &[Operation<S>]) {
@@ -55,7 +55,7 @@ fn of<S>(structure: &Option<S>) -> &S {
 
 impl Structure for LinkedStack<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        LinkedStack::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
+        LinkedStack::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -63,7 +63,7 @@ impl Structure for LinkedStack<Value> {
     }
 
     fn numbers(&mut self) -> Vec<u64> {
-        // Through it, from the top to the end.
+        // Takes all values out, from the head to the tail, and puts them back.
         let values: Vec<_> = self.drain().collect();
         let numbers = values.iter().map(|value| value.0).collect();
         values
@@ -145,7 +145,7 @@ in_arrays! {
 
 impl Structure for RefList<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        RefList::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
+        RefList::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -183,7 +183,7 @@ fn lists_with_guards_lose_nothing() {
                 of(list).remove(&value);
             }
         }),
-        ("iter, gone on with", |list| {
+        ("iter, continued", |list| {
             let mut values = of(list).iter();
             let mut seen = BTreeSet::new();
             let mut go_on = || {
@@ -192,7 +192,7 @@ fn lists_with_guards_lose_nothing() {
                     of(list).remove(&value);
                 }
             };
-            // The same iterator, after a panic.
+            // Continues with the same iterator after a panic.
             let unwound = catch_unwind(AssertUnwindSafe(&mut go_on));
             go_on();
             unwound.unwrap_or_else(|panic| resume_unwind(panic));
@@ -227,7 +227,7 @@ fn lists_with_guards_lose_nothing() {
 
 impl Structure for OneVisitorList<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        OneVisitorList::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
+        OneVisitorList::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -341,7 +341,7 @@ fn key(number: u64) -> Key {
     Key { number }
 }
 
-/// A count of how often it was cloned, which may panic.
+/// A sum whose clones are calls that may panic.
 struct Sum(u64);
 
 impl Clone for Sum {
@@ -358,18 +358,19 @@ fn entries<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> Entries {
     entries.map(|(key, value)| (key.number, value)).collect()
 }
 
-/// Puts a key into a list, with ten times that as its value.
+/// Inserts a key into a list, with ten times the key as its value.
 type Put<A> = fn(&List<Key, u64, A>, u64) -> Result<(), Refused>;
 
-/// An operation on a list of the keys 1 to 4 with ten times that as values.
+/// An operation on a list of the keys 1 to 4, with ten times the key as their values.
 type Change<A> = (&'static str, fn(&List<Key, u64, A>));
 
-/// One that panics has changed nothing.
+/// Checks that an operation that panics has changed nothing.
 fn each_change<A: Arrangement<Key>>(put: Put<A>, changes: &[Change<A>]) {
     for mechanism in MECHANISMS {
         for (name, change) in changes {
             let planned = each_call(name, |after| {
-                let list = List::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap();
+                let list =
+                    List::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap();
                 (1..=4).for_each(|number| put(&list, number).unwrap());
                 let before = entries(&list);
                 let panicked = panics(after, || change(&list));
@@ -379,7 +380,7 @@ fn each_change<A: Arrangement<Key>>(put: Put<A>, changes: &[Change<A>]) {
                 let fresh = (100..).take_while(|&number| put(&list, number).is_ok());
                 assert!(fresh.count() <= LIMIT);
                 assert_eq!(
-                    settled(&list),
+                    remove_each(&list),
                     LIMIT,
                     "{name}, {after}: a node was lost, or is marked"
                 );
@@ -391,8 +392,8 @@ fn each_change<A: Arrangement<Key>>(put: Put<A>, changes: &[Change<A>]) {
     }
 }
 
-/// How many entries there are, each of which can be found and deleted.
-fn settled<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> usize {
+/// Returns the number of entries, after finding and removing each.
+fn remove_each<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> usize {
     let numbers = entries(list).into_iter();
     numbers
         .map(|(number, value)| {
@@ -403,7 +404,7 @@ fn settled<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> usize {
 }
 
 #[test]
-fn lists_in_order_are_as_before() {
+fn ordered_lists_are_unchanged_by_panics() {
     each_change::<Ascending>(
         |list, number| list.try_insert(key(number), number * 10),
         &[
@@ -440,7 +441,7 @@ fn lists_in_order_are_as_before() {
             }),
             ("iter", |list| {
                 assert_eq!(list.iter().map(|(_, value)| value).sum::<u64>(), 100);
-                // Each entry is looked for.
+                // Each entry is searched.
                 for (key, _) in list {
                     list.check_out(&key).unwrap();
                 }
@@ -465,7 +466,7 @@ fn lists_in_order_are_as_before() {
 }
 
 #[test]
-fn lists_in_no_order_are_as_before() {
+fn unordered_lists_are_unchanged_by_panics() {
     each_change::<Unordered>(
         |list, number| list.push_front(key(number), number * 10),
         &[
@@ -483,7 +484,7 @@ fn lists_in_no_order_are_as_before() {
     );
 }
 
-/// What is loaded is written back once, also what comes after a panic.
+/// What is loaded is written back once, even after a panic.
 #[test]
 fn caches_write_everything_back() {
     type Operate = fn(&Cache<crate::sync::AtomicU64, &(dyn Fn(&crate::sync::AtomicU64) + Sync)>);
@@ -512,7 +513,7 @@ fn caches_write_everything_back() {
                 operate(&cache);
             });
             let mut written = written.into_inner().unwrap();
-            // The one that was loaded last has the contents of the one whose place it took.
+            // The value loaded last has the contents of the one whose slot it took.
             written.sort_unstable();
             written.dedup();
             assert_eq!(written, [1, 2, 3, 4], "{name}, {after}");
@@ -522,9 +523,9 @@ fn caches_write_everything_back() {
     }
 }
 
-/// The control: without going on, a panic loses what comes after it.
+/// Negative control: without continuing after a panic, the remaining values are lost.
 #[test]
-fn values_that_are_lost_are_found_out() {
+fn lost_values_are_detected() {
     let found_out = catch_unwind(|| {
         each_call("drain", |after| {
             let mut values = vec![Value::new(1), Value::new(2), Value::new(3)];

@@ -1,10 +1,10 @@
-//! What may be copied out of memory that somebody is overwriting.
+//! Tests of `Plain`, values that may be copied while they are overwritten.
 
 use super::*;
 use crate::nonblocking::plain::Words;
 
 fn words<T>() -> Words<T> {
-    // SAFETY: zeros are words that hold nothing meant.
+    // SAFETY: all zeros is a valid `Words`.
     unsafe { std::mem::zeroed() }
 }
 
@@ -48,7 +48,7 @@ fn declared_structs_survive() {
     );
 }
 
-/// What lies behind a value of five bytes is written too, and is the words' own.
+/// The padding behind a value of five bytes is written too; it belongs to the words.
 #[test]
 fn no_byte_beside_the_words_changes() {
     let all: [Words<[u8; 5]>; 3] = std::array::from_fn(|_| words());

@@ -1,4 +1,4 @@
-//! A list by each mechanism: in sequence, interrupted, and by many threads.
+//! Tests of `RefList` under both mechanisms: in sequence, with interruptions, and by many threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn values<T: Send + Sync + Clone>(list: &RefList<T>) -> Vec<T> {
     list.iter().map(|value| T::clone(&value)).collect()
 }
 
-/// A value that notices when it is used after its end, or ended twice.
+/// A value that detects a use after its drop, and a second drop.
 struct Counted<'a> {
     alive: AtomicBool,
     dropped: &'a AtomicUsize,
@@ -62,7 +62,7 @@ fn the_newest_comes_first() {
 }
 
 #[test]
-fn a_value_ends_with_its_last_guard() {
+fn a_removed_value_is_dropped_with_its_last_guard() {
     for mechanism in MECHANISMS {
         let dropped = AtomicUsize::new(0);
         let list = list_of(mechanism, (0..3).map(|_| Counted::new(&dropped)));
@@ -72,7 +72,7 @@ fn a_value_ends_with_its_last_guard() {
         assert!(second.is_alive() && dropped.load(Ordering::SeqCst) == 0);
         drop(second);
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
-        // Guards of what is in the list end nothing.
+        // Dropping guards of values in the list drops no value.
         drop(list.front());
         list.for_each(|value| assert!(value.is_alive()));
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
@@ -82,7 +82,7 @@ fn a_value_ends_with_its_last_guard() {
 }
 
 #[test]
-fn the_only_guard_of_a_removed_value_gives_it_out() {
+fn the_last_guard_of_a_removed_value_returns_it() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, [Box::new(1), Box::new(2)]);
         let front = list.front().unwrap().into_inner().unwrap_err();
@@ -95,16 +95,17 @@ fn the_only_guard_of_a_removed_value_gives_it_out() {
     }
 }
 
-/// A visitor whose node is removed goes on where it was, whatever came and went.
+/// A visitor whose node is removed continues at its former place, whatever was removed and inserted
+/// meanwhile.
 #[test]
-fn a_removed_visitor_goes_on_where_it_was() {
+fn a_visitor_of_a_removed_value_continues_at_its_place() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, 0..6);
         let mut iter = list.iter();
         let seen: Vec<i32> = iter.by_ref().take(2).map(|value| *value).collect();
         assert_eq!(seen, [5, 4]);
-        // The one it stands on, the one before, and the one behind; new ones in front, in their
-        // memory.
+        // Removes the visitor's node, the one before and the one behind; then inserts new ones at
+        // the front, in their memory.
         for key in [4, 5, 3] {
             list.remove(&list.find(|value| *value == key).unwrap());
         }
@@ -117,7 +118,7 @@ fn a_removed_visitor_goes_on_where_it_was() {
 }
 
 #[test]
-fn standing_still_holds_up_one_value() {
+fn a_stopped_visitor_retains_one_value() {
     {
         let dropped = AtomicUsize::new(0);
         let list = RefList::try_with_limit(8).unwrap();
@@ -143,7 +144,7 @@ fn standing_still_holds_up_one_value() {
 
 /// A destructor may use the list that its value was in, and may panic.
 #[test]
-fn destructors_do_what_they_like() {
+fn destructors_may_use_the_list_and_panic() {
     struct Again(Arc<RefList<Again>>, u32);
     impl Drop for Again {
         fn drop(&mut self) {
@@ -163,16 +164,16 @@ fn destructors_do_what_they_like() {
     let ended = std::panic::AssertUnwindSafe(|| drop(list.pop_front()));
     assert!(std::panic::catch_unwind(ended).is_err());
     assert!(list.is_empty());
-    // The node is free all the same.
+    // The node is free nevertheless.
     let values = [1, 1].map(|left| list.push_front(Again(Arc::clone(&list), left)));
     assert!(values.iter().all(Result::is_ok));
     list.for_each(|value| assert_eq!(value.1, 1));
     std::mem::forget(list);
 }
 
-/// The next value's guard is not lost when the last one's destructor panics.
+/// The next value's guard is released even if the last value's destructor panics.
 #[test]
-fn a_panic_on_the_way_keeps_no_value() {
+fn a_panicking_destructor_leaks_no_guard() {
     struct Fragile(bool);
     impl Drop for Fragile {
         fn drop(&mut self) {
@@ -237,11 +238,12 @@ fn every_value_is_dropped_once() {
     }
 }
 
-/// Visitors meet each value that stays once, in order, while others come and go around it.
+/// Visitors meet each value that stays exactly once, in order, while others are inserted and
+/// removed around it.
 #[test]
 fn visitors_miss_nothing_that_stays() {
     for mechanism in MECHANISMS {
-        // Even ones stay.
+        // Even values stay.
         let list = list_of(mechanism, 0..40);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {

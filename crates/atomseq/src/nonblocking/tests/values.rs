@@ -1,11 +1,11 @@
-//! Structures taken apart by their owner.
+//! Tests of `into_iter`.
 
 use std::sync::Arc;
 
 use crate::nonblocking::spsc::Ring;
 use crate::nonblocking::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
 
-/// All values come out in this order; those that are not taken are dropped.
+/// Checks that all values come out in this order, and that the remaining ones are dropped.
 fn comes_apart<S>(in_order: bool)
 where
     S: FromIterator<Box<(u32, Arc<()>)>> + IntoIterator<Item = Box<(u32, Arc<()>)>>,
@@ -18,8 +18,8 @@ where
         expected.reverse();
     }
     let all = structure(5).into_iter();
-    let (least, most) = all.size_hint();
-    assert!(least == 0 && most.is_none() || (least, most) == (5, Some(5)));
+    let (min, max) = all.size_hint();
+    assert!(min == 0 && max.is_none() || (min, max) == (5, Some(5)));
     let numbers: Vec<_> = all.map(|value| value.0).collect();
     assert_eq!(numbers, expected);
     let mut some = structure(5).into_iter();
@@ -43,7 +43,7 @@ fn values_come_out_in_the_order_of_their_structure() {
 }
 
 #[test]
-fn what_somebody_keeps_for_ever_is_passed_by() {
+fn leaked_guards_and_visits_are_skipped() {
     let list = RefList::from_iter([1, 2, 3]);
     std::mem::forget(list.find(|value| *value == 2));
     assert_eq!(list.into_iter().collect::<Vec<_>>(), [3, 1]);

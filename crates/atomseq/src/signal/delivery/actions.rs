@@ -1,4 +1,5 @@
-//! Which signals are managed, and by what. Handlers read this; `install.rs` writes it.
+//! Records which signals are managed, and by which actions. Handlers read this; `install.rs` and
+//! `cover.rs` write it.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use super::controls;
 use super::passing::while_passing_on;
 use crate::platform::{Context, Disposition, RESERVED_SET, SIGNALS, bit, change_mask};
 
-/// Signals that faults raise. Blocked, they would kill.
+/// Signals that faults raise. A fault ends the process if its signal is blocked.
 pub const FAULTS: [c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -19,7 +20,8 @@ pub const FAULTS: [c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// What is never blocked and never held back: the faults, `SIGABRT`, the C library's two.
+/// Signals that are never blocked and never held back: those of faults, `SIGABRT`, and the C
+/// library's.
 pub const NEVER_BLOCKED: u64 = {
     let mut set = bit(libc::SIGABRT) | RESERVED_SET;
     let mut index = 0;
@@ -30,22 +32,22 @@ pub const NEVER_BLOCKED: u64 = {
     set
 };
 
-/// The faults and `SIGABRT`.
+/// Returns the fault signals and `SIGABRT`.
 pub fn unmaskable() -> impl Iterator<Item = c_int> {
     FAULTS.into_iter().chain([libc::SIGABRT])
 }
 
-/// Is it one of these?
+/// Returns whether a signal is one of [`unmaskable`].
 pub fn is_unmaskable(signal: c_int) -> bool {
     unmaskable().any(|unmaskable| unmaskable == signal)
 }
 
-/// The faults, as a set.
+/// The fault signals, as a set.
 pub const FAULT_SET: u64 =
     !OTHERS & !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 
-/// All signals but these: blocked until a delivery has decided. A handler of others' never runs in
-/// the middle of a delivery, so it cannot jump out of one.
+/// All signals except those: blocked until a delivery has decided. So a handler of other code never
+/// runs in the middle of a delivery, and cannot jump out of one.
 const OTHERS: u64 = {
     let mut set = !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
     let mut index = 0;
@@ -56,15 +58,27 @@ const OTHERS: u64 = {
     set
 };
 
-/// The same, for the entries, which block it before anything else.
+/// The same set for the entries, which block it first of all.
+#[cfg(feature = "unstable-internals")]
 pub static BLOCKED_ON_ENTRY: AtomicU64 = AtomicU64::new(OTHERS);
+#[cfg(not(feature = "unstable-internals"))]
+pub static BLOCKED_ON_ENTRY: u64 = OTHERS;
 
-/// For controls: do the entries block anything?
+/// What the entries block.
+pub fn blocked_on_entry() -> u64 {
+    #[cfg(feature = "unstable-internals")]
+    return BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
+    #[cfg(not(feature = "unstable-internals"))]
+    BLOCKED_ON_ENTRY
+}
+
+/// Turns the blocking by the entries on or off, for controls.
+#[cfg(feature = "unstable-internals")]
 pub fn block_on_entry(is_on: bool) {
     BLOCKED_ON_ENTRY.store(if is_on { OTHERS } else { 0 }, Ordering::SeqCst);
 }
 
-/// What is blocked until a delivery has decided.
+/// Returns the signals that are blocked until a delivery has decided.
 pub fn undecided_mask() -> u64 {
     match controls::is_off(controls::FOREIGN) || controls::is_off(controls::COVERING_MASK) {
         true => covering_mask(),
@@ -72,12 +86,13 @@ pub fn undecided_mask() -> u64 {
     }
 }
 
-/// Has any signal a handler that was installed through this module?
+/// Returns whether any signal has a handler that was installed through this module.
 pub fn is_any_managed() -> bool {
     managed() != 0 || handles_unmaskable()
 }
 
-/// Has one of these a handler that was installed through this module? No mask holds it back.
+/// Returns whether a signal that no mask holds back has a handler that was installed through this
+/// module.
 pub fn handles_unmaskable() -> bool {
     unmaskable().any(has_handler)
 }
@@ -85,13 +100,13 @@ pub fn handles_unmaskable() -> bool {
 /// Managed signals that can be blocked.
 static MANAGED: AtomicU64 = AtomicU64::new(0);
 
-/// The set that covers sequences: what is blocked while any handler runs, during rollforwards, and
-/// by deferral.
+/// Returns the managed signals that can be blocked: what is blocked while any handler runs, during
+/// rollforwards, and by deferral.
 pub fn managed() -> u64 {
     MANAGED.load(Ordering::SeqCst)
 }
 
-/// The same as the `sa_mask` of handlers.
+/// Returns the same set for the `sa_mask` of handlers; a control may empty it.
 pub fn covering_mask() -> u64 {
     if controls::is_off(controls::COVERING_MASK) {
         return 0;
@@ -99,7 +114,7 @@ pub fn covering_mask() -> u64 {
     managed()
 }
 
-/// Adds a signal; `false` if there was nothing to add.
+/// Adds a signal to the managed ones. Returns `false` if it was managed, or cannot be blocked.
 pub fn manage(signal: c_int) -> bool {
     let added = bit(signal) & !NEVER_BLOCKED;
     MANAGED.fetch_or(added, Ordering::SeqCst) & added != added
@@ -109,8 +124,8 @@ pub fn no_longer_manage(signal: c_int) {
     MANAGED.fetch_and(!bit(signal), Ordering::SeqCst);
 }
 
-/// As [`no_longer_manage`], where another thread may be installing a handler. That sets the action,
-/// and then manages: either this sees the action, or that comes later.
+/// As [`no_longer_manage`], where another thread may be installing a handler. That thread sets the
+/// action before it calls [`manage`]. So either this sees the action, or that call comes later.
 pub fn manage_no_longer_unless_handled(signal: c_int) {
     if !has_handler(signal) {
         no_longer_manage(signal);
@@ -120,38 +135,78 @@ pub fn manage_no_longer_unless_handled(signal: c_int) {
     }
 }
 
-/// Who handles a signal.
+/// Signals with a used-up handler whose entry may still be installed.
+static USED_UP: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that a handler of one signal was used up, which is retired already.
+pub fn note_used_up(signal: c_int) {
+    USED_UP.fetch_or(bit(signal), Ordering::SeqCst);
+}
+
+/// Takes the signals that were noted by [`note_used_up`].
+pub fn take_used_up() -> u64 {
+    USED_UP.swap(0, Ordering::SeqCst)
+}
+
+/// The kind of handler that an action has.
 #[derive(Clone, Copy)]
 pub enum By {
     /// A handler installed through this module.
     Handler(Handler),
-    /// Whoever did before, called by way of this module: of signals that cannot be blocked, so that
-    /// none comes in the middle of a delivery or sees a clone.
+    /// The handler of other code that was installed before, called through this module. For signals
+    /// that cannot be blocked, so that none arrives in the middle of a delivery or observes a
+    /// clone.
     Adopted,
 }
 
-/// What is done on a signal. Immutable but for two flags, and never freed: a handler may be using
-/// it.
+/// How a signal is handled. Immutable except for three flags, and never freed, because a handler
+/// may be using it.
 pub struct Action {
     pub by: By,
     pub options: Options,
-    /// What was there before.
+    /// The disposition that was there before.
     pub previous: Previous,
-    /// For `once`: has it been delivered?
+    /// Whether a signal was delivered to it, for `once`.
     pub spent: AtomicBool,
-    /// Was it removed, or spent? Its entry may be called all the same: by a delivery that had
-    /// begun, and because other code puts back a disposition that it read before.
+    /// Whether it was uninstalled or used up. Its entry may still be called: by a delivery that had
+    /// begun before, by other code that puts a saved disposition back, and until a used-up one is
+    /// removed.
     pub retired: AtomicBool,
+    /// Whether the entry of a used-up handler was found displaced, or removed. If it is installed
+    /// after that, other code has put it back.
+    pub removed: AtomicBool,
 }
 
 impl Action {
-    /// Whether it was removed, or spent.
+    /// Makes an action that was neither called nor removed yet.
+    pub fn new(by: By, options: Options, previous: Previous) -> Action {
+        Action {
+            by,
+            options,
+            previous,
+            spent: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns whether it is a used-up handler for one signal.
+    pub fn is_used_up(&self) -> bool {
+        self.spent.load(Ordering::SeqCst) && self.is_retired()
+    }
+
+    /// Returns whether it is one whose entry was not removed since.
+    pub fn lingers(&self) -> bool {
+        self.is_used_up() && !self.removed.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether it was uninstalled or used up.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::SeqCst)
     }
 
-    /// What is below it: what was there before it, and the default action after a handler of one
-    /// signal. Its entry stands for that once it is retired.
+    /// Returns what its entry stands for once it is retired: the disposition before it, or the
+    /// default action for a used-up handler.
     pub fn rest(&self) -> Disposition {
         if self.spent.load(Ordering::SeqCst) {
             return Disposition::DEFAULT;
@@ -159,7 +214,7 @@ impl Action {
         self.previous.0
     }
 
-    /// What the handler has asked to be blocked beside the managed signals.
+    /// Returns the signals that the handler asked to block, beside the managed ones.
     pub fn extra_mask(&self) -> u64 {
         match self.by {
             By::Handler(_) => self.options.blocked as u64 & !NEVER_BLOCKED,
@@ -167,8 +222,8 @@ impl Action {
         }
     }
 
-    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself. The handler
-    /// may run with less.
+    /// Returns what the kernel must block when it calls our entry: `sa_mask` and the signal itself.
+    /// The handler may run with fewer signals blocked.
     pub fn kernel_mask(&self, signal: c_int) -> u64 {
         let own = if self.is_adopted_without_defer() {
             0
@@ -182,9 +237,9 @@ impl Action {
         matches!(self.by, By::Adopted) && self.previous.0.has(libc::SA_NODEFER)
     }
 
-    /// The mask that the handler runs with, where the interrupted code had `mask`. As long as a
-    /// sequence is half done, no signal that can be blocked is let in; but the C library's are, for
-    /// which other threads wait.
+    /// Returns the mask that the handler runs with, if the interrupted code had `mask`. While a
+    /// sequence is half done, every signal that can be blocked is blocked, except the C library's,
+    /// for whose handlers other threads wait.
     pub fn mask_while_running(&self, signal: c_int, mask: u64, interrupted: Interrupted) -> u64 {
         let is_whole = interrupted != Interrupted::Inside;
         let lets_itself_in = match self.by {
@@ -202,15 +257,15 @@ impl Action {
     }
 }
 
-/// How many entries there are: functions that the kernel can call, all alike but for their number.
+/// The number of entries: functions that the kernel can call, which differ only in their number.
 ///
-/// One would do if no other code kept its address. But a handler that is installed over an entry
-/// passes signals on to that entry, and may be called by way of a newer one: with one entry for
-/// both, each signal would go round without end. So an entry that is installed over a handler is
-/// one that the handler cannot know, while there are enough.
+/// One entry would suffice if no other code kept its address. But a handler that is installed over
+/// an entry passes signals on to it, and may itself be called by a newer entry. If both were the
+/// same entry, a signal would cycle between the two. So an entry that is installed over a handler
+/// is one that the handler cannot know, as long as there are enough.
 pub const ENTRIES: usize = crate::arch::SIGNAL_ENTRIES;
 
-/// What each entry does on a signal; null if it was never installed for it.
+/// The action of each entry for each signal; null if the entry was never installed for it.
 static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
     [const { [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES] }; SIGNALS as usize + 1];
 
@@ -218,26 +273,26 @@ static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
 static NEWEST: [AtomicUsize; SIGNALS as usize + 1] =
     [const { AtomicUsize::new(0) }; SIGNALS as usize + 1];
 
-/// The number of the entry that was installed last for a signal; of a number that is no signal's,
-/// one that does nothing.
+/// Returns the number of the entry that was installed last for a signal; 0 for a number that is not
+/// a signal.
 pub fn newest_entry(signal: c_int) -> usize {
     let newest = NEWEST.get(signal as usize);
     newest.map_or(0, |newest| newest.load(Ordering::SeqCst))
 }
 
-/// What an entry does on a signal, also if that is retired. Async-signal-safe.
+/// Returns the action of an entry for a signal, also if it is retired. Async-signal-safe.
 pub fn of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
     let place = ACTIONS.get(signal as usize)?.get(entry)?;
     // SAFETY: null, or leaked before `set_action`. Acquire: pairs with the Release there.
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
-/// As [`of_entry`], unless that is retired.
+/// As [`of_entry`], but returns `None` for a retired action.
 pub fn live_of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
     of_entry(signal, entry).filter(|action| !action.is_retired())
 }
 
-/// A set: the entries that do this on a signal.
+/// Returns the set of entries that have this action for a signal.
 pub fn entries_of(signal: c_int, action: &Action) -> usize {
     let is_it =
         |&entry: &usize| of_entry(signal, entry).is_some_and(|of| core::ptr::eq(of, action));
@@ -246,22 +301,26 @@ pub fn entries_of(signal: c_int, action: &Action) -> usize {
         .fold(0, |set, entry| set | 1 << entry)
 }
 
-/// What is done on a signal. Async-signal-safe.
+/// Returns the current action of a signal: that of its newest entry, unless it is retired.
+/// Async-signal-safe.
 pub fn action(signal: c_int) -> Option<&'static Action> {
     live_of_entry(signal, newest_entry(signal))
 }
 
-/// Which entry to install over `before`, which is none of them: one that `before` cannot know.
+/// Which entry to install over `before`, which is none of them: one that `before` cannot know, and
+/// not that of a used-up handler: what other code saved while that was installed stands for the
+/// default action.
 pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
     let newest = newest_entry(signal);
     if controls::is_off(controls::ENTRIES) {
         return newest;
     }
-    let is_known = of_entry(signal, newest).is_none_or(|action| {
+    let is_free = of_entry(signal, newest).is_none_or(|action| {
         // It was there before: what it passes signals on to is older than this entry.
-        action.is_retired() && action.previous.0.handler == before.handler
+        let is_older = action.is_retired() && action.previous.0.handler == before.handler;
+        (is_older || !before.is_function()) && !action.is_used_up()
     });
-    if is_known || !before.is_function() {
+    if is_free {
         return newest;
     }
     let mut others = (1..ENTRIES).map(|step| (newest + step) % ENTRIES);
@@ -269,32 +328,34 @@ pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
     unused.unwrap_or((newest + 1) % ENTRIES)
 }
 
-/// What the kernel has to block when it calls this entry.
+/// Returns what the kernel must block when it calls this entry.
 pub fn kernel_mask_of(signal: c_int, entry: usize) -> u64 {
     of_entry(signal, entry).map_or(covering_mask() | bit(signal), |action| {
         action.kernel_mask(signal)
     })
 }
 
-/// The mask with which an entry was last installed here for each signal. The kernel blocks it, and
-/// the signal. That may be more than it has to: nothing is taken from a mask when fewer signals are
-/// managed, since another copy of atomseq may manage them, and has found them in it. (And where a
-/// handler of one signal is used up, no mask can be changed.)
+/// The mask with which an entry was last installed here for each signal. The kernel blocks this
+/// mask and the signal.
+///
+/// That may be more than is managed now. Masks never shrink, because another copy of atomseq may
+/// manage a signal that it has found in a mask. And no mask can be changed when a handler for one
+/// signal is used up.
 ///
 /// The kernel may block still more: other code can install the entry again with another mask, and
-/// another copy of atomseq adds what it manages. While the handler runs, that stays blocked, as if
-/// the interrupted code had it blocked.
+/// another copy of atomseq adds the signals that it manages. These stay blocked while the handler
+/// runs, as if the interrupted code had them blocked.
 static INSTALLED: [AtomicU64; SIGNALS as usize + 1] =
     [const { AtomicU64::new(0) }; SIGNALS as usize + 1];
 
-/// What the kernel blocks because of atomseq when it calls an entry of this signal.
+/// Returns what the kernel blocks because of atomseq when it calls an entry of this signal.
 pub fn installed_mask(signal: c_int) -> u64 {
     let installed = INSTALLED.get(signal as usize);
-    // Relaxed: a number on its own. Deliveries that begin while it changes find both masks in it.
+    // Relaxed: no other data depends on it. Deliveries that begin during a change find both masks.
     bit(signal) | installed.map_or(0, |mask| mask.load(Ordering::Relaxed))
 }
 
-/// Notes the mask with which `install` installs an entry; that returns whether it did.
+/// Records the mask with which `install` installs an entry. `install` returns whether it has.
 pub fn installing(
     signal: c_int,
     mask: u64,
@@ -308,7 +369,7 @@ pub fn installing(
     result
 }
 
-/// Changes what is done on a signal, and by which entry.
+/// Sets the action of a signal, and the entry that has it.
 pub fn set_action(signal: c_int, entry: usize, action: &'static Action) {
     let pointer = core::ptr::from_ref(action).cast_mut();
     // Release: pairs with the Acquire in `of_entry`.
@@ -316,19 +377,19 @@ pub fn set_action(signal: c_int, entry: usize, action: &'static Action) {
     NEWEST[signal as usize].store(entry, Ordering::SeqCst);
 }
 
-/// Is there a handler that was installed through this module?
+/// Returns whether a signal has a handler that was installed through this module.
 pub fn has_handler(signal: c_int) -> bool {
     action(signal).is_some_and(|action| matches!(action.by, By::Handler(_)))
 }
 
-/// What was there before a handler of ours.
+/// The disposition that was there before a handler of ours.
 pub struct Previous(pub Disposition);
 
 impl Previous {
-    /// Calls it if it is a function, as the kernel would.
+    /// Calls it if it is a function, with the mask that the kernel would set.
     ///
     /// # Safety
-    /// In a handler, with what the kernel passed to it.
+    /// The caller runs in a handler, and the arguments are what the kernel passed to it.
     pub unsafe fn call(
         &self,
         signal: c_int,
@@ -345,17 +406,16 @@ impl Previous {
             false => bit(signal),
         };
         let old = change_mask(libc::SIG_BLOCK, self.0.mask | own);
-        // SAFETY: whoever installed it wanted to be called so; the caller vouches for the
-        // arguments.
+        // SAFETY: the function was installed as a handler; the caller vouches for the arguments.
         unsafe { self.call_function(signal, info, context) };
         change_mask(libc::SIG_SETMASK, old);
         Chained::Called
     }
 
-    /// As [`call`](Previous::call), for a function, with the mask as it is.
+    /// As [`call`](Previous::call), for a function, without changing the mask.
     ///
     /// # Safety
-    /// As `call`; it is a function.
+    /// As `call`, and the disposition is a function.
     pub unsafe fn call_function(
         &self,
         signal: c_int,
@@ -364,20 +424,36 @@ impl Previous {
     ) {
         // SAFETY: the caller's promise.
         let delivered_with = unsafe { Context::new(context) };
-        while_passing_on(delivered_with, 0, || {
-            if self.0.has(libc::SA_SIGINFO) {
-                // SAFETY: the flag says that it is a function of three arguments.
-                let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
-                    unsafe { core::mem::transmute(self.0.handler) };
-                // SAFETY: the caller's promise.
-                unsafe { function(signal, info, context) };
-            } else {
-                // SAFETY: without the flag it is a function of one argument.
-                let function: unsafe extern "C" fn(c_int) =
-                    unsafe { core::mem::transmute(self.0.handler) };
-                // SAFETY: the caller's promise.
-                unsafe { function(signal) };
-            }
+        // SAFETY: as above.
+        while_passing_on(delivered_with, 0, || unsafe {
+            self.call_passed_on(signal, info, context);
         });
+    }
+
+    /// As [`call_function`](Previous::call_function), where the context already records that the
+    /// signal is being passed on.
+    ///
+    /// # Safety
+    /// As `call_function`.
+    #[inline(always)]
+    pub unsafe fn call_passed_on(
+        &self,
+        signal: c_int,
+        info: *const libc::siginfo_t,
+        context: *mut c_void,
+    ) {
+        if self.0.has(libc::SA_SIGINFO) {
+            // SAFETY: the flag says that it is a function of three arguments.
+            let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
+                unsafe { core::mem::transmute(self.0.handler) };
+            // SAFETY: the caller's promise.
+            unsafe { function(signal, info, context) };
+        } else {
+            // SAFETY: without the flag it is a function of one argument.
+            let function: unsafe extern "C" fn(c_int) =
+                unsafe { core::mem::transmute(self.0.handler) };
+            // SAFETY: the caller's promise.
+            unsafe { function(signal) };
+        }
     }
 }

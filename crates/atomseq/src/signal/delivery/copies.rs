@@ -27,11 +27,11 @@ use crate::platform::is_readable;
 
 const MARK: [u8; 16] = *b"atomseq: entries";
 
-/// What an entry of a copy calls for a signal whatever happens; 0 if that is no function of others,
-/// or it may not call it.
+/// Returns the handler that an entry of a copy calls for every signal; 0 if there is none, or if it
+/// may not call it.
 type Below = unsafe extern "C" fn(signal: c_int, entry: usize) -> usize;
 
-/// This copy's answer. Async-signal-safe.
+/// Implements [`Below`] for this copy. Async-signal-safe.
 pub unsafe extern "C" fn below(signal: c_int, entry: usize) -> usize {
     match actions::of_entry(signal, entry) {
         Some(action) if action.is_retired() => action.rest().handler,
@@ -40,10 +40,11 @@ pub unsafe extern "C" fn below(signal: c_int, entry: usize) -> usize {
     }
 }
 
-/// The action of this copy that `handler`, which the kernel calls on `signal`, passes the signal on
-/// to by way of other copies.
+/// Returns the action of this copy to which `handler`, which the kernel calls on `signal`, passes
+/// the signal on through other copies.
 pub fn action_below(signal: c_int, handler: usize) -> Option<&'static Action> {
-    // Each copy has so many entries; where a handler is met again, it is not this copy's.
+    // A bound on the number of copies' entries in a chain: a longer one is a cycle without this
+    // copy.
     const LAYERS: usize = 4 * ENTRIES;
     let mut at = handler;
     for _ in 0..LAYERS {
@@ -57,7 +58,7 @@ pub fn action_below(signal: c_int, handler: usize) -> Option<&'static Action> {
     None
 }
 
-/// The number of an entry of another copy, and what tells what is below it.
+/// Returns the number of an entry of another copy, and the function that returns what is below it.
 fn other_entry(handler: usize) -> Option<(usize, Below)> {
     /// How far before the entry with number 0.
     const MARKED: usize = 32;
@@ -66,8 +67,8 @@ fn other_entry(handler: usize) -> Option<(usize, Below)> {
     const NUMBER: usize = 12;
     let read = |address: usize| {
         let place = core::ptr::with_exposed_provenance::<u64>(address & !7);
-        // Handlers may be gone: of objects that were unloaded.
-        // SAFETY: eight aligned bytes, which can be read.
+        // The handler may lie in an object that was unloaded. SAFETY: eight aligned bytes, which
+        // the kernel could read.
         is_readable(address & !7).then(|| unsafe { place.read() }.to_ne_bytes())
     };
     if !handler.is_multiple_of(16) || handler < 16 * ENTRIES + MARKED {

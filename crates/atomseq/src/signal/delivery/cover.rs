@@ -1,6 +1,7 @@
-//! Covering: no managed signal may arrive while any handler runs, since a handler may have
-//! interrupted a sequence. So the handlers of others get the managed signals added to their masks,
-//! and those of signals that cannot be blocked are adopted: called by way of this module.
+//! Covers the handlers of other code: no managed signal may arrive while any handler runs, because
+//! the handler may have interrupted a sequence. So the managed signals are added to the masks of
+//! these handlers. Handlers of signals that cannot be blocked are adopted: called through this
+//! module.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -14,29 +15,30 @@ use crate::arch::signal_entry;
 use crate::platform::{Disposition, RESERVED, SIGNALS, bit, disposition, replace_disposition_if};
 use crate::sequence::table;
 
-/// The number of the entry that a disposition has; `None` if it is none of this copy of atomseq's.
+/// Returns the number of the entry in a disposition; `None` if it contains no entry of this copy of
+/// atomseq.
 pub fn entry_of(disposition: &Disposition) -> Option<usize> {
     entry_at(disposition.handler)
 }
 
-/// As [`entry_of`], of a handler's address.
+/// As [`entry_of`], for a handler's address.
 pub fn entry_at(handler: usize) -> Option<usize> {
     (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == handler)
 }
 
-/// Does a disposition of `signal` lead to this very action? That may be by an entry that is not the
-/// newest one.
+/// Returns whether a disposition of `signal` leads to this very action, possibly through an entry
+/// that is not the newest one.
 pub fn leads_to(signal: c_int, disposition: &Disposition, action: &Action) -> bool {
     let called = entry_of(disposition).and_then(|entry| actions::of_entry(signal, entry));
     called.is_some_and(|called| core::ptr::eq(called, action))
 }
 
-/// Does the kernel call what is done on `signal` now?
-fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
+/// Returns whether a disposition leads to the current action of `signal`.
+pub fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
     actions::action(signal).is_some_and(|action| leads_to(signal, disposition, action))
 }
 
-/// What is wrong with what the kernel does on `signal`.
+/// Returns what is wrong with the disposition of `signal`.
 fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
     let has_handler = actions::has_handler(signal);
     if let Some(entry) = entry_of(now) {
@@ -44,8 +46,10 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
         return match leads_to_action(signal, now) {
             true => is_altered(signal, now).then_some(Fault::Altered),
             false if has_handler => Some(Fault::Displaced),
-            // Adopted before another one was; that has put back what it found.
+            // An older adopted handler: the newer one has put back what it found.
             false if is_live => Some(Fault::Altered),
+            // No other code has put it back. Each change of handlers removes it.
+            false if actions::of_entry(signal, entry).is_some_and(Action::lingers) => None,
             false => Some(Fault::PutBack),
         };
     }
@@ -56,27 +60,28 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
     }
 }
 
-/// The same, of a disposition of others for a signal that has no handler here, or will have none.
+/// As [`examine`], for a disposition of other code and a signal that has, or will have, no handler
+/// here.
 fn examine_others(signal: c_int, now: &Disposition) -> Option<Fault> {
     if !now.is_function() || is_adopted_by_another_copy(signal, now, None) {
         return None;
     }
-    // Also one that was installed over one that is adopted: the kernel calls it first, in the
-    // middle of deliveries.
+    // Also if it was installed over an adopted handler: the kernel calls it first, in the middle of
+    // deliveries.
     if actions::is_unmaskable(signal) {
         return Some(Fault::Unadopted);
     }
     (others_managed(signal) & !now.mask != 0).then_some(Fault::Uncovered)
 }
 
-/// What a handler of others for `signal` has to block. (The kernel blocks the signal itself, unless
-/// that handler lets it in.)
+/// Returns what a handler of other code for `signal` must block. (The kernel blocks the signal
+/// itself, unless that handler has `SA_NODEFER`.)
 fn others_managed(signal: c_int) -> u64 {
     actions::managed() & !bit(signal)
 }
 
-/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it
-/// here: to `action`, or to any?
+/// Returns whether the kernel calls another copy of atomseq that passes the signal on to `action`,
+/// or to any action of this copy if that is `None`.
 fn is_adopted_by_another_copy(signal: c_int, now: &Disposition, action: Option<&Action>) -> bool {
     let is_meant = |below: &Action| action.is_none_or(|action| core::ptr::eq(action, below));
     actions::is_unmaskable(signal)
@@ -84,7 +89,7 @@ fn is_adopted_by_another_copy(signal: c_int, now: &Disposition, action: Option<&
         && copies::action_below(signal, now.handler).is_some_and(is_meant)
 }
 
-/// Has our entry got another mask, or other flags, than its action needs?
+/// Returns whether our entry is installed with another mask or other flags than its action needs.
 fn is_altered(signal: c_int, now: &Disposition) -> bool {
     const WATCHED: c_int = libc::SA_NODEFER
         | libc::SA_RESETHAND
@@ -94,13 +99,13 @@ fn is_altered(signal: c_int, now: &Disposition) -> bool {
         | SA_EXPOSE_TAGBITS;
     let (flags, mask) = flags_and_mask(signal);
     let are_same_flags = (now.flags as c_int ^ (flags | libc::SA_SIGINFO)) & WATCHED == 0;
-    // A mask that was made when more signals were managed does no harm. One that holds faults'
-    // signals does: a fault of the handler kills. (The signal itself is blocked in any case.)
+    // A mask from a time when more signals were managed does no harm. Fault signals in it do: a
+    // fault of the handler ends the process. (The signal itself is blocked in any case.)
     let beyond = now.mask & !(mask | bit(signal)) & FAULT_SET;
     !are_same_flags || mask & !now.mask != 0 || beyond != 0
 }
 
-/// Calls with those signals that have something wrong.
+/// Calls `with` for each signal that has a fault.
 fn each_fault(
     signals: impl IntoIterator<Item = c_int>,
     mut with: impl FnMut(c_int, Fault, &Disposition),
@@ -119,7 +124,7 @@ fn each_fault(
     }
 }
 
-/// Repairs what can be repaired; or an error number, where there is no memory to adopt a handler.
+/// Repairs what can be repaired. Returns an error number if there is no memory to adopt a handler.
 pub fn cover(_changing: &Changing) -> Result<(), i32> {
     let mut result = Ok(());
     if controls::is_off(controls::WIDENING) {
@@ -136,8 +141,8 @@ pub fn cover(_changing: &Changing) -> Result<(), i32> {
     result
 }
 
-/// Installs our entry again, with the flags and the mask that it needs; an older one that other
-/// code has put back is the newest from now on.
+/// Installs our entry again, with the flags and the mask that it needs. An older entry that other
+/// code has put back becomes the newest one.
 fn reinstall(signal: c_int, now: &Disposition) {
     if let Some(entry) = entry_of(now) {
         if let Some(action) = actions::of_entry(signal, entry) {
@@ -149,8 +154,7 @@ fn reinstall(signal: c_int, now: &Disposition) {
     let _ = set_entry(signal, now);
 }
 
-/// Puts what was there before a handler into the place of the entry, which other code has put back
-/// since.
+/// Replaces an entry that other code has put back by what the entry stands for.
 fn remove_again(signal: c_int, now: &Disposition) {
     let retired = entry_of(now).and_then(|entry| actions::of_entry(signal, entry));
     let rest = retired.map_or(Disposition::DEFAULT, Action::rest);
@@ -159,9 +163,26 @@ fn remove_again(signal: c_int, now: &Disposition) {
     let _ = put_back(signal, &rest, |found| found == now);
 }
 
-/// Puts `below` into the place of one of our entries, for which `is_entry` holds: covered, or
-/// adopted, by the same call, for it may interrupt a sequence at once. Returns whether the entry
-/// was there. Without memory to adopt it, it is as it was, and an audit finds it.
+/// Replaces the entries of used-up handlers for one signal by the default action.
+pub fn remove_used_up(_changing: &Changing) {
+    let mut signals = actions::take_used_up();
+    while signals != 0 {
+        let signal = signals.trailing_zeros() as c_int + 1;
+        signals &= signals - 1;
+        let used_up = (0..ENTRIES).filter_map(|entry| actions::of_entry(signal, entry));
+        for action in used_up.filter(|action| action.lingers()) {
+            let is_entry = |now: &Disposition| leads_to(signal, now, action);
+            // What other code has installed stays. SAFETY: the disposition contains no function.
+            // The kernel has no reason to refuse it.
+            let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_entry) };
+            action.removed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Replaces one of our entries, for which `is_entry` holds, by `below`. The same system call covers
+/// or adopts that, because it may interrupt a sequence at once. Returns whether the entry was
+/// installed. Without memory to adopt `below`, installs it as it is; an audit reports it.
 pub fn put_back(
     signal: c_int,
     below: &Disposition,
@@ -181,13 +202,13 @@ pub fn put_back(
             mask: below.mask | mask,
             ..*below
         };
-        // SAFETY: what the kernel said it was, before, maybe with another mask.
+        // SAFETY: `below` was read from the kernel; its mask may be wider.
         return unsafe { replace_disposition_if(signal, &covered, is_entry) };
     };
     let newest = actions::newest_entry(signal);
     let before = actions::of_entry(signal, newest);
     let entry = match actions::has_handler(signal) {
-        // It was there before that entry, which it cannot know.
+        // It was there before that entry, so it cannot know the entry.
         true => newest,
         false => actions::entry_over(signal, below),
     };
@@ -208,7 +229,7 @@ pub fn put_back(
     }
 }
 
-/// Adds signals to the mask of someone else's handler: of `now`, or of one that other code installs
+/// Adds signals to the mask of a handler of other code: of `now`, or of one that is installed
 /// meanwhile.
 fn widen(signal: c_int, now: &Disposition, more: u64) {
     let mut now = *now;
@@ -217,7 +238,7 @@ fn widen(signal: c_int, now: &Disposition, more: u64) {
             mask: now.mask | more,
             ..now
         };
-        // SAFETY: as the kernel told, with another mask.
+        // SAFETY: read from the kernel; only the mask differs.
         let is_wider = unsafe { replace_disposition_if(signal, &wider, |found| *found == now) };
         match (is_wider, disposition(signal)) {
             (Ok(false), Ok(found)) => now = found,
@@ -226,9 +247,8 @@ fn widen(signal: c_int, now: &Disposition, more: u64) {
     }
 }
 
-/// Puts our entry in the place of a handler of someone else's, which is called by way of it from
-/// then on: of `now`, or of one that other code installs meanwhile. An error number, where there is
-/// no memory for that.
+/// Adopts a handler of other code, `now` or one that is installed meanwhile: replaces it by our
+/// entry, which calls it from then on. Returns an error number if there is no memory.
 fn adopt(signal: c_int, now: &Disposition) -> Result<(), i32> {
     let mut now = *now;
     while examine(signal, &now) == Some(Fault::Unadopted) {
@@ -246,16 +266,17 @@ fn adopt(signal: c_int, now: &Disposition) -> Result<(), i32> {
     Ok(())
 }
 
-/// As [`crate::signal::audit`].
+/// Implements [`crate::signal::audit`].
 pub fn audit() -> Audit {
     find_sequences();
     let changing = Changing::start();
+    remove_used_up(&changing);
     cover_reserved(&changing);
     find()
 }
 
 /// Covers the C library's own handlers. It installs them late, with the first thread and the first
-/// `pthread_cancel`; no program can do without them or make them different, so they are no finding.
+/// `pthread_cancel`. No program can avoid or change them, so they are no finding.
 fn cover_reserved(_changing: &Changing) {
     if !actions::is_any_managed() || controls::is_off(controls::WIDENING) {
         return;
@@ -269,7 +290,7 @@ fn cover_reserved(_changing: &Changing) {
 
 fn find() -> Audit {
     let mut audit = Audit::CLEAN;
-    // Nothing is managed yet: nothing is promised.
+    // While nothing is managed, nothing is promised.
     if actions::is_any_managed() {
         let signals = (1..=SIGNALS).filter(|signal| !RESERVED.contains(signal));
         each_fault(signals, |signal, fault, _| audit.add(signal, fault));
@@ -278,20 +299,21 @@ fn find() -> Audit {
     audit
 }
 
-/// As [`crate::signal::repair`].
+/// Implements [`crate::signal::repair`].
 pub fn repair() -> Audit {
     find_sequences();
     let changing = Changing::start();
+    remove_used_up(&changing);
     if actions::is_any_managed() {
-        // What there is no memory to adopt is found below.
+        // `find` reports what there is no memory to adopt.
         let _ = cover(&changing);
     }
     find()
 }
 
-/// An audit that looked at less than it should would find all well. Where nothing is managed it
-/// looks at nothing, and forks may not be watched yet, which wait for a walk through the loaded
-/// objects.
+/// Refreshes the table of sequences, without which an audit would miss findings. Does nothing while
+/// no signal is managed: then an audit examines nothing, and forks, which wait for a walk through
+/// the loaded objects, may not be watched yet.
 fn find_sequences() {
     if !actions::is_any_managed() {
         return;

@@ -1,5 +1,5 @@
-//! Faults: they pass straight through. One inside a clone is reported where the sequence itself
-//! would have had it, and a rollforward that only faults is given up in the end (M94 2.3.1, 2.3.2).
+//! Delivers faults, which cannot wait. A fault inside a clone is reported at the sequence's own
+//! instruction, and a rollforward that keeps faulting is abandoned (M94 2.3.1, 2.3.2).
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,30 +15,31 @@ use super::{Arrived, Interrupted, controls, pass_on};
 use crate::clock;
 use crate::sequence::table;
 
-/// In nanoseconds.
+/// How long a rollforward may keep faulting, in nanoseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(100_000_000);
 
-/// Sets how long a rollforward may keep faulting before it is given up; 100 ms at first, for the
-/// whole process.
+/// Sets how long a rollforward may keep faulting before it is abandoned. The limit applies to the
+/// whole process; it is 100 ms at start.
 ///
-/// A clone has at most 32 instructions and no backward branch, so all that can keep it from ending
-/// is that one of its instructions faults, its fault is handled, and it faults again. Time is
-/// looked at when a fault is handled, so a rollforward without a fault pays nothing. When the time
-/// since its first fault is over, the rollforward is given up: the signal's handler runs with
-/// [`Interrupted::Inside`], the sequence goes on where it was,
-/// [`Statistics::abandoned`](super::super::Statistics::abandoned) counts it, and the first one of a
-/// process is reported on standard error.
+/// A clone has at most 32 instructions and no backward branch. So it fails to end only if one of
+/// its instructions faults, the fault is handled, and the instruction faults again. The clock is
+/// read when a fault is handled, so a rollforward without a fault pays nothing. When the limit has
+/// passed since the first fault, the rollforward is abandoned:
 ///
-/// What this cannot see: a thread that the kernel keeps waiting inside one fault (for a page from a
-/// dead file server, or from a `userfaultfd` that does not answer). That thread runs no code at
-/// all.
+/// * the signal's handler runs with [`Interrupted::Inside`];
+/// * the sequence continues at the faulting instruction;
+/// * [`Statistics::abandoned`](super::super::Statistics::abandoned) counts it, and the first one of
+///   a process is reported on standard error.
+///
+/// The limit does not cover a thread that the kernel keeps waiting inside one fault, for a page
+/// from a dead file server or a `userfaultfd` that does not answer. That thread executes no code.
 pub fn set_rollforward_limit(limit: Duration) {
     let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     // Relaxed: a number on its own.
     LIMIT.store(nanoseconds, Ordering::Relaxed);
 }
 
-/// Passes a fault to its handler.
+/// Delivers a fault to its handler.
 ///
 /// # Safety
 /// As [`dispatch`](super::dispatch), of which `arrived` and `frame` are.
@@ -54,12 +55,7 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
         mask: arrived.mask,
         blocked: arrived.blocked,
     };
-    let pc = context.program_counter();
-    let is_mapped =
-        Words::of_this_thread().rollforward.is_under_way() && !controls::is_off(controls::MAPPING);
-    let clone = table::find_clone(pc).filter(|_| is_mapped);
-    let original = clone.and_then(|row| row.original(pc));
-    match frame.before().zip(original) {
+    match frame.before().zip(original_of(context.program_counter())) {
         // SAFETY: the caller's promise.
         Some((outer, original)) => unsafe {
             deliver_in_clone(action, &delivery, frame, outer, original);
@@ -69,8 +65,18 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
     }
 }
 
-/// A fault in the clone that the delivery `outer` runs; `original` is where the sequence would have
-/// had it.
+/// Returns the instruction of the sequence that corresponds to `pc` in the clone that runs; `None`
+/// if no clone runs, or `pc` is in none.
+#[inline(never)]
+fn original_of(pc: usize) -> Option<usize> {
+    if !Words::of_this_thread().rollforward.is_under_way() || controls::is_off(controls::MAPPING) {
+        return None;
+    }
+    table::find_clone(pc)?.original(pc)
+}
+
+/// Delivers a fault in the clone that the delivery `outer` runs. `original` is the corresponding
+/// instruction of the sequence.
 ///
 /// # Safety
 /// As [`deliver`].
@@ -98,11 +104,11 @@ unsafe fn deliver_in_clone(
         false => leave(interrupted, context, stack_pointer, mask),
     };
     if is_over_limit(outer) {
-        // The sequence goes on in the original. The pending signal is handled first.
+        // The thread continues in the sequence itself. The pending signal is handled first.
         return go_back(frame, interrupted);
     }
     let number = rollforward.number();
-    let info = told_of(delivery.info, pc, original);
+    let info = as_of_sequence(delivery.info, pc, original);
     let delivery = Delivery {
         info: &info,
         original_pc: original,
@@ -113,25 +119,24 @@ unsafe fn deliver_in_clone(
     unsafe { run(action, &delivery, frame) };
     let is_under_way = rollforward.is_under_way() && rollforward.number() == number;
     if is_under_way && context.program_counter() == original {
-        // As if the sequence went on: the clone does, and what the handler did to the mask is for
-        // later.
+        // The clone continues. The handler's changes to the mask take effect after its end.
         rollforward.set_mask(context.mask());
         context.set_program_counter(pc);
         context.set_stack_pointer(stack_pointer);
         context.set_mask(mask);
         return;
     }
-    // The sequence is left, and the signal is delivered where the thread goes.
+    // The handler has left the sequence. The signal is delivered where the thread continues.
     if is_under_way {
         abandon_rollforward();
     }
     go_back(frame, interrupted);
 }
 
-/// The record of a fault at `pc` as the sequence itself would have had it, at `original`. Of a trap
-/// or an instruction that failed, `si_addr` is the instruction's address; of another fault it is
-/// the data's.
-fn told_of(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
+/// Returns the record that a fault at `pc` would have had at `original`, in the sequence itself.
+/// For a trap or a failed instruction, `si_addr` is the instruction's address; for another fault it
+/// is the address of the data.
+fn as_of_sequence(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
     let mut info = *info;
     let is_of_instruction = matches!(info.si_signo, libc::SIGTRAP | libc::SIGILL | libc::SIGFPE);
     // SAFETY: a fault's record holds an address.
@@ -145,34 +150,41 @@ fn told_of(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_
     info
 }
 
-/// A fault that is not in a clone.
+/// Delivers a fault that is not in a clone.
 ///
 /// # Safety
 /// As [`deliver`].
 unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, frame: &Frame) {
     let pc = delivery.original_pc;
-    // Before the handler, which may let handlers of others in: these must not jump out of the
-    // look-up.
-    let row = table::find(pc);
+    // Before the handler, which may unblock signals: handlers of other code must not jump out of
+    // the look-up.
+    let restarted_at = restarting_start(pc);
     if frame.is_inside() || delivery.in_handler_inside {
         delivery.interrupted = Interrupted::Inside;
     }
     // SAFETY: the caller's promise.
     unsafe { run(action, delivery, frame) };
-    // What a handler does in the middle of a restartable sequence, the sequence sees if it starts
-    // again. Not on a trap: a debugger that steps through it would never come to its end.
+    // A restarted sequence observes what the handler has done in its middle. Not after a trap:
+    // stepping through the sequence would never reach its end.
     let is_untouched = delivery.context.program_counter() == pc;
     let may_restart =
         is_untouched && delivery.signal != libc::SIGTRAP && !controls::is_off(controls::RESTART);
-    if let Some(row) = row.filter(|row| may_restart && row.clone.is_none()) {
-        delivery.context.set_program_counter(row.start);
+    if let Some(start) = restarted_at.filter(|_| may_restart) {
+        delivery.context.set_program_counter(start);
         COUNTS.restarts.add();
     }
 }
 
-/// Runs the handler of a fault; at its first instruction, those of signals that wait for the
-/// delivery that has the fault. They would wait for ever if this handler jumped away, and are told
-/// what it is told.
+/// The beginning of the restarting sequence that `pc` is inside of.
+#[inline(never)]
+fn restarting_start(pc: usize) -> Option<usize> {
+    let row = table::find(pc)?;
+    row.clone.is_none().then_some(row.start)
+}
+
+/// Runs the handler of a fault and, at its first instruction, the handlers of signals that wait for
+/// the faulting delivery. They would wait indefinitely if this handler jumped away. They report the
+/// same interruption as this handler.
 ///
 /// # Safety
 /// As [`deliver`].
@@ -183,7 +195,7 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
     unsafe { run::run_of(frame, action, delivery, waiting) };
 }
 
-/// Runs the handlers of what waits, as if it had interrupted code with `mask`: the first
+/// Runs the handlers of waiting signals as if they interrupted code with `mask`: the first
 /// instruction of the fault's handler. Returns whether there were any.
 ///
 /// # Safety
@@ -196,7 +208,7 @@ unsafe fn run_waiting(fault: &Delivery, frame: &Frame, mask: u64) -> bool {
             let waited = Delivery {
                 signal,
                 info: &info,
-                // Noted because of the fault's handler.
+                // The fault's handler has set the note.
                 in_handler_inside: fault.in_handler_inside
                     || fault.interrupted == Interrupted::Inside,
                 mask,
@@ -207,7 +219,7 @@ unsafe fn run_waiting(fault: &Delivery, frame: &Frame, mask: u64) -> bool {
                 // SAFETY: the caller's promise.
                 Some(action) => unsafe { run::run(action, &waited) },
                 // SAFETY: the caller's promise.
-                None => unsafe { pass_on(entry, signal, &info, fault.context, mask) },
+                None => unsafe { pass_on(entry, signal, &info, fault.context, mask, false) },
             }
         }
     }
@@ -220,8 +232,8 @@ fn is_over_limit(delivery: &Frame) -> bool {
     faulting > LIMIT.load(Ordering::Relaxed) && !controls::is_off(controls::WATCHDOG)
 }
 
-/// Counts a rollforward that was given up, and reports the first one. `original` is where the
-/// sequence goes on.
+/// Counts an abandoned rollforward, and reports the first one. `original` is where the sequence
+/// continues.
 pub fn report_abandoned(signal: c_int, original: usize) {
     if COUNTS.abandoned.add() == 0 {
         run::say(format_args!(

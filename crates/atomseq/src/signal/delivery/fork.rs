@@ -1,4 +1,4 @@
-//! Forks: a child has no waiting signals of its parent's.
+//! Forks: a child does not inherit its parent's waiting signals.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -6,7 +6,8 @@ use super::controls;
 use super::words::Words;
 use crate::platform::{self, Hook, generation};
 
-/// Differs in the child of a fork, also of one that calls no handlers (`_Fork`).
+/// Returns a number that differs in the child of a fork, also of one that calls no atfork handlers
+/// (`_Fork`).
 pub fn process() -> u32 {
     match controls::is_off(controls::FORK) {
         true => 0,
@@ -14,20 +15,22 @@ pub fn process() -> u32 {
     }
 }
 
-/// From now on, forks are watched. Others' atfork handlers run with the mask as it is: the threads
-/// that they start inherit it. What a signal in a child finds before `forget_parent` has run is
-/// what it finds in a child that no atfork handlers are called for: the thread's words say whose
-/// they are.
+/// Registers the atfork handler, once. Atfork handlers of other code run with the mask unchanged,
+/// since the threads that they start inherit it. A signal may arrive in a child before
+/// `forget_parent` has run, as in a child without atfork handlers. The process number in the
+/// thread's words then says that they are the parent's.
 pub fn watch() -> Result<(), i32> {
     static HOOK: Hook = forget_parent;
     platform::watch(&HOOK)
 }
 
-/// The kernel gives a child no waiting signals, and the thread forgets those that it keeps; the
-/// signal that a rollforward under way is for is marked as the parent's. So what deferral has
-/// blocked is unblocked. The masks that the thread is inside stay: their guards are here too. What
-/// was unblocked stays noted: a handler of others that forks may return to code that has it
-/// blocked, and the end of the mask unblocks it there.
+/// Makes the thread of a child forget the signals that it keeps; the kernel gives a child no
+/// pending ones. The signal of a rollforward under way is marked as the parent's already. Returns
+/// what deferral has blocked, for the caller to unblock.
+///
+/// The masks that the thread is inside stay, since their guards exist in the child too. `added`
+/// stays set: a handler of other code that forks may return to code that has these signals blocked,
+/// and the end of the mask unblocks them there.
 fn forget_parent() -> u64 {
     if controls::is_off(controls::FORK) {
         return 0;

@@ -1,8 +1,8 @@
-//! Installing and removing handlers. Not for handlers: takes a lock, memory, and the dynamic
+//! Installs and removes handlers. Not async-signal-safe: takes a lock, memory, and the dynamic
 //! linker's lock.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
@@ -13,8 +13,8 @@ use super::{controls, fork, keep};
 use crate::arch::signal_entry;
 use crate::percpu::memory;
 use crate::platform::{
-    Disposition, RESERVED, SIGNALS, are_same, bit, disposition, install_entry_if, set_quiet_hook,
-    start,
+    Disposition, RESERVED, SIGNALS, are_same, bit, disposition, install_entry_if,
+    set_unblocking_hook, start,
 };
 
 /// # Safety
@@ -24,26 +24,28 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     if let Some(bytes) = options.stack {
         check_alternate_stack(signal, bytes)?;
     }
-    // The handler may be the first to use a static lock, and start-up is not for handlers.
+    // The handler may be the first to use a static lock, and start-up must not run in a handler.
     start();
-    // First: a fork waits for the walk through the loaded objects.
+    // Before the walk through the loaded objects, for which a fork must wait.
     fork::watch().map_err(|errno| Error::Refused { signal, errno })?;
     if !refresh_table() {
         let errno = libc::ENOMEM;
         return Err(Error::Refused { signal, errno });
     }
     let changing = Changing::start();
-    set_quiet_hook(keep::end_in);
-    // As it is before it is made to cover anything.
+    set_unblocking_hook(keep::end_in);
+    cover::remove_used_up(&changing);
+    // Before it is made to cover anything.
     let before = disposition(signal).map_err(|errno| Error::Refused { signal, errno })?;
     let was_managed = actions::has_handler(signal);
     actions::manage(signal);
-    // First all others, then this one: from its first delivery on, it is covered.
+    // All other handlers first, so that this one is covered from its first delivery on.
     let covered = cover::cover(&changing);
     let result = covered.and_then(|()| take_over(signal, &before, handler, options));
-    // One for one signal, which this has replaced, may have been used up meanwhile.
+    // If the replaced handler was for one signal, it may have been used up meanwhile, which has
+    // stopped managing the signal.
     if result.is_ok() && actions::manage(signal) {
-        // Without memory, an audit finds what is not covered.
+        // Without memory, an audit reports what is not covered.
         let _ = cover::cover(&changing);
     }
     if result.is_err() && !was_managed {
@@ -52,20 +54,19 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     result.map_err(|errno| Error::Refused { signal, errno })
 }
 
-/// Makes `handler` what is done on a signal, for which the kernel did `before`.
+/// Makes `handler` the action of a signal whose disposition was `before`.
 fn take_over(
     signal: c_int,
     before: &Disposition,
     handler: Handler,
     options: Options,
 ) -> Result<(), i32> {
-    // Other code that installs a handler meanwhile was first, as if it had done so before: that one
-    // is what is replaced.
+    // A handler that other code installs meanwhile counts as installed before: this replaces it.
     while !try_to_take_over(signal, before, handler, options)? {}
     Ok(())
 }
 
-/// As `take_over`; `false` if other code has installed a handler meanwhile.
+/// As `take_over`, but returns `false` if other code has installed a handler meanwhile.
 fn try_to_take_over(
     signal: c_int,
     before: &Disposition,
@@ -76,39 +77,41 @@ fn try_to_take_over(
     let old = actions::action(signal);
     let covered = disposition(signal)?;
     let (entry, previous) = match (old, cover::entry_of(&covered)) {
-        // What was there before the first handler of ours; what has displaced that one is not
-        // called.
+        // What was there before our first handler. A handler that has displaced ours is not called.
         (Some(old), _) if actions::has_handler(signal) => (newest, old.previous.0),
         (_, Some(entry)) => {
             let below = actions::of_entry(signal, entry);
-            (entry, below.map_or(Disposition::DEFAULT, Action::rest))
+            let rest = below.map_or(Disposition::DEFAULT, Action::rest);
+            match below.is_some_and(Action::is_used_up) {
+                true => (actions::entry_over(signal, &rest), rest),
+                false => (entry, rest),
+            }
         }
-        // One of our entries without an action has given way to what should be there, or other code
-        // has installed this.
+        // An entry of ours without an action was replaced by what it stands for, or other code has
+        // installed this.
         _ if before.handler != covered.handler => (actions::entry_over(signal, &covered), covered),
         _ => (actions::entry_over(signal, before), *before),
     };
-    let action = leak(Action {
-        by: By::Handler(handler),
+    let action = leak(Action::new(
+        By::Handler(handler),
         options,
-        previous: Previous(previous),
-        spent: AtomicBool::new(false),
-        retired: AtomicBool::new(false),
-    })?;
+        Previous(previous),
+    ))?;
     actions::set_action(signal, entry, action);
     let result = set_entry(signal, &covered);
     if result != Ok(true) {
-        match old {
-            Some(old) => actions::set_action(signal, newest, old),
-            None => action.retired.store(true, Ordering::SeqCst),
+        if let Some(old) = old {
+            actions::set_action(signal, newest, old);
         }
+        action.retired.store(true, Ordering::SeqCst);
     }
     result
 }
 
 pub fn uninstall(signal: c_int) -> Result<(), Error> {
     check(signal)?;
-    let _changing = Changing::start();
+    let changing = Changing::start();
+    cover::remove_used_up(&changing);
     if !actions::has_handler(signal) {
         return Err(Error::NotInstalled(signal));
     }
@@ -136,13 +139,13 @@ fn check(signal: c_int) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a delivery takes of the stack beside the kernel's frame and the handler: the mean of three
-/// that interrupt each other, of which the last may go deeper than the handler. verify-signals
-/// measures it; without optimisation it is more.
+/// The stack that a delivery takes beside the kernel's frame and the handler, in bytes: a bound on
+/// the mean of three deliveries that interrupt each other, of which the last may go deeper than its
+/// handler. verify-signals measures it; without optimisation it is more.
 const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
 
-/// Three deliveries: the signal, another one that interrupts the handler, and a fault in a clone
-/// that this one runs.
+/// Checks that the calling thread's alternate stack holds three deliveries and `bytes`: the signal,
+/// another one that interrupts the handler, and a fault in a clone that the second delivery runs.
 fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
@@ -153,7 +156,7 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
         let errno = errno.unwrap_or_default();
         return Err(Error::Refused { signal, errno });
     }
-    // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
+    // SAFETY: reads a number that the kernel has passed at program start; 0 if it has not.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
     let delivery = frame.saturating_add(DELIVERY);
     let needs = delivery.saturating_mul(3).saturating_add(bytes);
@@ -166,53 +169,49 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// An action that passes everything on to `previous`.
+/// Makes an action that passes every signal on to `previous`.
 pub fn adopted(previous: Disposition) -> Result<&'static Action, i32> {
-    leak(Action {
-        by: By::Adopted,
-        options: Options {
-            once: previous.has(libc::SA_RESETHAND),
-            ..Options::new()
-        },
-        previous: Previous(previous),
-        spent: AtomicBool::new(false),
-        retired: AtomicBool::new(false),
-    })
+    let options = Options {
+        once: previous.has(libc::SA_RESETHAND),
+        ..Options::new()
+    };
+    leak(Action::new(By::Adopted, options, Previous(previous)))
 }
 
-/// A handler may be using an action at any time, so none is freed. There are as many as there were
-/// installations. Not by the global allocator: the lock is held that a fork takes, and a fork may
-/// hold the allocator's.
+/// Allocates an action and never frees it, because a handler may be using it at any time. Each
+/// installation leaks one. Does not use the global allocator: this thread holds the lock that a
+/// fork takes, and a fork may hold the allocator's.
 fn leak(action: Action) -> Result<&'static Action, i32> {
     let place = memory::allocate(size_of::<Action>()).ok_or(libc::ENOMEM)?;
     let place = place.cast::<Action>();
     const { assert!(align_of::<Action>() <= 64) };
-    // SAFETY: as large as an action, aligned to more than that, in nobody else's hands, and never
-    // freed.
+    // SAFETY: the memory is large enough and sufficiently aligned, owned by this function, and
+    // never freed.
     unsafe {
         place.write(action);
         Ok(place.as_ref())
     }
 }
 
-/// Makes the kernel call our entry for a signal that has an action, with the flags and the mask
-/// that go with it, in the place of `expected`. Returns whether that was there: if other code has
-/// installed another handler meanwhile, that one stays.
+/// Replaces `expected` by our newest entry for a signal that has an action, with the action's flags
+/// and mask. Returns whether `expected` was installed. If other code has installed another handler
+/// meanwhile, that one stays.
 pub fn set_entry(signal: c_int, expected: &Disposition) -> Result<bool, i32> {
     let (flags, mask) = flags_and_mask(signal);
     let entry = signal_entry(actions::newest_entry(signal));
     let is_expected =
         |found: &Disposition| are_same(found, expected) || controls::is_off(controls::MEANWHILE);
     actions::installing(signal, mask, || {
-        // SAFETY: the entry is made for this.
+        // SAFETY: an entry handles its signal on every thread, at every instruction.
         unsafe { install_entry_if(signal, entry, flags, mask, is_expected) }
     })
 }
 
-/// A fault's record holds the tag bits of the address (AArch64).
+/// Makes a fault's record contain the tag bits of the address (AArch64).
 pub const SA_EXPOSE_TAGBITS: c_int = 0x800;
 
-/// The flags (without `SA_SIGINFO`) and the mask that the kernel has to have for a signal of ours.
+/// Returns the flags (without `SA_SIGINFO`) and the mask with which the entry of a signal must be
+/// installed.
 pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
     let Some(action) = actions::action(signal) else {
         return (0, 0);

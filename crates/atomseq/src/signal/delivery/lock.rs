@@ -1,25 +1,26 @@
-//! The lock of the thread that changes handlers, and what a fork waits for.
+//! The lock that a thread holds while it changes handlers, and what forks wait for.
 //!
 //! ```text
-//! change   wait for forks │ block, hold forks up │ lock │ change handlers │ unlock │ let forks go, unblock
-//! walk     wait for forks │ block, hold forks up │ count it │ let forks go, unblock │ glibc's lock, callbacks │ end it
-//! fork     wait for who holds forks up │ wait for the walks' end │ others' atfork handlers, copy the process
+//! change   wait for forks │ block, hold up forks │ lock │ change handlers │ unlock │ release forks, unblock
+//! walk     wait for forks │ block, hold up forks │ count it │ release forks, unblock │ glibc's lock, callbacks │ end it
+//! fork     wait for holders │ wait for the walks' end │ atfork handlers of other code, copy the process
 //! ```
 //!
-//! A change waits for the end of other threads' forks, so that no child inherits it half done: for
-//! a tenth of a second, since an atfork handler may wait for a lock that the thread which wants to
-//! change holds. It waits with its caller's mask: another thread, which the fork waits for, may
-//! wait for a handler on it. A collector that stops all threads by a signal does.
+//! A change waits for the end of other threads' forks, so that no child inherits it half done. It
+//! waits at most a tenth of a second, because an atfork handler may wait for a lock that the
+//! changing thread holds. Meanwhile the thread keeps its caller's mask, because the thread that the
+//! fork waits for may itself wait for a handler on this thread, as a collector does that stops all
+//! threads by a signal.
 //!
-//! A walk through the loaded objects takes a lock of glibc's that a fork does not: it is copied as
-//! it is. In the child of a fork that copies it locked, `dl_iterate_phdr` waits indefinitely, and
-//! so does all that calls it. The walk holds no lock of this module's, for a callback of the
-//! program's, called with glibc's lock held, may fork or change handlers: a fork waits for a walk
-//! for about a second.
+//! A walk through the loaded objects takes a lock of glibc's that a fork does not take. A fork
+//! copies this lock as it is. In a child that inherits it locked, `dl_iterate_phdr` waits
+//! indefinitely, and so do all its callers. So a fork waits for a walk, for about a second. The
+//! walk holds no lock of this module, because a callback of the program, called with glibc's lock
+//! held, may fork or change handlers.
 //!
-//! The lock's word holds the generation of the process that locked it, and walks are counted where
-//! a child begins anew: what a child finds held by its parent is free, whichever system call made
-//! the child.
+//! The lock's word contains the generation of the process that locked it, and walks are counted in
+//! memory that starts afresh in a child. So what a child inherits as held by its parent is free,
+//! whichever system call made the child.
 
 use core::sync::atomic::AtomicU32;
 
@@ -35,28 +36,28 @@ use crate::sync::Patience;
 
 static LOCK: AtomicU32 = AtomicU32::new(0);
 
-/// For how many milliseconds a change or a walk waits for the end of a fork.
+/// How long a change or a walk waits for the end of a fork, in milliseconds.
 const PATIENCE: u32 = 100;
 
-/// What is blocked while handlers are changed: a handler could change handlers, or jump away. Open
-/// are the signals of faults, with one of which a sandbox may answer a system call, and those that
-/// a thread waits for which changes the process's user.
+/// The signals that are blocked while handlers are changed, since a handler could change handlers
+/// or jump away. Fault signals stay open, because a sandbox may answer a system call by one. So do
+/// the C library's, for whose handlers a thread waits that changes the process's user.
 const BLOCKED: u64 = !(FAULT_SET | RESERVED_SET);
 
-/// What is blocked while this is noted for forks: a handler could fork.
+/// The signals that are blocked while this thread registers for forks, since a handler could fork.
 const ALL: u64 = !(bit(libc::SIGSYS) | RESERVED_SET);
 
-/// While one lives, no fork copies what this thread does, and no handler runs on it but those that
-/// cannot be held back.
+/// While one lives, no fork copies the process, and only handlers of faults and of the C library
+/// run on this thread.
 struct Uncopied {
     mask: u64,
-    /// Does a fork wait? Not if this has waited too long for one.
+    /// Whether forks wait for this thread. Not if it has waited too long for one.
     is_counted: bool,
 }
 
 impl Uncopied {
     fn start() -> Uncopied {
-        // Before start-up, forks are not watched, and processes have no generations.
+        // Before start-up, forks are not watched and processes have no generations.
         start();
         let mut patience = Patience::new(PATIENCE);
         let mut is_over = false;
@@ -108,22 +109,23 @@ impl Changing {
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        // Unless this thread has forked since: in the child, another one may have it.
+        // Unless this thread has forked since: in the child, another thread may hold the lock.
         if self.generation == generation() {
             lock::unlock(&LOCK);
         }
     }
 }
 
-/// Finds the sequences of all loaded objects; `false`: there is no memory for that. Other threads,
-/// which hold the dynamic linker's locks, may wait for handlers on this one: none is blocked.
+/// Finds the sequences of all loaded objects. Returns `false` if there is no memory for that.
+/// Blocks no signal during the walk, because threads that hold the dynamic linker's locks may wait
+/// for handlers on this thread.
 pub fn refresh_table() -> bool {
-    // Not inside the walk, for which forks wait: this may wait for the constructor of an object
-    // that another thread loads.
+    // Before the walk, for which forks wait: this may wait for the constructor of an object that
+    // another thread loads.
     objects::look_finder_up();
     let uncopied = Uncopied::start();
     if !uncopied.is_counted && table::finds_new_objects() {
-        // A child that is copied in the middle of a walk could make none.
+        // A child that is copied in the middle of a walk could not walk itself.
         return true;
     }
     let _walk = Walk::start();

@@ -1,4 +1,4 @@
-//! The user-level mask: how its end finds what waits, and how a signal is deferred.
+//! The user-level mask: how its end delivers waiting signals, and how a signal is deferred.
 //!
 //! ```text
 //!             start        signal: blocked, queued again       end: unblocked, delivered
@@ -15,42 +15,43 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_quiet, kernel_mask, pending, queue_to_this_thread,
-    send_to_this_thread,
+    Context, are_signals_blocked, bit, change_mask, kernel_mask, leave_blocked, mask_to_restore,
+    pending, queue_to_this_thread, send_to_this_thread,
 };
 
-/// From now on, managed signals are put off on this thread.
+/// Starts a mask: managed signals are deferred on this thread from now on.
 #[inline(always)]
 pub fn start_mask() {
     enter_mask();
 }
 
-/// The opposite; the outermost end delivers what was put off.
+/// Ends a mask. The outermost end delivers what was deferred.
 #[inline(always)]
 pub fn end_mask() {
     leave_mask(unblock);
 }
 
-/// Is this thread inside a mask?
+/// Returns whether this thread is inside a mask.
 pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has
-/// left: unblocks them if it was the outermost one. (C: it does not unwind, and the end of a mask
-/// needs no code for that.)
+/// Unblocks the waiting signals if the mask that has just ended was the outermost one. Called by
+/// the end of a mask when signals wait, or when the mask was one that `with_kernel_mask` has left.
+/// (A C function does not unwind, so the end of a mask needs no unwinding code.)
 ///
-/// A handler that is installed here may run before `added` is read: of a signal that is never
-/// blocked, or that was not managed when the others were blocked. It finds `added` empty, which is
-/// set aside while it runs (`Words::set_aside`).
+/// A handler that is installed here may run before `added` is read: that of a signal which is never
+/// blocked, or which was not managed when the others were blocked. It finds `added` empty, because
+/// `Words::set_aside` sets its contents aside while the handler runs.
 ///
-/// A handler of someone else's that the kernel calls may have a mask itself and, at the end of
-/// that, take `added`: it found the count at 0. It has unblocked the signals only until it returns,
-/// so this does it again, as `taken` says.
-/// Nothing else comes to this place with nothing in `added` and nothing kept: the highest bit of
-/// `depth` is set for one of the two only. (This is reached all the same, unless one signal arrived
-/// right before the store that ended the mask, and the other right after it. Hence the rule that
-/// handlers with masks are to be installed through this module.)
+/// A handler of other code that the kernel calls may use a mask itself. At that mask's end the
+/// count is 0, so the handler takes `added` and unblocks the signals. Its return restores the old
+/// mask and blocks them again. So this function unblocks them once more, from the copy in `taken`.
+///
+/// In no other case is this function reached with nothing in `added` and nothing kept: the highest
+/// bit of `depth` is set for one of the two only. The case is missed only if one signal arrived
+/// right before the store that ended the mask, and the other right after it. That is why handlers
+/// that use masks must be installed through this module.
 #[cold]
 #[inline(never)]
 extern "C" fn unblock() {
@@ -58,12 +59,12 @@ extern "C" fn unblock() {
     if words.end_left_mask() && !words.has_waiting() {
         return;
     }
-    // Where all signals are blocked, they stay so; the end of that sees to what is left here.
-    if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
+    // Under a gate all signals stay blocked. Its end unblocks what is left here.
+    if words.depth() > 0 || are_signals_blocked() && !controls::is_off(controls::GATES) {
         return;
     }
-    // In this order. A delivery between the two loads forgets what an earlier end has taken; one
-    // that comes later may run what is kept.
+    // In this order: a delivery between the two loads clears `taken`; a later one may run the
+    // handlers of kept signals.
     let is_for_kept = words.added.load(Relaxed) == 0 && words.has_kept();
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
@@ -101,32 +102,34 @@ pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     COUNTS.deferrals.add();
 }
 
-/// Defers a signal until the code that it interrupted goes on with another mask: during a
-/// rollforward there is room for one signal only.
+/// Defers a signal until the interrupted code continues with its own mask. For a signal that
+/// arrives during a rollforward, which has room for one signal only.
 pub fn hold_back(signal: c_int, info: &libc::siginfo_t, context: Context) {
     context.set_mask(context.mask() | actions::managed() | bit(signal));
     wait_blocked(signal, info);
     COUNTS.deferrals.add();
 }
 
-/// Lets a signal wait until it is unblocked: in the kernel, or in this thread's words if the kernel
-/// refuses it. Also there if queueing it would lose it, and one of its number is pending: the
-/// delivery of that one then calls the handler for both.
+/// Makes a signal wait until it is unblocked.
 ///
-/// Which one is pending, the thread's or one of the process, the kernel does not say. Beside one of
-/// the process nothing would be lost, but another thread may take that, and then nothing ends a
-/// wait for what is kept. So whatever can be queued is.
+/// It waits in the kernel, or in this thread's words if the kernel refuses it. It also waits in the
+/// thread's words if the kernel would merge it with a pending signal of its number; the delivery of
+/// that one then calls the handler for both.
+///
+/// The kernel does not say whether the pending signal is thread-directed or process-directed.
+/// Beside a process-directed one nothing would be merged, but another thread may take that one, and
+/// then nothing ends a wait for the kept signal. So a signal that can be queued is always queued.
 pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
     if !waits_in_kernel(signal, info, keep::may_merge(signal, info)) {
         keep::keep(signal, info);
     }
 }
 
-/// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the
-/// kernel would lose it beside a pending one of its number.
+/// As [`wait_blocked`], but returns `false` for a signal that this thread must keep. `may_merge`:
+/// the kernel would merge it with a pending one of its number.
 ///
-/// Where a sandbox does not tell what is pending, the thread keeps whatever a pending signal could
-/// be in the way of.
+/// Where a sandbox refuses `rt_sigpending`, the thread keeps every signal that a pending one could
+/// discard or absorb.
 pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -> bool {
     let is_in_danger = may_merge && keep::has_place(signal);
     let is_kept_in_doubt = is_in_danger || keep::superseding(signal) != 0;
@@ -144,16 +147,17 @@ pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -
 }
 
 /// Queues a real-time signal of `kill` to this thread, which has it blocked, as one of `tgkill`
-/// from the same sender: of that, the kernel says when there is no room.
+/// from the same sender. For that, unlike `kill`, the kernel returns an error when the queue is
+/// full.
 fn queue_as_of_tgkill(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int> {
     let mut sent = *info;
     sent.si_code = libc::SI_TKILL;
     queue_with_record(signal, &sent)
 }
 
-/// After the kernel has refused a signal's record with `errno`: queues its number. Returns `false`
-/// for what this thread has to keep: if the kernel takes it in no way; and if there is no room for
-/// its record and `keeps_if_full` says so.
+/// Queues a signal's number after the kernel has refused its record with `errno`. Returns `false`
+/// for a signal that this thread must keep: if the kernel does not accept the number either, or if
+/// there is no room for its record and `keeps_if_full` returns `true`.
 fn queue_number_or_keep(
     signal: c_int,
     info: &libc::siginfo_t,
@@ -167,12 +171,12 @@ fn queue_number_or_keep(
     !is_kept && (queue_number(signal, info, errno) || controls::is_off(controls::SENDING))
 }
 
-/// Queues a signal to this thread, which has it blocked. Returns `false` if the kernel takes it in
-/// no way.
+/// Queues a signal to this thread, which has it blocked. Returns `false` if the kernel accepts it
+/// in no form.
 ///
-/// | the kernel refuses | what it is given instead |
+/// | the kernel refuses | what is queued instead |
 /// |---|---|
-/// | for want of room (real-time signals only) | the number; the record waits in this thread's words |
+/// | the record, because the queue is full (real-time signals only) | the number; the record waits in this thread's words |
 /// | `rt_tgsigqueueinfo` as such | `tgkill`; the record waits, too |
 pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
     match queue_with_record(signal, info) {
@@ -181,13 +185,13 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
     }
 }
 
-/// As [`queue_again`], unless the kernel does not take the record; `Err` holds an error number.
+/// Queues a signal with its record; `Err` holds the error number of a refusal.
 fn queue_with_record(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int> {
     queue_unless(0, signal, info).map(|_| ())
 }
 
-/// As [`queue_with_record`], unless one of a set of signals is pending: then queues nothing, and
-/// returns `false`.
+/// As [`queue_with_record`], unless a signal in `set` is pending: then queues nothing and returns
+/// `false`. Queues nothing either, but returns `true`, if a pending signal supersedes this one.
 fn queue_unless(set: u64, signal: c_int, info: &libc::siginfo_t) -> Result<bool, c_int> {
     let superseding = match controls::is_off(controls::KEEPING) {
         true => 0,
@@ -204,11 +208,12 @@ fn queue_unless(set: u64, signal: c_int, info: &libc::siginfo_t) -> Result<bool,
     }
 }
 
-/// As [`queue_again`], after the kernel has refused the record with `errno`.
+/// Queues a signal's number after the kernel has refused its record with `errno`, and saves the
+/// record in this thread's words. Returns whether the kernel has accepted the number.
 ///
-/// The kernel notes the number in a bit, which it clears when it delivers the last queued signal of
-/// that number. So this one may never come by itself; then the delivery of that last one finds its
-/// record ([`Words::take_saved`]).
+/// The kernel represents the number by a bit, which it clears when it delivers the last queued
+/// signal of that number. So this signal may never be delivered on its own. The delivery of that
+/// last one then finds the record ([`Words::take_saved`]).
 fn queue_number(signal: c_int, info: &libc::siginfo_t, errno: c_int) -> bool {
     if controls::is_off(controls::SENDING) && errno != libc::EAGAIN {
         return false;
@@ -236,10 +241,12 @@ fn queue_number(signal: c_int, info: &libc::siginfo_t, errno: c_int) -> bool {
     is_queued
 }
 
-/// Queues again a signal that waits in the kernel without its record, if it still does: the
-/// delivery of another one of its number may have cleared what the kernel had noted. Nothing is
-/// lost or doubled if that has not happened, but where room was made after the kernel had refused
-/// the record and before it was given the number: then both may come.
+/// Queues a signal again that waits in the kernel without its record: the delivery of another one
+/// of its number may have cleared the kernel's bit.
+///
+/// If the bit is still set, nothing is lost or doubled, with one exception: room became free after
+/// the kernel had refused the record and before it was given the number. Then both may be
+/// delivered.
 pub fn queue_saved_again(signal: c_int) {
     let words = Words::of_this_thread();
     match words.saved.waiting(signal) {
@@ -255,8 +262,8 @@ pub fn queue_saved_again(signal: c_int) {
     }
 }
 
-/// Queues a signal to this thread as one of `kill`, without a sender. That is not refused for want
-/// of room: the kernel notes the number.
+/// Queues a signal to this thread as one of `kill`, without a sender. A full queue does not refuse
+/// it: the kernel sets the bit of the number.
 fn queue_bare(signal: c_int) -> Result<(), c_int> {
     // SAFETY: plain old data.
     let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
@@ -265,7 +272,7 @@ fn queue_bare(signal: c_int) -> Result<(), c_int> {
     queue_to_this_thread(signal, &bare, 0).map(|_| ())
 }
 
-/// Runs `f` with the managed signals blocked in the kernel, and outside of any mask.
+/// Implements [`crate::signal::with_kernel_mask`].
 pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
     struct Restore {
         masks: Masks,
@@ -275,15 +282,15 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             let words = Words::of_this_thread();
             words.restore_masks(&self.masks);
-            // What a call in `f` has taken, such as `sigwait`, was no delivery.
+            // A call in `f` such as `sigwait` may have taken a signal without a delivery.
             words.forget_taken();
-            if is_quiet() {
-                // `f` has begun to hold a gate that it returns: unblocked when that ends.
+            if are_signals_blocked() {
+                // A gate that was closed in `f`, or before, is still held. Its end unblocks these.
                 words.add(self.blocked);
                 return;
             }
             change_mask(libc::SIG_UNBLOCK, self.blocked);
-            // The guards that signals waited for may have been dropped meanwhile.
+            // `f` may have dropped the guards that these signals waited for.
             if words.has_waiting() {
                 unblock();
             }
@@ -291,27 +298,33 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
     }
     let managed = actions::managed();
     let before = change_mask(libc::SIG_BLOCK, managed);
+    // Under a gate every signal is blocked already. If `f` opens the gate, its end must leave the
+    // managed signals blocked.
+    let is_aware = !controls::is_off(controls::GATES);
+    let to_restore = mask_to_restore().filter(|_| is_aware);
+    let blocked = managed & !to_restore.unwrap_or(before);
+    if to_restore.is_some() {
+        leave_blocked(blocked);
+    }
     keep::queue_kept();
     let restore = Restore {
         masks: Words::of_this_thread().leave_masks(),
-        blocked: managed & !before,
+        blocked,
     };
     let result = f();
     drop(restore);
     result
 }
 
-/// The kernel's mask without what deferral has added to it.
+/// Returns the kernel's mask, or under a gate the mask that its end restores, without the signals
+/// that deferral has blocked.
 fn own_mask_word() -> u64 {
-    // The mask first: a signal that is put off in between would be in `added` only.
-    let mask = kernel_mask();
+    // The mask first: a signal that is deferred between the two loads is then in `added` only.
+    let mask = mask_to_restore().unwrap_or_else(kernel_mask);
     mask & !Words::of_this_thread().added.load(Relaxed)
 }
 
-/// This thread's signal mask as the program has set it: without what deferral has added.
-///
-/// For `posix_spawnattr_setsigmask` and the like, which give a mask to others. Async-signal-safe;
-/// one system call.
+/// Implements [`crate::signal::own_mask`].
 pub fn own_mask() -> libc::sigset_t {
     let mut set = core::mem::MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set, which starts with the kernel's 8 bytes.
@@ -322,13 +335,15 @@ pub fn own_mask() -> libc::sigset_t {
     }
 }
 
-/// Makes of a new thread's function one that first takes off what deferral has added to the mask it
-/// inherits.
+/// Implements [`crate::signal::inheriting`].
 pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let mask = own_mask_word();
-    // What deferral has blocked, or may block before the thread starts. Some may be uninstalled by
-    // then.
-    let added = actions::managed() | Words::of_this_thread().added.load(Relaxed);
+    // What deferral has blocked, or may block before the thread starts. Some of it may no longer be
+    // managed by then.
+    let deferred = actions::managed() | Words::of_this_thread().added.load(Relaxed);
+    // A thread that is started under the gate inherits every signal as blocked.
+    let by_gate = if are_signals_blocked() { !mask } else { 0 };
+    let added = deferred | by_gate;
     move || {
         change_mask(libc::SIG_UNBLOCK, (added | actions::managed()) & !mask);
         f()

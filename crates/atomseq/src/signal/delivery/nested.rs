@@ -1,5 +1,5 @@
 //! Deliveries inside deliveries. Some signals cannot be blocked, so one of them may arrive at any
-//! instruction of another one's delivery: below that lies what it has interrupted, maybe a sequence
+//! instruction of another signal's delivery. That delivery may itself have interrupted a sequence
 //! that is half done.
 //!
 //! ```text
@@ -11,13 +11,13 @@
 //!  meanwhile                     before the handler        would any code
 //! ```
 //!
-//! Until a delivery has decided how the interrupted sequence goes on, and has seen to it, it is
-//! what this thread's words point at. A signal that finds such a delivery right below it leaves its
-//! record there and returns; the delivery passes it to its handler as soon as the sequence is
-//! whole, with the context that it has itself. That needs neither a system call nor a mask: a fault
-//! of the clone must not find its signal blocked.
+//! The thread's words point at a delivery until it has decided how the interrupted sequence
+//! continues, and has restarted it or run it to its end. A signal that interrupts such a delivery
+//! leaves its record there and returns. The delivery passes the signal to its handler when the
+//! sequence is complete, with its own context. This needs neither a system call nor a mask, because
+//! a fault of the clone must not find its signal blocked.
 //!
-//! A real fault cannot wait. Its handler is told that it is inside, and so is every handler that
+//! A real fault cannot wait. Its handler reports that it is inside, and so does every handler that
 //! interrupts that one: see [`Inside`](super::words::Inside).
 
 use core::cell::UnsafeCell;
@@ -35,12 +35,12 @@ use crate::arch::{
 use crate::platform::{Context, bit};
 use crate::sequence::table;
 
-/// How many signals may have to wait: faults that somebody sends, and `SIGABRT`.
+/// The number of signals that may have to wait: fault signals that are sent, and `SIGABRT`.
 const MAY_WAIT: usize = FAULTS.len() + 1;
 
-/// A delivery under way, on its own stack. Only this thread and its handlers use it; atomics,
-/// because a handler may come between any two instructions. The assembly makes it; it knows all but
-/// the places, and the size.
+/// A delivery under way, on the handler's stack. Only this thread and its handlers use it. Its
+/// fields are atomics because a handler may run between any two instructions. The assembly creates
+/// it: it knows the size and all fields except the places.
 #[repr(C)]
 pub struct Frame {
     before: AtomicPtr<Frame>,
@@ -59,22 +59,22 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 456);
 
-/// In place of a mask: the entry made no system call, or the kernel refused it. No mask holds this
-/// signal.
+/// Stands for an unknown mask: the entry made no system call, or the kernel refused it. No real
+/// mask contains this signal.
 const UNKNOWN: u64 = bit(libc::SIGKILL);
 
-/// Where the handlers of atomseq's entries return to, to have the kernel restore a context: 0
-/// before the first return. The C library has one place for all.
+/// The address to which atomseq's entries return, where the C library calls `rt_sigreturn`; 0
+/// before the first return. It is the same for all signals.
 static WAY_BACK: AtomicUsize = AtomicUsize::new(0);
 
-/// The deliveries that another one comes before, and those that it comes after though they have not
-/// returned.
+/// The deliveries that another delivery precedes, and those that it follows although they have not
+/// returned yet.
 pub struct Over {
-    /// What the last of them has interrupted, where that counts.
+    /// The context of what the last of them has interrupted, if that matters.
     context: Context,
-    /// Is one of them of a fault, whose sequence cannot go on?
+    /// Whether one of them is of a fault, whose sequence cannot continue.
     pub has_fault: bool,
-    /// What the kernel blocked when it called their entries.
+    /// The signals that the kernel blocked when it called their entries.
     pub blocked: u64,
     /// The mask that one of them has found, if one has.
     pub mask: Option<u64>,
@@ -91,55 +91,54 @@ struct Waiting {
 }
 
 impl Frame {
-    /// The delivery whose code this one has interrupted.
+    /// Returns the delivery whose code this one has interrupted.
     pub fn before(&self) -> Option<&Frame> {
         // SAFETY: null, or a delivery that was under way when this one began, and ends after it.
         unsafe { self.before.load(Relaxed).as_ref() }
     }
 
-    /// The context of what was interrupted.
+    /// Returns the context of what was interrupted.
     pub fn context(&self) -> Context {
         // SAFETY: what the kernel has passed to this delivery, or to one that it interrupted.
         unsafe { Context::new(self.context.load(Relaxed)) }
     }
 
-    /// The signal, its siginfo, and the number of the entry that was called.
+    /// Returns the signal, its siginfo, and the number of the entry that was called.
     pub fn arguments(&self) -> (c_int, &libc::siginfo_t, usize) {
         // SAFETY: what the kernel has passed to this delivery, or a handler that has called the
         // entry; it outlives that.
         (self.signal as c_int, unsafe { &*self.info }, self.entry)
     }
 
-    /// The mask that this delivery has found, or was [set](Frame::set_mask); `None` if it is not
-    /// known.
+    /// Returns the mask that the entry has found, or that was [set](Frame::set_mask) since; `None`
+    /// if it is not known.
     pub fn mask(&self) -> Option<u64> {
         Some(self.mask.load(Relaxed)).filter(|&mask| mask != UNKNOWN)
     }
 
-    /// Sets it to that of the code that was interrupted, for the deliveries that interrupt this
-    /// one's code.
+    /// Sets the mask to that of the interrupted code, for deliveries that interrupt this one.
     pub fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
     }
 
-    /// Has the kernel called the entry with the context `own`, so that the return restores the
-    /// mask? If not, another handler has called it. (One that ends with a jump to the entry looks
-    /// like the kernel. Nothing of it is left to return to.)
+    /// Returns whether the kernel has called the entry with the context `own`, so that its return
+    /// restores the mask. Otherwise another handler has called it. (A handler that ends with a jump
+    /// to the entry looks like the kernel; it leaves no frame to return to.)
     pub fn is_called_by_kernel(&self, own: Context) -> bool {
         own.as_ptr().addr() == (&raw const *self).addr() + CONTEXT_AFTER
     }
 
-    /// Where this delivery has interrupted the entry of another one, of which nothing is known yet,
-    /// it takes that one's context for its own: it comes first.
+    /// Orders this delivery against one whose entry, or return, it has interrupted, by taking over
+    /// that delivery's context.
     ///
-    /// The same where a delivery is about to return to a sequence that is half done: this one comes
-    /// after it.
+    /// If the entry has not registered the other delivery yet, this one precedes it. If the other
+    /// delivery is about to return to a sequence that is half done, this one follows it.
     pub fn come_first(&self) -> Over {
         let own = self.context();
         let over = self.over(own);
         self.context.store(over.context.as_ptr(), Relaxed);
         if leaving(own) == Some(Leaving::OnStack) {
-            // What waited for that delivery might wait for ever: it has looked already.
+            // That delivery no longer checks for waiting signals, so none must be left with it.
             let other = core::ptr::with_exposed_provenance_mut::<Frame>(own.stack_pointer());
             if self.before.load(Relaxed) == other {
                 // SAFETY: that delivery, which has not ended.
@@ -150,8 +149,8 @@ impl Frame {
         over
     }
 
-    /// What [`come_first`](Frame::come_first) finds in `own`, the context that this delivery has
-    /// begun with.
+    /// Returns the deliveries that [`come_first`](Frame::come_first) finds from `own`, the context
+    /// that this delivery began with.
     pub fn over(&self, own: Context) -> Over {
         let mut over = Over {
             context: own,
@@ -207,7 +206,7 @@ impl Frame {
         over
     }
 
-    /// The context that the kernel has passed.
+    /// Returns the context that the kernel has passed.
     ///
     /// # Safety
     /// The kernel has called the entry.
@@ -217,8 +216,8 @@ impl Frame {
         unsafe { Context::new(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// Is a sequence half done that this delivery, or one whose code it has interrupted, has
-    /// interrupted?
+    /// Returns whether this delivery, or one that it has interrupted, has interrupted a sequence
+    /// that is half done.
     pub fn is_inside(&self) -> bool {
         let mut frame = Some(self);
         while let Some(at) = frame {
@@ -230,15 +229,15 @@ impl Frame {
         false
     }
 
-    /// Keeps a signal until this delivery has decided. Of one that waits already, nothing more is
-    /// kept: so it is with signals that the kernel keeps.
+    /// Keeps a signal until this delivery has decided. A signal of the same number that waits
+    /// already absorbs it, as in the kernel.
     pub fn keep(&self, entry: usize, signal: c_int, info: &libc::siginfo_t) {
         let Some(place) = place(signal) else { return };
         if self.waiting.load(Relaxed) & bit(signal) != 0 {
             return;
         }
-        // SAFETY: nobody reads it before the bit is set. A handler in between that keeps the same
-        // signal writes all of it, and then this does.
+        // SAFETY: no code reads the place before its bit is set. A handler that interrupts this and
+        // keeps the same signal writes the whole place, and then this overwrites it.
         unsafe {
             (*self.places[place].get()).write(Waiting {
                 record: Record::of(info),
@@ -249,12 +248,12 @@ impl Frame {
         self.waiting.fetch_or(bit(signal), Relaxed);
     }
 
-    /// Does any signal wait for this delivery?
+    /// Returns whether a signal waits for this delivery.
     pub fn has_waiting(&self) -> bool {
         self.waiting.load(Relaxed) != 0
     }
 
-    /// Takes one that waits; says which entry it came by.
+    /// Takes a waiting signal: the entry that was called, its number and its record.
     pub fn take(&self) -> Option<(usize, c_int, libc::siginfo_t)> {
         loop {
             let signal = match self.waiting.load(Relaxed) {
@@ -273,29 +272,32 @@ impl Frame {
         }
     }
 
-    /// From now on, what arrives waits for this delivery.
+    /// Makes arriving signals wait for this delivery.
     pub fn begin(&self) {
         let delivery = &Words::of_this_thread().delivery;
         delivery.store((&raw const *self).expose_provenance() as u64, Relaxed);
     }
 
-    /// From now on, what arrives does not wait: a handler is about to run.
+    /// Makes arriving signals no longer wait: a handler is about to run.
     pub fn decided(&self) {
         Words::of_this_thread().delivery.store(0, Relaxed);
     }
 
-    /// The same, unless a sequence is half done, over which no handler runs now: what arrives waits
-    /// up to the end.
+    /// As [`decided`](Frame::decided), unless a sequence is half done. Then no handler runs now,
+    /// and arriving signals wait until the end of this delivery.
     pub fn decided_unless_inside(&self) {
         if !self.is_inside() {
             self.decided();
         }
     }
 
-    /// This delivery, which began with `own`, ends. What still waits for it waits for the one
-    /// before; if there is none, it is left to the caller. In that case the entry ends it, so that
-    /// it protects a sequence that is half done to the last; but not if a handler of others has
-    /// called the entry, which goes on with a mask of its own.
+    /// Ends this delivery, which began with `own`. Signals that still wait for it are moved to the
+    /// delivery that it has interrupted.
+    ///
+    /// If there is none, they are left to the caller, and the entry unregisters this delivery at
+    /// its very end, so that a sequence that is half done stays protected. If a handler of other
+    /// code has called the entry, this unregisters it, because that handler continues with its own
+    /// mask.
     pub fn end(&self, own: Context) {
         let is_called_by_kernel = self.is_called_by_kernel(own);
         if is_called_by_kernel {
@@ -303,7 +305,7 @@ impl Frame {
             let back: *const usize = core::ptr::with_exposed_provenance(address);
             // SAFETY: the kernel's frame begins with it, or the entry has saved it.
             let back = unsafe { back.read() };
-            // Relaxed: a number on its own. It hardly ever changes, and threads share it.
+            // Relaxed: no other data depends on it. It hardly ever changes, and threads share it.
             if WAY_BACK.load(Relaxed) != back {
                 WAY_BACK.store(back, Relaxed);
             }
@@ -320,8 +322,8 @@ impl Frame {
         }
     }
 
-    /// As [`end`](Frame::end) once more, for a delivery that a handler of others has called: does
-    /// anything wait for it?
+    /// Ends a delivery again whose entry a handler of other code has called. Returns whether a
+    /// signal waits for it.
     pub fn has_ended(&self) -> bool {
         if self.before().is_some() {
             return false;
@@ -330,27 +332,27 @@ impl Frame {
         self.has_waiting()
     }
 
-    /// The delivery whose code this one has interrupted never goes on: for a control.
+    /// Forgets the delivery that this one has interrupted, for a control.
     pub fn skip_before(&self) {
         self.before.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// How long ago the first fault of the clone was that this delivery runs, in nanoseconds; 0 if
-    /// this is the first. Where the system does not tell the time, each fault counts for a
+    /// Returns how long ago the first fault was of the clone that this delivery runs, in
+    /// nanoseconds; 0 if this is the first. Where the clock cannot be read, each fault counts for a
     /// millisecond.
     pub fn faulting_for(&self, now: Option<Duration>) -> u64 {
         since_first(&self.faulted, now)
     }
 }
 
-/// Where a delivery that is about to return keeps what it has got.
+/// Where a delivery that is about to return keeps its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     /// In the delivery that the stack pointer points at.
     OnStack,
     /// In the register of the third argument.
     InArgument,
-    /// Where the stack pointer says it to the kernel.
+    /// In the kernel's frame, at the stack pointer.
     InFrame,
 }
 
@@ -373,13 +375,13 @@ impl Leaving {
     }
 }
 
-/// Is `at` the context of a delivery that is about to return?
+/// Returns where a delivery keeps its arguments, if `at` is its context and it is about to return.
 fn leaving(at: Context) -> Option<Leaving> {
     let pc = at.program_counter();
     match is_ending(pc) {
         Some(true) => Some(Leaving::InArgument),
         Some(false) => Some(Leaving::OnStack),
-        // Relaxed: a number on its own.
+        // Relaxed: no other data depends on it.
         None => {
             is_returning(pc, WAY_BACK.load(Relaxed), at.system_call()).then_some(Leaving::InFrame)
         }
@@ -403,7 +405,7 @@ fn since_first(first: &AtomicU64, now: Option<Duration>) -> u64 {
     }
 }
 
-/// Where the record of a signal lies.
+/// Returns the index of a signal's place.
 fn place(signal: c_int) -> Option<usize> {
     unmaskable().position(|unmaskable| unmaskable == signal)
 }
@@ -412,7 +414,7 @@ fn place(signal: c_int) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Which system call the C library has handlers return to, and how, no interface says.
+    /// No interface documents how the C library makes handlers return.
     #[test]
     fn deliveries_return_to_two_instructions_that_restore_the_context() {
         const SIGNAL: c_int = libc::SIGWINCH;
@@ -440,8 +442,8 @@ mod tests {
 
     #[test]
     fn faults_take_time_where_nobody_tells_it() {
-        let told = AtomicU64::new(0);
-        let times = [0, 5, 9].map(|now| since_first(&told, Some(Duration::from_nanos(now))));
+        let outcome = AtomicU64::new(0);
+        let times = [0, 5, 9].map(|now| since_first(&outcome, Some(Duration::from_nanos(now))));
         assert_eq!(times, [0, 4, 8]);
         let refused = AtomicU64::new(0);
         let times = [(); 3].map(|()| since_first(&refused, None));

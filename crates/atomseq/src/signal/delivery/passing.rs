@@ -1,5 +1,6 @@
-//! Which entries are passing a signal on to a handler of others: that handler may call an entry
-//! with the same context, and an entry that finds itself must not pass the signal on again.
+//! Records which entries are passing a signal on to a handler of other code. That handler may call
+//! an entry with the same context, and an entry that finds itself recorded must not pass the signal
+//! on again.
 //!
 //! ```text
 //!  context ──> record of the last entry ──> record of the one before ──> 0
@@ -24,19 +25,20 @@ struct Passing {
     before: u64,
     /// Which copy of atomseq passes on: the address of its `COPY`.
     copy: usize,
-    /// A set: its entries that do.
+    /// The set of its entries that do.
     entries: usize,
 }
 
-/// Its address tells this copy from others.
+/// Its address identifies this copy.
 static COPY: u8 = 1;
 
 fn this_copy() -> usize {
     &raw const COPY as usize
 }
 
-/// Calls a handler of others, to which `entries` pass on the signal that was delivered with
+/// Calls a handler of other code, to which `entries` pass on the signal that was delivered with
 /// `context`.
+#[inline(always)]
 pub fn while_passing_on<R>(context: Context, entries: usize, call: impl FnOnce() -> R) -> R {
     let before = context.flags();
     let record = Passing {
@@ -52,15 +54,15 @@ pub fn while_passing_on<R>(context: Context, entries: usize, call: impl FnOnce()
     result
 }
 
-/// The entries of this copy that are passing on what was delivered with `context`. `None` if none
-/// is, and no handler passed it on.
+/// Returns the entries of this copy that are passing on the signal that was delivered with
+/// `context`; `None` if none is.
 pub fn passing_on(context: Context) -> Option<usize> {
     let mut flags = context.flags();
     let mut set = None;
     while let Some(address) = record_in(flags) {
         let record: *const Passing = core::ptr::with_exposed_provenance(address);
-        // SAFETY: a record whose handler still runs: it takes its address back before it is gone.
-        // What a context that other code has made up holds by chance fails the check.
+        // SAFETY: a record on the stack, which lives: `while_passing_on` removes its address from
+        // the context before it returns. What other code has put there by chance fails the check.
         let record = unsafe { &*record };
         if record.copy == this_copy() {
             set = Some(set.unwrap_or(0) | record.entries);

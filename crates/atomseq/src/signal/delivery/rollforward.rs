@@ -20,12 +20,12 @@ use crate::arch::{roll, roll_abandoned};
 use crate::platform::Context;
 use crate::sequence::table::{self, Row};
 
-/// Runs an interrupted sequence to its end, after which the thread goes on. Returns what the signal
-/// is to be told that it interrupted; `None` if it is not to be delivered any more.
+/// Runs an interrupted sequence to its end, so that the thread continues after it. Returns what the
+/// signal's handler reports as interrupted; `None` if the signal must not be delivered any more.
 ///
 /// # Safety
-/// `info` and `context` are those of a handler that runs on this thread, in which managed signals
-/// are blocked; the program counter is inside `row`, whose clone is `clone`.
+/// `info` and `context` are those of a handler that runs on this thread with managed signals
+/// blocked. The program counter is inside `row`, whose clone is `clone`.
 pub unsafe fn run(
     signal: c_int,
     info: &libc::siginfo_t,
@@ -36,10 +36,9 @@ pub unsafe fn run(
     let pc = context.program_counter();
     let rollforward = &Words::of_this_thread().rollforward;
     rollforward.start(signal, info, context.mask());
-    // SAFETY: the caller's promise; a clone is the same instructions in the same places.
+    // SAFETY: the caller's promise; a clone has the same instructions at the same offsets.
     let place = unsafe { roll(context.registers(), clone.start + (pc - row.start)) };
-    // A fault's handler may have left the sequence, changed the mask that the thread goes on with,
-    // or forked.
+    // The handler of a fault may have left the sequence, changed the thread's mask, or forked.
     let is_whole = place != 0;
     if is_whole {
         // SAFETY: the clone's end says that this is its place.
@@ -57,11 +56,12 @@ pub unsafe fn run(
     pending.signal.map(|_| interrupted)
 }
 
-/// Sends a thread that has a fault in a clone back into the handler that runs the clone, after
-/// which the thread goes on as `context` says now. `outer` is the context that that handler has
+/// Makes a thread with a fault in a clone return to the handler that runs the clone. After that
+/// handler the thread continues as `context` says now. `outer` is the context that the handler has
 /// got; `stack_pointer` and `mask` are the clone's.
 ///
-/// Not straight to where the thread goes on: its vector registers are only in `outer`.
+/// The fault's handler does not return straight to where the thread continues, because the thread's
+/// vector registers are only in `outer`.
 pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) {
     outer.copy_registers(context);
     outer.set_mask(context.mask());
@@ -70,26 +70,27 @@ pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) 
     context.set_mask(mask);
 }
 
-/// Where in the original a place in a clone is; another place is where it is.
+/// Returns the place in the sequence that corresponds to a place in its clone; any other place is
+/// returned as it is.
 ///
-/// For profilers: a sample taken by a handler that atomseq does not call may lie in a clone, which
+/// For profilers. A sample taken by a handler that atomseq does not call may lie in a clone, which
 /// has neither a name nor unwind information.
-/// ([`Event::original_pc`](super::super::Event::original_pc) is right already.) Async-signal-safe.
+/// [`Event::original_pc`](super::super::Event::original_pc) is translated already.
+/// Async-signal-safe; costs a look-up.
 pub fn original_pc(pc: usize) -> usize {
     let row = table::find_clone(pc);
     row.and_then(|row| row.original(pc)).unwrap_or(pc)
 }
 
-/// Gives up the rollforward under way on this thread, if there is one: its signal is queued again.
-/// `true` if there was one.
+/// Abandons the rollforward under way on this thread, and queues its signal again. Returns whether
+/// there was one.
 ///
-/// For handlers of faults that will not return: whatever takes them elsewhere ([`siglongjmp`] does
-/// this by itself) must be preceded by it, and must restore a signal mask. Otherwise the signal
-/// that waits for the end of the sequence would wait forever, and with it all that come later. What
-/// the sequence has stored by then stays stored. What leaves the handler without returning must
-/// keep all of `siglongjmp`'s rules: those about structures hold whether this returns `true` or
-/// not.
-/// Async-signal-safe.
+/// For handlers of faults that do not return. Call it before whatever leaves the handler, which
+/// must restore a signal mask; [`siglongjmp`] here does both by itself. Otherwise the signal that
+/// waits for the end of the sequence would wait indefinitely, and so would all later ones. What the
+/// sequence has stored by then stays stored. Code that leaves the handler without returning must
+/// keep all rules of [`siglongjmp`]; those about structures apply whether this returns `true` or
+/// not. Async-signal-safe.
 pub fn abandon_rollforward() -> bool {
     match Words::of_this_thread().rollforward.take() {
         Some(pending) => {
@@ -107,8 +108,8 @@ unsafe extern "C" {
     fn libc_siglongjmp(environment: *mut c_void, value: c_int) -> !;
 }
 
-/// The C library's `siglongjmp`, for handlers: gives up the rollforward that it leaves, if it
-/// leaves one.
+/// Jumps by the C library's `siglongjmp` out of a handler, and abandons the rollforward that this
+/// leaves, if there is one.
 ///
 /// # Safety
 ///
@@ -122,7 +123,7 @@ unsafe extern "C" {
 /// the next thread that meets it completes it or rolls it back there.
 pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
     abandon_rollforward();
-    // What this thread keeps would wait for the end of another mask.
+    // Otherwise kept signals would wait for the end of another mask.
     keep::queue_before_jump();
     // SAFETY: the caller's promise.
     unsafe { libc_siglongjmp(environment, value) }

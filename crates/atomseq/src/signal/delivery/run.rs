@@ -1,4 +1,4 @@
-//! Running a handler, once it is decided how the interrupted code goes on.
+//! Runs a handler after its delivery has decided how the interrupted code continues.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::{self, Relaxed};
@@ -6,12 +6,11 @@ use core::sync::atomic::Ordering::{self, Relaxed};
 use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
-use super::cover;
 use super::nested::Frame;
 use super::passing::while_passing_on;
 use super::words::Words;
 use crate::arch::syscall;
-use crate::platform::{Context, Disposition, change_mask, replace_disposition_if};
+use crate::platform::{Context, change_mask};
 
 /// One delivery.
 #[derive(Clone, Copy)]
@@ -21,7 +20,7 @@ pub struct Delivery<'a> {
     pub context: Context,
     pub original_pc: usize,
     pub interrupted: Interrupted,
-    /// Does it interrupt a handler that is in the middle of a sequence?
+    /// Whether it interrupts a handler that is in the middle of a sequence.
     pub in_handler_inside: bool,
     /// The mask to which the action's is added.
     pub mask: u64,
@@ -29,31 +28,32 @@ pub struct Delivery<'a> {
     pub blocked: Option<u64>,
 }
 
-/// Runs the handler, under the mask that it asked for, where no delivery is what the thread's words
-/// point at.
+/// Runs the handler under the mask that it asked for. The thread's words must point at no delivery.
 ///
 /// # Safety
-/// This runs in a handler, with what the kernel passed to it; the interrupted code may be looked
-/// at.
+/// The caller runs in a handler, and `delivery` holds what the kernel passed to it. The context of
+/// the interrupted code is valid.
 pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     let words = Words::of_this_thread();
-    // A handler that jumps away would leave the delivery there, and what arrives later would wait
-    // for it.
+    // A handler that jumps away would leave the delivery in the words, and later signals would wait
+    // for it indefinitely.
     debug_assert!(words.delivery.load(Relaxed) == 0 || words.rollforward.is_under_way());
     // SAFETY: the caller's promise.
     unsafe { run_with(None, action, delivery, |_| false) };
 }
 
-/// The same of a signal whose delivery is `frame`, which decides with it. After that, what arrives
-/// waits no more; so `waiting` is called once, to run the handlers of what has waited over code
-/// with the mask that it is passed, and returns whether there were any.
+/// As [`run`], for the signal of the delivery `frame`, which has decided with this.
 ///
-/// Over a sequence that is half done, no instruction is without one of the two: the delivery, for
+/// From then on, arriving signals no longer wait for `frame`. So `waiting` is called once. It runs
+/// the handlers of the signals that have waited, as if they interrupted code with the mask that it
+/// gets, and returns whether there were any.
+///
+/// Over a half-done sequence, one of two is set at every instruction: the thread's delivery, for
 /// which signals wait, or the note that a handler is inside.
 ///
 /// ```text
 /// delivery ─ set the mask ─ note ─ decided ─ handler ─ block others ─ delivery ─ withdraw the note ─ … the entry's end
-///                                └─── told that they are inside ────┘
+///                                └─ others report that they are inside ─┘
 /// ```
 ///
 /// # Safety
@@ -80,7 +80,8 @@ unsafe fn run_with(
         if let Some(frame) = frame {
             frame.decided_unless_inside();
         }
-        return super::default_action(delivery.signal, delivery.info);
+        let is_direct = frame.is_some_and(|frame| frame.is_called_by_kernel(delivery.context));
+        return super::default_action(delivery.signal, delivery.info, is_direct);
     }
     let Delivery {
         signal,
@@ -88,7 +89,7 @@ unsafe fn run_with(
         interrupted,
         ..
     } = *delivery;
-    // A system call might raise the signal again, so none is made to block more.
+    // A system call might raise the signal again, so none is made to block more signals.
     let is_as_it_was = super::is_refused_call(signal, delivery.info);
     let half_done = match is_as_it_was {
         true => Interrupted::Plain,
@@ -98,11 +99,12 @@ unsafe fn run_with(
     let words = Words::of_this_thread();
     let mut blocked = delivery.blocked;
     let is_noted = interrupted == Interrupted::Inside && !delivery.in_handler_inside;
-    // A handler that interrupts the rest of this must not find a fault's signal blocked that this
-    // handler lets in.
+    // A handler that interrupts what follows must not find a fault signal blocked that this handler
+    // admits.
     let lets_faults_in = blocked.is_none_or(|blocked| blocked & actions::FAULT_SET & !wanted != 0);
     if frame.is_some() && (is_noted || lets_faults_in) && !is_as_it_was {
-        // A handler of others must not jump away while the thread's words point at the delivery.
+        // A handler of other code must not jump away while the thread's words point at the
+        // delivery.
         let closed = wanted | actions::undecided_mask();
         if blocked != Some(closed) {
             change_mask(libc::SIG_SETMASK, closed);
@@ -123,20 +125,20 @@ unsafe fn run_with(
     match action.by {
         By::Handler(handler) => call(handler, action, delivery),
         By::Adopted => {
-            // As in `pass_on`: it may pass the signal on to the entry by which it is called.
+            // As in `pass_on`: the handler may pass the signal on to the entry that called it.
             let entries = actions::entries_of(signal, action);
             let context = delivery.context;
             // SAFETY: the caller's promise; only functions are adopted.
             while_passing_on(context, entries, || unsafe {
                 action
                     .previous
-                    .call_function(signal, delivery.info, context.as_ptr());
+                    .call_passed_on(signal, delivery.info, context.as_ptr());
             });
         }
     }
     if let Some(before) = noted {
         if !is_as_it_was {
-            // The handler may have let others in.
+            // The handler may have unblocked other signals.
             change_mask(libc::SIG_BLOCK, actions::undecided_mask());
         }
         if let Some(frame) = frame {
@@ -170,27 +172,29 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
     unsafe { *errno = before };
 }
 
-/// For a handler of one signal only: is this that signal? What comes second meets the default
-/// action.
+/// Uses up a handler of one signal. Returns whether `delivery` is that signal: a later one meets
+/// the default action.
+///
+/// The entry stays installed, and stands for the default action from now on. A handler cannot
+/// remove it: no system call compares and swaps, so the default action could replace what another
+/// thread has just installed. What changes handlers removes it under the lock
+/// ([`cover::remove_used_up`]).
 fn is_first(action: &Action, delivery: &Delivery) -> bool {
     let signal = delivery.signal;
     if !actions::action(signal).is_some_and(|now| core::ptr::eq(now, action)) {
-        // Called by a handler that was installed over it. The kernel would reset nothing then.
+        // Called by a handler that was installed over it: the kernel would reset nothing.
         return matches!(action.by, By::Adopted) || !action.spent.swap(true, Ordering::SeqCst);
     }
     let is_first = !action.spent.swap(true, Ordering::SeqCst);
-    // No lock is held: another thread may be installing over this one. What leads to its action
-    // stays, and so does a handler that other code has installed.
-    let is_ours = |now: &Disposition| cover::leads_to(signal, now, action);
-    // SAFETY: no function in it. The kernel has no reason to refuse.
-    let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_ours) };
     action.retired.store(true, Ordering::SeqCst);
+    // After that store, so that `cover::remove_used_up` finds the action retired.
+    actions::note_used_up(signal);
     actions::manage_no_longer_unless_handled(signal);
     is_first
 }
 
-/// Dropped only by a panic, or where the C library unwinds a thread that ends. Neither can unwind
-/// into interrupted code, which expects none.
+/// Aborts the process when it is dropped: by a panic, or where the C library unwinds an exiting
+/// thread. Neither may unwind into the interrupted code.
 struct NoPanic(c_int);
 
 impl Drop for NoPanic {
@@ -207,7 +211,7 @@ impl Drop for NoPanic {
     }
 }
 
-/// Writes on standard error without a lock, a buffer on the heap, or `errno`.
+/// Writes to standard error without a lock, the heap, or `errno`. Cuts the text at 256 bytes.
 pub fn say(text: core::fmt::Arguments<'_>) {
     struct Line {
         bytes: [u8; 256],
@@ -226,9 +230,9 @@ pub fn say(text: core::fmt::Arguments<'_>) {
         bytes: [0; 256],
         length: 0,
     };
-    // A text that is too long ends early.
+    // An error means that the line is full.
     let _ = core::fmt::Write::write_fmt(&mut line, text);
     let arguments = [2, line.bytes.as_ptr() as usize, line.length, 0, 0, 0];
-    // SAFETY: as many bytes as were written.
+    // SAFETY: `length` bytes of the array were written.
     unsafe { syscall(libc::SYS_write, arguments) };
 }

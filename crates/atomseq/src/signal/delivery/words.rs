@@ -1,9 +1,10 @@
-//! A thread's words: how many masks it is inside, what deferral has blocked, the rollforward under
-//! way.
+//! A thread's words: the number of masks that it is inside, the signals that deferral has blocked,
+//! the rollforward under way.
 //!
-//! They live in the thread block (`arch`), at the thread pointer plus a constant, so that the first
-//! touch needs no memory and no call. Only the thread and the handlers on it use them; they are
-//! atomics because a handler may run between any two instructions of the thread.
+//! They lie in the thread block (`arch`), at the thread pointer plus a constant, so that the first
+//! access needs neither memory nor a call. Only the thread and the handlers on it use them. They
+//! are atomics because a handler may run between any two instructions of the thread; so all
+//! accesses are relaxed.
 //!
 //! ```text
 //!  48 depth    masks the thread is inside; the highest bit: signals wait
@@ -46,16 +47,16 @@ pub struct Words {
     kept: AtomicU64,
 }
 
-/// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that
-/// tells it which mask it is; but a deferral in the middle of an end, or of a nested start, may be
-/// overwritten. So the end looks at `added` too.
+/// The bit of `depth` that is set while `added` or `kept` is not empty. The end of a mask reads it
+/// with the depth. A deferral in the middle of an end, or of a nested start, may be overwritten, so
+/// the end reads `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// What `depth` is after the end of a mask that the thread has left, whatever the highest bit was:
-/// one less than none.
+/// The value of `depth` after the end of a mask that `with_kernel_mask` has left: one less than 0,
+/// whatever the highest bit was.
 const ONE_LESS: u64 = !WAITING;
 
-/// Where they lie in the thread block.
+/// The offset of the words in the thread block.
 const OFFSET: isize = 48;
 const _: () = assert!(OFFSET as usize + size_of::<Words>() <= FOUND_MASK);
 // What `arch` uses.
@@ -67,7 +68,7 @@ const _: () = assert!(OFFSET as usize + core::mem::offset_of!(Words, taken) == 6
 const _: () = assert!(OFFSET as usize + core::mem::offset_of!(Words, kept) == 224);
 
 impl Words {
-    /// This thread's.
+    /// Returns this thread's words.
     #[inline]
     pub fn of_this_thread<'a>() -> &'a Words {
         let address = thread_pointer().wrapping_add_signed(thread_block_offset() + OFFSET);
@@ -76,30 +77,30 @@ impl Words {
         unsafe { &*(address as *const Words) }
     }
 
-    /// How many masks the thread is inside.
+    /// Returns how many masks the thread is inside.
     pub fn depth(&self) -> u64 {
         self.depth.load(Relaxed) & !WAITING
     }
 
-    /// Notes that deferral has blocked these signals, maybe none.
+    /// Records that deferral has blocked these signals, which may be none.
     pub fn add(&self, blocked: u64) {
         self.added.fetch_or(blocked, Relaxed);
         self.note_waiting();
     }
 
-    /// Sets the highest bit of `depth` as it should be.
+    /// Updates the highest bit of `depth`.
     pub fn note_waiting(&self) {
         if self.has_waiting() {
             self.depth.fetch_or(WAITING, Relaxed);
         }
-        // The handler of a signal that is never blocked may have come in between, and have queued
-        // what was kept.
+        // A handler of a signal that is never blocked may have run in between and queued the kept
+        // signals.
         if !self.has_waiting() {
             self.clear_waiting();
         }
     }
 
-    /// From now on, the end of a mask has nothing to see to.
+    /// Clears the highest bit of `depth`: the end of a mask has nothing to deliver.
     pub fn clear_waiting(&self) {
         self.depth.fetch_and(!WAITING, Relaxed);
     }
@@ -116,8 +117,8 @@ impl Words {
         }
     }
 
-    /// After the end of a mask, which counted one less: if there was none to end, it was one that
-    /// the thread has left, and is counted as such. Returns whether it was.
+    /// Corrects the counts after the end of a mask: if the thread was inside none, the mask was one
+    /// that the thread has left. Returns whether it was.
     pub fn end_left_mask(&self) -> bool {
         let is_left = self.depth() == ONE_LESS;
         if is_left {
@@ -128,7 +129,8 @@ impl Words {
         is_left
     }
 
-    /// The opposite of `leave_masks`. Guards that were dropped or forgotten in between count.
+    /// Restores the masks that `leave_masks` has left. Guards that were dropped or forgotten in
+    /// between count.
     pub fn restore_masks(&self, masks: &Masks) {
         self.end_left_mask();
         let left = self.left.load(Relaxed);
@@ -140,12 +142,11 @@ impl Words {
         self.note_waiting();
     }
 
-    /// Called before a handler runs. One that arrives between two instructions of the end of a
-    /// mask, or of a `with_kernel_mask`, finds what that operation is about to unblock. It is set
-    /// aside until the handler returns, so that no mask in the handler takes it. `None`: there is
-    /// nothing of the kind.
+    /// Sets aside, before a handler runs, what an interrupted end of a mask or `with_kernel_mask`
+    /// is about to unblock, so that no mask in the handler takes it. Returns `None` if there is
+    /// nothing to set aside.
     ///
-    /// A handler that jumps away leaves nothing behind: the jump restores a mask from before.
+    /// If the handler jumps away, nothing is lost: the jump restores an earlier mask.
     #[inline(always)]
     pub fn set_aside(&self) -> Option<Aside> {
         let depth = self.depth.load(Relaxed);
@@ -158,12 +159,12 @@ impl Words {
 
     #[cold]
     fn set_aside_if_ending(&self, depth: u64, added: u64) -> Aside {
-        // Inside a mask, those of the handler are nested and take nothing.
+        // Inside a mask, the handler's own masks are nested and take nothing.
         let is_ending =
             matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
         if is_ending {
-            // A signal that is kept needs no unblocking, and waits for the next mask or delivery if
-            // the handler leaves by the C library's `siglongjmp`.
+            // A kept signal needs no unblocking. If the handler leaves by the C library's
+            // `siglongjmp`, it waits for the next mask or delivery.
             self.added.store(0, Relaxed);
             self.depth.store(self.waiting(), Relaxed);
         }
@@ -174,31 +175,31 @@ impl Words {
         }
     }
 
-    /// Called when the handler has returned, which was given `context`.
+    /// Restores what was set aside, when the handler that was given `context` has returned.
     #[cold]
     pub fn put_back(&self, aside: &Aside, context: Context) {
         if aside.is_ending {
             self.added.fetch_or(aside.added, Relaxed);
-            // Kept signals and forgotten guards of the handler's count.
+            // Signals that the handler kept and guards that it forgot count.
             let now = self.depth.load(Relaxed);
             let depth = (now & !WAITING).wrapping_add(aside.depth) | now & WAITING;
             self.depth.store(depth, Relaxed);
-            // A kernel mask of the handler's may have queued what was kept.
+            // A `with_kernel_mask` in the handler may have queued the kept signals.
             if depth & !WAITING != ONE_LESS && !self.has_waiting() {
                 self.clear_waiting();
             }
             return;
         }
-        // The handler may have ended the mask that what is in `added` was blocked for.
+        // The handler may have ended the mask for which the signals in `added` were blocked.
         let ended = aside.added & !self.added.load(Relaxed);
         if ended != 0 {
             context.set_mask(context.mask() & !ended);
         }
     }
 
-    /// Called by a delivery, which may run the handlers of all that is kept. An end of a mask that
-    /// it has interrupted may have seen that something is, and then finds nothing: it must not
-    /// unblock again what an earlier end has unblocked.
+    /// Clears `taken` if only kept signals wait. Called by a delivery, which may run the handlers
+    /// of all of them. An end of a mask that it has interrupted may have seen that signals are
+    /// kept, and then finds none: it must not unblock again what an earlier end has unblocked.
     pub fn forget_earlier_end(&self) {
         let is_for_kept = self.depth.load(Relaxed) & WAITING != 0 && self.added.load(Relaxed) == 0;
         if is_for_kept {
@@ -206,13 +207,13 @@ impl Words {
         }
     }
 
-    /// Does anything wait for the end of a mask?
+    /// Returns whether signals wait for the end of a mask.
     pub fn has_waiting(&self) -> bool {
         self.added.load(Relaxed) != 0 || self.has_kept()
     }
 
-    /// The signals that this thread keeps. (Its parent kept some, perhaps, before a fork that
-    /// called no handlers.)
+    /// Returns the signals that this thread keeps. Forgets those that its parent kept, before a
+    /// fork without atfork handlers.
     pub fn kept(&self) -> u64 {
         if !self.has_kept() {
             return 0;
@@ -221,7 +222,7 @@ impl Words {
         self.kept.load(Relaxed)
     }
 
-    /// Does this thread keep signals, or did its parent before a fork?
+    /// Returns whether this thread keeps signals, or its parent did before a fork.
     pub fn has_kept(&self) -> bool {
         self.kept.load(Relaxed) != 0
     }
@@ -233,37 +234,38 @@ impl Words {
         self.note_waiting();
     }
 
-    /// The opposite. Returns which of these the thread has kept.
+    /// Removes signals from those that this thread keeps. Returns which of them it has kept.
     pub fn keep_no_longer(&self, signals: u64) -> u64 {
         self.kept.fetch_and(!signals, Relaxed) & signals
     }
 
-    /// Saves a signal's record; `false` if another one is saved.
+    /// Saves a signal's record. Returns `false` if another one is saved already.
     pub fn save(&self, signal: i32, info: &libc::siginfo_t) -> bool {
         self.forget_parent();
         self.saved.keep(signal, info)
     }
 
-    /// Is the record of a signal of this number saved?
+    /// Returns whether the record of a signal of this number is saved.
     pub fn is_saved(&self, signal: i32) -> bool {
         self.saved.signal.load(Relaxed) == signal as u16
             && self.saved.process.load(Relaxed) == fork::process()
     }
 
-    /// The record saved for `signal`, if `info` is what the kernel delivers in its place. Managed
-    /// signals must be blocked.
+    /// Takes the record that was saved for `signal`, if `info` is what the kernel delivers in its
+    /// place. Managed signals must be blocked.
     ///
-    /// If `info` is another signal's, the kernel may deliver nothing in its place any more. It
-    /// certainly does not if none of that number is pending: from now on this thread keeps the
-    /// signal, whose handler runs after that of the other one. What is pending may be the
-    /// process's, which another thread may take: the signal is queued again. So it is where a
-    /// sandbox does not tell what is pending.
+    /// Otherwise `info` is another signal's, and the kernel may no longer deliver anything for the
+    /// saved one. If none of its number is pending, this thread keeps the saved signal from now on;
+    /// its handler runs after that of the other one. If one is pending, it may be process-directed
+    /// and taken by another thread, so the saved signal is queued again. The same happens where a
+    /// sandbox refuses `rt_sigpending`.
     pub fn take_saved(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
         if !self.is_saved(signal) || self.kept() & bit(signal) != 0 {
             return None;
         }
         let record = self.saved.take(signal, info);
-        // Of those that are never blocked, a system call's own makes no other call.
+        // Signals that are never blocked are excluded: during a delivery of `SIGSYS` that a system
+        // call has raised, no other system call may be made.
         let is_blocked = bit(signal) & NEVER_BLOCKED == 0;
         if record.is_none() && is_blocked {
             if pending().is_some_and(|pending| pending & bit(signal) == 0) {
@@ -276,8 +278,8 @@ impl Words {
         record
     }
 
-    /// Drops a saved record if the kernel will not deliver its signal any more. Managed signals
-    /// must be blocked.
+    /// Drops a saved record if its signal is no longer pending in the kernel. Managed signals must
+    /// be blocked.
     pub fn forget_taken(&self) {
         let signal = i32::from(self.saved.signal.load(Relaxed));
         let is_pending = || pending().is_none_or(|pending| pending & bit(signal) != 0);
@@ -290,13 +292,13 @@ impl Words {
         self.saved.clear();
     }
 
-    /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked,
-    /// if there is any.
+    /// Forgets, in the child of a fork, what waited for the parent. Managed signals must be blocked
+    /// if any are.
     ///
-    /// An end of a mask that this interrupts may have seen already that signals wait, and finds
-    /// none. If those were kept, none is in `taken` that it has to unblock: that was an earlier
-    /// end's. And it may have cleared the highest bit of `depth` already, and be about to take
-    /// `added`, which it looks at in any case: outside of masks nothing is left to do.
+    /// This may interrupt an end of a mask that has already seen that signals wait, and then finds
+    /// none. If those were kept signals, `taken` is an earlier end's, so this clears it. The end
+    /// may also have cleared the highest bit of `depth` and be about to take `added`, which it
+    /// reads in any case. So outside of masks this clears the bit.
     pub fn forget_parent(&self) {
         let process = fork::process();
         if self.saved.process.load(Relaxed) != process {
@@ -311,7 +313,7 @@ impl Words {
         }
     }
 
-    /// The highest bit of `depth`, as it should be.
+    /// Returns the highest bit of `depth` as it should be.
     fn waiting(&self) -> u64 {
         if self.has_waiting() { WAITING } else { 0 }
     }
@@ -319,28 +321,28 @@ impl Words {
 
 /// The masks that a thread has left.
 pub struct Masks {
-    /// How many it had left before.
+    /// The number of masks that the thread had left before.
     before: u64,
     added: u64,
 }
 
-/// What an interrupted operation was about to unblock, while a handler runs.
+/// What an interrupted operation is about to unblock, set aside while a handler runs.
 pub struct Aside {
     depth: u64,
     added: u64,
-    /// Was it set aside? If not, the handler has interrupted code inside a mask.
+    /// Whether it was set aside. If not, the handler has interrupted code inside a mask.
     is_ending: bool,
 }
 
-/// How much of a siginfo the kernel uses; the rest is zero.
+/// The bytes of a siginfo that the kernel uses; the rest is zero.
 const RECORD: usize = 48;
 
-/// What the kernel tells about one signal.
+/// The kernel's record of one signal.
 #[repr(C)]
 pub struct Record([AtomicU64; RECORD / 8]);
 
 impl Record {
-    /// As `save`, of a new one.
+    /// Makes a record of a siginfo.
     pub fn of(info: &libc::siginfo_t) -> Record {
         let record = Record([const { AtomicU64::new(0) }; RECORD / 8]);
         record.save(info);
@@ -355,7 +357,7 @@ impl Record {
         }
     }
 
-    /// A siginfo as it was saved.
+    /// Returns the siginfo that was saved.
     pub fn load(&self) -> libc::siginfo_t {
         // SAFETY: plain old data.
         let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
@@ -381,7 +383,7 @@ pub struct Rollforward {
     record: Record,
 }
 
-/// A copy of it.
+/// A rollforward that has ended, and its signal.
 pub struct Pending {
     /// The signal to deliver. `None` in the child of a fork that was made since the start: the
     /// signal is the parent's.
@@ -396,12 +398,12 @@ impl Rollforward {
         self.signal.load(Relaxed) != 0
     }
 
-    /// Tells one rollforward from the next.
+    /// Returns the number of the rollforward, which differs from that of the next one.
     pub fn number(&self) -> u16 {
         self.number.load(Relaxed)
     }
 
-    /// Starts one. There must be none under way.
+    /// Starts a rollforward. There must be none under way.
     pub fn start(&self, signal: i32, info: &libc::siginfo_t, mask: u64) {
         self.record.save(info);
         self.mask.store(mask, Relaxed);
@@ -410,7 +412,7 @@ impl Rollforward {
         self.signal.store(signal as u16, Relaxed);
     }
 
-    /// Copies it and ends it.
+    /// Ends the rollforward under way and returns a copy of it.
     pub fn take(&self) -> Option<Pending> {
         let signal = self.signal.load(Relaxed);
         if signal == 0 {
@@ -426,39 +428,39 @@ impl Rollforward {
         Some(pending)
     }
 
-    /// The mask of the interrupted code.
+    /// Returns the mask of the interrupted code.
     pub fn mask(&self) -> u64 {
         self.mask.load(Relaxed)
     }
 
-    /// Changes the mask that the interrupted code goes on with.
+    /// Changes the mask with which the interrupted code continues.
     pub fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
     }
 }
 
-/// A handler that runs in the middle of a sequence: of a fault, or of a signal whose rollforward
-/// was given up. Handlers that interrupt it are in the middle of that sequence too.
+/// The note that a handler runs in the middle of a sequence: that of a fault, or of a signal whose
+/// rollforward was abandoned. Handlers that interrupt it are in the middle of that sequence too.
 ///
-/// One that returns withdraws the note. One that jumps does not; but then the thread's mask is
-/// again as it was, and the note no longer holds. (If the handler blocks nothing, the stack is
-/// looked at instead.) The handler may unblock some signals: the note holds as long as any is
-/// blocked that was not before.
+/// A handler that returns withdraws the note. A handler that jumps does not. But the jump restores
+/// the thread's mask, so that the note no longer holds: it holds as long as any signal is blocked
+/// that was not blocked before the handler. If the handler blocks nothing, the stack pointer
+/// decides instead.
 #[repr(C)]
 pub struct Inside {
     context: AtomicU64,
     mask: AtomicU64,
 }
 
-/// What was noted.
+/// A note that was replaced, to be restored.
 pub struct Noted {
     context: u64,
     mask: u64,
 }
 
 impl Inside {
-    /// Notes that a handler is about to run that was given `context`; `mask` is what is blocked
-    /// because it runs. Returns what was noted before.
+    /// Sets the note for a handler that is about to run with `context`. `mask` holds the signals
+    /// that are blocked because it runs. Returns the note before.
     pub fn note(&self, context: Context, mask: u64) -> Noted {
         let before = Noted {
             context: self.context.load(Relaxed),
@@ -469,20 +471,20 @@ impl Inside {
         before
     }
 
-    /// Notes again what was noted before a handler that has returned.
+    /// Restores the note from before a handler that has returned.
     pub fn restore(&self, before: Noted) {
         self.context.store(0, Relaxed);
         self.mask.store(before.mask, Relaxed);
         self.context.store(before.context, Relaxed);
     }
 
-    /// Does such a handler run, below the one that was given `context`? (If not, the note is
-    /// withdrawn.)
+    /// Returns whether such a handler runs below the one that was given `context`. If not,
+    /// withdraws the note.
     pub fn holds(&self, context: Context) -> bool {
         let noted = self.context.load(Relaxed);
         let mask = self.mask.load(Relaxed);
-        // A handler of others passes on what it was passed: that is the same delivery, and nothing
-        // lies below it.
+        // A handler of other code passes on the signal that it got: that is the same delivery, with
+        // nothing below it.
         let is_same = noted == context.as_ptr() as u64 && passing_on(context).is_some();
         if noted == 0 || is_same {
             return false;
@@ -499,19 +501,19 @@ impl Inside {
     }
 }
 
-/// The record of a signal that the kernel did not take with it.
+/// The record of a signal that the kernel has accepted only without it.
 #[repr(C)]
 pub struct Saved {
     signal: AtomicU16,
-    /// Was `tgkill` used? If not, the kernel has the bare number.
+    /// Whether the signal was sent by `tgkill`. If not, the kernel has the bare number.
     is_sent: AtomicU16,
     process: AtomicU32,
     record: Record,
 }
 
-/// What the kernel has of a signal whose record is saved.
+/// The form in which the kernel has a signal whose record is saved.
 pub enum Waiting {
-    /// The bare number; this is the record.
+    /// The bare number, without this record.
     Noted(libc::siginfo_t),
     /// A signal of `tgkill`.
     Sent,
@@ -536,13 +538,13 @@ impl Saved {
         {
             return None;
         }
-        // SAFETY: the sender is in every record with these codes.
+        // SAFETY: every record with these codes contains the sender.
         let sender = unsafe { info.si_pid() };
         let is_bare = match info.si_code {
             // SAFETY: as above.
             libc::SI_USER => sender == 0 && unsafe { info.si_uid() } == 0,
-            // `tgkill` by this process. Another signal that it sent so has the same record: either
-            // gets the saved one.
+            // `tgkill` by this process. Another signal that it has sent this way has an equal
+            // record; either of the two gets the saved one.
             _ => self.is_sent.load(Relaxed) != 0 && sender == own_process() as i32,
         };
         if !is_bare {
@@ -553,7 +555,7 @@ impl Saved {
         Some(kept)
     }
 
-    /// What the kernel has of a signal whose record is saved.
+    /// Returns the form in which the kernel has a signal whose record is saved.
     pub fn waiting(&self, signal: i32) -> Option<Waiting> {
         if self.signal.load(Relaxed) != signal as u16 {
             return None;
@@ -564,7 +566,7 @@ impl Saved {
         })
     }
 
-    /// The record of a signal that the thread keeps; a bare one if there was no room.
+    /// Returns the record of a kept signal, or a bare one if it could not be saved.
     pub fn kept(&self, signal: i32) -> libc::siginfo_t {
         if self.signal.load(Relaxed) == signal as u16 {
             return self.record.load();
@@ -583,7 +585,7 @@ impl Saved {
         }
     }
 
-    /// The signal comes with the record that `tgkill` makes.
+    /// Notes that the kernel will deliver the signal with the record that `tgkill` makes.
     pub fn expect_sent(&self) {
         self.is_sent.store(1, Relaxed);
     }

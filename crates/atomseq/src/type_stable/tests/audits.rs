@@ -1,4 +1,4 @@
-//! Finding descriptors that nobody has.
+//! Finding leaked descriptors.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::type_stable::moment::Moment;
 
 const TIME: Duration = Duration::from_millis(15);
 
-/// What an audit finds, in the order of addresses.
+/// Returns the result of an audit, in the order of addresses.
 fn audit(pool: &Pool<Words>) -> (Audit, Vec<Unclaimed<'_, Words>>) {
     let mut found = Vec::new();
     let audit = pool.audit(TIME, |unclaimed| found.push(unclaimed));
@@ -33,7 +33,7 @@ fn all_that_is_allocated_is_walked_through() {
 }
 
 #[test]
-fn what_nobody_claims_is_found_after_the_time() {
+fn unclaimed_descriptors_are_found_after_the_time() {
     let pool = limited(500);
     let mut held = all(&pool);
     let lost: Vec<_> = held
@@ -62,7 +62,7 @@ fn what_nobody_claims_is_found_after_the_time() {
 
     for unclaimed in found {
         let old = unclaimed.reference();
-        // SAFETY: the addresses that `into_raw` returned are only compared.
+        // SAFETY: the test only compares the addresses that `into_raw` returned, and adopts none.
         let again = unsafe { unclaimed.reclaim() }.unwrap();
         assert!(!old.is_current() && again.reference().is_current());
     }
@@ -70,7 +70,7 @@ fn what_nobody_claims_is_found_after_the_time() {
     assert_eq!(all(&pool).len(), 10);
 }
 
-/// The control of the test above: without claims everything is found.
+/// Negative control of the test above: without claims every descriptor is found.
 #[test]
 fn what_is_held_and_not_claimed_is_found_too() {
     let pool = limited(500);
@@ -81,7 +81,7 @@ fn what_is_held_and_not_claimed_is_found_too() {
 }
 
 #[test]
-fn a_claim_starts_the_time_anew() {
+fn a_claim_restarts_the_time() {
     let pool = limited(1);
     let held = pool.allocate().unwrap();
     audit(&pool);
@@ -94,8 +94,7 @@ fn a_claim_starts_the_time_anew() {
     assert_eq!(audit(&pool).1.len(), 1);
 }
 
-/// An audit to which nobody tells the time finds nothing, and the next one goes on where those
-/// before were.
+/// An audit without a clock finds nothing, and the next one continues from earlier records.
 #[test]
 fn without_a_clock_no_time_passes() {
     let pool = limited(10);
@@ -110,9 +109,9 @@ fn without_a_clock_no_time_passes() {
     assert_eq!(refusal::during(|| audit(&pool)).1.len(), 0);
 }
 
-/// The next owner of a descriptor does not inherit the time of the one before.
+/// The next owner of a descriptor does not inherit the earlier owner's time.
 #[test]
-fn an_allocation_starts_the_time_anew() {
+fn an_allocation_restarts_the_time() {
     let pool = limited(1);
     let first = pool.allocate().unwrap();
     audit(&pool);
@@ -141,7 +140,7 @@ fn what_ends_meanwhile_is_not_reclaimed() {
     let unclaimed = audit(&pool).1.pop().unwrap();
     drop(held);
     let _other = pool.allocate().unwrap();
-    // SAFETY: whoever had it has given it back.
+    // SAFETY: the former owner has already freed it and does not use it again.
     assert!(unsafe { unclaimed.reclaim() }.is_none());
     assert_eq!(pool.allocated().count(), 1);
 }

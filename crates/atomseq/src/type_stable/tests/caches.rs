@@ -1,4 +1,5 @@
-//! Caches: what goes, to whom, and that nothing is written back while it is used.
+//! Caches: which descriptor is replaced, which owner receives it, and that none is written back
+//! while in use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
@@ -6,7 +7,7 @@ use std::sync::{Barrier, Mutex};
 
 use super::*;
 
-/// What was written back.
+/// Records what was written back.
 #[derive(Default)]
 struct Disk(Mutex<Vec<u64>>);
 
@@ -74,9 +75,9 @@ fn what_is_unloaded_is_not_written_back() {
     let cache = Cache::try_new(1, &disk).unwrap();
     let one = load(&cache, 1);
     let (first, second) = (one.get().unwrap(), one.get().unwrap());
-    let first = first.unload().expect_err("somebody else uses it");
+    let first = first.unload().expect_err("another use exists");
     drop(second);
-    first.unload().expect("nobody else uses it");
+    first.unload().expect("no other use exists");
     assert_eq!(one.get().err(), Some(Gone::Unloaded));
     load(&cache, 2);
     assert_eq!(disk.take(), []);
@@ -133,7 +134,7 @@ fn a_panic_while_writing_back_frees_the_place() {
     fails.store(false, Relaxed);
 }
 
-/// A name is not gone before its owner has what was loaded under it.
+/// A load is not reported as unloaded before its owner has received the contents.
 #[test]
 fn what_is_being_written_back_is_not_gone_yet() {
     let steps = Barrier::new(2);
@@ -159,21 +160,20 @@ fn what_is_being_written_back_is_not_gone_yet() {
     });
 }
 
-/// Threads add to numbers that are loaded where they are needed and not loaded: each addition
-/// counts.
+/// Threads add to numbers, loading them when needed. No addition is lost.
 #[test]
-fn what_is_loaded_anew_is_what_was_written_back() {
+fn what_is_loaded_again_is_what_was_written_back() {
     const NUMBERS: usize = 6;
     const ADDITIONS: u64 = 3000;
     /// The number and its value.
     #[derive(Default)]
     struct Page([AtomicU64; 2]);
-    // SAFETY: zeros are an instance of it.
+    // SAFETY: both words are atomics, for which zeros are valid at any time.
     unsafe impl Descriptor for Page {}
     let disk: [AtomicU64; NUMBERS] = Default::default();
     let owner = |page: &Page| {
         let [number, value] = page.0.each_ref().map(|word| word.load(Relaxed));
-        // So that there is a time between.
+        // Widens the window between the load and the store.
         std::thread::yield_now();
         disk[number as usize].store(value, Relaxed);
     };
@@ -217,8 +217,8 @@ fn what_is_impossible_is_refused() {
     assert_eq!(limit(7), Ok(7));
 }
 
-/// Threads load more than there is room for. Whatever is used is what was loaded under that name,
-/// and everything is written back once.
+/// Threads load more than fits. Each use sees the contents of its own load, and everything is
+/// written back once.
 #[test]
 fn threads_share_a_cache() {
     const LOADS: u64 = 3000;
@@ -245,7 +245,7 @@ fn threads_share_a_cache() {
     assert_eq!(written, (0..4 * LOADS).collect::<Vec<_>>());
 }
 
-/// What another thread does in the middle of a search.
+/// The action of another thread in the middle of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     EndsItsUse,
@@ -254,8 +254,8 @@ enum Act {
     PanicsInWriteBack,
 }
 
-/// Chooses as usual. In one call, the `at`-th from 0, a search meets an act: before it looks (point
-/// 0), or after that (1).
+/// Chooses the default victim. In the `at`-th call, counted from 0, the search meets an act before
+/// it visits the candidates (point 0) or after (point 1).
 struct Meeting {
     act: Act,
     at: usize,
@@ -265,20 +265,20 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// The search: lets the other thread act, if this is the point.
+    /// In the search: lets the other thread act, if this is the point.
     fn meet(&self) {
         self.steps.wait();
         self.steps.wait();
     }
 
-    /// The other thread: waits for the point.
+    /// In the other thread: waits for the point.
     fn arrive(&self) {
         for _ in 0..=2 * self.point {
             self.steps.wait();
         }
     }
 
-    /// The other thread: has acted.
+    /// In the other thread: reports that it has acted.
     fn leave(&self) {
         for _ in 2 * self.point + 1..4 {
             self.steps.wait();
@@ -293,7 +293,7 @@ impl Meeting {
 impl WriteBack<AtomicU64> for &Meeting {
     fn write_back(&self, _: &AtomicU64) {
         if self.is_flush() {
-            // Nothing can be loaded from here on.
+            // From here on nothing can be loaded.
             self.steps.wait();
             self.arrive();
             assert_ne!(self.act, Act::PanicsInWriteBack, "the disk is full");
@@ -316,9 +316,9 @@ impl WriteBack<AtomicU64> for &Meeting {
     }
 }
 
-/// A thread loads while another one has the only descriptor. In the middle of a search that finds
-/// nothing, the other one gives it up: in the first search, of which nobody is informed, and in the
-/// second. One run each, 16 in all, in which nothing is left to chance.
+/// A thread loads while another owns the only descriptor. In the middle of a failing search, the
+/// other thread vacates it: in the first search, which is not yet announced, and in the second. 16
+/// runs, one for each combination, none dependent on chance.
 #[test]
 fn what_becomes_vacant_during_a_search_is_found() {
     use Act::{EndsItsUse, HasWrittenBack, PanicsInWriteBack, Unloads};

@@ -1,9 +1,8 @@
-//! Trims and audits that are held up, and overtaken by others: whatever happens at the points where
-//! they read the clock, nothing goes back and nothing is reported before its time.
+//! Trims and audits that are delayed and overtaken by others. Whatever happens at the points where
+//! they read the clock, no page goes back and no descriptor is reported too early.
 //!
-//! The clock is the test's own, and time passes when the test says so. At each reading of it,
-//! before and after, others come in at random: owners, and further trims and audits, which others
-//! interrupt in turn.
+//! The test owns the clock and advances it. Before and after each reading, owners and further trims
+//! and audits run at random, and are interrupted in turn.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use super::*;
 use crate::type_stable::moment::Moment;
 
-/// How long pages stay, and claims hold, in milliseconds.
+/// How long pages stay and claims last, in milliseconds.
 const TIME: u64 = 20;
 
 const SEEDS: u64 = 40;
@@ -21,7 +20,7 @@ const SEEDS: u64 = 40;
 #[derive(Clone, Copy)]
 enum Reads {
     WhereItMust,
-    /// Once, at its beginning: the control.
+    /// Once, when it starts: the negative control.
     Early,
 }
 
@@ -32,9 +31,9 @@ struct World<'a> {
     random: Cell<u64>,
     depth: Cell<usize>,
     owned: RefCell<Vec<Allocated<'a, Words>>>,
-    /// When what is free was freed, by address, as long as its contents are there.
+    /// The time when each free descriptor was freed, by address, while its contents remain.
     freed: RefCell<BTreeMap<usize, u64>>,
-    /// When what is allocated was last claimed, by address.
+    /// The time when each allocated descriptor was last claimed, by address.
     claimed: RefCell<BTreeMap<usize, u64>>,
     wrong: RefCell<Vec<String>>,
     pages_gone: Cell<usize>,
@@ -43,7 +42,7 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     fn new(pool: &'a Pool<Words>, reads: Reads, seed: u64) -> World<'a> {
-        // Also where the clock goes round, and where moments do.
+        // Includes the points where the clock and moments wrap around.
         let starts = [0, (1 << 30) - 50, (1 << 31) - 50, (1 << 32) - 50];
         World {
             pool,
@@ -77,7 +76,7 @@ impl<'a> World<'a> {
         self.wrong.borrow_mut().push(what);
     }
 
-    /// What is gone by now must have been free for long enough by now.
+    /// Checks that everything discarded by now was free for long enough.
     fn check(&self) {
         let now = self.now.get();
         self.freed.borrow_mut().retain(|&address, &mut freed| {
@@ -118,7 +117,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// So that there is often a page that is all free.
+    /// Makes pages that are all free frequent.
     fn free_all(&self) {
         let count = self.owned.borrow().len();
         (0..count).for_each(|_| self.free());
@@ -135,7 +134,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What a trim or an audit reads the clock by.
+    /// Returns the clock for a trim or an audit.
     fn clock(&self) -> impl Fn() -> Option<Moment> {
         let early = self.moment();
         move || {
@@ -158,9 +157,9 @@ impl<'a> World<'a> {
     }
 
     fn trim(&self) {
-        /// As the system does it, on every platform.
+        /// Acts like the system, on every platform.
         unsafe fn discard(start: std::ptr::NonNull<u8>, bytes: usize) -> bool {
-            // SAFETY: the caller's promise; there is one thread.
+            // SAFETY: by the contract, the range is owned by the caller; the test has one thread.
             unsafe { start.write_bytes(0, bytes) };
             true
         }
@@ -197,7 +196,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Returns what went wrong, and how many pages went back and descriptors were found.
+/// Returns the errors, and the number of pages given back and descriptors found.
 fn run(seed: u64, reads: Reads) -> (Vec<String>, usize, usize) {
     let options = Pool::<Words>::options().limit(3 * 64).cached(1);
     let stable = Duration::from_millis(TIME);
@@ -206,8 +205,7 @@ fn run(seed: u64, reads: Reads) -> (Vec<String>, usize, usize) {
     for _ in 0..200 {
         world.act();
     }
-    // Undisturbed, everything comes to its end: what is not claimed is found, and what is free goes
-    // back.
+    // Undisturbed, everything completes: unclaimed descriptors are found, and free pages go back.
     world.depth.set(usize::MAX / 2);
     (0..50).for_each(|_| world.allocate());
     let count = world.owned.borrow().len();
@@ -244,7 +242,7 @@ fn nothing_goes_back_or_is_reported_before_its_time() {
     assert!(pages_gone > 300 && found > 300, "{pages_gone}, {found}");
 }
 
-/// The control of the test above.
+/// Negative control of the test above.
 #[test]
 fn a_clock_that_is_read_too_early_is_found_out() {
     let (mut gone, mut found) = (0, 0);

@@ -1,4 +1,4 @@
-//! Tests of pools as their users see them.
+//! Tests of pools through their public interface.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Allocating, freeing, and looking at what was freed.
+//! Allocating, freeing, and reading freed descriptors.
 
 use super::*;
 
@@ -15,15 +15,16 @@ fn there_are_as_many_as_the_limit_says() {
     }
 }
 
-/// A thread that steals or trims, and is preempted with a gate closed: the others go on meanwhile.
+/// A thread that steals or trims is preempted with a gate closed. The others make progress
+/// meanwhile.
 #[test]
-fn a_held_gate_keeps_nobody_waiting() {
+fn a_held_gate_blocks_no_allocation() {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     let pool = std::sync::Arc::new(Pool::<Words>::new());
     let (begin, begun) = channel();
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let others = std::sync::Arc::clone(&pool);
     std::thread::spawn(move || {
         let kept = others.allocate().unwrap();
@@ -32,13 +33,13 @@ fn a_held_gate_keeps_nobody_waiting() {
         let many: Vec<_> = (0..200).map(|_| others.allocate().unwrap()).collect();
         let different = addresses(&many).len();
         drop((many, kept));
-        tell.send(different).unwrap();
+        sender.send(different).unwrap();
     });
     let mut held: Vec<_> = (0..pool.cache.cpus())
         .map(|cpu| pool.cache.hold(cpu))
         .collect();
     begin.send(()).unwrap();
-    let done = told.recv_timeout(Duration::from_secs(60));
+    let done = receiver.recv_timeout(Duration::from_secs(60));
     while held.pop().is_some() {}
     assert_eq!(done, Ok(200));
     assert_eq!(pool.allocated().count(), 0);
@@ -66,12 +67,11 @@ fn what_is_impossible_is_refused() {
     assert_eq!(cached.build().err(), Some(Error::TooLarge));
     assert_eq!(build(1, 1), Ok(1));
     assert_eq!(build(1, usize::MAX), Ok(1));
-    // The sentence is for people.
+    // The message says what to do.
     assert!(Error::LimitReached.to_string().contains("raise the limit"));
 }
 
-/// A push to a list that is as full as its limit, and that others pop from, would close a gate for
-/// each descriptor.
+/// On a list that is filled to its limit and popped by others, each push would close a gate.
 #[test]
 fn with_a_small_limit_no_cpu_keeps_any() {
     let kept = |options: Options<Words>| {
@@ -87,7 +87,7 @@ fn with_a_small_limit_no_cpu_keeps_any() {
     assert_eq!(kept(Pool::options().limit(15 * share)), 0);
     assert_eq!(kept(options().cached(0)), 0);
     assert_eq!(kept(Pool::options().cached(0)), 0);
-    // The control.
+    // Negative control: with the default options a CPU keeps some.
     assert_eq!(kept(options()) > 0, crate::status().gates_active());
 }
 
@@ -126,7 +126,7 @@ fn a_reference_is_current_while_the_allocation_lasts() {
     assert_eq!(reference.read(|words| words[0].load(Relaxed)), None);
 }
 
-/// What ends while it is being read does not count.
+/// A read is void if the allocation ends during it.
 #[test]
 fn a_read_that_was_overtaken_is_void() {
     let pool = limited(1);
@@ -141,7 +141,7 @@ fn raw_descriptors_come_back() {
     let pool = limited(1);
     let raw = pool.allocate().unwrap().into_raw();
     assert_eq!(pool.allocate().err(), Some(Error::LimitReached));
-    // SAFETY: it came out of `into_raw` just now.
+    // SAFETY: returned by `into_raw` of this pool above, and adopted only here.
     drop(unsafe { pool.adopt(raw) });
     assert!(pool.allocate().is_ok());
 }
@@ -180,8 +180,7 @@ fn large_and_empty_descriptors_work_too() {
     assert_eq!(addresses(&all(&empty.unwrap())).len(), 100);
 }
 
-/// Each thread finds in its descriptors what it has written there, and frees some that others have
-/// allocated.
+/// Each thread finds in its descriptors what it wrote there, and frees some that others allocated.
 #[test]
 fn threads_share_a_pool() {
     let pool = limited(400);
@@ -193,7 +192,7 @@ fn threads_share_a_pool() {
                 for round in 0..5000 {
                     let words = pool.allocate().unwrap();
                     let before = words[0].swap(thread, Relaxed);
-                    assert_eq!(before, 0, "somebody else has it");
+                    assert_eq!(before, 0, "another thread owns it");
                     words[1].store(round, Relaxed);
                     assert_eq!(words[0].load(Relaxed), thread);
                     if round % 3 == 0 {
@@ -212,8 +211,8 @@ fn threads_share_a_pool() {
     assert_eq!(all(&pool).len(), 400);
 }
 
-/// Descriptors that are freed on another CPU come back through the room between the CPUs, however
-/// small the limit is: no gate is closed for them.
+/// Descriptors freed on another CPU return in transit between the CPUs, however small the limit:
+/// they need no gate.
 #[cfg(atomseq_sections)]
 #[test]
 fn few_descriptors_flow_from_cpu_to_cpu() {
@@ -231,7 +230,7 @@ fn few_descriptors_flow_from_cpu_to_cpu() {
                 drop(half);
             }
             let closed = CLOSED.get() - before;
-            // Perhaps a few where the kernel has restarted a section too often.
+            // Allows a few, where the kernel restarted a section too often.
             assert!(closed <= ROUNDS / 10, "limit {limit}: {closed} gates");
         }
     });

@@ -9,7 +9,7 @@ fn stable_for(milliseconds: u64) -> Pool<Words> {
     options.limit(20_000).build().unwrap()
 }
 
-/// Uses and frees so many descriptors; returns references to them.
+/// Allocates and frees this many descriptors, and returns references to them.
 fn churn(pool: &Pool<Words>, descriptors: usize) -> Vec<Reference<'_, Words>> {
     let allocated: Vec<_> = (0..descriptors).map(|_| pool.allocate().unwrap()).collect();
     for words in &allocated {
@@ -30,8 +30,8 @@ fn nothing_goes_back_for_ever() {
     assert!(references.iter().all(|reference| contents(reference) == 7));
 }
 
-/// Not every system takes memory and leaves addresses: what the portable build frees is used again,
-/// and stays.
+/// Not every system can discard memory and keep its addresses. In the portable build, freed memory
+/// is reused and stays.
 #[cfg(not(atomseq_sections))]
 #[test]
 fn a_portable_build_gives_nothing_back() {
@@ -58,7 +58,7 @@ mod on_linux {
         let references = churn(&pool, 10_000);
         let first = Instant::now();
         let mut given = pool.trim();
-        // As often as it likes: before the time nothing goes back, and contents stay.
+        // Trims repeatedly: before the time nothing goes back, and the contents stay.
         while given == 0 {
             let kept = references.iter().all(|reference| contents(reference) == 7);
             assert!(kept, "contents were gone early");
@@ -71,7 +71,7 @@ mod on_linux {
         assert_eq!(pool.trim(), 0, "given back twice");
     }
 
-    /// The control of the test above: without the time, a reader finds that the contents are gone.
+    /// Negative control of the test above: without the time, the contents are gone at once.
     #[test]
     fn without_the_time_contents_are_gone_at_once() {
         let pool = stable_for(0);
@@ -86,7 +86,7 @@ mod on_linux {
         let per_page = pool.shared().geometry().per_page;
         let mut allocated = all(&pool);
         allocated.sort_by_key(Allocated::address);
-        // One of every second page.
+        // One descriptor of every second page.
         let kept: Vec<_> = allocated
             .into_iter()
             .enumerate()
@@ -100,7 +100,7 @@ mod on_linux {
         assert!(kept.iter().all(|words| words[0].load(Relaxed) == 9));
     }
 
-    /// A page that was used in between starts anew, although it is all free at both trims.
+    /// A page used between two trims starts again, although both find it all free.
     #[test]
     fn a_page_in_use_between_two_trims_has_not_been_free() {
         let pool = stable_for(30);
@@ -127,12 +127,12 @@ mod on_linux {
             assert!(pool.trim() > 0);
             assert!(old.iter().all(|reference| !reference.is_current()));
         }
-        // The whole range is there: nothing was lost on the way.
+        // The whole range is allocatable: no descriptor was lost.
         assert_eq!(all(&pool).len(), 20_000);
     }
 
-    /// A call to which nobody tells the time notes nothing, nor gives anything back; the next one
-    /// goes on where those before were.
+    /// A trim without a clock records nothing and gives nothing back. The next one continues from
+    /// earlier records.
     #[test]
     fn without_a_clock_no_time_passes() {
         let pool = stable_for(40);
@@ -148,7 +148,7 @@ mod on_linux {
         assert_eq!(refusal::during(|| pool.trim()), 0);
     }
 
-    /// A system that refuses (as for locked memory) has changed nothing.
+    /// If the system refuses the discard (as for locked memory), nothing has changed.
     #[test]
     fn a_page_that_the_system_leaves_is_as_it_was() {
         unsafe fn refuse(_start: std::ptr::NonNull<u8>, _bytes: usize) -> bool {
@@ -161,7 +161,7 @@ mod on_linux {
         assert_eq!(all(&pool).len(), 20_000);
     }
 
-    /// What lies behind a page that the limit has cut may be another mapping.
+    /// Another mapping may follow a page that the limit cuts short.
     #[test]
     fn a_page_that_the_limit_cuts_goes_back_up_to_its_end() {
         type Large = [AtomicU64; 5000];
@@ -184,12 +184,12 @@ mod on_linux {
         }
     }
 
-    /// A page of several of the system's, one of which the program has locked: the system takes
-    /// what comes before that, and says that it would not.
+    /// A page consists of several system pages, one of which the program has locked. The system
+    /// discards those before it, then reports a failure.
     #[test]
     fn a_page_that_the_system_takes_in_part_is_whole() {
         type Large = [AtomicU64; 100];
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let options = Pool::<Large>::options().stable_for(Duration::ZERO);
             let pool = options.limit(9).build().unwrap();
@@ -198,7 +198,8 @@ mod on_linux {
             let mut allocated = all(&pool);
             let page = pool.shared().pages().next().unwrap().2;
             let locked = page.start.addr().get() + system;
-            // SAFETY: the second page of the pool's only one.
+            // SAFETY: the address is the second system page of the pool's only page, which is
+            // mapped.
             let result = unsafe { libc::mlock(locked as *const _, system) };
             assert_eq!(result, 0, "a page to lock");
             for round in 1..4 {
@@ -206,7 +207,7 @@ mod on_linux {
                 allocated
                     .iter()
                     .for_each(|one| one[0].store(round, Relaxed));
-                // In no order, and so linked in none.
+                // Frees in no particular order, so the links are mixed.
                 while !allocated.is_empty() {
                     allocated.swap_remove(allocated.len() / 2);
                 }
@@ -219,36 +220,39 @@ mod on_linux {
                 assert_eq!(addresses(&allocated).len(), 9, "one was given twice");
                 assert!(!old.iter().any(Reference::is_current));
             }
-            tell.send(allocated.len()).unwrap();
+            sender.send(allocated.len()).unwrap();
         });
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(9));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(9));
     }
 
-    /// How a reader of an old address ends in a child of this process, after a trim by `discard`.
+    /// Returns how a reader of an old address ends in a child process, after a trim by `discard`.
     fn reader_ends(discard: crate::type_stable::trim::Discard) -> i32 {
         let pool = stable_for(0);
         let references = churn(&pool, 10_000);
-        // SAFETY: the child reads memory and leaves, without asking for anything that a thread of
-        // the parent may hold: the trim takes gates, which forks wait for.
+        // SAFETY: the child trims, reads memory and exits. It needs nothing that another thread of
+        // the parent could hold at the fork: the trim takes gates, and forks wait until those are
+        // free.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
             pool.trim_by(discard, crate::type_stable::now);
             let all_zero = references.iter().all(|reference| contents(reference) == 0);
-            // SAFETY: ends the child.
+            // SAFETY: ends only the child process.
             unsafe { libc::_exit(if all_zero { 0 } else { 1 }) };
         }
         let mut status = 0;
-        // SAFETY: waits for the child made above.
+        // SAFETY: `child` is a child of this process, forked above, and the status is a valid
+        // `i32`.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         status
     }
 
-    /// Unmapped pages end the reader; pages that were given back do not.
+    /// Unmapped pages crash the reader; pages that were given back do not.
     #[test]
     fn a_reader_of_an_old_address_survives_because_addresses_are_kept() {
         unsafe fn unmap(start: std::ptr::NonNull<u8>, bytes: usize) -> bool {
-            // SAFETY: not at all: this is what the test shows.
+            // SAFETY: none: the pages are still in use. The test shows the resulting crash, in a
+            // child.
             unsafe { platform::unmap(start, bytes) };
             true
         }
@@ -259,13 +263,14 @@ mod on_linux {
         assert_eq!(libc::WTERMSIG(unmapped), libc::SIGSEGV);
     }
 
-    /// How many bytes of the pool's pages the system holds in memory.
+    /// Returns how many bytes of the pool's pages are resident.
     fn resident(pool: &Pool<Words>) -> usize {
         let system = platform::page_size();
         let pages = pool.shared().pages();
         let of_page = |start: std::ptr::NonNull<u8>, bytes: usize| {
             let mut held = vec![0u8; bytes / system];
-            // SAFETY: whole pages of a mapping, and a byte for each.
+            // SAFETY: the range is whole pages of a mapping, and the vector has a byte for each
+            // page.
             let result = unsafe { libc::mincore(start.as_ptr().cast(), bytes, held.as_mut_ptr()) };
             assert_eq!(result, 0);
             held.iter().filter(|byte| **byte & 1 != 0).count() * system
@@ -289,7 +294,8 @@ mod on_linux {
         assert_eq!(resident(&pool), 0);
     }
 
-    /// Churn does not grow: what is in use at most decides, not how often.
+    /// Memory is bounded over long churn: the max number in use determines it, not the number of
+    /// allocations.
     #[test]
     fn memory_has_a_ceiling_over_long_churn() {
         let pool = stable_for(1);
@@ -308,7 +314,7 @@ mod on_linux {
                 highest = highest.max(resident(&pool));
             }
         }
-        // What is held, what the stacks hold, and a page that each CPU has begun.
+        // The descriptors in use, those that the stacks hold, and a partly used page for each CPU.
         let stacks = 64 * crate::percpu::Area::try_new(0).unwrap().cpus();
         let ceiling = (1000 + stacks + 64 * 4) * 64 * 2;
         assert!(

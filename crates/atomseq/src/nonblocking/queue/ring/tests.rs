@@ -1,25 +1,25 @@
 use super::*;
 
-/// A ring of so many cells, if the processor can.
+/// Returns a ring of this many cells, if the processor supports it.
 fn ring(capacity: usize) -> Option<Ring> {
-    // SAFETY: asked before.
+    // SAFETY: called only if `has_double_width` returns `true`.
     crate::platform::has_double_width().then(|| unsafe { Ring::new(capacity) }.unwrap())
 }
 
-/// Each hint of each ring with so many elements gone through it is stored anew by a thread that
-/// comes back from long ago.
+/// For each number of elements passed through each ring, a thread that was stopped for long stores
+/// each old hint again.
 #[test]
 fn hints_may_be_late_by_any_number_of_rounds() {
     for capacity in 1..=9_u64 {
-        for gone in 0..3 * capacity {
-            for late in 0..=gone {
+        for passed in 0..3 * capacity {
+            for late in 0..=passed {
                 for there in 0..=capacity {
                     let Some(ring) = ring(capacity as usize) else {
                         return;
                     };
                     let place =
                         |count| (count / capacity) * (ring.fixed.mask + 1) + count % capacity;
-                    for number in 0..gone {
+                    for number in 0..passed {
                         assert!(ring.push(number as usize));
                         assert_eq!(ring.pop(), Some(number as usize));
                     }
@@ -28,8 +28,8 @@ fn hints_may_be_late_by_any_number_of_rounds() {
                     }
                     ring.tail.0.store(place(late), Ordering::SeqCst);
                     ring.head.0.store(place(late), Ordering::SeqCst);
-                    assert_eq!(ring.search::<EMPTY>(place(late)), place(gone + there));
-                    assert_eq!(ring.search::<FULL>(place(late)), place(gone));
+                    assert_eq!(ring.search::<EMPTY>(place(late)), place(passed + there));
+                    assert_eq!(ring.search::<FULL>(place(late)), place(passed));
                     assert_eq!(ring.len() as u64, there);
                     assert_eq!(ring.push(99), there < capacity);
                     ring.head.0.store(place(late), Ordering::SeqCst);
@@ -42,7 +42,7 @@ fn hints_may_be_late_by_any_number_of_rounds() {
     }
 }
 
-/// A ring as it is after so many rounds that places have all their bits.
+/// The ring has passed through enough rounds for places to use all their bits.
 #[test]
 fn a_late_hint_costs_few_looks() {
     let Some(ring) = ring(1000) else { return };

@@ -1,11 +1,11 @@
-//! Entries that are removed for change.
+//! Tests of entries that are checked out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
 #[test]
-fn an_entry_that_is_being_changed_says_so() {
+fn a_checked_out_entry_is_reported() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
         let removed = list.check_out(&2).unwrap().unwrap();
@@ -25,7 +25,7 @@ fn an_entry_that_is_being_changed_says_so() {
             assert!(!others.join().unwrap());
         });
 
-        // The others are there as always, on both sides of it.
+        // The entries before and behind it are unaffected.
         assert_eq!(list.snapshot(), [(1, 10), (3, 30)]);
         assert_eq!(list.insert(1, 11), Ok(Some(10)));
         assert_eq!(list.remove(&3), Ok(Some(30)));
@@ -40,7 +40,7 @@ fn an_entry_that_is_being_changed_says_so() {
 }
 
 #[test]
-fn dropped_it_goes_back_and_deleted_it_is_gone() {
+fn a_dropped_checkout_is_checked_in_and_a_removed_one_is_gone() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2]);
         drop(list.check_out(&1).unwrap());
@@ -52,7 +52,7 @@ fn dropped_it_goes_back_and_deleted_it_is_gone() {
 }
 
 #[test]
-fn another_key_is_another_place() {
+fn a_new_key_moves_the_entry() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
         let mut removed = list.check_out(&1).unwrap().unwrap();
@@ -62,14 +62,14 @@ fn another_key_is_another_place() {
         drop(other);
         assert_eq!(removed.set_key(1), Ok(()));
         assert_eq!(removed.set_key(5), Ok(()));
-        // The old one is free, the new one taken.
+        // The old key is free, and the new one taken.
         assert_eq!(list.try_insert(1, 0), Ok(()));
         assert!(list.get(&5).unwrap_err().by_this_thread());
         assert_eq!(removed.key(), 5);
         removed.check_in(55).unwrap();
         assert_eq!(list.snapshot(), [(1, 0), (2, 20), (3, 30), (5, 55)]);
 
-        // Without a change of the value.
+        // Checks an entry in with a new key and its old value.
         let mut removed = list.check_out(&3).unwrap().unwrap();
         removed.set_key(9).unwrap();
         drop(removed);
@@ -77,9 +77,9 @@ fn another_key_is_another_place() {
     }
 }
 
-/// Where keys may repeat, an entry with a new key is the newest.
+/// In an unordered list, an entry that gets a new key is the newest.
 #[test]
-fn another_key_is_in_front_where_there_is_no_order() {
+fn a_new_key_moves_the_entry_to_the_front_of_an_unordered_list() {
     let mut list = List::unordered();
     list.extend([(1, 1), (2, 2), (3, 3)]);
     let mut removed = list.check_out(&1).unwrap().unwrap();
@@ -88,9 +88,9 @@ fn another_key_is_in_front_where_there_is_no_order() {
     assert_eq!(list.snapshot(), [(2, 1), (3, 3), (2, 2)]);
 }
 
-/// A thread that has ended with an entry in its hands is one that never drops it.
+/// A thread that exits with an entry checked out never drops it.
 #[test]
-fn what_an_ended_thread_had_is_forgotten() {
+fn the_checkout_of_an_exited_thread_is_forgotten() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
         assert!(!list.forget_checkout(&2) && !list.forget_checkout(&7));
@@ -107,7 +107,7 @@ fn what_an_ended_thread_had_is_forgotten() {
 
 /// A newer entry of the key does not hide it.
 #[test]
-fn what_an_ended_thread_had_is_forgotten_behind_newer_entries() {
+fn the_checkout_of_an_exited_thread_is_forgotten_behind_newer_entries() {
     for mechanism in MECHANISMS {
         let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);
         let push = |key, value| list.push_front(key, value).unwrap();
@@ -123,7 +123,7 @@ fn what_an_ended_thread_had_is_forgotten_behind_newer_entries() {
 }
 
 #[test]
-fn who_was_taken_for_ended_finds_out() {
+fn a_holder_finds_out_that_its_checkout_was_forgotten() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
         let give_up = |key| {
@@ -137,7 +137,7 @@ fn who_was_taken_for_ended_finds_out() {
         assert_eq!(removed.set_key(7), Err(Refused::Absent));
         drop(removed);
         assert!(list.is_empty());
-        // Their nodes are as good as new.
+        // Their nodes can be used again.
         for key in 0..100 {
             list.try_insert(key, key).unwrap();
         }
@@ -145,8 +145,8 @@ fn who_was_taken_for_ended_finds_out() {
     }
 }
 
-/// As a handler would, on the stack of the thread that has removed the entry, with a real signal:
-/// no operation waits for it.
+/// A real signal interrupts the thread that has checked the entry out. No operation in its handler
+/// waits for the entry.
 #[cfg(unix)]
 #[test]
 fn a_handler_never_waits_for_its_own_thread() {
@@ -157,9 +157,9 @@ fn a_handler_never_waits_for_its_own_thread() {
 
     extern "C" fn handler(_: i32) {
         let list = LIST.get().expect("made before");
-        let mine = |being_changed: CheckedOut| being_changed.by_this_thread();
+        let mine = |checked_out: CheckedOut| checked_out.by_this_thread();
         let answers = [
-            // Whoever retried here would do so for ever.
+            // A handler that retried here would never return.
             (0..1000).all(|_| list.get(&2).is_err()),
             list.get(&2).is_err_and(mine),
             list.remove(&2).is_err_and(mine),
@@ -175,7 +175,7 @@ fn a_handler_never_waits_for_its_own_thread() {
 
     LIST.get_or_init(|| list_of(Mechanism::Assisted, &[1, 2, 3]));
     let list = LIST.get().unwrap();
-    // SAFETY: a handler of the type that is asked for, which reaches nothing but statics.
+    // SAFETY: the handler has the required signature, and accesses only statics.
     unsafe {
         libc::signal(
             libc::SIGURG,
@@ -183,7 +183,7 @@ fn a_handler_never_waits_for_its_own_thread() {
         )
     };
     let removed = list.check_out(&2).unwrap().unwrap();
-    // SAFETY: to this thread, which has a handler for it.
+    // SAFETY: the signal goes to this thread, and has a handler.
     unsafe { libc::raise(libc::SIGURG) };
     assert_eq!(ANSWERS.load(Ordering::Relaxed), 8);
     removed.check_in(21).unwrap();

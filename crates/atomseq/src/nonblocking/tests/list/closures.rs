@@ -1,4 +1,4 @@
-//! Closures that use the list that calls them.
+//! Tests of closures that use the list that calls them.
 
 use super::*;
 
@@ -6,7 +6,7 @@ type Numbers = List<u64, u64>;
 type Elsewhere = fn(&Numbers, u64);
 type AtTheKey = fn(&Numbers);
 
-/// What a closure does with the list, at other keys than 1; another thing each time it is called.
+/// What a closure does with the list at other keys than 1, something else in each call.
 const ELSEWHERE: [(&str, Elsewhere); 7] = [
     ("replaces", |list, call| {
         list.insert(2, call).unwrap();
@@ -39,7 +39,7 @@ const ELSEWHERE: [(&str, Elsewhere); 7] = [
     }),
 ];
 
-/// What a closure does at key 1, the same each time it is called.
+/// What a closure does at key 1, the same in each call.
 const AT_THE_KEY: [(&str, AtTheKey); 3] = [
     ("stores", |list| {
         list.insert(1, 5).unwrap();
@@ -53,8 +53,8 @@ const AT_THE_KEY: [(&str, AtTheKey); 3] = [
     }),
 ];
 
-/// Calls `insert_with`, or `update`, with a closure that adds one, and does something else; returns
-/// how often that was called.
+/// Calls `insert_with` or `update` with a closure that adds one and performs `act`. Returns how
+/// many times the closure was called.
 fn calls(list: &Numbers, by_update: bool, act: impl Fn(u64)) -> u64 {
     let mut calls = 0;
     let mut add_one = |value: Option<u64>| {
@@ -86,7 +86,7 @@ fn a_closure_may_change_the_list_at_other_keys() {
     }
 }
 
-/// It is called with what it has left there, once.
+/// The closure is called once more, with what it has stored there itself.
 #[test]
 fn a_closure_may_change_its_key_to_the_same_each_time() {
     for mechanism in MECHANISMS {
@@ -102,7 +102,7 @@ fn a_closure_may_change_its_key_to_the_same_each_time() {
     }
 }
 
-/// The same value, and not only an equal one.
+/// Bits are compared, not values: an equal value with other bits causes another call.
 #[test]
 fn a_closure_is_called_again_for_an_equal_value() {
     let list = List::<u64, f64>::new();

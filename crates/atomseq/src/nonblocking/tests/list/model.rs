@@ -1,5 +1,5 @@
-//! Beside a sequential model: random operations, and each interrupted by others between its look
-//! and its exchange.
+//! Comparison with a sequential model: random operations, and each operation interrupted by each
+//! other between its first read and its change.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::*;
 
 type Model = BTreeMap<u64, u64>;
 
-/// One operation on a list and on the model, with the same result.
+/// Performs one operation on a list and on the model, and compares the results.
 fn both(list: &List<u64, u64>, model: &mut Model, which: usize, key: u64, value: u64) {
     match which % 8 {
         0 => {
@@ -60,13 +60,13 @@ fn is_like(list: &List<u64, u64>, model: &Model) {
 }
 
 #[test]
-fn it_does_what_a_map_does() {
+fn it_matches_a_map() {
     for mechanism in MECHANISMS {
         let (list, mut model) = (List::forced(mechanism), Model::new());
         let seed = &mut 1;
         for step in 0..1_500 * SCALE {
             let (which, key) = (random(seed), random(seed) as u64 % 24);
-            // More of what makes it longer.
+            // Adds more of the operation that makes the list longer.
             let which = if random(seed) & 3 == 0 { 3 } else { which };
             both(&list, &mut model, which, key, random(seed) as u64 % 100);
             if step % 16 == 0 {
@@ -77,28 +77,27 @@ fn it_does_what_a_map_does() {
     }
 }
 
-/// An entry of the model of a list in which keys repeat.
+/// An entry in the model of a list in which keys repeat.
 struct Repeated {
     number: usize,
     key: u64,
     value: u64,
-    is_removed: bool,
+    is_checked_out: bool,
 }
 
-/// Keys that repeat, and entries that are removed for change in between: reinserted, given up, or
-/// never put back.
+/// Keys repeat, and entries are checked out meanwhile, and then checked in, forgotten, or leaked.
 #[test]
-fn where_keys_repeat_it_does_what_a_sequence_does() {
+fn an_unordered_list_matches_a_sequence() {
     for mechanism in MECHANISMS {
         let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);
-        // The newest first, and what this thread has in its hands.
+        // The model, the newest entry first, and the entries that this thread has checked out.
         let (mut model, mut held) = (Vec::<Repeated>::new(), Vec::new());
         let seed = &mut 7;
         for number in 0..3_000 * SCALE {
             let (key, value) = (random(seed) as u64 % 3, random(seed) as u64 % 100);
             let newest = model.iter().position(|entry| entry.key == key);
-            let settled = match newest {
-                Some(place) if model[place].is_removed => None,
+            let available = match newest {
+                Some(place) if model[place].is_checked_out => None,
                 newest => Some(newest),
             };
             match random(seed) % 10 {
@@ -108,30 +107,33 @@ fn where_keys_repeat_it_does_what_a_sequence_does() {
                         number,
                         key,
                         value,
-                        is_removed: false,
+                        is_checked_out: false,
                     };
                     model.insert(0, entry);
                 }
                 3 => {
                     let found = list.get(&key).ok();
-                    assert_eq!(found, settled.map(|place| place.map(|at| model[at].value)));
+                    assert_eq!(
+                        found,
+                        available.map(|place| place.map(|at| model[at].value))
+                    );
                 }
                 4 => {
                     let deleted = list.remove(&key).ok();
-                    let at = settled.map(|place| place.map(|at| model.remove(at).value));
+                    let at = available.map(|place| place.map(|at| model.remove(at).value));
                     assert_eq!(deleted, at);
                 }
                 5 => {
-                    let first = model.iter().position(|entry| !entry.is_removed);
+                    let first = model.iter().position(|entry| !entry.is_checked_out);
                     let entry = first.map(|at| model.remove(at));
                     let entry = entry.map(|entry| (entry.key, entry.value));
                     assert_eq!(list.pop_first(), entry);
                 }
-                6 => match (list.check_out(&key), settled) {
+                6 => match (list.check_out(&key), available) {
                     (Err(_), None) | (Ok(None), Some(None)) => (),
                     (Ok(Some(removed)), Some(Some(at))) => {
                         assert_eq!(removed.value(), model[at].value);
-                        model[at].is_removed = true;
+                        model[at].is_checked_out = true;
                         held.push((model[at].number, removed));
                     }
                     (removed, _) => panic!("{removed:?}"),
@@ -142,28 +144,29 @@ fn where_keys_repeat_it_does_what_a_sequence_does() {
                     match entry {
                         Some(entry) => {
                             removed.check_in(value).unwrap();
-                            (entry.value, entry.is_removed) = (value, false);
+                            (entry.value, entry.is_checked_out) = (value, false);
                         }
                         None => assert_eq!(removed.check_in(value), Err(GivenUp)),
                     }
                 }
                 _ => {
-                    let is_removed = |entry: &Repeated| entry.key == key && entry.is_removed;
-                    let at = model.iter().position(is_removed);
+                    let is_checked_out =
+                        |entry: &Repeated| entry.key == key && entry.is_checked_out;
+                    let at = model.iter().position(is_checked_out);
                     assert_eq!(list.forget_checkout(&key), at.is_some());
                     at.map(|at| model.remove(at));
                 }
             }
-            let there = model.iter().filter(|entry| !entry.is_removed);
+            let there = model.iter().filter(|entry| !entry.is_checked_out);
             let there = Vec::from_iter(there.map(|entry| (entry.key, entry.value)));
             assert_eq!(list.snapshot(), there);
         }
-        // Some holders never put theirs back.
+        // Some holders never check their entries in.
         held.into_iter().for_each(std::mem::forget);
     }
 }
 
-/// Longer than what a walk does without a look at the version.
+/// Longer than the number of nodes between two checks of the version.
 #[test]
 fn long_lists_are_searched_to_the_end() {
     for mechanism in MECHANISMS {
@@ -175,22 +178,22 @@ fn long_lists_are_searched_to_the_end() {
     }
 }
 
-/// Each operation comes between the look and the exchange of each other one, as a handler or
-/// another thread would; the result is that of the two one after the other.
+/// Each operation runs between the first read and the change of each other one, as in a handler or
+/// another thread. The result is that of both, one after the other.
 #[test]
-fn any_operation_may_come_between_any_other() {
+fn any_operation_may_interrupt_any_other() {
     for mechanism in MECHANISMS {
         for which in 0..4 {
             for inner in 0..8 {
                 for inner_key in [1, 2, 3, 4, 5] {
-                    come_between(mechanism, which, inner, inner_key);
+                    interrupt(mechanism, which, inner, inner_key);
                 }
             }
         }
     }
 }
 
-fn come_between(mechanism: Mechanism, which: usize, inner: usize, inner_key: u64) {
+fn interrupt(mechanism: Mechanism, which: usize, inner: usize, inner_key: u64) {
     let list = list_of(mechanism, &[2, 3, 4]);
     let mut model = Model::from_iter(list.snapshot());
     let (mut attempts, mut first) = (0, None);
@@ -202,7 +205,7 @@ fn come_between(mechanism: Mechanism, which: usize, inner: usize, inner_key: u64
         }
         version
     };
-    // As late as it can be: the operation inside comes first.
+    // The inner operation runs as late as possible, and takes effect first.
     match which {
         0 => {
             let done = list.try_insert_between(3, 7, gap);
@@ -222,13 +225,13 @@ fn come_between(mechanism: Mechanism, which: usize, inner: usize, inner_key: u64
             assert_eq!(popped, model.pop_first());
         }
     }
-    // It noticed.
+    // The outer operation noticed the change.
     let changed = list.version() != first.unwrap();
     assert!(attempts > 1 || !changed || which != 2);
     is_like(&list, &model);
 }
 
-/// An attempt with a version that is over does nothing.
+/// An attempt at an old version changes nothing.
 #[test]
 fn a_stale_version_changes_nothing() {
     for mechanism in MECHANISMS {

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Tests by many threads at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,9 +15,9 @@ fn by_threads(work: impl Fn(u64) + Sync) {
     });
 }
 
-/// Whoever deletes, replaces or changes an entry is the only one.
+/// Each removal, replacement and checkout of an entry succeeds in one thread only.
 #[test]
-fn nothing_is_lost_or_doubled() {
+fn nothing_is_lost_or_duplicated() {
     for mechanism in MECHANISMS {
         let list = List::<u64, u64>::forced(mechanism);
         let (put, taken) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -77,7 +77,7 @@ fn every_update_counts() {
     }
 }
 
-/// What is read is what somebody stored, and a snapshot is of one time.
+/// Every value that is read was stored by a thread, and a snapshot is of one time.
 #[test]
 fn nothing_is_torn() {
     for mechanism in MECHANISMS {
@@ -93,7 +93,8 @@ fn nothing_is_torn() {
                 while !done.load(Ordering::Relaxed) {
                     let entries = list.snapshot();
                     entries.iter().for_each(|(_, value)| is_whole(*value));
-                    // 5 moves to 6 and back: one of them is there, or both, and the others are.
+                    // Key 5 moves to 6 and back. A snapshot contains one of them or both, and all
+                    // other keys.
                     let keys: Vec<u64> = entries.iter().map(|(key, _)| *key).collect();
                     assert!(keys.contains(&5) || keys.contains(&6), "{keys:?}");
                     let mut last = None;
@@ -132,9 +133,9 @@ fn nothing_is_torn() {
     }
 }
 
-/// Entries that are changed in place, under the eyes of searchers.
+/// Entries are changed in place while other threads search.
 #[test]
-fn what_is_changed_in_place_is_not_seen_half_done() {
+fn changes_in_place_are_not_seen_half_done() {
     for mechanism in MECHANISMS {
         let list = List::<u64, [u64; 6]>::forced(mechanism);
         list.try_insert(1, [0; 6]).unwrap();

@@ -1,0 +1,249 @@
+//! The target `nonblocking`: structures shared by all CPUs, by both mechanisms. Each value that is
+//! put in is taken out once. Signal handlers make the same operations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
+
+use super::rings::RingRound;
+use crate::engine::invariant::{Checked, Violation};
+use crate::engine::lane::{Activity, Lane};
+use crate::engine::ledger::Ledger;
+use crate::engine::{Interruptions, Round, STEPS, Setting, Target};
+
+/// The target `nonblocking`.
+pub const TARGET: Target = Target {
+    name: "nonblocking",
+    group: "nonblocking",
+    about: "each value is taken out once; handlers make the same operations",
+    round,
+    steps: STEPS,
+    interruptions: Interruptions::Timed,
+    counts: "",
+};
+
+fn round(setting: &mut Setting) -> Arc<dyn Round> {
+    use Mechanism::{Assisted, Kcas};
+    fn of<S: Shared>(structure: S, setting: &mut Setting) -> Arc<dyn Round> {
+        Arc::new(SharedRound::new(structure, setting))
+    }
+    let by = match setting.rng.bool() {
+        true => Assisted,
+        false => Kcas,
+    };
+    // From always full to never full.
+    let capacity = 1 << setting.rng.u32(0..=10);
+    match (setting.rng.u32(..8), by) {
+        (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
+        (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
+        (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
+        (2, _) => of(LinkedStack::<u64>::forced(by), setting),
+        (3, _) => of(List::<u64>::forced(by), setting),
+        (4, _) => of(List::<u64, (), Unordered>::unordered_forced(by), setting),
+        (5, _) => of(RefList::<u64>::forced(by), setting),
+        (6, _) => of(OneVisitorList::<u64>::forced(by), setting),
+        _ => Arc::new(RingRound::new(capacity, setting)),
+    }
+}
+
+/// A structure of values.
+pub trait Shared: Send + Sync + 'static {
+    /// Whether the values of one lane are taken out in the order in which it put them in.
+    const IN_ORDER: bool = false;
+
+    /// Puts a value in; false if there is no room.
+    fn put(&self, value: u64) -> bool;
+
+    /// Takes a value out.
+    fn take(&self) -> Option<u64>;
+
+    /// Takes this value out if it is there; structures without such an operation return false.
+    fn take_this(&self, _value: u64) -> bool {
+        false
+    }
+}
+
+impl Shared for Stack<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.push(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for Queue<u64> {
+    const IN_ORDER: bool = true;
+
+    fn put(&self, value: u64) -> bool {
+        self.push(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for LinkedStack<u64> {
+    fn put(&self, value: u64) -> bool {
+        match value % 4 {
+            0 => self.push_back(value).is_ok(),
+            _ => self.push(value).is_ok(),
+        }
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for List<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.try_insert(value, ()).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_first().map(|(value, ())| value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.remove(&value).is_ok_and(|found| found.is_some())
+    }
+}
+
+impl Shared for List<u64, (), Unordered> {
+    fn put(&self, value: u64) -> bool {
+        self.push_front(value, ()).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_first().map(|(value, ())| value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.remove(&value).is_ok_and(|found| found.is_some())
+    }
+}
+
+impl Shared for RefList<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.push_front(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_front().map(|value| *value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        let found = self.iter().find(|found| **found == value);
+        found.is_some_and(|found| self.remove(&found))
+    }
+}
+
+impl Shared for OneVisitorList<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.push_front(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_front()
+    }
+
+    /// Visits all elements before it.
+    fn take_this(&self, value: u64) -> bool {
+        let mut visited = self.visit_first();
+        while let Some(visit) = visited {
+            if *visit == value {
+                return visit.remove() == value;
+            }
+            visited = visit.into_next();
+        }
+        false
+    }
+}
+
+/// The approximate max number of values inside: the time of a search grows with the length of a
+/// list.
+const MANY: i64 = 64;
+
+/// A structure and its ledger.
+pub struct SharedRound<S> {
+    structure: S,
+    ledger: Ledger,
+    /// The approximate number of values inside.
+    inside: AtomicI64,
+}
+
+impl<S: Shared> SharedRound<S> {
+    /// Returns a round on this structure.
+    pub fn new(structure: S, setting: &mut Setting) -> SharedRound<S> {
+        let ledger = Ledger::new(setting.salt, setting.lanes, STEPS);
+        SharedRound {
+            structure,
+            ledger,
+            inside: AtomicI64::new(0),
+        }
+    }
+
+    fn operate(&self, lane: &mut Lane) -> Checked {
+        // Relaxed, here and below: a hint.
+        let crowded = self.inside.load(Ordering::Relaxed) > MANY && !lane.one_in(4);
+        if crowded || lane.rng.bool() {
+            return self.take(lane);
+        }
+        let Some(value) = self.ledger.issue(lane) else {
+            return self.take(lane);
+        };
+        lane.begin(Activity::Push);
+        if !self.structure.put(value) {
+            return self.ledger.out_by(lane, value).map(drop);
+        }
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        if lane.one_in(8) && self.structure.take_this(value) {
+            self.inside.fetch_sub(1, Ordering::Relaxed);
+            return self.ledger.out_by(lane, value).map(drop);
+        }
+        Ok(())
+    }
+
+    fn take(&self, lane: &mut Lane) -> Checked {
+        lane.begin(Activity::Pop);
+        let Some(value) = self.structure.take() else {
+            return Ok(());
+        };
+        self.inside.fetch_sub(1, Ordering::Relaxed);
+        let origin = self.ledger.out_by(lane, value)?;
+        if !S::IN_ORDER || origin.lane >= lane.seen.len() {
+            return Ok(());
+        }
+        let seen = std::mem::replace(&mut lane.seen[origin.lane], origin.number + 1);
+        if seen > origin.number {
+            let violation = Violation::new("a lane's values left a queue out of order");
+            let violation = violation.with("issued by lane", origin.lane as u64);
+            return Err(violation
+                .with("number", origin.number.into())
+                .with("after number", (seen - 1).into()));
+        }
+        Ok(())
+    }
+}
+
+impl<S: Shared> Round for SharedRound<S> {
+    fn step(&self, lane: &mut Lane) -> Checked {
+        self.operate(lane)
+    }
+
+    fn interrupt(&self, lane: &mut Lane) -> Checked {
+        self.operate(lane)
+    }
+
+    fn finish(&mut self, _lanes: &mut [Lane]) -> Checked {
+        while let Some(value) = self.structure.take() {
+            self.ledger.out(value)?;
+        }
+        self.ledger.check_final()
+    }
+}
