@@ -715,8 +715,8 @@ fn gates_and_masks_in_any_order_around_kernel_masks() {
     });
 }
 
-/// What a thread started with `inheriting` has blocked is what the program has, also if that was
-/// called under a gate.
+/// A thread started with `inheriting` has the program's blocked signals, even if `inheriting` was
+/// called while a gate was held.
 #[test]
 fn a_thread_function_made_while_a_gate_is_held_inherits_the_program_s_mask() {
     in_fresh_process(this_test!(), || {
