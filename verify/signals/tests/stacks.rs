@@ -232,7 +232,7 @@ fn overflow(bytes: Option<usize>) {
     thread.join().expect("it ends the process");
 }
 
-/// Gives this thread an alternate stack of at least `bytes`, which begins at a page boundary.
+/// Gives this thread an alternate stack of `bytes`, directly above an inaccessible page.
 fn lend_over_nothing(bytes: usize) {
     const PAGE: usize = 1 << 16;
     let size = bytes.next_multiple_of(PAGE);
