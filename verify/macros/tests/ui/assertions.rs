@@ -41,7 +41,7 @@ atomseq::sequence! {
     }
 }
 
-/// Nothing in here is unsafe.
+/// This module contains no `unsafe`.
 mod safe {
     #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ mod safe {
         }
     }
 
-    // Padding behind the last field.
+    // Padding after the last field.
     atomseq::nonblocking::plain! {
         #[repr(align(16))]
         struct Aligned {
