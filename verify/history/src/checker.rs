@@ -134,8 +134,8 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
         let Some(event) = lanes[lane].get(place.taken[lane] as usize) else {
             continue;
         };
-        // A call comes after all calls that its lane had seen return before it began. The calls of its
-        // own lane are taken in order, which `taken` ensures by itself.
+        // A call comes after all calls that its lane had seen return before it began. The calls of
+        // its own lane are taken in order, which `taken` ensures by itself.
         let may_be_next = event
             .seen
             .iter()

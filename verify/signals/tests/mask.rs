@@ -534,8 +534,8 @@ fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
     });
 }
 
-/// A gate's guard may be dropped inside `with_kernel_mask`: the signals that this blocks stay blocked
-/// until it ends, and until a mask around it ends.
+/// A gate's guard may be dropped inside `with_kernel_mask`: the signals that this blocks stay
+/// blocked until it ends, and until a mask around it ends.
 #[test]
 fn a_gate_that_is_opened_inside_a_kernel_mask_lets_no_handler_in() {
     in_fresh_process(this_test!(), || {

@@ -175,8 +175,8 @@ impl<'a> Run<'a> {
             self.steps.set(self.steps.get() + 1);
             return self.steps.get() < MAX;
         }
-        // The next breakpoint is planted before this stop's signals arrive, because their handlers may
-        // run into it.
+        // The next breakpoint is planted before this stop's signals arrive, because their handlers
+        // may run into it.
         self.met.set(self.met.get() + 1);
         self.plant();
         stop.send.iter().for_each(|signal| send(*signal));

@@ -220,8 +220,8 @@ impl Search<'_> {
     }
 
     fn successors(&mut self, state: &State) -> Result<Vec<(String, State)>, String> {
-        // The successors of a state: each thread is interrupted if it is in a section, and each thread
-        // makes one step, on every CPU that it may be on.
+        // The successors of a state: each thread is interrupted if it is in a section, and each
+        // thread makes one step, on every CPU that it may be on.
         let mut all = Vec::new();
         if state.memory.load(LINE) / VERSION > self.setting.versions {
             return Ok(all);
