@@ -168,6 +168,7 @@ fn a_shared_object_that_is_linked_is_found() {
 
 /// One codegen unit without dead code, as in a careful release build.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn an_executable_optimized_as_a_whole_finds_its_own() {
     let whole = [
         "--config",
@@ -211,6 +212,7 @@ fn program_headers(file: &[u8]) -> Vec<[u64; 7]> {
 
 /// The linker that most systems have, whatever this toolchain's own is.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn an_executable_of_the_system_linker_finds_its_own() {
     if !has_bfd() {
         return;
@@ -222,6 +224,7 @@ fn an_executable_of_the_system_linker_finds_its_own() {
 /// A linker script may put all notes into one section, where atomseq's follow others whose lengths
 /// fit only an alignment of four, in a segment that declares eight.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     if !has_bfd() {
         return;
@@ -322,6 +325,7 @@ fn notes_that_name_no_sequence_are_refused() {
 /// A tool that moves notes in such a program may have moved its beginning, too: the distance cannot
 /// be determined.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn moved_notes_of_an_executable_with_fixed_addresses_are_refused() {
     let fixed = "-C relocation-model=static -C target-feature=-crt-static";
     let (probe, text) = probe_built("fixed", &[], fixed);
