@@ -1,4 +1,5 @@
-//! Tells the tests which compiler built them: whole functions look different with another one.
+//! Passes the compiler's version to the tests: other compilers generate other code for whole
+//! functions.
 
 #[path = "../../crates/atomseq/build.rs"]
 mod sections;

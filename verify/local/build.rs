@@ -1,5 +1,5 @@
-//! `tests/calls.rs` takes the place of the C library's `__tls_get_addr`, which only works if the
-//! executable exports it.
+//! `tests/calls.rs` replaces the C library's `__tls_get_addr`, which requires that the executable
+//! exports it.
 
 #[path = "../../crates/atomseq/build.rs"]
 mod sections;

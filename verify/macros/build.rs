@@ -1,4 +1,4 @@
-//! Whether this build has sections, as the library's own build script says it.
+//! Sets this build's cfgs, by the library's own build script.
 
 #[path = "../../crates/atomseq/build.rs"]
 mod sections;

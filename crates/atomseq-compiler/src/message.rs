@@ -3,8 +3,8 @@
 //! the same.
 
 /// The range of a word, which every architecture holds in one instruction.
-pub const IMMEDIATE: &str =
-    "a named constant in a sequence is at most 65,535; pass a larger one as a parameter";
+pub const IMMEDIATE: &str = "this constant expression contains a named constant, so its value may \
+                             be at most 65,535: write it as a literal, or pass it as a parameter";
 
 /// Alignment of an access.
 pub const MULTIPLE: &str = "an offset is a multiple of the bytes that are loaded or stored there; \

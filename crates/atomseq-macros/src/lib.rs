@@ -38,6 +38,20 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// | `rolling` | the same | no instruction is added | neither `cpu()` nor `prepare_copy` nor `cas` |
 /// | `MODEL` | | the steps as data, for a checker to run one at a time | every sequence |
 ///
+/// A form is called as a function of that type, in an `unsafe` block. It takes one argument for each
+/// parameter, in their order: a `usize` for a `Word`, and for a `Slot` what the table says. `R` is
+/// the result, with `usize` for `Word`.
+///
+/// | form | call of `f(slot: Slot, word: Word, …) -> R` | a `Slot` is |
+/// |---|---|---|
+/// | `on_cpu` | `f::on_cpu(area.slots(), word, …) -> Result<R, Closed>` | `percpu::Slots` |
+/// | `gated` | `f::gated(&gate, word, …) -> R` | `&percpu::GateGuard` |
+/// | `restarting`, `rolling` | `f::rolling(address, word, …) -> R` | an address, a `usize` |
+///
+/// A sequence without a `Slot` has no such argument. Calling a form that does not exist for the
+/// steps of a sequence is the error E0599. In `atomseq::docs::patterns`, section 3 calls `on_cpu`
+/// and `gated`, and section 7 `rolling`.
+///
 /// * `on_cpu` is restarted by the Linux kernel when it is interrupted, or with a `cas` ended by it.
 ///   It returns `Err(Closed)` if nothing visible was done and the caller should take the slow path.
 ///   Its caller vouches that every address the steps reach is valid, in attempts that are restarted
@@ -67,11 +81,11 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// | `if a == b { commit(a, v); return … }` | after a `cas`: returns early, by the commit that ends the sequence |
 ///
 /// Constants are literals, which fit a word of the target, or names in capitals, by any path, of an
-/// integer type, `bool` or `char`, with a value that fits a word. As a word, a named constant is at
-/// most 65,535. As an offset of an address, a constant, named or not, is a multiple of the bytes
-/// that are accessed, at least -256 and at most 4,095 times them. The addresses of `prepare_copy`
-/// are words: a named constant in them is not negative. Every other name is in lower case, and `r#`
-/// makes no other name.
+/// integer type, `bool` or `char`, with a value that fits a word. As a word, a constant expression
+/// that contains a named constant is at most 65,535; literals may be larger. As an offset of an
+/// address, a constant, named or not, is a multiple of the bytes that are accessed, at least -256
+/// and at most 4,095 times them. The addresses of `prepare_copy` are words: a named constant in
+/// them is not negative. Every other name is in lower case, and `r#` makes no other name.
 ///
 /// The arguments of a statement, the sides of an operator or a comparison, and the words of a pair
 /// are evaluated from left to right.

@@ -34,6 +34,9 @@
 //! never happens, so it costs almost nothing. Where the kernel cannot do that, every operation
 //! takes a slow path instead: [`status()`] reports which path is in use, and why.
 //!
+//! A *sequence* is the source of such instructions. When the kernel restarts it, its machine code
+//! is a *section*.
+//!
 //! # What is where
 //!
 //! * [`percpu`]: structures with a part for each CPU, which threads and signal handlers share.
@@ -65,11 +68,11 @@
 //! |---|---|---|---|
 //! | [`Counter`](percpu::Counter) | a sum | wait-free | 0 |
 //! | [`Histogram`](percpu::Histogram) | counts by value | wait-free | 0 |
-//! | [`Stack`](percpu::Stack) | bounded, last in first out, one-word elements | waits only for a held gate | 0 |
-//! | [`List`](percpu::List) | unbounded, last in first out, nodes of your own | waits only for a held gate | 0 |
-//! | [`Queue`](percpu::Queue) | unbounded, first in first out, one-word elements | waits only for a held gate | 0 |
-//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of any size, in batches | waits only for a held gate | 0 |
-//! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held gate | 0 |
+//! | [`Stack`](percpu::Stack) | bounded, last in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
+//! | [`List`](percpu::List) | unbounded, last in first out, nodes of your own | waits only for a held [gate](percpu::GateGuard) | 0 |
+//! | [`Queue`](percpu::Queue) | unbounded, first in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
+//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of any size, in batches | waits only for a held [gate](percpu::GateGuard) | 0 |
+//! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
 //!
 //! The structures in [`local`], for data that one thread shares only with its own signal handlers,
@@ -90,7 +93,7 @@
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
-//! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; when nothing is free, waits for a held gate | 0 |
+//! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; when nothing is free, waits for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Reference`](type_stable::Reference) | validated reads of an allocation that may have been freed | wait-free | 0 |
 //! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | its pool's, plus its owner's `load` and `write_back` | 2 a use, and 1 to count it |
 //!
@@ -159,11 +162,11 @@
 //!
 //! | target | what runs |
 //! |---|---|
-//! | Linux, x86-64, glibc or musl | sections |
-//! | Linux, AArch64, glibc or musl | sections |
+//! | Linux, x86-64, glibc or musl | sequences |
+//! | Linux, AArch64, glibc or musl | sequences |
 //! | every other target with std; any with `--cfg atomseq_portable` | the slow path |
 //!
-//! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
+//! Sequences need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
 //! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
 //! sound](docs::internals#start-up). The repository's README says what was run where.
 //!

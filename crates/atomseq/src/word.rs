@@ -19,6 +19,11 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 ///
 /// `from_word(into_word(value))` must return an equal value, ownership included. A word that is
 /// dropped without `from_word` must only leak the value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be converted to one machine word",
+    label = "does not implement `AsWord`",
+    note = "box it, for example `Stack<Box<{Self}>>`, or use a `Ring`, which holds values of any size"
+)]
 pub unsafe trait AsWord: Sized {
     /// Converts the value into a word, which then owns it.
     fn into_word(self) -> usize;

@@ -2,9 +2,9 @@
 
 use crate::executable::Executable;
 
-/// Where `sequence!` puts descriptors.
+/// The section in which `sequence!` puts descriptors.
 pub const SECTION: &str = "__rseq_cs";
-/// Where it puts their addresses.
+/// The section in which it puts their addresses.
 pub const POINTERS: &str = "__rseq_cs_ptr_array";
 
 /// The size of a descriptor, and its alignment.
@@ -13,7 +13,7 @@ pub const SIZE: u64 = 32;
 /// One descriptor.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
-    /// Where it lies.
+    /// The descriptor's address.
     pub address: u64,
     /// The layout's version.
     pub version: u32,
@@ -21,33 +21,33 @@ pub struct Descriptor {
     pub flags: u32,
     /// The first instruction of the window.
     pub start: u64,
-    /// How many bytes the window has.
+    /// The length of the window in bytes.
     pub length: u64,
-    /// Where an interrupted thread continues.
+    /// The address at which an interrupted thread continues.
     pub abort: u64,
-    /// The function that the window lies in.
+    /// The function that contains the window.
     pub function: String,
 }
 
 impl Descriptor {
-    /// Behind the last instruction.
+    /// Returns the address after the last instruction.
     pub fn end(&self) -> u64 {
         self.start.wrapping_add(self.length)
     }
 
-    /// Does the window hold this address?
+    /// Returns whether the window contains this address.
     pub fn covers(&self, address: u64) -> bool {
         address.wrapping_sub(self.start) < self.length
     }
 
-    /// Is it the section that start-up interrupts on purpose? It is no sequence: it commits
-    /// nothing.
+    /// Returns whether this is the section that start-up interrupts on purpose. It is not a
+    /// sequence: it commits nothing.
     pub fn is_self_test(&self) -> bool {
         self.function.starts_with("__atomseq_") && self.function.ends_with("_watch")
     }
 }
 
-/// All descriptors of a section, and what is wrong with the tables.
+/// Returns all descriptors of a section, and the violations found in the tables.
 pub fn descriptors(
     executable: &Executable,
     section: &str,

@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
 
-/// A file that was read whole.
+/// An executable file, read completely.
 pub struct Executable {
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
@@ -19,11 +19,11 @@ pub struct Executable {
 pub struct Section {
     /// Its name.
     pub name: String,
-    /// Where it lies.
+    /// Its address range.
     pub place: Range<u64>,
     /// Its alignment.
     pub alignment: u64,
-    /// Whether it holds code.
+    /// Whether it contains code.
     pub is_code: bool,
     bytes: Vec<u8>,
 }
@@ -32,14 +32,14 @@ pub struct Section {
 pub struct Symbol {
     /// Its name, without a hash.
     pub name: String,
-    /// Where it lies.
+    /// Its address range.
     pub place: Range<u64>,
     /// Whether it is a function.
     pub is_function: bool,
 }
 
 impl Executable {
-    /// The program that asks.
+    /// Reads the running program.
     ///
     /// # Panics
     ///
@@ -48,11 +48,11 @@ impl Executable {
         Executable::read(&std::fs::read("/proc/self/exe").expect("a program can read itself"))
     }
 
-    /// A file.
+    /// Parses an executable.
     ///
     /// # Panics
     ///
-    /// If it is no 64-bit ELF executable.
+    /// If it is not a 64-bit ELF executable.
     pub fn read(bytes: &[u8]) -> Executable {
         let file = ElfFile64::<object::Endianness>::parse(bytes).expect("a 64-bit ELF file");
         let sections = file.sections().map(|section| Section {
@@ -86,12 +86,12 @@ impl Executable {
         }
     }
 
-    /// A section by its name.
+    /// Returns a section by its name.
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// The section that holds an address.
+    /// Returns the section that contains an address.
     pub fn section_at(&self, address: u64) -> Option<&Section> {
         let mut loaded = self
             .sections
@@ -100,29 +100,29 @@ impl Executable {
         loaded.find(|section| section.place.contains(&address))
     }
 
-    /// Every section.
+    /// Returns every section.
     pub fn sections(&self) -> impl Iterator<Item = &Section> {
         self.sections.iter()
     }
 
-    /// Every function and variable.
+    /// Returns every function and variable.
     pub fn symbols(&self) -> impl Iterator<Item = &Symbol> {
         self.symbols.iter()
     }
 
-    /// A function by its name.
+    /// Returns a function by its name.
     pub fn function(&self, name: &str) -> Option<&Symbol> {
         let mut functions = self.symbols.iter().filter(|symbol| symbol.is_function);
         functions.find(|symbol| symbol.name == name)
     }
 
-    /// The function or variable that holds an address.
+    /// Returns the function or variable that contains an address.
     pub fn symbol_at(&self, address: u64) -> Option<&Symbol> {
         let mut symbols = self.symbols.iter();
         symbols.find(|symbol| symbol.place.contains(&address))
     }
 
-    /// Bytes as they lie in the file; empty if there are none.
+    /// Returns bytes as stored in the file; empty if there are none.
     pub fn bytes(&self, place: Range<u64>) -> &[u8] {
         let Some(section) = self.section_at(place.start) else {
             return &[];
@@ -132,13 +132,13 @@ impl Executable {
         section.bytes.get(from..to).unwrap_or_default()
     }
 
-    /// A word of four bytes.
+    /// Returns a word of four bytes.
     pub fn word32(&self, address: u64) -> Option<u32> {
         let bytes = self.bytes(address..address + 4);
         bytes.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// A word of eight bytes, as it is once the program is loaded at address zero.
+    /// Returns a word of eight bytes, as it is when the program is loaded at address zero.
     pub fn word64(&self, address: u64) -> Option<u64> {
         if let Some(word) = self.relocated.get(&address) {
             return Some(*word);
@@ -147,7 +147,7 @@ impl Executable {
         bytes.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// The instructions in a range.
+    /// Returns the instructions in a range.
     pub fn instructions(&self, place: Range<u64>) -> Vec<Instruction> {
         let code = self.bytes(place.clone());
         Decoder::with_ip(64, code, place.start, DecoderOptions::NONE)

@@ -1,5 +1,5 @@
-//! The way of an operation that nothing disturbs: from its entry through a window, or through one
-//! atomic instruction, to its return, without a call.
+//! The path of an undisturbed operation: from its entry through a window, or through one atomic
+//! instruction, to its return, without a call.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -9,8 +9,8 @@ use iced_x86::{FlowControl, Instruction};
 use crate::descriptor::Descriptor;
 use crate::executable::Executable;
 
-/// The instructions on the shortest such way through one of the windows, committing; `None` if
-/// there is none.
+/// Returns the instructions on the shortest such path through one of the windows, including the
+/// commit; `None` if there is none.
 pub fn through(
     executable: &Executable,
     function: Range<u64>,
@@ -30,8 +30,8 @@ pub fn through(
         .min_by_key(Vec::len)
 }
 
-/// The instructions on the shortest way through one of the instructions that `commits` says; `None`
-/// if there is none.
+/// Returns the instructions on the shortest path through one of the instructions for which
+/// `commits` returns `true`; `None` if there is none.
 pub fn through_one(
     executable: &Executable,
     function: Range<u64>,
@@ -61,7 +61,7 @@ fn returns(instruction: &Instruction) -> bool {
     instruction.flow_control() == FlowControl::Return
 }
 
-/// The shortest way from an address to an instruction that ends it.
+/// Returns the shortest path from an address to an instruction that ends it.
 fn shortest(
     code: &HashMap<u64, Instruction>,
     from: u64,

@@ -1,21 +1,21 @@
 //! Golden files: listings of whole functions of an optimized build, several in a file, each under a
 //! heading `# name`. A listing begins with a line that names the compiler that made it.
 //!
-//! `BLESS=1` writes them anew.
+//! `BLESS=1` rewrites them.
 
 use std::path::PathBuf;
 
-/// What code is compiled by, as the first line of a listing.
+/// Returns the compiler's name, the first line of a listing.
 pub fn compiler() -> String {
     format!("; {}", env!("COMPILER"))
 }
 
-/// Are golden files to be written anew?
+/// Returns whether golden files are to be rewritten.
 pub fn is_blessing() -> bool {
     std::env::var_os("BLESS").is_some()
 }
 
-/// Returns where a golden file lies.
+/// Returns the path of a golden file.
 pub fn path(file: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden");
     directory.join(format!("{file}.txt"))

@@ -1,4 +1,5 @@
-//! Code as text that two builds can be compared by: no addresses, and on demand no register names.
+//! Prints code as text by which two builds can be compared: without addresses, and optionally
+//! without register names.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,11 +9,11 @@ use iced_x86::{Formatter, Instruction, IntelFormatter, OpKind, SymbolResolver, S
 use crate::descriptor::{self, Descriptor};
 use crate::executable::Executable;
 
-/// What stands before the lines of a window.
+/// The prefix of a window's lines.
 const INSIDE: &str = "| ";
 
-/// A function, line by line: jumps to its own instructions by label, to others by name; windows
-/// marked.
+/// Returns a function, line by line: jumps to its own instructions by label, to others by name;
+/// windows are marked.
 pub fn function(executable: &Executable, place: Range<u64>, windows: &[Descriptor]) -> Vec<String> {
     let code = executable.instructions(place.clone());
     let targets = code.iter().map(Instruction::near_branch_target);
@@ -25,7 +26,7 @@ pub fn function(executable: &Executable, place: Range<u64>, windows: &[Descripto
         .map(|(index, target)| (target, format!("L{index}")))
         .collect();
     let mut formatter = formatter(executable, labels.clone());
-    // Behind the last return there may be padding.
+    // Padding may follow the last return.
     let last = code
         .iter()
         .rposition(|each| each.mnemonic() != iced_x86::Mnemonic::Int3);
@@ -43,12 +44,12 @@ pub fn function(executable: &Executable, place: Range<u64>, windows: &[Descripto
     lines
 }
 
-/// The windows in a listing, with registers named in the order in which they appear.
+/// Returns the windows in a listing, with registers named in the order in which they appear.
 pub fn windows<'a>(listing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut windows: Vec<String> = Vec::new();
     let (mut names, mut inside) = (HashMap::new(), false);
     for line in listing {
-        // A label inside a window, that of a copy.
+        // A label inside a window belongs to a copy.
         if line.ends_with(':') {
             continue;
         }
@@ -67,14 +68,14 @@ pub fn windows<'a>(listing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     windows
 }
 
-/// A window as [`windows`] gives it.
+/// Returns a window in the form of [`windows`].
 pub fn window(executable: &Executable, descriptor: &Descriptor) -> String {
     let place = descriptor.start..descriptor.end();
     let listing = function(executable, place, std::slice::from_ref(descriptor));
     windows(listing.iter().map(String::as_str)).concat()
 }
 
-/// Renames registers, keeping their sizes, and forgets where jumps go.
+/// Renames registers, keeping their sizes, and removes the targets of jumps.
 fn canonical(instruction: &str, names: &mut HashMap<&'static str, usize>) -> String {
     let (mnemonic, operands) = instruction.split_once(' ').unwrap_or((instruction, ""));
     if mnemonic.starts_with('j') {
@@ -101,7 +102,7 @@ fn canonical(instruction: &str, names: &mut HashMap<&'static str, usize>) -> Str
     text.trim_end().to_string()
 }
 
-/// A general register's full name and the size of the part that is meant.
+/// Returns a general register's full name, and the size of the part that the name denotes.
 fn register(name: &str) -> Option<(&'static str, u32)> {
     const REGISTERS: [[&str; 4]; 16] = [
         ["rax", "eax", "ax", "al"],
@@ -139,7 +140,7 @@ fn formatter(executable: &Executable, labels: HashMap<u64, String>) -> IntelForm
         .filter(|section| section.place.start != 0)
         .map(|section| (section.place.clone(), section.name.clone()))
         .collect();
-    // An entry of the global offset table is named by what it leads to.
+    // An entry of the global offset table is named by its target.
     let table = executable.section(".got");
     let entries = table
         .into_iter()

@@ -1,5 +1,5 @@
 //! The rows of an executable's table of sequences, as a signal handler finds them: notes, each with
-//! five offsets from their own places. And what the code of a row must obey.
+//! five offsets relative to their own addresses. And the rules for a row's code.
 //!
 //! ```text
 //! start:  …                       no call, no jump but out; at most 32 instructions
@@ -17,12 +17,12 @@ use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
 use crate::executable::Executable;
 use crate::rules::{changes_stack, is_atomic};
 
-/// Where `sequence!` puts notes.
+/// The section in which `sequence!` puts notes.
 pub const SECTION: &str = ".note.atomseq";
 
-/// Sizes of the name and of the description, the type, and the name with its zeros.
+/// The sizes of the name and of the description, the type, and the padded name.
 const HEAD: &[u8] = b"\x0c\0\0\0\x14\0\0\0\x02\0\0\0atomseq\0\0\0\0\0";
-/// A note's size.
+/// The size of a note.
 const SIZE: u64 = 44;
 
 /// One row.
@@ -30,13 +30,13 @@ const SIZE: u64 = 44;
 pub struct Row {
     /// The sequence.
     pub place: Range<u64>,
-    /// Its clone with its ends.
+    /// Its clone, including the clone's ends.
     pub clone: Option<Range<u64>>,
-    /// The function that the sequence lies in.
+    /// The function that contains the sequence.
     pub function: String,
 }
 
-/// All rows of a section, and what is wrong with the table.
+/// Returns all rows of a section, and the violations found in the table.
 pub fn rows(executable: &Executable, section: &str) -> (Vec<Row>, Vec<String>) {
     let Some(table) = executable.section(section) else {
         return (vec![], vec![format!("there is no section {section}")]);
@@ -85,7 +85,7 @@ pub fn rows(executable: &Executable, section: &str) -> (Vec<Row>, Vec<String>) {
     (rows, wrong)
 }
 
-/// No address may belong to two sequences, two clones, or one of each.
+/// Checks that no address belongs to two sequences, two clones, or one of each.
 fn overlaps(rows: &[Row]) -> Vec<String> {
     let mut places: Vec<(&Range<u64>, &str)> = Vec::new();
     for row in rows {
@@ -101,11 +101,11 @@ fn overlaps(rows: &[Row]) -> Vec<String> {
 }
 
 const LONGEST_SEQUENCE: usize = 32;
-/// The way back to the handler that runs the clone, and where to go on.
+/// The return to the handler that runs the clone, and the address at which to continue.
 const BACK_BYTES: u64 = 3;
 const END_BYTES: u64 = BACK_BYTES + 4;
 
-/// What is wrong with a row.
+/// Returns the rules that a row violates.
 pub fn of_a_row(executable: &Executable, row: &Row) -> Vec<String> {
     let code = executable.instructions(row.place.clone());
     let mut wrong = Vec::new();
@@ -128,7 +128,7 @@ pub fn of_a_row(executable: &Executable, row: &Row) -> Vec<String> {
     for each in &code {
         must(
             stays(row, each),
-            format!("`{each}` only goes on, or leaves the sequence"),
+            format!("`{each}` only continues, or leaves the sequence"),
         );
         must(
             !is_atomic(each),
@@ -149,7 +149,8 @@ pub fn of_a_row(executable: &Executable, row: &Row) -> Vec<String> {
     wrong
 }
 
-/// Neither a call nor a jump, but for a branch out of the sequence.
+/// Returns whether the instruction is neither a call nor a jump, except a branch out of the
+/// sequence.
 fn stays(row: &Row, instruction: &Instruction) -> bool {
     match instruction.flow_control() {
         FlowControl::Next => instruction.mnemonic() != Mnemonic::Syscall,
@@ -217,7 +218,7 @@ fn of_a_clone(
     wrong
 }
 
-/// Where one of a clone's ends leads, if one is there.
+/// Returns the target of one of a clone's ends, if there is an end.
 fn landing(executable: &Executable, clone: &Range<u64>, end: u64) -> Option<u64> {
     let place = end + BACK_BYTES;
     let [instruction] = *executable.instructions(end..place) else {

@@ -1,4 +1,4 @@
-//! What a descriptor and the code in its window must obey.
+//! The rules for a descriptor and the code in its window.
 //!
 //! ```text
 //!         lea   r, [descriptor]           before the window
@@ -14,10 +14,10 @@
 //! end:
 //! ```
 //!
-//! Without a slot, the number is compared instead, and one out of range, or of another CPU than
-//! asked for, leaves. A window may claim: by one `lock cmpxchg` of the word that it commits to,
-//! after which a failure leaves. It stores nothing before, and from then on branches lead to the
-//! commit.
+//! Without a slot, the CPU's number is compared instead, and the window is left if it is out of
+//! range, or of another CPU than the requested one. A window may claim: by one `lock cmpxchg` of
+//! the word to which it commits, after which a failure leaves. It stores nothing before, and all
+//! later branches lead to the commit.
 
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
@@ -26,13 +26,13 @@ use iced_x86::{
 use crate::descriptor::{Descriptor, SIZE};
 use crate::executable::Executable;
 
-/// The most instructions of a window; a copy counts as one.
+/// The largest number of instructions of a window; a copy counts as one.
 const LONGEST: usize = 32;
 
 /// The signature before an abort address, as the operand of an instruction that never runs.
 const SIGNATURE: [u8; 7] = [0x0f, 0xb9, 0x3d, 0x53, 0x30, 0x05, 0x53];
 
-/// What the kernel asks of a descriptor.
+/// Returns the kernel's rules that a descriptor violates.
 pub fn of_the_kernel(executable: &Executable, descriptor: &Descriptor) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut must = |holds: bool, what: &str| {
@@ -69,7 +69,7 @@ pub fn of_the_kernel(executable: &Executable, descriptor: &Descriptor) -> Vec<St
     wrong
 }
 
-/// What makes it a restartable sequence on this CPU's slot.
+/// Returns the violated rules of a restartable sequence on this CPU's slot.
 pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<String> {
     let window = executable.instructions(descriptor.start..descriptor.end());
     let mut wrong = Vec::new();
@@ -122,7 +122,7 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
     );
     must(
         restarts(executable, descriptor),
-        "aborts to code that leaves, or begins again before the window".to_string(),
+        "aborts to code that leaves, or restarts before the window".to_string(),
     );
     let loops = copies(&window);
     for instruction in &window {
@@ -131,7 +131,7 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
             .any(|(from, to)| (*from..=*to).contains(&instruction.ip()));
         must(
             stays(descriptor, instruction) || in_loop || gives_back(instruction),
-            format!("`{instruction}` only goes on, or leaves the window"),
+            format!("`{instruction}` only continues, or leaves the window"),
         );
         must(
             !is_atomic(instruction)
@@ -160,7 +160,7 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
     wrong
 }
 
-/// `lea r, [descriptor]; mov fs:[o + 8], r`, where the window itself reads at `fs:[o + 4]`.
+/// Checks for `lea r, [descriptor]; mov fs:[o + 8], r`, where the window itself reads `fs:[o + 4]`.
 fn is_armed(executable: &Executable, descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let Some(function) = executable.symbol_at(descriptor.start) else {
         return false;
@@ -188,8 +188,8 @@ fn reads_cpu(window: &[Instruction]) -> bool {
     })
 }
 
-/// The fourth instruction compares what the register holds that the first three made the slot's
-/// address.
+/// Checks that the fourth instruction compares the word at the slot's address, which the first
+/// three have computed in the register.
 fn tests_gate(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, multiply, add, compare, branch, ..] = window else {
         return false;
@@ -207,7 +207,8 @@ fn tests_gate(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && !descriptor.covers(branch.near_branch_target())
 }
 
-/// Without a slot: the number of the CPU is compared with a word at once, and another CPU leaves.
+/// Without a slot: checks that the CPU's number is compared with a word immediately, and that
+/// another CPU leaves.
 fn tests_home(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, compare, branch, ..] = window else {
         return false;
@@ -223,7 +224,7 @@ fn tests_home(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && !descriptor.covers(branch.near_branch_target())
 }
 
-/// The number of the CPU, compared before anything else: that of a thread without registration is
+/// Checks that the CPU's number is compared before anything else: that of an unregistered thread is
 /// far too large.
 fn compares_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, compare, branch, ..] = window else {
@@ -238,8 +239,8 @@ fn compares_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && !descriptor.covers(branch.near_branch_target())
 }
 
-/// The number of the CPU, compared with one from a register before memory is touched; whoever is
-/// elsewhere leaves.
+/// Checks that the CPU's number is compared with one from a register before memory is touched, and
+/// that a thread on another CPU leaves.
 fn is_of_this_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, rest @ ..] = window else {
         return false;
@@ -255,7 +256,7 @@ fn is_of_this_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     !rest[..=at].iter().any(touches_memory) && leaves_if_it_fails(descriptor, &rest[at..])
 }
 
-/// `lock cmpxchg` of a word.
+/// Returns whether the instruction is a `lock cmpxchg` of a word.
 fn is_claim(instruction: &Instruction) -> bool {
     instruction.code() == Code::Cmpxchg_rm64_r64 && instruction.has_lock_prefix()
 }
@@ -266,7 +267,7 @@ fn leaves_if_it_fails(descriptor: &Descriptor, from_claim: &[Instruction]) -> bo
     })
 }
 
-/// How many instructions there are, a copy counted as one.
+/// Returns the number of instructions, a copy counted as one.
 fn length(window: &[Instruction]) -> usize {
     let inside = |ip: u64| {
         copies(window)
@@ -277,8 +278,8 @@ fn length(window: &[Instruction]) -> usize {
     window.len() - copied + copies(window).len()
 }
 
-/// The first and last instruction of each copy: `jmp t; c: mov w, […]; mov […], w; t: sub i, 1; jns
-/// c`.
+/// Returns the first and last instruction of each copy:
+/// `jmp t; c: mov w, […]; mov […], w; t: sub i, 1; jns c`.
 fn copies(window: &[Instruction]) -> Vec<(u64, u64)> {
     let matches = |copy: &[Instruction]| {
         let [jump, load, store, test, again] = copy else {
@@ -304,7 +305,8 @@ fn copies(window: &[Instruction]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Neither a call nor a jump, but for one out of the window, forward or to out-of-line code.
+/// Returns whether the instruction is neither a call nor a jump, except one out of the window,
+/// forward or to out-of-line code.
 fn stays(descriptor: &Descriptor, instruction: &Instruction) -> bool {
     match instruction.flow_control() {
         FlowControl::Next => instruction.mnemonic() != Mnemonic::Syscall,
@@ -313,7 +315,7 @@ fn stays(descriptor: &Descriptor, instruction: &Instruction) -> bool {
     }
 }
 
-/// Follows the abort address to where its jump leads.
+/// Follows the abort address to the target of its jump.
 fn restarts(executable: &Executable, descriptor: &Descriptor) -> bool {
     const FARTHEST: u64 = 32;
     let handler = executable.instructions(descriptor.abort..descriptor.abort + FARTHEST);
@@ -324,7 +326,8 @@ fn restarts(executable: &Executable, descriptor: &Descriptor) -> bool {
         .is_some_and(|jump| !descriptor.covers(jump.near_branch_target()))
 }
 
-/// Locks the bus: a `lock` prefix, or an exchange with memory, which needs none.
+/// Returns whether the instruction is atomic: a `lock` prefix, or an exchange with memory, which
+/// needs none.
 pub fn is_atomic(instruction: &Instruction) -> bool {
     let exchanges = instruction.mnemonic() == Mnemonic::Xchg
         && (0..instruction.op_count())
@@ -332,7 +335,7 @@ pub fn is_atomic(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix() || exchanges
 }
 
-/// Changes the stack pointer, or uses the stack.
+/// Returns whether the instruction changes the stack pointer or uses the stack.
 pub fn changes_stack(instruction: &Instruction) -> bool {
     let mut factory = InstructionInfoFactory::new();
     let changed = factory

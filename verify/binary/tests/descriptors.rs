@@ -1,7 +1,7 @@
-//! Checks every descriptor of this executable, and compares its fast paths with those kept in
+//! Checks every descriptor of this executable, and compares its fast paths with the listings in
 //! `golden/`.
 //!
-//! `BLESS=1 cargo test --release -p verify-binary` writes the golden files anew.
+//! `BLESS=1 cargo test --release -p verify-binary` rewrites the golden files.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod operations;
@@ -59,7 +59,7 @@ fn main() {
 ///
 /// A listing is a whole function of an optimized build. With the compiler that made the listing,
 /// the whole function must be the same. With another one, or without optimization, the windows must
-/// be the same but for the choice of registers.
+/// be the same except for the choice of registers.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod golden {
     use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ mod golden {
 
     const OPTIMIZED: bool = !cfg!(debug_assertions);
 
-    /// Compares everything; says what differs.
+    /// Compares everything; returns the differences.
     pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String> {
         let bless = is_blessing();
         if bless && !OPTIMIZED {
@@ -120,7 +120,7 @@ mod golden {
             .iter()
             .map(|descriptor| listing::window(executable, descriptor))
             .collect();
-        // Sequences that no operation runs first thing.
+        // Windows that are on no operation's fast path.
         let others = path("others");
         if bless {
             let others_now: Vec<&str> = present.difference(&reviewed).map(String::as_str).collect();
@@ -146,7 +146,7 @@ mod golden {
         wrong
     }
 
-    /// The golden file of an operation: one for each structure.
+    /// Returns the golden file of an operation: one for each structure.
     fn file_of(operation: &str) -> &str {
         match operation.split('_').next() {
             Some("test" | "biased") => "locks",
@@ -164,8 +164,8 @@ mod golden {
         })
     }
 
-    /// An undisturbed operation commits without any atomic instruction, or with the one that
-    /// claims, or that is the change.
+    /// Checks that an undisturbed operation commits without any atomic instruction, or with the one
+    /// that claims or makes the change.
     fn check_fast_path(
         executable: &Executable,
         name: &str,

@@ -1,4 +1,5 @@
-//! The rules must find each of the faults they are for, and nothing in a window without one.
+//! The rules must detect each of the faults for which they exist, and report nothing in a window
+//! without one.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
@@ -52,15 +53,14 @@ fn main() {
 
 /// Windows with one fault each, and one without. None of them ever runs.
 ///
-/// Registers as an emitted sequence might have them: rax an area, rdx offset of struct rseq, rsi a
-/// word.
+/// Registers as in an emitted sequence: rax an area, rdx the offset of struct rseq, rsi a word.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod windows {
     use std::arch::global_asm;
 
-    /// Where the descriptors lie, and their addresses.
+    /// The section of the descriptors.
     pub const SECTION: &str = "verify_faulty";
-    /// Where their addresses lie.
+    /// The section of their addresses.
     pub const POINTERS: &str = "verify_faulty_pointers";
     /// Two descriptors of one window.
     pub const OVERLAPPING: &str = "verify_overlapping";
@@ -89,25 +89,25 @@ mod windows {
         };
     }
 
-    /// The number of the CPU, compared at once.
+    /// The CPU's number, compared immediately.
     macro_rules! cpu {
         () => {
             "movsxd r8, dword ptr fs:[rdx + 4]; cmp r8, 0x3fff; ja 54f"
         };
     }
 
-    /// Claims the word at rdi, with the number of the CPU.
+    /// Claims the word at rdi with the CPU's number.
     macro_rules! claim {
         () => {
             "mov rax, qword ptr [rdi]; lock cmpxchg qword ptr [rdi], r8; jne 54f"
         };
     }
 
-    /// `start` and `end` are labels: 51 and 52 where they belong. 53 is the abort address.
+    /// `start` and `end` are labels: 51 and 52 where these are correct. 53 is the abort address.
     macro_rules! windows {
         ($($name:literal: [$($fault:literal),*], head $head:literal, start $start:literal, end $end:literal, abort $abort:literal,
             [$($line:expr),* $(,)?], then [$($after:expr),* $(,)?];)*) => {
-            /// The functions, and parts of what must be said of them.
+            /// The functions, and parts of the messages that each must cause.
             pub const WINDOWS: &[(&str, &[&str])] = &[$(($name, &[$($fault),*])),*];
 
             $(global_asm!(
@@ -151,7 +151,7 @@ mod windows {
         "window_with_its_abort_inside": ["aborts to somewhere outside"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), signature!(), "53:", "add qword ptr [r8 + 8], rsi", "52:"],
             then [];
-        "window_that_goes_on_when_aborted": ["begins again before the window"], head "0, 0", start "51", end "52", abort "53",
+        "window_that_continues_when_aborted": ["restarts before the window"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), "55:", "add qword ptr [r8 + 8], rsi", "52:"],
             then [signature!(), "53: jmp 55b"];
         "window_unarmed": ["is armed"], head "0, 0", start "51", end "52", abort "53",
@@ -177,16 +177,16 @@ mod windows {
             head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), ".byte 0x49, 0x01", "52:", ".byte 0x70, 0x08"],
             then [signature!(), "53: jmp 54b"];
-        "window_with_a_call": ["only goes on", "leaves the stack alone"], head "0, 0", start "51", end "52", abort "53",
+        "window_with_a_call": ["only continues", "leaves the stack alone"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), "call rsi", "add qword ptr [r8 + 8], rsi", "52:"],
             then [signature!(), "53: jmp 54b"];
-        "window_with_a_system_call": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        "window_with_a_system_call": ["only continues"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), "syscall", "add qword ptr [r8 + 8], rsi", "52:"],
             then [signature!(), "53: jmp 54b"];
-        "window_with_a_trap": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        "window_with_a_trap": ["only continues"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), "int 0x80", "add qword ptr [r8 + 8], rsi", "52:"],
             then [signature!(), "53: jmp 54b"];
-        "window_that_jumps_backward": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        "window_that_jumps_backward": ["only continues"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", number!(), gate!(), "55: dec rsi", "jne 55b", "add qword ptr [r8 + 8], rsi", "52:"],
             then [signature!(), "53: jmp 54b"];
         "window_with_an_atomic_instruction": ["is no atomic instruction"], head "0, 0", start "51", end "52", abort "53",
@@ -228,11 +228,11 @@ mod windows {
         "window_that_gives_back_too_early": ["stores only once"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", cpu!(), claim!(), "mov qword ptr [rdi], r10", "mov qword ptr [rsi], r9", "mov qword ptr [rdi], r10", "52:"],
             then [signature!(), "53: jmp 54b"];
-        "window_that_branches_before_its_commit": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        "window_that_branches_before_its_commit": ["only continues"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", cpu!(), claim!(), "cmp qword ptr [rsi], rcx; jne 55f", "mov qword ptr [rsi], r9",
                 "55: mov qword ptr [rsi + 8], r9", "mov qword ptr [rdi], r10", "52:"],
             then [signature!(), "53: jmp 54b"];
-        "window_that_branches_to_its_commit_unclaimed": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        "window_that_branches_to_its_commit_unclaimed": ["only continues"], head "0, 0", start "51", end "52", abort "53",
             [arm!(), "51:", cpu!(), "cmp qword ptr [rsi], rcx; jne 55f", "mov r9, qword ptr [rsi]", "55: mov qword ptr [rdi], r10", "52:"],
             then [signature!(), "53: jmp 54b"];
         "window_of_any_cpu": ["compares the number of the CPU"], head "0, 0", start "51", end "52", abort "53",

@@ -1,8 +1,9 @@
-//! What is inlined into its callers, in machine code: a mask is a few instructions on thread-local
-//! words at a constant place, without a call or an atomic instruction unless a signal waits; the
-//! ring of one producer and one consumer has no atomic instruction, no fence and no call.
+//! The machine code that is inlined into callers. A mask is a few instructions on thread-local
+//! words at a constant address, without a call or an atomic instruction unless a signal is
+//! deferred; the ring of one producer and one consumer has no atomic instruction, no fence and no
+//! call.
 //!
-//! `BLESS=1 cargo test --release -p verify-binary --test inlined` writes the golden file anew.
+//! `BLESS=1 cargo test --release -p verify-binary --test inlined` rewrites the golden file.
 #![cfg(all(atomseq_sections, target_arch = "x86_64", not(debug_assertions)))]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +35,7 @@ fn a_mask_is_eight_instructions() {
     let code = executable.instructions(place.clone());
     assert!(!code.iter().any(rules::is_atomic));
     let mut lines = listing::function(&executable, place, &[]);
-    // Where the thread's words lie depends on what else in the program is thread-local.
+    // The address of the thread's words depends on the program's other thread-locals.
     for line in &mut lines {
         if let Some((before, _)) = line.split_once(", 0xFFFFFFFFFFFF") {
             *line = format!("{before}, thread_block");
@@ -45,7 +46,8 @@ fn a_mask_is_eight_instructions() {
         .filter(|line| !line.ends_with(':'))
         .take_while(|line| line.trim() != "ret")
         .collect();
-    // Where the thread's words are, three to begin, one to add, five to end.
+    // One instruction for the address of the thread's words, three to begin, one to add, five to
+    // end.
     assert_eq!(fast.len(), 1 + 3 + 1 + 5, "{fast:#?}");
     assert!(!fast.iter().any(|line| line.contains("call")), "{fast:#?}");
     let mut file = Golden::read("signals");
@@ -63,28 +65,29 @@ fn a_mask_is_eight_instructions() {
     }
 }
 
-/// Puts an element in.
+/// Pushes an element.
 #[unsafe(export_name = "isolated_push")]
 #[inline(never)]
 pub fn push(producer: &mut Producer<'_, [usize; 3]>, element: [usize; 3]) -> bool {
     producer.push(element).is_ok()
 }
 
-/// Takes one out.
+/// Pops an element.
 #[unsafe(export_name = "isolated_pop")]
 #[inline(never)]
 pub fn pop(consumer: &mut Consumer<'_, [usize; 3]>) -> Option<[usize; 3]> {
     consumer.pop()
 }
 
-/// The control: what must be found.
+/// The control, which must be detected.
 #[unsafe(export_name = "synchronized_push")]
 #[inline(never)]
 pub fn synchronized(count: &AtomicUsize) -> usize {
     count.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What synchronizes: an atomic instruction, a fence, or a call, which could do anything.
+/// Returns whether the instruction synchronizes: an atomic instruction, a fence, or a call, which
+/// could do either.
 fn synchronizes(instruction: &Instruction) -> bool {
     let is_fence = matches!(
         instruction.mnemonic(),

@@ -1,7 +1,7 @@
-//! Checks every row of this executable's table of sequences, and that the forms against signal
-//! handlers are the same instructions, those of the golden files.
+//! Checks every row of this executable's table of sequences, and that the signal-atomic forms
+//! consist of the same instructions, those of the golden files.
 //!
-//! `BLESS=1 cargo test --release -p verify-binary --test rows` writes the golden files anew.
+//! `BLESS=1 cargo test --release -p verify-binary --test rows` rewrites the golden files.
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
@@ -46,7 +46,7 @@ fn every_row_is_in_order() {
     }
 }
 
-/// What is protected has not one instruction more than what is not.
+/// The protected forms have not one instruction more than the unprotected form.
 #[test]
 #[cfg(not(debug_assertions))]
 fn the_forms_are_the_same_instructions() {
@@ -124,15 +124,15 @@ fn faulty_rows_are_found_out() {
 mod faulty_rows {
     use std::arch::global_asm;
 
-    /// Where their notes lie.
+    /// The section of their notes.
     pub const SECTION: &str = ".note.verify_faulty";
-    /// Where those of two sequences lie that share instructions.
+    /// The section of the notes of two sequences that share instructions.
     pub const OVERLAPPING: &str = ".note.verify_overlapping";
 
     /// A sequence between 51 and 52, its exit at 60; its clone between 57 and 58.
     macro_rules! rows {
         ($($name:literal: $fault:expr, [$($line:literal),* $(,)?], clone [$($cloned:literal),* $(,)?];)*) => {
-            /// The functions, and a part of what must be said of each.
+            /// The functions, and a part of the message that each must cause.
             pub const ROWS: &[(&str, Option<&str>)] = &[$(($name, $fault)),*];
 
             $(global_asm!(
@@ -171,16 +171,16 @@ mod faulty_rows {
             ["mov rax, [rdi]", "test rax, rax", "{{disp32}} je 60f", "mov [rdi + 8], rax"],
             clone ["mov rax, [rdi]", "test rax, rax", "{{disp32}} je 61f", "mov [rdi + 8], rax",
                 "call qword ptr [rsp]", ".long 52b - .", "61: call qword ptr [rsp]", ".long 60b - ."];
-        "row_calls": Some("only goes on"),
+        "row_calls": Some("only continues"),
             ["call 50b"],
             clone ["call 50b", "call qword ptr [rsp]", ".long 52b - ."];
-        "row_jumps_back": Some("only goes on"),
+        "row_jumps_back": Some("only continues"),
             ["mov rax, [rdi]", "{{disp32}} jne 51b"],
             clone ["mov rax, [rdi]", "{{disp32}} jne 61f", "call qword ptr [rsp]", ".long 52b - .", "61: call qword ptr [rsp]", ".long 51b - ."];
-        "row_jumps_by_register": Some("only goes on"),
+        "row_jumps_by_register": Some("only continues"),
             ["jmp rax"],
             clone ["jmp rax", "call qword ptr [rsp]", ".long 52b - ."];
-        "row_asks_the_kernel": Some("only goes on"),
+        "row_asks_the_kernel": Some("only continues"),
             ["syscall"],
             clone ["syscall", "call qword ptr [rsp]", ".long 52b - ."];
         "row_locks": Some("atomic"),

@@ -51,7 +51,7 @@ impl Default for Keeper {
 impl Keeper {
     /// Closes the gate of the slot at this address.
     pub fn close(&self, slot: usize) {
-        *self.before.lock().expect("no one panics") = words(slot);
+        *self.before.lock().expect("no thread panics") = words(slot);
         // SAFETY: a slot begins with its gate, and its area outlives the run.
         let gate = unsafe { AtomicU32::from_ptr(slot as *mut u32) };
         let word = gate.fetch_or(self.closed, Ordering::SeqCst);
@@ -88,7 +88,7 @@ impl Keeper {
                         self.violate("neither waits at the gate nor finishes".to_string());
                     }
                     let (before, after) =
-                        (*self.before.lock().expect("no one panics"), words(slot));
+                        (*self.before.lock().expect("no thread panics"), words(slot));
                     if before != after {
                         self.violate(format!(
                             "the slot changed behind a closed gate: {before:x?} to {after:x?}"
@@ -114,11 +114,11 @@ impl Keeper {
 
     /// Returns the violations found.
     pub fn violations(self) -> Vec<String> {
-        self.violations.into_inner().expect("no one panics")
+        self.violations.into_inner().expect("no thread panics")
     }
 
     fn violate(&self, what: String) {
-        self.violations.lock().expect("no one panics").push(what);
+        self.violations.lock().expect("no thread panics").push(what);
     }
 }
 

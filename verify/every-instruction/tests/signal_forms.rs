@@ -33,7 +33,7 @@ fn main() {
     );
     if checker.twins() > 0 {
         println!(
-            "{} of them are copies for types whose operations do not come by; twins of theirs met signals everywhere",
+            "{} of them are copies for types whose operations do not execute them; their twins were interrupted everywhere",
             checker.twins()
         );
     }

@@ -1,17 +1,17 @@
-//! The checker of linearizability: is there an order of all calls of a history in which a
-//! sequential structure answers every call as it was answered, and which no lane has seen
-//! otherwise?
+//! Checks linearizability: whether there is an order of all calls of a history in which a
+//! sequential structure gives every call its recorded answer, and which contradicts no lane's
+//! observations.
 //!
-//! **What it proves.** `Ok` is a proof for this history: the order it returns can be replayed
-//! against the model. `Err` is a proof as well: the search below is exhaustive, so no order exists,
-//! and the structure is wrong. Nothing follows for histories that were not recorded. The clock
+//! **What it proves.** `Ok` is a proof for this history: the returned order can be replayed against
+//! the model. `Err` is a proof as well: the search below is exhaustive, so no order exists, and the
+//! structure is wrong. Nothing follows for histories that were not recorded. The clock
 //! ([`crate::history`]) may record two calls as concurrent that were not, which only allows more
-//! orders: the checker can miss an error, and never reports one that is none.
+//! orders: the checker can miss an error, and never rejects a correct history.
 //!
 //! **How it works** (Wing and Gong 1993). The search builds an order call by call. Each lane's
-//! calls are taken in the lane's order, so a position in the search is one number a lane, how many
-//! of its calls are taken, and the state that the model is in then. From a position, every lane's
-//! next call is tried:
+//! calls are taken in the lane's order. A position in the search consists of the number of calls
+//! taken of each lane, and the model's state after these calls. From a position, every lane's next
+//! call is tried:
 //!
 //! ```text
 //! may it be next?   all calls are taken that its lane had seen return before it began
@@ -20,11 +20,11 @@
 //!
 //! A call that never returned fits with any answer, and may be left out: the search ends when all
 //! *answered* calls are taken. If no lane leads on, the search backtracks to the last position with
-//! a lane that was not tried.
+//! an untried lane.
 //!
 //! The number of orders is exponential, that of positions is not: two orders of the same calls that
-//! leave the model in the same state have the same future. Positions that were seen before are not
-//! entered again (as in Lowe, *Testing for Linearizability*, 2017).
+//! leave the model in the same state have the same future. The search enters each position only
+//! once (as in Lowe, *Testing for Linearizability*, 2017).
 //!
 //! [`is_linearizable`] answers the same question in the simplest way; tests compare the two.
 
@@ -101,6 +101,8 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
         );
     }
 
+    // Depth first, with the current path as an explicit stack. `seen` holds every position that was
+    // ever on the path: its future was explored, or is being explored.
     let mut seen: HashSet<(Taken, M)> = HashSet::new();
     let mut best: Taken = [0; LANES];
     let mut path = vec![Place {
@@ -123,6 +125,7 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
             });
         }
         let lane = place.lane;
+        // Every lane was tried from here: backtrack.
         if lane == lanes.len() {
             path.pop();
             continue;
@@ -131,11 +134,14 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
         let Some(event) = lanes[lane].get(place.taken[lane] as usize) else {
             continue;
         };
+        // A call comes after all calls that its lane had seen return before it began. The calls of
+        // its own lane are taken in order, which `taken` ensures by itself.
         let may_be_next = event
             .seen
             .iter()
             .zip(&place.taken)
             .all(|(seen, taken)| taken >= seen);
+        // Only answers that the model allows in this state lead on.
         let mut state = place.state.clone();
         if !may_be_next || !state.step(&event.call, event.answer.as_ref()) {
             continue;
@@ -145,6 +151,7 @@ pub fn linearize<M: Model>(history: &History<M>) -> Result<Linearization, NotLin
         if taken.iter().sum::<u32>() > best.iter().sum::<u32>() {
             best = taken;
         }
+        // Another order of the same calls that led to the same state has the same future.
         if seen.insert((taken, state.clone())) {
             path.push(Place {
                 taken,

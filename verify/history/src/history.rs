@@ -109,21 +109,21 @@ pub fn agrees<A: PartialEq>(answer: Option<&A>, right: A) -> bool {
 /// before a call.
 ///
 /// One shared counter, from which every call takes a number, would be simpler and would hide
-/// errors. It is a locked instruction before and after each operation, so stores that a structure
-/// leaves in the processor's store buffer at the end of an operation would be visible before the
-/// next one begins, although nothing in the structure makes them so: two lanes that each store to
-/// one word and then load the other's would never both load too early. Besides, all calls would
-/// meet at one cache line, most of them one after the other.
+/// errors. It would execute a locked instruction before and after each operation. That would flush
+/// the stores that a structure leaves in the processor's store buffer at the end of an operation,
+/// although nothing in the structure orders them: two lanes that each store to one word and then
+/// load the other's would never both load too early. Besides, all calls would access one cache
+/// line, and so mostly run one after the other.
 ///
-/// Here a return is one store, ordered after what precedes it in its lane; a beginning is loads. On
-/// x86-64 both are plain moves. A thread that *sees* that a call had returned could have learnt so
-/// through any memory of a program, and must then see the call's effect. That is the order which
-/// linearizability asks for, and no more is recorded. A return that is seen late only makes two
-/// calls concurrent that were not.
+/// Here a return is one store, ordered after the lane's earlier accesses, and a beginning is a few
+/// loads. On x86-64 both are plain moves. A thread that observes that a call had returned could
+/// have learned so through any memory of a program, and must then see the call's effect. That is
+/// exactly the order that linearizability requires, and nothing else is recorded. A return that is
+/// observed late only makes two calls concurrent that were not.
 ///
-/// So the order is not one of real time, and not one of intervals either: two lanes may see the
-/// returns of two others in different orders, where the processor lets them. The checker takes any
-/// order.
+/// So the order is neither one of real time nor one of intervals: two lanes may observe the returns
+/// of two others in different orders, where the processor permits that. The checker accepts any
+/// such order.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Clock([AtomicU32; LANES]);

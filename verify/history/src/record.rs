@@ -98,7 +98,7 @@ impl<S: Subject> Record<S> {
     /// Makes a record for this number of threads and of calls of each thread; half as many calls of
     /// its handlers. All choices follow from the seed.
     pub fn new(subject: S, before: S::Model, threads: usize, calls: usize, seed: u64) -> Record<S> {
-        assert!(threads <= THREADS, "so many threads have no lanes");
+        assert!(threads <= THREADS, "more threads than lanes");
         let lane = |number: usize| {
             let most = if number < THREADS { calls } else { calls / 2 };
             CachePadded::new(UnsafeCell::new(Lane {

@@ -1,5 +1,5 @@
-//! Macros that make something else of what they are given. All of them could be written for a good
-//! reason, and none emits `unsafe`: so no program that uses one may become unsound by that.
+//! Macros that change their input. All of them could be written for a good reason, and none emits
+//! `unsafe`: so no program may become unsound by using one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -47,7 +47,7 @@ fn replaced(tokens: TokenStream, word: &str, others: &TokenStream) -> TokenStrea
     tokens.into_iter().flat_map(replace).collect()
 }
 
-/// Another type each time: a reference, and then an atomic.
+/// Expands to another type each time: a reference, and then an atomic.
 #[proc_macro]
 pub fn takes_turns(_nothing: TokenStream) -> TokenStream {
     static TURN: AtomicUsize = AtomicUsize::new(0);
@@ -85,7 +85,7 @@ pub fn once(name_and_number: TokenStream) -> TokenStream {
     }
 }
 
-/// Another number each time: 8, and then 16, and so on.
+/// Expands to another number each time: 8, then 16, and so on.
 #[proc_macro]
 pub fn counts_up(_nothing: TokenStream) -> TokenStream {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);

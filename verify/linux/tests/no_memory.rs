@@ -277,7 +277,7 @@ fn refuse_each(make: fn() -> bool) -> usize {
     unreachable!("there is no last number")
 }
 
-/// Calls each constructor once for each request, and once more.
+/// Calls each constructor once for each of its requests, and then without a refusal.
 fn check_allocations() {
     for &(name, at_least, make) in FALLIBLE.iter().chain(INFALLIBLE) {
         println!("{name}");

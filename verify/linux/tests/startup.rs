@@ -142,10 +142,10 @@ fn a_fence_that_does_nothing_is_detected() {
             let status = atomseq::status();
             assert!(status.is_active(), "{status}");
             if status.reason() == Some(Reason::FenceFailed) {
-                println!("detected");
+                println!("the self-test failed");
             }
         });
-        printed.is_none_or(|printed| printed.output.contains("detected"))
+        printed.is_none_or(|printed| printed.output.contains("the self-test failed"))
     });
     assert!(found, "not in {PROCESSES} processes");
 }

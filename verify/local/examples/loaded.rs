@@ -22,7 +22,7 @@ extern "C" fn loaded_hit(amount: u64) -> u64 {
     })
 }
 
-/// Puts the number into this thread's ring, twice, and takes out what was there before.
+/// Pushes the number into this thread's ring, twice, and returns what was popped before.
 #[unsafe(no_mangle)]
 extern "C" fn loaded_exchange(number: u64) -> u64 {
     RECENT.with(|recent| {
@@ -31,7 +31,7 @@ extern "C" fn loaded_exchange(number: u64) -> u64 {
     })
 }
 
-/// The same addition to a thread-local of the standard library.
+/// Makes the same addition to a thread-local of the standard library.
 #[unsafe(no_mangle)]
 extern "C" fn loaded_hit_standard(amount: u64) -> u64 {
     STANDARD.set(STANDARD.get() + amount);

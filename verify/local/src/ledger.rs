@@ -1,8 +1,8 @@
-//! What went in and what came out, as sums that forget order and nothing else.
+//! The values that went in and came out, as sums that are independent of order only.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The books of one side, the thread or the handler: written by it alone.
+/// The totals of one side, the thread or the handler, which alone writes them.
 #[derive(Debug, Default)]
 pub struct Ledger {
     count: AtomicU64,
@@ -10,12 +10,12 @@ pub struct Ledger {
     mixed: AtomicU64,
 }
 
-/// How many values, their sum, and the sum of a hash of each.
+/// The number of values, their sum, and the sum of a hash of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals([u64; 3]);
 
 impl Ledger {
-    /// Empty books.
+    /// Returns empty totals.
     pub const fn new() -> Ledger {
         Ledger {
             count: AtomicU64::new(0),
@@ -24,26 +24,26 @@ impl Ledger {
         }
     }
 
-    /// Enters a value.
+    /// Adds a value.
     pub fn enter(&self, value: u64) {
         let hash = (value ^ value >> 31)
             .wrapping_add(1)
             .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for (total, amount) in [(&self.count, 1), (&self.sum, value), (&self.mixed, hash)] {
-            // Relaxed: one writer; read when that is done.
+            // Relaxed: a single writer; read when that has finished.
             let now = total.load(Ordering::Relaxed);
             total.store(now.wrapping_add(amount), Ordering::Relaxed);
         }
     }
 
-    /// What was entered.
+    /// Returns the totals of the values added.
     pub fn totals(&self) -> Totals {
         Totals([&self.count, &self.sum, &self.mixed].map(|total| total.load(Ordering::Relaxed)))
     }
 }
 
 impl Totals {
-    /// The sum of the values.
+    /// Returns the sum of the values.
     pub fn sum(self) -> u64 {
         self.0[1]
     }
@@ -59,7 +59,7 @@ impl std::ops::Add for Totals {
     }
 }
 
-/// One side's random numbers (xorshift) and the numbers it gives to what it puts in.
+/// One side's random numbers (xorshift), and the numbers that it assigns to its elements.
 #[derive(Debug)]
 pub struct Side {
     random: AtomicUsize,
@@ -68,12 +68,12 @@ pub struct Side {
     pub put: Ledger,
     /// What it has taken out.
     pub taken: Ledger,
-    /// The last number it took out of each side's.
+    /// The last number that it took out, of each side's.
     last: [AtomicUsize; 2],
 }
 
 impl Side {
-    /// The thread gives even numbers, the handler odd ones.
+    /// The thread uses even numbers, the handler odd ones.
     pub const fn new(first: usize) -> Side {
         Side {
             random: AtomicUsize::new(0x9E37_79B9 + first),
@@ -84,7 +84,7 @@ impl Side {
         }
     }
 
-    /// A number below a bound.
+    /// Returns a random number below a bound.
     pub fn random(&self, below: usize) -> usize {
         let mut state = self.random.load(Ordering::Relaxed) as u32;
         state ^= state << 13;
@@ -94,14 +94,15 @@ impl Side {
         state as usize % below
     }
 
-    /// A number that nobody had before.
+    /// Returns a number that was not used before.
     pub fn next(&self) -> usize {
         let now = self.next.load(Ordering::Relaxed);
         self.next.store(now + 2, Ordering::Relaxed);
         now
     }
 
-    /// Enters a number that was taken out; was it put in after the last one taken of the same side?
+    /// Records a number that was taken out; returns whether it was put in after the last one taken
+    /// of the same side.
     pub fn take(&self, number: usize) -> bool {
         self.taken.enter(number as u64);
         let last = &self.last[number % 2];

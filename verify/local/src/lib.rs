@@ -1,5 +1,5 @@
-//! Tests of `atomseq::local` with real signals, and of what must not compile. Here: what they
-//! share.
+//! Tests of `atomseq::local` with real signals, and of programs that must not compile. In this
+//! file: their shared helpers.
 #![cfg(target_os = "linux")]
 
 pub mod ledger;
@@ -8,34 +8,34 @@ pub mod trials;
 use std::ffi::{CString, c_void};
 use std::path::PathBuf;
 
-/// The shared object, loaded for good, and its functions.
+/// The shared object, which stays loaded, and its functions.
 #[derive(Debug)]
 pub struct Loaded(*mut c_void);
 
 impl Loaded {
-    /// Loads it.
+    /// Loads the object.
     ///
     /// # Panics
     ///
     /// If the dynamic linker refuses, with its message.
     pub fn open() -> Loaded {
         let path = CString::new(object().into_os_string().into_encoded_bytes()).unwrap();
-        // SAFETY: a path that ends in a zero byte, of an object whose constructors are the standard
-        // library's.
+        // SAFETY: a path that ends in a zero byte, of an object whose only constructors are the
+        // standard library's.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
-            // SAFETY: after a failure there is a message, good until the next call.
+            // SAFETY: after a failure there is a message, valid until the next call.
             let why = unsafe { std::ffi::CStr::from_ptr(libc::dlerror()) };
             panic!("{path:?}: {why:?}");
         }
         Loaded(handle)
     }
 
-    /// One of its functions.
+    /// Returns one of its functions.
     ///
     /// # Panics
     ///
-    /// If there is none of that name.
+    /// If there is no function of that name.
     pub fn function(&self, name: &str) -> extern "C" fn(u64) -> u64 {
         let name = CString::new(name).unwrap();
         // SAFETY: an open object and a name.
@@ -54,7 +54,7 @@ fn object() -> PathBuf {
     assert!(
         object.exists(),
         "no {object:?}: `cargo build -p verify-local --examples` builds it, as `cargo test` does unless \
-         it is told which tests"
+         tests are selected by name"
     );
     object
 }

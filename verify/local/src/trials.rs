@@ -1,5 +1,5 @@
-//! One structure each, which a thread and its handler change in all ways at random, and the law
-//! that its content must keep.
+//! Trials of one structure each, which a thread and its handler change at random in all ways, and
+//! the law that its content must keep.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use verify_support::fire::{Fired, under_fire};
 
 use crate::ledger::{Side, Totals};
 
-/// A trial: what came of it, or how the law was broken.
+/// A trial: returns its counts, or how the law was broken.
 pub type Trial = fn(usize) -> Result<Fired, String>;
 
-/// Every structure's.
+/// The trials of all structures.
 pub const ALL: [(&str, Trial); 6] = [
     ("counter", counter),
     ("stack", stack),
@@ -25,7 +25,7 @@ pub const ALL: [(&str, Trial); 6] = [
 static THREAD: Side = Side::new(2);
 static HANDLER: Side = Side::new(3);
 
-/// Was anything seen that cannot be?
+/// Whether an impossible observation was made.
 static WRONG: AtomicBool = AtomicBool::new(false);
 
 fn note(is_right: bool) {
@@ -34,7 +34,7 @@ fn note(is_right: bool) {
     }
 }
 
-/// What was put in must have been taken out, or be left.
+/// Checks that all elements put in were taken out or are left.
 fn balance(fired: Fired, left: impl Iterator<Item = usize>) -> Result<Fired, String> {
     let remaining = crate::ledger::Ledger::new();
     left.for_each(|number| remaining.enter(number as u64));
@@ -54,7 +54,7 @@ fn equal<T: PartialEq + Debug>(what: &str, a: T, b: T) -> Result<(), String> {
     }
 }
 
-/// Every addition is in one sum.
+/// Every addition is in exactly one sum.
 pub fn counter(times: usize) -> Result<Fired, String> {
     per_thread! {
         static COUNTER: Counter = Counter::new();
@@ -123,7 +123,7 @@ pub fn queue(times: usize) -> Result<Fired, String> {
     QUEUE.with(|queue| balance(fired, queue.drain()))
 }
 
-/// The same, and whole.
+/// The same, and no element is torn.
 pub fn ring(times: usize) -> Result<Fired, String> {
     per_thread! {
         static RING: Ring<[usize; 7], 4> = Ring::new();
@@ -146,7 +146,7 @@ pub fn ring(times: usize) -> Result<Fired, String> {
     RING.with(|ring| balance(fired, ring.drain().map(|element| element[0])))
 }
 
-/// The same of batches, and of single words among them.
+/// The same with batches, and single words among them.
 pub fn batches(times: usize) -> Result<Fired, String> {
     per_thread! {
         static RING: Ring<usize, 8> = Ring::new();
@@ -184,7 +184,7 @@ pub fn batches(times: usize) -> Result<Fired, String> {
     RING.with(|ring| balance(fired, ring.drain()))
 }
 
-/// Every amount added to a key comes out of it once.
+/// Every amount added to a key is taken out of it once.
 pub fn map(times: usize) -> Result<Fired, String> {
     per_thread! {
         static MAP: Map<usize, u64, 16> = Map::new();

@@ -1,6 +1,7 @@
-//! Whether reaching a per-thread static ever calls `__tls_get_addr`, which may allocate, and so
-//! must not be called by a handler that has interrupted `malloc`. In the executable and in a shared
-//! object that is loaded while it runs; with a thread-local of the standard library for a control.
+//! Checks whether accessing a per-thread static ever calls `__tls_get_addr`, which may allocate,
+//! and so must not be called by a handler that has interrupted `malloc`. In the executable and in a
+//! shared object that is loaded while it runs; with a thread-local of the standard library as a
+//! control.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::ffi::c_void;
@@ -13,7 +14,7 @@ use verify_local::Loaded;
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// In place of the C library's: counts, and calls that one. It is exported, so shared objects find
+/// Replaces the C library's function: counts, and calls it. It is exported, so shared objects find
 /// it first.
 #[unsafe(no_mangle)]
 extern "C" fn __tls_get_addr(index: *mut c_void) -> *mut c_void {
@@ -25,17 +26,17 @@ extern "C" fn __tls_get_addr(index: *mut c_void) -> *mut c_void {
         assert!(!real.is_null(), "the C library has no __tls_get_addr");
         REAL.store(real, Ordering::Relaxed);
     }
-    // SAFETY: that function, and the argument it expects.
+    // SAFETY: the C library's function, and the argument that it expects.
     unsafe {
         let real: extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(real);
         real(index)
     }
 }
 
-/// One at a time: they count the same calls.
+/// One test at a time: they count the same calls.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// How many calls there are while something runs.
+/// Returns the number of calls while `run` runs.
 fn calls_in<R>(run: impl FnOnce() -> R) -> (usize, R) {
     let before = CALLS.load(Ordering::Relaxed);
     let result = run();
@@ -63,7 +64,7 @@ fn a_loaded_object_calls_nothing() {
     let [hit, exchange, standard] =
         ["loaded_hit", "loaded_exchange", "loaded_hit_standard"].map(|name| loaded.function(name));
 
-    // In this thread, which was there before the object, and in a later one.
+    // In this thread, which is older than the object, and in a newer one.
     for thread in [0, 1] {
         let in_thread = move || {
             let (calls, sum) = calls_in(|| hit(1) + hit(2));
@@ -71,7 +72,7 @@ fn a_loaded_object_calls_nothing() {
             let (calls, before) = calls_in(|| [exchange(5), exchange(6), exchange(7)]);
             assert_eq!((calls, before), (0, [0, 10, 12]));
 
-            // The control: what this test counts does happen.
+            // The control: calls are counted.
             let (calls, sum) = calls_in(|| standard(1) + standard(2));
             assert!(calls > 0, "the standard library called nothing");
             assert_eq!(sum, 4);

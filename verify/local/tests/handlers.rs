@@ -1,19 +1,19 @@
-//! A thread and its handler change the same structure as fast as they can, and nothing is lost,
-//! doubled or torn. Without restart or rollforward, something is.
+//! A thread and its handler change the same structure as fast as possible, and nothing is lost,
+//! duplicated or torn. Without restart or rollforward, something is.
 #![cfg(target_os = "linux")]
 
 use verify_local::trials::{ALL, Trial};
 use verify_support::processes::in_fresh_process;
 use verify_support::this_test;
 
-/// How many signals a trial takes.
+/// The number of signals in a trial.
 const TIMES: usize = 10_000;
 
 fn holds(name: &str) {
     let fired = trial(name)(TIMES).unwrap_or_else(|broken| panic!("{name}: {broken}"));
     eprintln!("{name}: {fired:?}");
     assert!(fired.deliveries >= TIMES);
-    // Under emulation of sequences by blocked signals, none is ever interrupted.
+    // Where sequences are emulated by blocking signals, none is ever interrupted.
     #[cfg(atomseq_sections)]
     assert!(fired.in_sequences > TIMES / 200, "{fired:?}");
 }
@@ -49,13 +49,13 @@ mod without_recovery {
 
     use super::*;
 
-    /// In a few trials, one must fail: by what it counts, by an assertion of the structure's own,
-    /// or by an operation that never ends. (Not of a stack, nor of batches: without protection they
-    /// write beyond their memory, and what happens then is anybody's guess. The model checker has
-    /// their controls.)
+    /// In a few trials, one must fail: by its counts, by an assertion of the structure's own, or by
+    /// an operation that never ends. (Not for a stack, nor for batches: without protection they
+    /// write beyond their memory, with undefined consequences. The model checker has their
+    /// controls.)
     fn fails(test: &'static str, name: &str, off: u32) {
         in_fresh_process(test, || {
-            // SAFETY: integers are all that can be lost or doubled.
+            // SAFETY: only integers can be lost or duplicated.
             unsafe { set(off) };
             let trials = || (0..20).find_map(|_| trial(name)(TIMES).err());
             let broken = panics_and_hangs_count(test, trials);

@@ -1,5 +1,5 @@
 //! Per-thread statics from the first instruction of a thread to its last, and in a loaded object,
-//! with handlers that use them all the time.
+//! with handlers that constantly use them.
 #![cfg(atomseq_sections)]
 
 use std::os::unix::thread::JoinHandleExt;
@@ -30,7 +30,7 @@ struct Collector;
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // From here on, nothing is delivered to this thread any more.
+        // From here on, no signal is delivered to this thread.
         change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
         COLLECTED.fetch_add(HITS.with(|hits| hits.take()), Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ fn handlers_find_them_while_threads_begin_and_end() {
         let delivered = DELIVERED.load(Ordering::Relaxed);
         eprintln!("{delivered} deliveries to {THREADS} threads");
         assert!(delivered >= 3 * THREADS as u64);
-        // None was lost: what a thread's handlers counted before its body began was there, too.
+        // None was lost: the counts made by a thread's handlers before its body began are included.
         assert_eq!(COLLECTED.load(Ordering::Relaxed), delivered);
     });
 }
@@ -76,7 +76,7 @@ static LOADED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 fn loaded(index: usize) -> extern "C" fn(u64) -> u64 {
     let address = LOADED[index].load(Ordering::Relaxed) as *const ();
-    // SAFETY: the test put functions of this type there.
+    // SAFETY: the test has stored functions of this type.
     unsafe { std::mem::transmute(address) }
 }
 
@@ -94,7 +94,7 @@ fn a_loaded_object_shares_with_handlers_of_the_executable() {
             exchange(3);
         }
         fn exchange(number: u64) {
-            // A handler that comes in between may leave no room: then nothing was put in.
+            // A handler that runs in between may leave no room: then nothing was put in.
             let before = loaded(1)(number);
             if before != u64::MAX {
                 PUT.fetch_add(2 * number, Ordering::Relaxed);
@@ -110,7 +110,7 @@ fn a_loaded_object_shares_with_handlers_of_the_executable() {
         eprintln!("{fired:?} in {rounds} rounds");
         assert!(fired.in_sequences > 20, "{fired:?}");
         assert_eq!(loaded(0)(0), rounds + 1000 * fired.deliveries as u64);
-        // At most four elements are left, of two sevens at most.
+        // At most four elements are left, each of two sevens at most.
         let left = PUT.load(Ordering::Relaxed) - TAKEN.load(Ordering::Relaxed);
         assert!(left <= 4 * 14, "{left} are left");
     });

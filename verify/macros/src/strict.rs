@@ -1,7 +1,7 @@
-//! What a careful crate makes of the macros that declare types and statics.
+//! The macros that declare types and statics, used in a crate with strict lints.
 //!
-//! rustc and clippy look at what the macros expand to with every lint on, and must have nothing to
-//! say. Running clippy over this crate is the test; verify-compiler has the same for sequences.
+//! rustc and clippy check the macros' expansions with every lint on, and must report nothing.
+//! Running clippy over this crate is the test; verify-compiler has the same for sequences.
 #![deny(warnings, unused, nonstandard_style, rust_2018_idioms)]
 #![deny(missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn)]
 #![deny(
@@ -56,6 +56,6 @@ pub struct Shelf<T> {
 }
 
 atomseq::local::per_thread! {
-    /// How often something happened.
+    /// The number of events.
     pub static COUNT: Counter = Counter::new();
 }

@@ -1,4 +1,4 @@
-//! A sequence computes the same of literals as of words, and reaches the same offsets, whether
+//! A sequence computes the same with literals as with words, and reaches the same offsets, whether
 //! words have 32 bits or 64. All of it is checked while this file is compiled, which `.ci/run` does
 //! for targets of both widths.
 
@@ -21,8 +21,8 @@ atomseq::sequence! {
         (added ^ ((2 >> 32) + SEVEN)) ^ (SEVEN - (2 >> 32))
     }
 
-    /// A copy of one word where words have 64 bits, and of three where they have 32. Either covers
-    /// what is loaded.
+    /// A copy of one word where words have 64 bits, and of three where they have 32. Both include
+    /// the word that is loaded.
     pub unsafe fn of_length_by_width(slot: Slot, a: Word) {
         prepare_copy(slot + 16, a, (2 >> 32) + 1);
         let first = load(slot + 16);
@@ -31,7 +31,7 @@ atomseq::sequence! {
     }
 }
 
-/// The constant of the computation of this number.
+/// Returns the constant of the computation of this number.
 const fn constant(program: &Program, number: usize) -> usize {
     let (mut step, mut found) = (0, 0);
     loop {
@@ -49,7 +49,7 @@ const fn constant(program: &Program, number: usize) -> usize {
     }
 }
 
-/// How many words the first copy has.
+/// Returns the number of words in the first copy.
 const fn copied(program: &Program) -> usize {
     let mut step = 0;
     loop {

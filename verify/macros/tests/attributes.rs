@@ -1,8 +1,7 @@
-//! What attributes before a sequence do: the same as before a function.
+//! The effect of attributes before a sequence: the same as before a function.
 //!
-//! Every lint is denied, so that an expectation that is not fulfilled, a warning about something
-//! that was not asked for, or an attribute that stands twice does not compile. What must not
-//! compile is in `tests/ui/attribute_*.rs`.
+//! Every lint is denied, so that an unfulfilled expectation, an unexpected warning, or a duplicate
+//! attribute does not compile. Programs that must not compile are in `tests/ui/attribute_*.rs`.
 #![deny(warnings, missing_docs, unused, unreachable_pub)]
 #![deny(
     unfulfilled_lint_expectations,
@@ -42,7 +41,7 @@ atomseq::sequence! {
     #[expect(deprecated)]
     unsafe fn of_what_is_deprecated(word: Word) -> Word { load(word + OLD) }
 
-    /// What is deprecated may use what is.
+    /// A deprecated sequence may use deprecated constants.
     #[deprecated]
     unsafe fn deprecated(word: Word) -> Word { load(word + OLD) }
 
@@ -65,7 +64,7 @@ atomseq::sequence! {
     }
 }
 
-/// In a module that everybody sees.
+/// A public module.
 pub mod seen {
     atomseq::sequence! {
         #[doc(hidden)]
@@ -100,7 +99,7 @@ from_a_macro!(used_from_a_macro);
 fn attributes_do_what_they_do_on_a_function() {
     let words = [1_usize, 2];
     let at = (&raw const words).expose_provenance();
-    // SAFETY: they read words of this thread's own.
+    // SAFETY: they read words that belong to this thread.
     let found = unsafe {
         #[expect(deprecated)]
         let deprecated = deprecated::rolling(at);
@@ -114,7 +113,7 @@ fn attributes_do_what_they_do_on_a_function() {
     assert_eq!(found, [2, 2, 2, 1]);
     let mut word = [0_usize; 2];
     let at = (&raw mut word).expose_provenance();
-    // SAFETY: they change words of this thread's own, which has no handlers.
+    // SAFETY: they change words that belong to this thread, which has no handlers.
     let found = unsafe {
         used_by_one_form::restarting(at);
         (

@@ -1,15 +1,15 @@
-//! What the library's macros may name: where they are expanded, every name but `$crate` (in the
-//! output of a procedural macro, `::atomseq`) may mean something else. So may the names of
-//! primitive types and what the prelude brings; a method may be one of the caller's trait; a
-//! variable may be compared with a constant of its name; and a type that is not written down is
-//! what the place of use makes of it. This reads the sources of all macros.
+//! The names that the library's macros may use: where they are expanded, every name except `$crate`
+//! (in the output of a procedural macro, `::atomseq`) may mean something else. So may the names of
+//! primitive types and of the prelude; a method may belong to the caller's trait; a variable may be
+//! compared with a constant of its name; and an inferred type depends on the place of use. This
+//! test reads the sources of all macros.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 
-/// What a name may begin with, if it belongs to more than the expansion itself.
+/// The permitted beginning of a path that leads out of the expansion.
 #[derive(Clone, Copy)]
 enum Origin {
     /// `$crate`.
@@ -22,7 +22,7 @@ fn is(token: Option<&TokenTree>, character: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == character)
 }
 
-/// Is this the first half of `::`?
+/// Returns whether this is the first half of `::`.
 fn begins_colons(token: Option<&TokenTree>) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint)
 }
@@ -31,7 +31,7 @@ fn named(token: Option<&TokenTree>, name: &str) -> bool {
     matches!(token, Some(TokenTree::Ident(ident)) if ident == name)
 }
 
-/// Is this a word after which a path may begin?
+/// Returns whether this is a word after which a path may begin.
 fn is_keyword(name: &Ident) -> bool {
     [
         "as", "const", "dyn", "else", "for", "if", "in", "let", "match", "mut", "return", "unsafe",
@@ -41,8 +41,8 @@ fn is_keyword(name: &Ident) -> bool {
     .any(|keyword| name == keyword)
 }
 
-/// What the language and its preludes bring along, up to the edition of 2024: a caller's item of
-/// the same name comes first.
+/// The names that the language and its preludes provide, up to the edition of 2024: a caller's item
+/// of the same name shadows them.
 const BROUGHT_ALONG: &str = "
     bool char str f32 f64 u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize
     Option Some None Result Ok Err Box String Vec ToString ToOwned
@@ -55,8 +55,8 @@ fn is_brought_along(name: &Ident) -> bool {
     BROUGHT_ALONG.split_whitespace().any(|other| name == other)
 }
 
-/// The variable that a pattern declares here, or the macro's variable in its place: it has a name
-/// that no caller's constant has, and after `let` a type.
+/// Records the variable that a pattern declares here, or the macro's variable in its place, unless
+/// it has a name that no caller's constant has, and after `let` a type.
 fn declared(tokens: &[TokenTree], at: usize, found: &mut Vec<String>) {
     let token = |index: usize| tokens.get(index);
     let mut at = at;
@@ -79,8 +79,8 @@ fn declared(tokens: &[TokenTree], at: usize, found: &mut Vec<String>) {
     }
 }
 
-/// The names in an expansion that are the caller's to give a meaning: paths and macros that do not
-/// begin as they should, and what the module's documentation lists.
+/// Records the names in an expansion to which the caller can give a meaning: paths and macros that
+/// do not begin as permitted, and the names listed in the module's documentation.
 fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = expansion.into_iter().collect();
     let at = |index: usize| tokens.get(index);
@@ -113,14 +113,14 @@ fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
             {
                 found.push(format!("|{name}|"));
             }
-            // A path that goes on, or a capture of the macro's own.
+            // A path that continues, or a capture of the macro's own.
             TokenTree::Ident(_) if is(before(1), ':') && begins_colons(before(2)) => {
                 let named_before =
                     matches!(before(3), Some(TokenTree::Ident(name)) if !is_keyword(name));
                 let by_root = matches!(origin, Origin::Root) && named(Some(token), "atomseq");
-                // `<Type>::name` and `#path::name` go on as well.
-                let goes_on = named_before || is(before(3), '>');
-                if !goes_on && !by_root {
+                // `<Type>::name` and `#path::name` continue a path as well.
+                let continues = named_before || is(before(3), '>');
+                if !continues && !by_root {
                     found.push(format!("::{token}"));
                 }
             }
@@ -138,7 +138,8 @@ fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
     }
 }
 
-/// What the exported `macro_rules!` in a file expand to, a transcriber each, with the macro's name.
+/// Collects the expansions of the exported `macro_rules!` in a file, one for each transcriber, with
+/// the macro's name.
 fn exported(file: TokenStream, all: &mut Vec<(String, Group)>) {
     let tokens: Vec<TokenTree> = file.into_iter().collect();
     let mut is_exported = false;
@@ -179,7 +180,7 @@ fn exported(file: TokenStream, all: &mut Vec<(String, Group)>) {
     }
 }
 
-/// The tokens of every `quote!`, `quote_spanned!` and `parse_quote!` in a file.
+/// Collects the tokens of every `quote!`, `quote_spanned!` and `parse_quote!` in a file.
 fn quoted(file: TokenStream, all: &mut Vec<(String, Group)>) {
     let tokens: Vec<TokenTree> = file.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -210,9 +211,9 @@ fn quoted(file: TokenStream, all: &mut Vec<(String, Group)>) {
     }
 }
 
-/// The places in a file where a quotation takes its span from what the macro was given as it is:
-/// names would then mean what they mean there, in that edition. Each must go through `generated`,
-/// by itself or by a variable that is called `at`.
+/// Records the places in a file where a quotation takes its span unchanged from the macro's input:
+/// its names would then have the meaning that they have there, in that edition. Each span must go
+/// through `generated`, directly or by a variable that is called `at`.
 fn spans(file: TokenStream, found: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = file.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -248,8 +249,8 @@ fn spans(file: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Every expansion in a file of this crate: the macro or the line, and what it names by another
-/// path.
+/// Returns every expansion in a file of this crate: the macro or the line, and the refused names in
+/// it.
 fn of_file(text: &str, origin: Origin) -> Vec<(String, Vec<String>)> {
     let file: TokenStream = text.parse().expect("it is Rust");
     let mut all = Vec::new();
@@ -352,7 +353,7 @@ fn quotations_take_no_edition_from_what_they_are_given() {
     );
 }
 
-/// The control: what has to be refused is, and what is the expansion's own is not.
+/// The control: names that must be refused are, and names of the expansion itself are not.
 #[test]
 fn a_name_that_the_caller_may_define_is_refused() {
     let by_rules = |expansion: &str| {

@@ -1,10 +1,10 @@
 //! Every exported macro in crates of all editions, each in several settings: without a prelude,
-//! without `std`, with warnings denied, and where every name that the language brings along means
+//! without `std`, with warnings denied, and where every name that the language provides means
 //! something else.
 //!
-//! One package holds them all, a binary for each, in cargo's directory for what tests make. Each
-//! binary runs what it has declared: a name that was taken for another could do something else
-//! instead of failing to compile.
+//! One package contains them all, with a binary for each, in cargo's directory for test artefacts.
+//! Each binary runs what it has declared: a name that resolves to another item could change
+//! behaviour instead of failing to compile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 const EDITIONS: [&str; 4] = ["2015", "2018", "2021", "2024"];
 
-/// What a crate begins with, and whether it shadows names.
+/// The first lines of a crate, and whether it shadows names.
 const SETTINGS: [(&str, &str, bool); 5] = [
     ("plain", "", false),
     (
@@ -27,8 +27,7 @@ const SETTINGS: [(&str, &str, bool); 5] = [
     ("shadowed", "#![no_implicit_prelude]", true),
 ];
 
-/// The text of a crate's root. `library` and `language` are the only names that the sources take
-/// for granted.
+/// Returns the text of a crate's root. The sources rely on the names `library` and `language` only.
 fn root(attributes: &str, sources: &Path, shadowed: bool, broken: &str) -> String {
     let path = |file: &str| format!("{:?}", sources.join(file));
     let setting = match shadowed {
@@ -44,8 +43,8 @@ fn root(attributes: &str, sources: &Path, shadowed: bool, broken: &str) -> Strin
     )
 }
 
-/// Cargo on packages in this directory; they take the versions that this workspace has, and no
-/// network.
+/// Runs cargo on the packages in this directory, with this workspace's versions, and without
+/// network access.
 fn cargo(directory: &Path, arguments: &[&str]) -> Output {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
@@ -59,7 +58,7 @@ fn cargo(directory: &Path, arguments: &[&str]) -> Output {
     output.expect("cargo runs")
 }
 
-/// Packages of a workspace, by name: the edition and the root of each.
+/// Writes the packages of a workspace: name, edition and root of each.
 fn workspace(name: &str, packages: &[(String, &str, String)]) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let verify = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -113,8 +112,8 @@ fn every_macro_does_the_same_in_every_crate() {
     println!("{} crates", packages.len());
 }
 
-/// The control: an expansion that takes a name from its place fails in the crate that shadows it,
-/// and nowhere else.
+/// The control: an expansion that takes a name from its place of use fails in the crate that
+/// shadows the name, and nowhere else.
 #[test]
 fn a_name_from_the_place_of_use_is_noticed() {
     let named = "mod careless { use crate::setting::*; fn careless() -> usize { 1 } }";
@@ -131,7 +130,7 @@ fn a_name_from_the_place_of_use_is_noticed() {
     }
 }
 
-/// What the compiler of sequences has to say, it says in crates of every edition.
+/// The messages of the compiler of sequences appear in crates of every edition.
 #[test]
 fn a_refused_sequence_is_explained() {
     let broken = "library::sequence! { unsafe fn loops(at: Word) { loop {} } }";

@@ -1,12 +1,12 @@
-//! A crate that is called `core` and `std`, and holds nothing of either: what atomseq's macros
-//! expand to takes nothing from it.
+//! A crate that is called `core` and `std`, and contains nothing of either: the expansions of
+//! atomseq's macros take nothing from it.
 //!
 //! On the portable build as well, where the same macros expand to something else.
 
 extern crate self as core;
 extern crate self as std;
 
-/// The macros' callers, who have an `asm!` of their own as well.
+/// The macros' callers, which define an `asm!` of their own as well.
 #[forbid(unsafe_code)]
 mod safe {
     use atomseq::dcas::{Cell, Covered};
@@ -87,7 +87,7 @@ fn expansions_take_nothing_from_the_crate_that_is_called_core() {
 
     let mut word = 0_usize;
     let at = (&raw mut word).expose_provenance();
-    // SAFETY: the word is this thread's own, and has no handlers.
+    // SAFETY: the word belongs to this thread, which has no handlers.
     let found = unsafe { [adds::restarting(at), adds::rolling(at)] };
     assert_eq!(found, [Some(0), None]);
     let names = [

@@ -1,5 +1,5 @@
-//! What must not compile (see `verify_support::check_compile_failures`).
-// On the portable build, statics are made otherwise, and some messages name that.
+//! Programs that must not compile (see `verify_support::check_compile_failures`).
+// On the portable build, statics are made in another way, and some messages name that.
 #![cfg(atomseq_sections)]
 
 #[test]

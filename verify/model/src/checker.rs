@@ -109,6 +109,8 @@ impl Search<'_> {
         }
         for (run, footprint) in &runs {
             for (other, others_footprint) in &runs {
+                // On one CPU the mechanism separates two calls, unless there is none. Calls of one
+                // caller are never concurrent.
                 let keeps_out = structure.recovery(run.call.program) != Recovery::Nothing;
                 if run.cpu == other.cpu && keeps_out || have_one_caller(run.call, other.call) {
                     continue;
@@ -241,6 +243,7 @@ impl Search<'_> {
             state: from,
             event: event(),
         }));
+        // A completed call makes the history longer by one, so its state belongs to the next round.
         let list = if completed {
             &mut self.next
         } else {

@@ -167,7 +167,7 @@ fn a_log_in_another_order_is_found_out() {
 
 #[test]
 fn undoing_without_a_look_at_the_lock_is_found_out() {
-    let blind = changed(Rules::all().undoing, |steps| {
+    let blind = changed(Rules::all().rollback, |steps| {
         let last = steps
             .iter()
             .rposition(|step| matches!(step, Step::Exit { .. }))
@@ -175,9 +175,9 @@ fn undoing_without_a_look_at_the_lock_is_found_out() {
         steps.remove(last);
     });
     is_found_out(
-        "undoing blindly",
+        "rolled back blindly",
         Rules {
-            undoing: blind,
+            rollback: blind,
             ..Rules::all()
         },
     );

@@ -28,7 +28,7 @@ mod shared {
         *addresses = [row.start, row.end, clone[0], clone[1]];
     }
 
-    /// Where everything else is.
+    /// The entry points for the other objects.
     #[unsafe(no_mangle)]
     pub static plugin: Plugin = Plugin {
         holders: &HOLDERS,
@@ -36,7 +36,7 @@ mod shared {
         row,
     };
 
-    /// For a program in C that links this object: how many rows it finds, or 0.
+    /// For a C program that links this object: returns the number of rows found, or 0.
     #[unsafe(no_mangle)]
     pub extern "C" fn plugin_rows() -> usize {
         find(&HOLDERS)

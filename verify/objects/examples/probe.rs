@@ -1,5 +1,6 @@
-//! A program that looks for its own sequences; with an argument, for those of a shared object that
-//! it loads as well. Prints how many rows it found, or how many notes name no sequence.
+//! A program that searches for its own sequences and, with an argument, for those of a shared
+//! object that it loads as well. Prints the number of rows found, or the number of notes that name
+//! no sequence.
 
 #[cfg(atomseq_sections)]
 fn main() {
@@ -21,8 +22,8 @@ fn main() {
     }
 }
 
-/// Something has moved notes: an audit must say so, and a signal must find no sequence where there
-/// is none.
+/// Another tool has moved the notes: an audit must report that, and a signal must find no sequence
+/// where there is none.
 #[cfg(atomseq_sections)]
 fn report_refused() {
     use atomseq::signal;
@@ -34,7 +35,7 @@ fn report_refused() {
     println!("refused: {}; {audit}", audit.unprotected());
 }
 
-/// Loads the shared object, looks for its sequences, and unloads it.
+/// Loads the shared object, finds its sequences, and unloads it.
 #[cfg(atomseq_sections)]
 fn load(path: &str) {
     use atomseq::internals::table::{self, find, find_clone};
@@ -57,7 +58,7 @@ fn load(path: &str) {
     (plugin.row)(0, &mut first);
     (plugin.row)(1, &mut second);
     let ([start, end, ..], [.., clone, limit]) = (first, second);
-    // Loaded since the last refresh: known by its notes, if the C library knows the object.
+    // Loaded since the last refresh: found by its notes, if the C library reports the object.
     let found = |pc: usize| find(pc).map(|row| (row.start, row.end));
     let in_place = (
         found(start + 1),
@@ -79,16 +80,16 @@ fn load(path: &str) {
     check(&HOLDERS).expect("the program's own sequences");
     let all = check(plugin.holders).expect("the plugin's sequences");
     assert_eq!(found(start + 1), Some((start, end)));
-    // And the plugin's own atomseq finds both.
+    // The plugin's own atomseq finds both as well.
     assert_eq!((plugin.check)(&HOLDERS), all);
     println!("rows with the plugin: {all}; found before a refresh: {knows_objects}");
     // SAFETY: nothing of it is used after this.
     unsafe { libc::dlclose(handle) };
     if knows_objects {
-        assert_eq!(found(start + 1), None, "it is gone");
+        assert_eq!(found(start + 1), None, "it was unloaded");
     }
     table::refresh();
-    assert_eq!(found(start + 1), None, "it is gone");
+    assert_eq!(found(start + 1), None, "it was unloaded");
     check(&HOLDERS).expect("the program's own sequences");
 }
 

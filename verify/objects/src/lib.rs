@@ -1,8 +1,8 @@
-//! Sequences that every object of these tests carries, and what must be found of them.
+//! Sequences that every object of these tests contains, and the checks of the rows found.
 //!
 //! `examples/probe.rs` is a program, `examples/plugin.rs` a shared object. Each links this crate,
-//! and atomseq, by itself: where both are loaded, there are two atomseqs, and each must find the
-//! sequences of both.
+//! and atomseq, independently: where both are loaded, there are two atomseqs, and each must find
+//! the sequences of both.
 
 #![cfg(atomseq_sections)]
 
@@ -11,7 +11,7 @@ use atomseq::internals::table::{self, Row};
 
 mod sequences {
     atomseq::sequence! {
-        /// Takes the first of a list.
+        /// Removes the first node of a list.
         pub(super) unsafe fn take(list: Word) -> Word {
             let first = load(list);
             if first == 0 { return 0 }
@@ -28,17 +28,17 @@ mod sequences {
     }
 }
 
-/// A function that holds copies of sequences.
+/// A function that contains copies of sequences.
 pub struct Holder {
-    /// Where it begins.
+    /// The function itself.
     pub function: extern "C" fn(usize, usize) -> usize,
-    /// How many copies that restart.
+    /// The number of restartable copies.
     pub restarting: usize,
-    /// How many copies that are rolled forward.
+    /// The number of rolling copies.
     pub rolling: usize,
 }
 
-/// How far from its begin a function's sequences may be.
+/// The largest distance of a sequence from the beginning of its function.
 const FARTHEST: usize = 512;
 
 extern "C" fn restarts(list: usize, _: usize) -> usize {
@@ -47,7 +47,7 @@ extern "C" fn restarts(list: usize, _: usize) -> usize {
 }
 
 extern "C" fn rolls(list: usize, words: usize) -> usize {
-    // SAFETY: as above.
+    // SAFETY: called by `run` alone, with words of its own.
     unsafe {
         sequences::both::rolling(words, words + 8, 7);
         sequences::take::rolling(list)
@@ -55,7 +55,7 @@ extern "C" fn rolls(list: usize, words: usize) -> usize {
 }
 
 extern "C" fn mixes(list: usize, words: usize) -> usize {
-    // SAFETY: as above.
+    // SAFETY: called by `run` alone, with words of its own.
     unsafe {
         let first = sequences::take::restarting(list);
         sequences::both::unprotected(words, words + 8, first);
@@ -63,7 +63,7 @@ extern "C" fn mixes(list: usize, words: usize) -> usize {
     }
 }
 
-/// The functions of this object that hold sequences.
+/// The functions of this object that contain sequences.
 pub static HOLDERS: [Holder; 3] = [
     Holder {
         function: restarts,
@@ -82,7 +82,7 @@ pub static HOLDERS: [Holder; 3] = [
     },
 ];
 
-/// Runs each, so that no optimizer can leave one out.
+/// Runs each, so that no optimizer can remove one.
 pub fn run() {
     for holder in &HOLDERS {
         let last = [0usize; 2];
@@ -94,11 +94,11 @@ pub fn run() {
     }
 }
 
-/// Is all of this object in the table as it is now?
+/// Checks that all sequences of this object are in the current table; returns the number of rows.
 ///
 /// # Errors
 ///
-/// What is missing, or wrong.
+/// What is missing or wrong.
 pub fn check(holders: &[Holder; 3]) -> Result<usize, String> {
     let rows: Vec<Row> = table::rows().collect();
     if table::refused() > 0 {
@@ -110,7 +110,7 @@ pub fn check(holders: &[Holder; 3]) -> Result<usize, String> {
             rows.iter()
                 .filter(|row| row.start.wrapping_sub(begin) < FARTHEST)
         };
-        // Another function may follow so soon.
+        // Another function may follow within this distance.
         let restarting = own().filter(|row| row.clone.is_none()).count();
         let rolling = own().filter(|row| row.clone.is_some()).count();
         if restarting < holder.restarting || rolling < holder.rolling {
@@ -123,11 +123,11 @@ pub fn check(holders: &[Holder; 3]) -> Result<usize, String> {
     Ok(rows.len())
 }
 
-/// Is a row found strictly inside, and nowhere else?
+/// Checks that a row is found strictly inside, and nowhere else.
 ///
 /// # Errors
 ///
-/// Where it is not.
+/// The address where the look-up is wrong.
 pub fn edges(row: &Row) -> Result<(), String> {
     // SAFETY: a row of a loaded object.
     unsafe { inspect(row) }.map_err(|refused| refused.to_string())?;
@@ -163,13 +163,13 @@ pub fn edges(row: &Row) -> Result<(), String> {
     Ok(())
 }
 
-/// What a plugin offers under the name `plugin`.
+/// The interface of a plugin, under the name `plugin`.
 #[repr(C)]
 pub struct Plugin {
-    /// Its functions that hold sequences.
+    /// Its functions that contain sequences.
     pub holders: &'static [Holder; 3],
-    /// Refreshes its own table, and looks for these in it; how many rows there are, or 0.
+    /// Refreshes its own table, and finds these in it; returns the number of rows, or 0.
     pub check: extern "C" fn(&[Holder; 3]) -> usize,
-    /// Start, end, clone and limit of the first sequence in one of its holders.
+    /// Returns start, end, clone and limit of the first sequence in one of its holders.
     pub row: extern "C" fn(usize, &mut [usize; 4]),
 }

@@ -1,5 +1,5 @@
-//! The table of sequences is found in an executable, in a static one, in one that was optimized as
-//! a whole, in a shared object that is linked, and in one that is loaded later.
+//! The table of sequences is found in an executable, in a static one, in one with link-time
+//! optimization, in a shared object that is linked, and in one that is loaded later.
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use atomseq::internals::table;
 use verify_objects::{HOLDERS, check, run};
 
-/// Where cargo puts this package's examples, which it builds for its tests.
+/// Returns the directory of this package's examples, which cargo builds for its tests.
 fn examples() -> PathBuf {
     let test = std::env::current_exe().expect("a program has a path");
     let profile = test
@@ -24,7 +24,7 @@ fn plugin() -> PathBuf {
     examples().join("libplugin.so")
 }
 
-/// What a program prints, if it ends well.
+/// Returns a program's output, if it succeeds.
 fn output(command: &mut Command) -> String {
     let output = command
         .output()
@@ -42,7 +42,7 @@ fn output(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// The number behind `rows: `.
+/// Returns the number after `rows: `.
 fn rows(text: &str) -> usize {
     number(text, "rows: ")
 }
@@ -55,7 +55,7 @@ fn number(text: &str, what: &str) -> usize {
         .unwrap_or_else(|| panic!("no {what} in {text}"))
 }
 
-/// Builds the probe in another way than the tests were built, and runs it.
+/// Builds the probe with other flags than the tests, and runs it.
 fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let target = "x86_64-unknown-linux-gnu";
@@ -83,8 +83,8 @@ fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String)
     (probe, text)
 }
 
-/// Returns whether a test has what it needs. If not, reports that the test is skipped and how to
-/// install what is missing.
+/// Returns whether a test's requirement is present. If not, reports that the test is skipped and
+/// how to install it.
 ///
 /// # Panics
 ///
@@ -98,7 +98,8 @@ fn has(is_there: bool, missing: &str, install: &str) -> bool {
     let is_required = std::env::var_os("ATOMSEQ_REQUIRE_ALL").is_some_and(|value| value == "1");
     assert!(!is_required, "{missing} is missing: {install}");
     let sentence = format!("{test}: skipped, because {missing} is missing: {install}");
-    // Not by a macro: the test harness captures what macros print, and shows it for failures only.
+    // Not by a macro: the test harness captures the output of macros, and shows it for failures
+    // only.
     let _ = writeln!(std::io::stderr(), "{sentence}");
     false
 }
@@ -109,7 +110,7 @@ fn has_bfd() -> bool {
     has(is_there, "the linker ld.bfd", "apt-get install binutils")
 }
 
-/// Returns whether `cc` can link programs that are static.
+/// Returns whether `cc` can link static programs.
 fn has_static_libc() -> bool {
     let mut compiler = Command::new("cc");
     let path = compiler.arg("-print-file-name=libc.a").output();
@@ -126,7 +127,7 @@ fn an_executable_finds_its_own() {
     let rows = check(&HOLDERS).expect("its own sequences");
     println!("rows: {rows}");
     assert!(rows >= 6);
-    // Again and again: nothing changes, and what was replaced is given back.
+    // Repeatedly: the result stays the same, and replaced tables are freed.
     for _ in 0..100 {
         table::refresh();
     }
@@ -165,8 +166,9 @@ fn a_shared_object_that_is_linked_is_found() {
     assert!(rows(&text) >= 6);
 }
 
-/// One unit of code, dead code dropped: what a careful release build does.
+/// One codegen unit without dead code, as in a careful release build.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn an_executable_optimized_as_a_whole_finds_its_own() {
     let whole = [
         "--config",
@@ -192,14 +194,14 @@ fn a_static_executable_finds_its_own() {
     assert!(asks_for_a_dynamic_linker(&this.expect("this program")));
 }
 
-/// Has this ELF file a program header of type `PT_INTERP`?
+/// Returns whether this ELF file has a program header of type `PT_INTERP`.
 fn asks_for_a_dynamic_linker(file: &[u8]) -> bool {
     program_headers(file)
         .iter()
         .any(|header| header[0] as u32 == 3)
 }
 
-/// An ELF file's program headers, as words.
+/// Returns an ELF file's program headers, as words.
 fn program_headers(file: &[u8]) -> Vec<[u64; 7]> {
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
     let (headers, size, count) = (word(32) as usize, word(54) as u16, word(56) as u16);
@@ -210,6 +212,7 @@ fn program_headers(file: &[u8]) -> Vec<[u64; 7]> {
 
 /// The linker that most systems have, whatever this toolchain's own is.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn an_executable_of_the_system_linker_finds_its_own() {
     if !has_bfd() {
         return;
@@ -218,9 +221,10 @@ fn an_executable_of_the_system_linker_finds_its_own() {
     assert!(rows(&text) >= 6);
 }
 
-/// A linker script may put all notes into one section, where atomseq's lie behind others whose
-/// lengths fit no alignment but four, in a segment that says eight.
+/// A linker script may put all notes into one section, where atomseq's follow others whose lengths
+/// fit only an alignment of four, in a segment that declares eight.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     if !has_bfd() {
         return;
@@ -241,9 +245,9 @@ fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     assert!(program_headers(&file).iter().any(notes));
 }
 
-/// Moves atomseq's notes to a segment of their own, behind all others, as programs do that make
-/// room for a longer path of a library in a finished file. `change` may change each note's
-/// description. Returns the new file, of this name.
+/// Moves atomseq's notes to a segment of their own, after all others, as tools do that make room
+/// for a longer library path in a finished file. `change` may change each note's description.
+/// Returns the new file, of this name.
 fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> PathBuf {
     const LOAD: u32 = 1;
     const NOTE: u32 = 4;
@@ -256,7 +260,7 @@ fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> P
         header[0] as u32 == NOTE && file[bytes].windows(8).any(|name| name == b"atomseq\0")
     };
     let ours = headers.iter().position(is_ours).expect("it has notes");
-    // Unwinding alone would miss this one.
+    // Only unwinding uses this header.
     let spare = headers
         .iter()
         .position(|header| header[0] as u32 == EH_FRAME);
@@ -265,7 +269,7 @@ fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> P
     let (offset, length) = (headers[ours][1] as usize, headers[ours][4]);
     let mut notes = file[offset..offset + length as usize].to_vec();
     file[offset..offset + length as usize].fill(0);
-    // Behind notes of others, in the same segment.
+    // After notes of others, in the same segment.
     let first = notes.chunks_exact(4).position(|word| word[..] == *b"atom");
     let first = 4 * first.expect("a name") - 12;
     for note in notes[first..].chunks_exact_mut(44) {
@@ -305,7 +309,7 @@ fn notes_that_were_moved_are_understood() {
     assert!(text.contains("rows with the plugin: "));
 }
 
-/// They name what lies 12 bytes after each sequence, or so far from it that it is no code.
+/// They name an address 12 bytes after each sequence, or one so far away that it is not code.
 #[test]
 fn notes_that_name_no_sequence_are_refused() {
     for moved in [12, 1 << 28] {
@@ -318,9 +322,10 @@ fn notes_that_name_no_sequence_are_refused() {
     }
 }
 
-/// What moves notes in such a program may have moved its beginning, too: there is no way to know
-/// how far.
+/// A tool that moves notes in such a program may have moved its beginning, too: the distance cannot
+/// be determined.
 #[test]
+#[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn moved_notes_of_an_executable_with_fixed_addresses_are_refused() {
     let fixed = "-C relocation-model=static -C target-feature=-crt-static";
     let (probe, text) = probe_built("fixed", &[], fixed);

@@ -1,12 +1,12 @@
-//! Tools for tests of the emulated instruction: the program's own handlers of faults, as they were
-//! written long before atomseq, and addresses that cannot be written.
+//! Tools for tests of the emulated instruction: a program's own handlers of faults, written as if
+//! without atomseq, and addresses that cannot be written.
 #![cfg(target_os = "linux")]
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicUsize};
 
-/// What a handler was told.
+/// The arguments of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Its first argument.
@@ -15,7 +15,7 @@ pub struct Seen {
     pub code: i32,
     /// `si_addr`.
     pub address: usize,
-    /// Of the interrupted thread.
+    /// The interrupted thread's program counter.
     pub program_counter: usize,
 }
 
@@ -25,7 +25,7 @@ static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static PROGRAM_COUNTER: AtomicUsize = AtomicUsize::new(0);
 static COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// The last fault, and how many there were.
+/// Returns the last fault, and the number of faults.
 pub fn seen() -> (Seen, i32) {
     let seen = Seen {
         signal: SIGNAL.load(SeqCst),
@@ -36,11 +36,11 @@ pub fn seen() -> (Seen, i32) {
     (seen, COUNT.load(SeqCst))
 }
 
-/// Notes a fault. To be called by a handler, with what it got.
+/// Records a fault. Called by a handler, with its arguments.
 ///
 /// # Safety
 ///
-/// In a handler with `SA_SIGINFO`.
+/// The caller is a handler with `SA_SIGINFO`, and passes its own arguments.
 pub unsafe fn note(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     SIGNAL.store(signal, SeqCst);
     // SAFETY: the kernel's record and context.
@@ -52,7 +52,7 @@ pub unsafe fn note(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::
     COUNT.fetch_add(1, SeqCst);
 }
 
-/// Where the interrupted thread's program counter is saved.
+/// Returns the address of the interrupted thread's saved program counter.
 #[cfg(target_arch = "x86_64")]
 pub fn program_counter(context: *mut libc::c_void) -> *mut u64 {
     // SAFETY: a handler's context; only an address is made.
@@ -62,7 +62,7 @@ pub fn program_counter(context: *mut libc::c_void) -> *mut u64 {
     }
 }
 
-/// Where the interrupted thread's program counter is saved.
+/// Returns the address of the interrupted thread's saved program counter.
 #[cfg(target_arch = "aarch64")]
 pub fn program_counter(context: *mut libc::c_void) -> *mut u64 {
     // SAFETY: a handler's context; only an address is made.
@@ -71,7 +71,7 @@ pub fn program_counter(context: *mut libc::c_void) -> *mut u64 {
 
 const PAGE: usize = 4096;
 
-/// Fresh memory, never unmapped.
+/// Maps fresh memory, which is never unmapped.
 pub fn pages(count: usize, protection: c_int) -> usize {
     // SAFETY: a new mapping.
     let start = unsafe {
@@ -88,30 +88,30 @@ pub fn pages(count: usize, protection: c_int) -> usize {
     start as usize
 }
 
-/// Changes what may be done with a page.
+/// Changes the protection of a page.
 pub fn protect(page: usize, protection: c_int) {
     // SAFETY: a page of `pages`.
     let result = unsafe { libc::mprotect(page as *mut _, PAGE, protection) };
     assert_eq!(result, 0);
 }
 
-/// A page that may be read, and holds 0.
+/// Returns a page that is readable, and holds 0.
 pub fn read_only() -> usize {
     let page = pages(1, libc::PROT_READ);
-    // SAFETY: it may be read.
+    // SAFETY: the page is readable.
     assert_eq!(unsafe { (page as *const u32).read_volatile() }, 0);
     page
 }
 
-/// A page that is not there any more.
+/// Returns the address of an unmapped page.
 pub fn unmapped() -> usize {
     let page = pages(1, libc::PROT_READ);
-    // SAFETY: nobody uses it.
+    // SAFETY: no thread uses the page.
     assert_eq!(unsafe { libc::munmap(page as *mut _, PAGE) }, 0);
     page
 }
 
-/// A page of a file that has none.
+/// Returns a mapped page beyond the end of its file.
 pub fn beyond_the_end_of_a_file() -> usize {
     // SAFETY: a new file without a name, and a new mapping of it.
     let page = unsafe {
@@ -139,35 +139,35 @@ pub mod instruction {
 
     use atomseq_papers::emulation::test_and_set_at;
 
-    /// Executes the instruction, at the same place every time; returns what the word was.
+    /// Executes the instruction, at the same address every time; returns the word's old value.
     #[inline(never)]
     pub fn execute(address: usize) -> u32 {
-        // SAFETY: good addresses are words that these tests access in no other way meanwhile; the
-        // rest are what is tested.
+        // SAFETY: valid addresses are words that these tests access in no other way meanwhile; the
+        // others are what is tested.
         unsafe { test_and_set_at(address as *mut u32) }
     }
 
-    /// Where the instruction is: where its fault was.
+    /// The address of the instruction, from its fault.
     pub static HERE: AtomicUsize = AtomicUsize::new(0);
 
-    /// A handler that notes the fault, and goes on behind the instruction.
+    /// A handler that records the fault, and continues after the instruction.
     #[allow(
         clippy::not_unsafe_ptr_arg_deref,
         reason = "the type of handlers in these tests; only the kernel calls it"
     )]
     pub extern "C" fn note_and_skip(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-        // SAFETY: what the kernel gave.
+        // SAFETY: the kernel's arguments.
         unsafe { crate::note(signal, info, context) };
         let counter = crate::program_counter(context);
         // SAFETY: in the context; the instruction's length follows from its first bytes, and its
-        // result is nobody's.
+        // result is not used.
         unsafe {
             HERE.store(counter.read() as usize, SeqCst);
             counter.write(counter.read() + length(counter.read() as usize));
         }
     }
 
-    /// How long the instruction at an address is, and is it one?
+    /// Returns the length of the instruction at an address, and checks that it is one.
     #[cfg(target_arch = "x86_64")]
     pub fn length(at: usize) -> u64 {
         // SAFETY: code, which may be read.
@@ -182,7 +182,7 @@ pub mod instruction {
         (prefix + 7 + usize::from(is_indexed)) as u64
     }
 
-    /// How long the instruction at an address is, and is it one?
+    /// Returns the length of the instruction at an address, and checks that it is one.
     #[cfg(target_arch = "aarch64")]
     pub fn length(at: usize) -> u64 {
         // SAFETY: code, which may be read.

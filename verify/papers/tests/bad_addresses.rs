@@ -1,4 +1,4 @@
-//! The instruction that traps, at bad addresses: they are the program's own faults.
+//! The trapping instruction at bad addresses: these are the program's own faults.
 //!
 //! Not under qemu's user mode, which takes a signal with such a record for a fault of its own, and
 //! ends.
@@ -41,7 +41,7 @@ fn bad_addresses_are_the_programs_own_faults() {
         let good = pages(1, READ_AND_WRITE);
         let read_only = read_only();
         let forbidden = pages(1, libc::PROT_NONE);
-        // Last, or one of the others would be put there.
+        // Last, or one of the other mappings would be placed there.
         let unmapped = unmapped();
         for (address, signal, code) in [
             (0, libc::SIGSEGV, MAPERR),
@@ -84,7 +84,7 @@ fn pages_that_a_file_does_not_have_are_bus_errors() {
         let page = beyond_the_end_of_a_file();
         let fault = fault_at(page);
         assert_eq!(fault.address, page);
-        // Kernels before 5.14 do not tell why.
+        // Kernels before 5.14 do not report the reason.
         let expected = [(libc::SIGBUS, libc::BUS_ADRERR), (libc::SIGSEGV, ACCERR)];
         assert!(expected.contains(&(fault.signal, fault.code)), "{fault:?}");
     });
@@ -95,7 +95,7 @@ fn pages_that_a_file_does_not_have_are_bus_errors() {
 fn a_handler_may_repair_the_fault() {
     static PAGE: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn repair(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-        // SAFETY: what the kernel gave.
+        // SAFETY: the kernel's arguments.
         unsafe { verify_papers::note(signal, info, context) };
         protect(PAGE.load(SeqCst), READ_AND_WRITE);
     }

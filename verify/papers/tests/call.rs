@@ -1,5 +1,5 @@
-//! Test-and-set by the kernel's call: whatever it says of the word's owner, the word decides. And
-//! kernels that refuse.
+//! Test-and-set by a system call: whatever the kernel reports about the word's owner, the word
+//! decides. And kernels that refuse the call.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -27,7 +27,7 @@ fn what_an_ended_thread_holds_stays_held_until_it_is_cleared() {
         .spawn(|| flag.test_and_set())
         .join()
         .unwrap()));
-    // Its number is nobody's now, or somebody else's.
+    // Its number is unused now, or another thread's.
     for _ in 0..100 {
         assert!(!flag.test_and_set());
         assert!(!thread::scope(|scope| scope
@@ -35,13 +35,13 @@ fn what_an_ended_thread_holds_stays_held_until_it_is_cleared() {
             .join()
             .unwrap()));
     }
-    // SAFETY: the thread has ended, and handed it over.
+    // SAFETY: the thread has exited, and handed the flag over.
     unsafe { flag.clear() };
     assert!(flag.test_and_set());
 }
 
-/// While others try, the kernel keeps the holder as the word's owner for a moment, and a clear by a
-/// store does not tell it.
+/// While other threads try, the kernel records the holder as the word's owner for a moment, and a
+/// clear by a store does not notify it.
 #[test]
 fn clears_and_attempts_may_meet() {
     static FLAG: Call = Call::CLEAR;
@@ -83,7 +83,7 @@ fn where_the_kernel_refuses_the_start_says_so() {
             let sentence = expected("FUTEX_WAKE_OP").to_string();
             assert!(sentence.contains("choose another mechanism"), "{sentence}");
             DONE.store(true, SeqCst);
-            // It cannot tell the other thread of its end any more.
+            // It cannot notify the other thread of its end any more.
             thread::sleep(Duration::from_secs(600));
         });
         for _ in 0..1_000 {

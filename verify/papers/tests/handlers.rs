@@ -1,4 +1,4 @@
-//! Reservation in signal handlers: to Lamport's algorithm the handler is the thread that it
+//! Reservation in signal handlers: for Lamport's algorithm the handler is the thread that it
 //! interrupts.
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use verify_support::this_test;
 static PER_LOCK: Guarded<PerLock> = Guarded::new(PerLock::CLEAR);
 static BUNDLED: Guarded<Bundled> = Guarded::new(Bundled::CLEAR);
 
-/// A variable, and whether somebody has set it who has not cleared it yet.
+/// A variable, and whether a thread holds it.
 struct Guarded<M> {
     flag: M,
     held: AtomicU32,
@@ -60,8 +60,8 @@ fn handlers_may_try() {
         static DONE: AtomicBool = AtomicBool::new(false);
         static ROUNDS: AtomicU32 = AtomicU32::new(0);
         register().unwrap();
-        // SAFETY: the handler does test-and-sets, on a thread that is registered, and ends the
-        // process where one fails.
+        // SAFETY: the handler does test-and-sets, on a registered thread, and ends the process
+        // where one fails.
         unsafe { signal::install(libc::SIGUSR1, handler) }.unwrap();
         // SAFETY: this thread, which outlives the others.
         let this = unsafe { libc::pthread_self() };
@@ -72,11 +72,11 @@ fn handlers_may_try() {
                 }
             });
             scope.spawn(move || {
-                // A handler takes longer than a round: without a rest between them the rounds would
-                // stand still.
+                // A handler takes longer than a round: without a pause between handlers the rounds
+                // would make no progress.
                 for rest in (1..100).cycle() {
                     let (runs, rounds) = (RUNS.load(SeqCst), ROUNDS.load(SeqCst));
-                    // SAFETY: it runs still.
+                    // SAFETY: the thread is still running.
                     unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
                     while RUNS.load(SeqCst) == runs || ROUNDS.load(SeqCst) < rounds + rest {
                         if DONE.load(SeqCst) {

@@ -1,5 +1,5 @@
-//! Every pair of registers that the instruction can name, in machine code that is made here: what
-//! it says is obeyed, and no other register changes, nor the flags.
+//! Every pair of registers that the instruction can name, in machine code generated here: the
+//! instruction has its documented effect, and neither another register nor the flags change.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq_papers::emulation::Trap;
@@ -7,22 +7,22 @@ use verify_papers::pages;
 use verify_support::processes::in_fresh_process;
 use verify_support::this_test;
 
-/// As they are encoded.
+/// The encoding of the stack pointer.
 const RSP: u8 = 4;
 
-/// What a register holds before.
+/// Returns the initial value of a register.
 fn pattern(register: u8) -> u64 {
     0x1111_1111_0000_0000 * u64::from(register) / 16 + 0xabcd_0000_0000 + u64::from(register)
 }
 
-/// Machine code and the words that it refers to, on a page of their own.
+/// Machine code and the words that it uses, on a page of its own.
 struct Code {
     page: usize,
     bytes: Vec<u8>,
 }
 
-/// Where the words are on the page: the stack pointer of the caller, then the registers as they are
-/// afterwards.
+/// The offsets of words on the page: the caller's stack pointer, then the final values of the
+/// registers.
 const KEPT: usize = 3072;
 const AFTERWARDS: usize = KEPT + 8;
 
@@ -59,11 +59,11 @@ impl Code {
         self.move_word(0x8b, register, word);
     }
 
-    /// Writes the code to its page and calls it; returns what it leaves in rax.
+    /// Writes the code to its page and calls it; returns the value of rax.
     fn call(&self) -> u64 {
         assert!(self.bytes.len() < KEPT);
-        // SAFETY: the page is ours, and holds a function that keeps to the C convention: it saves
-        // what a callee saves.
+        // SAFETY: the page is this test's, and contains a function that follows the C convention:
+        // it saves the registers that a callee must save.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.bytes.as_ptr(),
@@ -112,8 +112,8 @@ fn pop_of(push: &[u8]) -> Vec<u8> {
     pop
 }
 
-/// Executes the instruction with these registers and compares all of them; the word is `word`
-/// before.
+/// Executes the instruction with these registers and compares all of them; `word` is the word's
+/// initial value.
 fn check(address: u8, result: u8, word: u32, stack: usize) {
     // At the top of a stack: the kernel puts its frame below the stack pointer, which may be the
     // address.
@@ -153,9 +153,9 @@ fn check(address: u8, result: u8, word: u32, stack: usize) {
             "register {register} after ud1 {result}, [{address}]"
         );
     }
-    // SAFETY: as above.
+    // SAFETY: the word written above.
     assert_eq!(unsafe { (place as *const u32).read_volatile() }, 1);
-    // SAFETY: nobody uses the page any more.
+    // SAFETY: no thread uses the page any more.
     unsafe { libc::munmap(code.page as *mut _, 4096) };
 }
 

@@ -1,4 +1,4 @@
-//! Numbers for threads: they run out with a sentence, and come back.
+//! Numbers for threads: registration fails with an error when they run out, and they are reused.
 
 use std::sync::Barrier;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use atomseq::mutex::TestAndSet;
 use atomseq_papers::reservation::{Bundled, Fenced, PerLock, THREADS, TooManyThreads, register};
 
-/// One test, since the numbers are the process's.
+/// One test, since the numbers belong to the process.
 #[test]
 fn numbers_run_out_and_come_back() {
     let (have, leave) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
@@ -31,7 +31,7 @@ fn numbers_run_out_and_come_back() {
         assert!(!flag.is_set(), "nothing happened");
         leave.wait();
     });
-    // They end after the scope does: what they do last is give their numbers back.
+    // The threads exit after the scope does: their last action releases their numbers.
     while register().is_err() {
         thread::yield_now();
     }
@@ -47,12 +47,12 @@ fn more_threads_than_numbers_one_after_the_other() {
     for _ in 0..2 * THREADS {
         let set = thread::scope(|scope| scope.spawn(|| flag.test_and_set()).join().unwrap());
         assert!(set);
-        // SAFETY: the thread that set it has ended, and handed it over.
+        // SAFETY: the thread that set it has exited, and handed it over.
         unsafe { flag.clear() };
     }
 }
 
-/// Destructors of thread-local values run when the number may have been given back.
+/// Destructors of thread-local values run when the number may have been released.
 fn a_thread_that_ends_still_may(held: &PerLock) {
     struct Last;
     impl Drop for Last {
@@ -72,7 +72,7 @@ fn a_thread_that_ends_still_may(held: &PerLock) {
     for _ in 0..2 * THREADS {
         thread::scope(|scope| {
             scope.spawn(|| {
-                // One before the number's destructor, one behind it.
+                // One runs before the number's destructor, one after it.
                 FIRST.with(|_| ());
                 assert!(!held.test_and_set());
                 SECOND.with(|_| ());

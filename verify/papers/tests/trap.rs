@@ -1,4 +1,4 @@
-//! The instruction that traps: what it does to good addresses, and what becomes of other undefined
+//! The trapping instruction: its effect at good addresses, and the handling of other undefined
 //! instructions.
 #![cfg(atomseq_sections)]
 
@@ -27,24 +27,24 @@ fn good_addresses_are_set_and_the_old_value_comes_back() {
         assert_eq!(execute(start), 0);
         assert_eq!(execute(start), 1);
         assert_eq!(execute(start + 8), 0x8000_0000);
-        // SAFETY: as they are now.
+        // SAFETY: the words' current values.
         assert_eq!(unsafe { (&raw const words).read_volatile() }, [1, 0, 1]);
         assert_eq!(Trap::interventions().emulations, Some(3));
-        // Fresh memory is not there yet, and is made by the first write.
+        // Fresh memory is not resident, and is allocated by the first write.
         let page = pages(1, libc::PROT_READ | libc::PROT_WRITE);
         assert_eq!(execute(page + 4092), 0);
         assert_eq!(execute(page + 4092), 1);
     });
 }
 
-/// An undefined instruction of somebody else's.
+/// An undefined instruction of another library.
 fn undefined() {
-    // SAFETY: its handler goes on behind it, or the process ends.
+    // SAFETY: its handler continues after it, or the process ends.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("ud2")
     };
-    // SAFETY: as above.
+    // SAFETY: its handler continues after it, or the process ends.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         std::arch::asm!("udf #7")
@@ -54,11 +54,11 @@ fn undefined() {
 #[test]
 fn other_undefined_instructions_find_the_programs_own_handler() {
     extern "C" fn skip(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-        // SAFETY: what the kernel gave.
+        // SAFETY: the kernel's arguments.
         unsafe { verify_papers::note(signal, info, context) };
         let counter = verify_papers::program_counter(context);
         let length = if cfg!(target_arch = "x86_64") { 2 } else { 4 };
-        // SAFETY: goes on behind the instruction.
+        // SAFETY: continues after the instruction.
         unsafe { counter.write(counter.read() + length) };
     }
     in_fresh_process(this_test!(), || {
@@ -107,8 +107,8 @@ fn control_without_the_handler_the_instruction_kills() {
     });
 }
 
-/// Handlers come between and in the middle, and execute the instruction themselves; nobody's old
-/// value gets lost.
+/// Handlers run between rounds and in the middle, and execute the instruction themselves; no old
+/// value is lost.
 #[test]
 fn signals_may_come_at_any_time() {
     static THEIRS: AtomicU32 = AtomicU32::new(0);
@@ -130,10 +130,10 @@ fn signals_may_come_at_any_time() {
         thread::scope(|scope| {
             scope.spawn(move || {
                 for spins in (0..2_000).step_by(7).cycle() {
-                    // A handler takes longer than a round: without a rest between them the rounds
-                    // would stand still.
+                    // A handler takes longer than a round: without a pause between handlers the
+                    // rounds would make no progress.
                     let (runs, rounds) = (RUNS.load(SeqCst), ROUNDS.load(SeqCst));
-                    // SAFETY: it runs still.
+                    // SAFETY: the thread is still running.
                     unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
                     while RUNS.load(SeqCst) == runs || ROUNDS.load(SeqCst) == rounds {
                         if DONE.load(SeqCst) {

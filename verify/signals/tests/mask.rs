@@ -411,7 +411,7 @@ fn a_thread_inherits_no_signal_as_blocked_that_is_no_longer_managed() {
         let see = || (is_blocked(ONE), is_blocked(TWO), is_blocked(libc::SIGWINCH));
         change_mask(libc::SIG_BLOCK, &[libc::SIGWINCH]);
         install(ONE, note);
-        // The thread's function is made before and after.
+        // The thread's function is created before the uninstallation and after it.
         for made_after in [false, true] {
             clear_log();
             install(TWO, note);
@@ -423,7 +423,10 @@ fn a_thread_inherits_no_signal_as_blocked_that_is_no_longer_managed() {
                 false => std::thread::spawn(before),
                 true => std::thread::spawn(signal::inheriting(see)),
             };
-            assert_eq!(thread.join().expect("it ended"), (false, false, true));
+            assert_eq!(
+                thread.join().expect("the thread returns"),
+                (false, false, true)
+            );
             drop(guard);
             assert_eq!(logged(), [ONE as usize]);
             assert!(!is_blocked(TWO));
@@ -446,10 +449,13 @@ fn a_thread_started_inside_a_mask_inherits_the_program_s_mask() {
             )
         };
         let inheriting = std::thread::spawn(signal::inheriting(see));
-        assert_eq!(inheriting.join().expect("it ended"), (false, true, false));
+        assert_eq!(
+            inheriting.join().expect("the thread returns"),
+            (false, true, false)
+        );
         let plain = std::thread::spawn(see);
         assert_eq!(
-            plain.join().expect("it ended"),
+            plain.join().expect("the thread returns"),
             (true, true, false),
             "the control"
         );
@@ -475,14 +481,14 @@ fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
         drop(held);
         assert_eq!(logged(), [ONE as usize]);
         assert!(!is_blocked(ONE) && !signal::is_masked());
-        // The kernel's mask, the same.
+        // The same with a kernel mask.
         let held = signal::with_kernel_mask(|| area.close_gate(0));
         raise(ONE);
         assert_eq!(logged(), [ONE as usize]);
         drop(held);
         assert_eq!(logged(), [ONE as usize; 2]);
         assert!(!is_blocked(ONE));
-        // And in the order of scopes, with a signal that waits already.
+        // And in the order of scopes, with a signal that is already deferred.
         let guard = mask();
         raise(ONE);
         drop(area.close_gate(0));
@@ -528,8 +534,8 @@ fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
     });
 }
 
-/// A guard of a gate may be dropped inside `with_kernel_mask`: what that blocks stays blocked until
-/// it ends, and until a mask around it does.
+/// A gate's guard may be dropped inside `with_kernel_mask`: the signals that this blocks stay
+/// blocked until it ends, and until a mask around it ends.
 #[test]
 fn a_gate_that_is_opened_inside_a_kernel_mask_lets_no_handler_in() {
     in_fresh_process(this_test!(), || {
@@ -543,7 +549,7 @@ fn a_gate_that_is_opened_inside_a_kernel_mask_lets_no_handler_in() {
                 drop(held);
                 assert!(is_blocked(ONE));
                 assert!(!is_blocked(libc::SIGSEGV));
-                // Portable builds block whatever a mask may hold back.
+                // Portable builds block every signal that a mask may defer.
                 let blocks_all = cfg!(not(atomseq_sections));
                 assert_eq!(is_blocked(libc::SIGWINCH), blocks_all);
                 raise(ONE);
@@ -554,7 +560,7 @@ fn a_gate_that_is_opened_inside_a_kernel_mask_lets_no_handler_in() {
             drop(guard);
             assert_eq!(logged(), [ONE as usize]);
             assert!(!is_blocked(ONE));
-            // It may be dropped later, too.
+            // It may be dropped afterwards, too.
             clear_log();
             let guard = is_masked.then(mask);
             let held = area.close_gate(0);
@@ -589,7 +595,7 @@ fn control_without_regard_for_gates_the_handler_runs_inside_a_kernel_mask() {
     });
 }
 
-/// What a thread does with guards of masks and of gates, in every order, with one signal sent in
+/// A thread creates and drops guards of masks and of gates in every order, with one signal sent in
 /// one of the gaps: 31,104 runs.
 #[test]
 fn gates_and_masks_in_any_order_around_kernel_masks() {
@@ -617,7 +623,7 @@ fn gates_and_masks_in_any_order_around_kernel_masks() {
         gates: Vec<GateGuard<'a>>,
         guards: Vec<signal::Masked>,
         counted: Counted,
-        /// Was the signal sent, and is its handler to have run?
+        /// Whether the signal was sent, and whether its handler must have run.
         sent: bool,
         handled: bool,
     }
@@ -632,7 +638,7 @@ fn gates_and_masks_in_any_order_around_kernel_masks() {
             assert_eq!(signal::is_masked(), self.counted.is_masked(), "{done:?}");
         }
     }
-    /// As `follow`, with the number of the act before which the signal is sent.
+    /// Like `follow`, with the number of the act before which the signal is sent.
     fn follow_all(acts: &[Act], mut at: usize, sent_at: usize, state: &mut State<'_>) -> usize {
         while at < acts.len() {
             let done = (acts, at, sent_at);
@@ -709,8 +715,8 @@ fn gates_and_masks_in_any_order_around_kernel_masks() {
     });
 }
 
-/// What a thread started with `inheriting` has blocked is what the program has, also if that was
-/// called under a gate.
+/// A thread started with `inheriting` has the program's blocked signals, even if `inheriting` was
+/// called while a gate was held.
 #[test]
 fn a_thread_function_made_while_a_gate_is_held_inherits_the_program_s_mask() {
     in_fresh_process(this_test!(), || {
@@ -729,14 +735,14 @@ fn a_thread_function_made_while_a_gate_is_held_inherits_the_program_s_mask() {
         drop(held);
         raise(ONE);
         let later = std::thread::spawn(later);
-        assert_eq!(under.join().expect("it ended"), right);
-        assert_eq!(later.join().expect("it ended"), right);
+        assert_eq!(under.join().expect("the thread returns"), right);
+        assert_eq!(later.join().expect("the thread returns"), right);
         drop(guard);
         assert_eq!(logged(), [ONE as usize]);
     });
 }
 
-/// What a thread does with guards, and around them.
+/// A thread's operations on guards, and around them.
 #[derive(Clone, Copy)]
 enum Step {
     Begin,
@@ -754,7 +760,7 @@ const STEPS: [Step; 5] = [
     Step::LeaveKernelMask,
 ];
 
-/// Masks as they should be counted: outside of every `with_kernel_mask`, and inside of each.
+/// The expected counts of masks: outside of every `with_kernel_mask`, and inside of each.
 struct Counted(Vec<usize>);
 
 impl Counted {
@@ -762,7 +768,7 @@ impl Counted {
         *self.0.last_mut().expect("the outermost one") += 1;
     }
 
-    /// One of the innermost that has any.
+    /// Ends a mask of the innermost level that has any.
     fn end(&mut self) {
         let level = self.0.iter_mut().rev().find(|level| **level > 0);
         *level.expect("there is a guard") -= 1;
@@ -778,8 +784,7 @@ impl Counted {
     }
 }
 
-/// Follows the steps up to the end of the `with_kernel_mask` that it is inside of; returns those
-/// that are left.
+/// Follows the steps up to the end of the current `with_kernel_mask`; returns the remaining ones.
 fn follow<'a>(
     mut steps: &'a [Step],
     guards: &mut Vec<signal::Masked>,
@@ -840,14 +845,15 @@ fn guards_in_any_order_around_kernel_masks() {
                 assert_eq!(logged().len(), usize::from(!is_masked));
                 follow(&steps[sent..], &mut guards, &mut counted);
                 drop(guards);
-                assert_eq!(logged(), [ONE as usize], "once, whatever was done");
+                assert_eq!(logged(), [ONE as usize], "handled exactly once");
                 assert!(!signal::is_masked() && !is_blocked(ONE));
             }
         }
     });
 }
 
-/// A mask whose only guard was dropped inside is over there: what `f` lets in is delivered at once.
+/// A mask whose only guard was dropped inside ends there: a signal that `f` unblocks arrives
+/// immediately.
 #[test]
 fn a_guard_that_is_dropped_inside_a_kernel_mask_no_longer_holds_anything_back() {
     in_fresh_process(this_test!(), || {
@@ -870,8 +876,8 @@ fn a_guard_that_is_dropped_inside_a_kernel_mask_no_longer_holds_anything_back() 
     });
 }
 
-/// A handler that no mask holds back ends the mask of the thread that it interrupts: the thread
-/// goes on without.
+/// A handler that no mask defers ends the mask of the thread that it interrupts: the thread
+/// continues without it.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_guard_that_a_handler_drops_leaves_nothing_blocked() {
@@ -896,9 +902,9 @@ fn a_guard_that_a_handler_drops_leaves_nothing_blocked() {
     });
 }
 
-/// As a debugger that steps through the thread, but inside it: a trap at each instruction of the
-/// end of a mask, and of the beginning of a kernel mask. The trap's handler has a mask, which must
-/// not be taken for the thread's.
+/// Single-steps the thread like a debugger, but from inside: a trap at each instruction of the end
+/// of a mask, and of the beginning of a kernel mask. The trap's handler has a mask, which must not
+/// be taken for the thread's.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 #[test]
 fn a_trap_at_any_instruction_may_have_masks() {
@@ -942,14 +948,14 @@ fn a_trap_at_any_instruction_may_have_masks() {
     });
 }
 
-/// A signal that the program has blocked, and that a call lets in for a while, is the program's
-/// when the mask ends.
+/// A signal that the program has blocked, and that a call unblocks for a while, is the program's
+/// again when the mask ends.
 #[cfg(atomseq_sections)]
 #[test]
 fn what_a_waiting_call_lets_into_a_mask_stays_blocked_as_the_program_wants() {
     in_fresh_process(this_test!(), || {
         install(ONE, note);
-        // The last end of a mask has unblocked it.
+        // The previous end of a mask has unblocked it.
         let guard = mask();
         raise(ONE);
         drop(guard);
@@ -961,7 +967,7 @@ fn what_a_waiting_call_lets_into_a_mask_stays_blocked_as_the_program_wants() {
         unsafe { libc::sigsuspend(&set(&[])) };
         assert_eq!(logged(), []);
         drop(guard);
-        assert!(is_blocked(ONE), "the program's own");
+        assert!(is_blocked(ONE), "the program has blocked it");
         assert_eq!(logged(), []);
         change_mask(libc::SIG_UNBLOCK, &[ONE]);
         assert_eq!(logged(), [ONE as usize]);

@@ -1,6 +1,6 @@
-//! Other code installs handlers while atomseq does: between its look at what is there and its own
-//! call of `sigaction`. That function is this program's here, so each such moment is met every
-//! time.
+//! Other code installs handlers while atomseq does: after atomseq has read a disposition, and
+//! before its own call of `sigaction`. This program defines that function itself, so each such
+//! moment is reached every time.
 #![cfg(atomseq_sections)]
 
 use std::sync::Mutex;
@@ -21,18 +21,18 @@ const ABORT: usize = libc::SIGABRT as usize;
 type Sigaction =
     unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> libc::c_int;
 
-/// What other code does as soon as `sigaction` is called for this signal.
+/// An action of other code as soon as `sigaction` is called for this signal.
 struct Meanwhile {
     signal: i32,
     act: fn(),
 }
 
 static MEANWHILE: Mutex<Option<Meanwhile>> = Mutex::new(None);
-/// How often that was.
+/// How often the action ran.
 static MET: AtomicUsize = AtomicUsize::new(0);
 
 /// # Safety
-/// As the C library's, which it calls.
+/// The contract of the C library's function, which it calls.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sigaction(
     signal: i32,
@@ -96,7 +96,7 @@ fn a_handler_installed_during_an_adoption_is_the_one_that_is_adopted() {
         assert!(signal::audit().is_clean());
         raise(libc::SIGABRT);
         assert_eq!(logged(), [2]);
-        // The same by a repair, of a handler that has displaced the adopted one.
+        // The same in a repair, for a handler that has displaced the adopted one.
         install_plainly(libc::SIGABRT, earlier, 0, &[]);
         with(libc::SIGABRT, install_later_of_abort, || {
             assert!(signal::repair().is_clean());
@@ -116,7 +116,7 @@ fn a_default_action_set_during_an_adoption_stays() {
             || install(ONE, note),
         );
         assert_eq!(installed(libc::SIGSEGV).sa_sigaction, libc::SIG_DFL);
-        // What is installed after that is adopted.
+        // A handler that is installed after that is adopted.
         install_plainly(libc::SIGSEGV, later, 0, &[]);
         assert!(signal::repair().is_clean());
         raise(libc::SIGSEGV);
@@ -133,7 +133,7 @@ fn a_handler_for_one_signal_that_is_used_up_during_an_adoption_stays_used_up() {
                 change_mask(libc::SIG_UNBLOCK, &[libc::SIGABRT]);
                 raise(libc::SIGABRT);
             });
-            other.join().expect("it ended");
+            other.join().expect("the thread returns");
         };
         with(libc::SIGABRT, use_it_up, || install(ONE, note));
         assert_eq!(logged(), [1]);
@@ -175,7 +175,7 @@ fn faults_and_the_c_librarys_signals_are_not_blocked_while_handlers_are_changed(
         let note_mask = || BLOCKED.store(kernel_mask(), SeqCst);
         with(ONE, note_mask, || install(ONE, note));
         let blocked = BLOCKED.load(SeqCst);
-        // The control: others are.
+        // The control: other signals are blocked.
         for signal in [ONE, libc::SIGABRT] {
             assert_ne!(blocked & 1 << (signal - 1), 0);
         }
@@ -194,11 +194,11 @@ fn control_with_what_was_read_before_it_is_lost() {
         with(libc::SIGABRT, install_later_of_abort, || install(ONE, note));
         raise(libc::SIGABRT);
         assert_eq!(logged(), [1]);
-        assert!(signal::audit().is_clean(), "nothing tells");
+        assert!(signal::audit().is_clean(), "the audit cannot detect it");
     });
 }
 
-/// The same of a signal whose handler is adopted first.
+/// The same for a signal whose handler is adopted first.
 #[test]
 fn a_handler_of_abort_installed_during_an_installation_is_what_was_there_before() {
     in_fresh_process(this_test!(), || {

@@ -1,11 +1,11 @@
 //! Random sequences of what a program and its libraries do with handlers, compared with a model of
-//! what `sigaction` would have done. Each sequence runs in a process of its own.
+//! `sigaction`. Each sequence runs in a process of its own.
 //!
-//! The model knows no masks, entries or adoption. A disposition is nothing, a library's function,
-//! or one of atomseq's handlers; what is saved and put back stands for what it was. It differs from
-//! `sigaction` where the documentation does: a removed handler that is put back is what was below
-//! it, and one for a single signal, once used up, is the default action, whatever is installed
-//! later.
+//! The model has no masks, entries or adoption. A disposition is empty, a library's function, or
+//! one of atomseq's handlers; a saved and restored disposition means what it meant before. The
+//! model differs from `sigaction` where the documentation does: a removed handler that is restored
+//! means the one below it, and a one-shot handler, once used, is the default action, whatever is
+//! installed later.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -17,11 +17,11 @@ use verify_support::processes::{exit_code, fork, in_fresh_process, start_child};
 use verify_support::signals::{Three, install_plainly, install_with, raise};
 use verify_support::this_test;
 
-/// Two that are ignored by default, and a fault's.
+/// Two signals that are ignored by default, and a fault's.
 const SIGNALS: [i32; 3] = [libc::SIGURG, libc::SIGWINCH, libc::SIGFPE];
-/// The one that no mask holds back.
+/// The signal that no mask defers.
 const FAULT: usize = 2;
-/// Libraries. The last one does not pass on.
+/// The number of libraries. The last one does not pass signals on.
 const LIBRARIES: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +54,12 @@ enum Step {
     Repair,
 }
 
-/// What is done on a signal.
+/// A disposition in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Nothing,
     Library(usize),
-    /// By its number in `Signal::ours`.
+    /// An index into `Signal::ours`.
     Ours(usize),
 }
 
@@ -97,8 +97,8 @@ impl Signal {
         Some(self.newest)
     }
 
-    /// Puts one of atomseq's over what is there: over nothing, or what it was over before, it is
-    /// the same one again.
+    /// Installs one of atomseq's handlers over the current disposition. Over an empty disposition,
+    /// or the one that it was over before, it is the same handler as before.
     fn put_over(&mut self, kind: Kind) {
         let below = self.now;
         let is_same = self.ours.get(self.newest).is_some_and(|newest| {
@@ -138,8 +138,8 @@ impl Signal {
         }
     }
 
-    /// A signal arrives; `defers` if it is to wait when it comes to a handler of atomseq's. Returns
-    /// whether it waits.
+    /// A signal arrives; `defers` says whether one of atomseq's handlers would defer it. Returns
+    /// whether it was deferred.
     fn arrive(&mut self, does: Does, at: usize, defers: bool, log: &mut Vec<usize>) -> bool {
         match does {
             Does::Nothing => false,
@@ -217,7 +217,7 @@ impl Model {
     }
 }
 
-/// What the libraries have found.
+/// The handlers that the libraries have displaced.
 static FOUND: [[AtomicUsize; LIBRARIES]; 3] =
     [const { [const { AtomicUsize::new(0) }; LIBRARIES] }; 3];
 
@@ -288,7 +288,7 @@ impl Run {
                         signal.ours[live].kind = kind;
                         signal.now = Does::Ours(live);
                     }
-                    // A fault's, which is adopted: takes the place of that.
+                    // An adopted handler of a fault: replaces it.
                     (None, Does::Ours(adopted)) => signal.ours[adopted].kind = kind,
                     _ => signal.put_over(kind),
                 }
@@ -316,7 +316,7 @@ impl Run {
                 let Some(old) = self.found[at][number] else {
                     return;
                 };
-                // SAFETY: what was installed before.
+                // SAFETY: a disposition that was installed before.
                 unsafe { libc::sigaction(SIGNALS[at], &old, std::ptr::null_mut()) };
                 let signal = &mut self.model.0[at];
                 signal.now = signal.saved[number].expect("found and saved together");
@@ -336,7 +336,8 @@ impl Run {
         }
     }
 
-    /// Raises three signals inside a mask. What waits comes when it ends, in any order.
+    /// Raises three signals inside a mask. The deferred ones are handled when it ends, in any
+    /// order.
     fn masked(&mut self, raised: [usize; 3]) {
         let guard = mask();
         let (mut expected, mut waiting, mut blocked) = (Vec::new(), Vec::new(), Vec::new());
@@ -364,7 +365,7 @@ impl Run {
         assert_eq!(came, later, "after the mask");
     }
 
-    /// After a repair nothing is left but managed signals that go to a library.
+    /// Repairs: afterwards only managed signals may have a library's handler.
     fn repair(&mut self) {
         let audit = signal::repair();
         if self.model.managed().is_empty() {
@@ -397,7 +398,7 @@ fn ignore(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Numbers that a seed decides.
+/// Numbers determined by a seed.
 struct Random(u64);
 
 impl Random {
@@ -436,7 +437,7 @@ fn steps(seed: u64) -> Vec<Step> {
     (0..STEPS).map(|_| random.step()).collect()
 }
 
-/// Takes the steps of a seed in a child; returns whether all was as the model says.
+/// Takes the steps of a seed in a child; returns whether everything agreed with the model.
 fn agrees(seed: u64, is_silent: bool) -> bool {
     let child = start_child(fork, || {
         if is_silent {
@@ -449,7 +450,7 @@ fn agrees(seed: u64, is_silent: bool) -> bool {
     exit_code(child) == Some(0)
 }
 
-/// How many sequences: `ATOMSEQ_DISPOSITION_SEQUENCES`; 2,000, and 200 where qemu runs them.
+/// Returns the number of sequences: `ATOMSEQ_DISPOSITION_SEQUENCES`, or 2,000, or 200 under qemu.
 fn sequences() -> u64 {
     let number = std::env::var("ATOMSEQ_DISPOSITION_SEQUENCES").ok();
     number
@@ -465,14 +466,14 @@ fn sequences() -> u64 {
 fn handlers_are_called_as_the_model_says() {
     in_fresh_process(this_test!(), || {
         for seed in 1..=sequences() {
-            // SAFETY: no sequence takes as long; the alarm of the process is for all of them.
+            // SAFETY: no sequence takes that long; the process's alarm covers all of them.
             unsafe { libc::alarm(60) };
             assert!(agrees(seed, false), "seed {seed}: {:?}", steps(seed));
         }
     });
 }
 
-/// Does one of the first 500 sequences go wrong without a protection?
+/// Returns whether one of the first 500 sequences fails without a protection.
 fn is_found_without(protection: u32) -> bool {
     // SAFETY: the tests expect what follows.
     unsafe { controls::set(protection) };

@@ -62,7 +62,7 @@ fn placed_by(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
     placed
 }
 
-/// The same of a `body` in which `signal` kills the child.
+/// The same for a `body` in which `signal` kills the child.
 fn placed_until_killed(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
     let (placed, status) = placed_and_status(signal, body);
     assert!(libc::WIFSIGNALED(status), "{status:#x}");
@@ -70,7 +70,7 @@ fn placed_until_killed(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
     placed
 }
 
-/// The same; also returns how the child has ended.
+/// The same; also returns the child's status.
 fn placed_and_status(signal: i32, body: impl FnOnce()) -> (Vec<Placed>, i32) {
     // SAFETY: the child runs on as this process would, which has no other thread that does
     // anything.
@@ -185,8 +185,8 @@ fn control_without_widening_it_is_not() {
     });
 }
 
-/// A handler of one signal is used up without a word to the kernel: no call could tell whether
-/// another thread has just installed another handler, whose signals would be lost.
+/// Using up a one-shot handler makes no system call: such a call could not detect that another
+/// thread has just installed another handler, whose signals would then be lost.
 #[test]
 fn a_handler_that_is_used_up_changes_no_disposition() {
     in_fresh_process(this_test!(), || {
@@ -196,13 +196,13 @@ fn a_handler_that_is_used_up_changes_no_disposition() {
             let ours = installed(IGNORED).sa_sigaction;
             raise(IGNORED);
             assert!(!signal::is_managed(IGNORED));
-            // It meets the default action, which is to do nothing.
+            // It meets the default action, which is to ignore it.
             raise(IGNORED);
             assert_eq!(installed(IGNORED).sa_sigaction, ours);
             assert_eq!(RUNS.load(SeqCst), 1);
         });
         assert!(placed.is_empty(), "{placed:x?}");
-        // Where the process is to end, the kernel does that.
+        // Where the default action ends the process, the kernel performs it.
         install_with(ONE, count, Options::new().once());
         let placed = placed_until_killed(ONE, || {
             raise(ONE);
@@ -213,7 +213,7 @@ fn a_handler_that_is_used_up_changes_no_disposition() {
     });
 }
 
-/// The signal after the one that uses a handler up ends the process, or runs the handler that
+/// The signal that follows the use of a one-shot handler ends the process, or runs the handler that
 /// another thread installs at that time: in each of 300 children.
 #[test]
 fn a_signal_that_meets_a_used_up_handler_while_another_is_installed_is_not_lost() {
@@ -248,7 +248,7 @@ fn a_signal_that_meets_a_used_up_handler_while_another_is_installed_is_not_lost(
     });
 }
 
-/// A trap does not happen again when its handler returns.
+/// Returning from a trap's handler does not raise the trap again.
 #[test]
 fn a_trap_that_meets_a_used_up_or_removed_handler_kills() {
     extern "C" fn theirs_of_trap(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -266,12 +266,12 @@ fn a_trap_that_meets_a_used_up_or_removed_handler_kills() {
                 install(libc::SIGTRAP, nothing);
                 let ours = installed(libc::SIGTRAP);
                 signal::uninstall(libc::SIGTRAP).expect("installed");
-                // SAFETY: what was installed.
+                // SAFETY: the disposition that was installed above.
                 unsafe { libc::sigaction(libc::SIGTRAP, &ours, std::ptr::null_mut()) };
             },
         ];
         for way in ways {
-            // SAFETY: as above.
+            // SAFETY: the child continues as this process would, whose other thread does nothing.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 way();
@@ -289,11 +289,11 @@ fn a_trap_that_meets_a_used_up_or_removed_handler_kills() {
 }
 
 fn trap() {
-    // SAFETY: raises `SIGTRAP` behind itself.
+    // SAFETY: raises `SIGTRAP`, and continues after the instruction.
     unsafe { std::arch::asm!("int3") };
 }
 
-/// What changes handlers, or looks at them, sets the default action.
+/// Every function that changes or audits handlers sets the default action.
 #[test]
 fn a_used_up_handler_is_removed_by_what_changes_handlers_and_by_an_audit() {
     in_fresh_process(this_test!(), || {
@@ -306,7 +306,7 @@ fn a_used_up_handler_is_removed_by_what_changes_handlers_and_by_an_audit() {
                 assert_eq!(refused, Err(signal::Error::NotInstalled(ONE)));
             },
         ];
-        // Where nothing else is managed, and where something is.
+        // Once while no other signal is managed, and once while one is.
         for round in 0..2 {
             for way in ways {
                 install_with(ONE, nothing, Options::new().once());
@@ -315,8 +315,8 @@ fn a_used_up_handler_is_removed_by_what_changes_handlers_and_by_an_audit() {
                 assert_ne!(installed(ONE).sa_sigaction, libc::SIG_DFL, "{round}");
                 way();
                 assert_eq!(installed(ONE).sa_sigaction, libc::SIG_DFL, "{round}");
-                // After that it is a finding, which other code has made.
-                // SAFETY: what was installed.
+                // Restored later by other code, the entry is a finding.
+                // SAFETY: the disposition that was installed above.
                 unsafe { libc::sigaction(ONE, &ours, std::ptr::null_mut()) };
                 let put_back = signal::audit()
                     .findings()

@@ -655,8 +655,8 @@ const NUMBER: u64 = 0x1234_5678_9abc_def0;
 /// afterwards.
 fn with_a_vector_register(words: *mut usize) -> u64 {
     let after: u64;
-    // SAFETY: the registers that are used are said to be changed, or are C's to change; three words
-    // of the test's.
+    // SAFETY: the registers used are declared as changed, or are C's to change; three words of the
+    // test's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

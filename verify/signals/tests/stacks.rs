@@ -209,8 +209,8 @@ fn a_signal_in_a_handler_s_sequence_whose_clone_faults() {
     });
 }
 
-/// Overflows the stack of a thread with the alternate stack that the standard library gives it, or
-/// with one of so many bytes beside the kernel's frame, below which no memory is.
+/// Overflows the stack of a thread whose alternate stack is the one that the standard library
+/// provides, or one of this many bytes in addition to the kernel's frame, with no memory below.
 fn overflow(bytes: Option<usize>) {
     #[inline(never)]
     fn recurse(depth: u64) -> u64 {
@@ -232,12 +232,12 @@ fn overflow(bytes: Option<usize>) {
     thread.join().expect("it ends the process");
 }
 
-/// Gives this thread an alternate stack of at least `bytes`, which ends at a page's beginning.
+/// Gives this thread an alternate stack of `bytes`, directly above an inaccessible page.
 fn lend_over_nothing(bytes: usize) {
     const PAGE: usize = 1 << 16;
     let size = bytes.next_multiple_of(PAGE);
-    // SAFETY: new memory, whose first page nothing can touch; the stack lies behind that, up to its
-    // end or less.
+    // SAFETY: new memory, whose first page is inaccessible; the stack follows that page, and stays
+    // within the memory.
     unsafe {
         let (all, flags) = (PAGE + size, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -255,7 +255,8 @@ fn lend_over_nothing(bytes: usize) {
 
 const REPORT: &str = "has overflowed its stack";
 
-/// The standard library reports it from a handler on 8 KiB of stack, which atomseq has adopted.
+/// The standard library reports the overflow in a handler on 8 KiB of stack, which atomseq has
+/// adopted.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_stack_overflow_is_reported() {
@@ -264,7 +265,7 @@ fn a_stack_overflow_is_reported() {
     }
 }
 
-/// The same with as little as `docs::limitations` says, and what the report itself takes.
+/// The same on the minimum that `docs::limitations` states, plus what the report itself needs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_stack_overflow_is_reported_on_the_documented_size() {
@@ -285,8 +286,8 @@ fn control_on_a_smaller_alternate_stack_a_stack_overflow_is_not_reported() {
     }
 }
 
-/// What the delivery of an adopted handler takes of an alternate stack beside the kernel's frame
-/// and the handler: `docs::limitations` says it.
+/// The alternate stack that the delivery of an adopted handler needs in addition to the kernel's
+/// frame and the handler, as stated by `docs::limitations`.
 const ADOPTED: usize = if cfg!(debug_assertions) { 4096 } else { 2560 };
 
 #[test]
@@ -295,8 +296,8 @@ fn an_adopted_handler_takes_what_is_documented() {
         PAGE.get().expect("made").release();
     }
     fn nothing(_: &mut Event<'_>) {}
-    /// What a fault takes of the stack, with its handler. It is in this program, which has
-    /// sequences, or in the C library, which has none: its notes are looked through.
+    /// Returns the stack that a fault and its handler use. The fault is in this program, which has
+    /// sequences, or in the C library, which has none, so that its notes are searched.
     fn used(memory: &mut Memory, is_in_library: bool) -> usize {
         memory.lend(32 << 10);
         let page = PAGE.get().expect("made");

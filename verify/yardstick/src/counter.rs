@@ -14,14 +14,14 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Zero on every CPU.
+    /// Makes a counter of zero on every CPU.
     pub fn new() -> Counter {
         Counter {
             parts: Parts::new(128),
         }
     }
 
-    /// Adds on this CPU; `false` if that cannot be.
+    /// Adds on this CPU; returns `false` if its gate is closed, as for an unregistered thread.
     #[inline(always)]
     pub fn add(&self, amount: u64) -> bool {
         // SAFETY: changes the word at 8 of this CPU's part, which only this sequence changes.
@@ -59,7 +59,7 @@ impl Counter {
         true
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub fn sum(&self) -> u64 {
         (0..self.parts.cpus())
             .map(|cpu| self.parts.peek(cpu, 8))

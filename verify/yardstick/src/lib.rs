@@ -1,10 +1,10 @@
-//! The best assembly we can write by hand for a counter and a stack, to hold the emitted code
-//! against.
+//! The best assembly we can write by hand for a counter and a stack, with which the emitted code is
+//! compared.
 //!
-//! It may use what a compiler of sequences cannot know, such as that a counter's parts are 128
-//! bytes apart. It offers the same: capacities chosen at run time, a part for each CPU, one store
-//! to arm, the number of the CPU, the gate, one commit. There is no slow path: who finds the gate
-//! closed is told so.
+//! It may use facts that a compiler of sequences cannot know, such as that a counter's parts are
+//! 128 bytes apart. It offers the same: capacities chosen at run time, a part for each CPU, one
+//! store to arm, the CPU's number, the gate, one commit. There is no slow path: a thread that finds
+//! the gate closed receives an error.
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
@@ -16,7 +16,8 @@ use std::ptr::NonNull;
 
 const GUARDS: usize = 2;
 
-/// Parts of a size: a gate, then whatever. The assembly knows where the first two words are.
+/// The parts of all CPUs: a gate, then the structure's words. The assembly relies on the offsets of
+/// the first two fields.
 #[repr(C)]
 pub struct Parts {
     base: NonNull<u8>,
@@ -27,11 +28,11 @@ pub struct Parts {
 
 // SAFETY: plain memory, used by sequences and atomic accesses only.
 unsafe impl Send for Parts {}
-// SAFETY: as above.
+// SAFETY: plain memory, used by sequences and atomic accesses only.
 unsafe impl Sync for Parts {}
 
 impl Parts {
-    /// Zeroed parts of so many bytes, one for each CPU there may be.
+    /// Makes zeroed parts of this many bytes, one for each possible CPU.
     ///
     /// # Panics
     ///
@@ -44,7 +45,7 @@ impl Parts {
         let start = NonNull::new(unsafe { alloc_zeroed(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
         for guard in 0..GUARDS {
-            // SAFETY: inside the memory, aligned, and nobody else's yet.
+            // SAFETY: inside the memory, aligned, and not shared yet.
             unsafe { start.add(guard * size).cast::<u32>().write(1) };
         }
         Parts {
@@ -56,24 +57,24 @@ impl Parts {
         }
     }
 
-    /// The address of CPU 0's part.
+    /// Returns the address of CPU 0's part.
     #[inline(always)]
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Where a thread's `struct rseq` lies, from its thread pointer.
+    /// Returns the offset of a thread's `struct rseq` from its thread pointer.
     #[inline(always)]
     pub fn rseq(&self) -> isize {
         self.rseq
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// A word of a part, read without synchronization with its CPU.
+    /// Reads a word of a part, without synchronization with its CPU.
     pub fn peek(&self, cpu: usize, offset: usize) -> u64 {
         assert!(cpu < self.cpus && offset < self.size && offset.is_multiple_of(8));
         // SAFETY: inside the part, aligned. Volatile: its CPU may change it.
@@ -88,7 +89,7 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        // SAFETY: where the memory began, and its layout.
+        // SAFETY: the beginning of the memory, and its layout.
         unsafe {
             dealloc(
                 self.base.sub(GUARDS * self.size).as_ptr(),

@@ -4,15 +4,15 @@
 //! part:   0 gate | 8 bytes ever pushed | 16 bytes ever popped | 24 … values           as many as it was made for
 //! ```
 //!
-//! Two words, and each operation changes its own: with one, a pop would wait for the store of the
-//! push before it.
+//! Two words, each of which only one operation changes: with a single one, a pop would wait for the
+//! store of the preceding push.
 
 use std::arch::asm;
 use std::mem::offset_of;
 
 use crate::Parts;
 
-/// Words on each CPU, the last in the first out. The assembly knows where these words are.
+/// Words on each CPU, last in, first out. The assembly relies on the offsets of these fields.
 #[repr(C)]
 pub struct Stack {
     /// The base at 0, the size of a part at 8.
@@ -26,7 +26,7 @@ pub struct Stack {
 pub struct Closed;
 
 impl Stack {
-    /// Empty, with room for so many words on every CPU.
+    /// Makes an empty stack, with room for this many words on every CPU.
     pub fn new(capacity: usize) -> Stack {
         Stack {
             parts: Parts::new((24 + capacity * 8).next_multiple_of(128)),
@@ -34,7 +34,7 @@ impl Stack {
         }
     }
 
-    /// Puts a word on top; `Ok(false)` if there is no room.
+    /// Pushes a word; returns `Ok(false)` if there is no room.
     #[inline(always)]
     pub fn push(&self, value: u64) -> Result<bool, Closed> {
         // SAFETY: stays within this CPU's part, which only these sequences change.
@@ -54,8 +54,8 @@ impl Stack {
                 "sub {height}, qword ptr [{part} + 16]", // less those popped
                 "cmp {height}, qword ptr [{stack} + {capacity}]",              // no room?
                 "je {full}",                             //
-                "mov qword ptr [{part} + {height} + 24], {value}", // behind the last: nobody looks there
-                "add {pushed}, 8",                       // one more
+                "mov qword ptr [{part} + {height} + 24], {value}", // after the last: not visible yet
+                "add {pushed}, 8",                       // plus one word
                 "mov qword ptr [{part} + 8], {pushed}",  // the commit
                 "52:",                                   // end
                 ".pushsection .text.unlikely.verify_yardstick, \"ax\", @progbits",
@@ -84,11 +84,11 @@ impl Stack {
         Ok(true)
     }
 
-    /// Takes the word on top.
+    /// Pops a word.
     #[inline(always)]
     pub fn pop(&self) -> Result<Option<u64>, Closed> {
         let (part, value): (u64, u64);
-        // SAFETY: as in `push`.
+        // SAFETY: stays within this CPU's part, which only these sequences change.
         unsafe {
             asm!(
                 "49:",
@@ -105,7 +105,7 @@ impl Stack {
                 "sub {height}, {popped}",                // less those popped
                 "je 55f",                                // there is none
                 "mov {value}, qword ptr [{part} + {height} + 16]", // the last
-                "add {popped}, 8",                       // one more
+                "add {popped}, 8",                       // plus one word
                 "mov qword ptr [{part} + 16], {popped}", // the commit
                 "52:",                                   // end
                 ".pushsection .text.unlikely.verify_yardstick, \"ax\", @progbits",
@@ -140,7 +140,7 @@ impl Stack {
         }
     }
 
-    /// How many words there are on all CPUs.
+    /// Returns the number of words on all CPUs.
     pub fn len(&self) -> u64 {
         let height = |cpu| {
             let [pushed, popped] = [8, 16].map(|word| self.parts.peek(cpu, word));
@@ -149,7 +149,7 @@ impl Stack {
         (0..self.parts.cpus()).map(height).sum()
     }
 
-    /// Is there none?
+    /// Returns whether the stack is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,8 @@
-//! Tests the hand-written structures, and measures the emitted ones by them.
+//! Tests the hand-written structures, and compares the emitted ones with them.
 //!
-//! Slices of the two alternate (A B A B), pinned to one CPU; printed is the median of the ratios of
-//! neighbours. The goal is 1.05; the test fails only far beyond it, for machines differ and have
-//! other things to do.
+//! Slices of the two alternate (A B A B), pinned to one CPU; the printed value is the median of the
+//! ratios of neighbours. The goal is 1.05; the test fails only far beyond it, because machines
+//! differ and run other programs.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
@@ -20,8 +20,8 @@ fn main() {
         println!("yardstick: nothing is compared without optimization");
         return;
     }
-    // Another load on the machine slows the two by different amounts: what is too slow is measured
-    // again.
+    // Other load on the machine slows the two by different amounts: a ratio that is too high is
+    // measured again.
     for measure in [compare::counters, compare::stacks] {
         if (0..5).all(|_| measure() > compare::LIMIT) {
             println!("yardstick: a ratio is above {}", compare::LIMIT);
@@ -35,7 +35,7 @@ fn main() {
     println!("yardstick: does not apply, for sections are not built here");
 }
 
-/// What is tested and measured.
+/// The tests and measurements.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod compare {
     use std::hint::black_box;
@@ -46,15 +46,15 @@ mod compare {
     use verify_yardstick::stack::Stack;
 
     /// The ratio at which the test fails. On an AMD EPYC the counter takes 1.35 (1.24 ns beside
-    /// 0.91, a cycle more) with the very instructions that the golden files of `verify/binary`
-    /// hold, so it is a bound for paths that are not taken, not for cycles.
+    /// 0.91, a cycle more) with the very instructions of the golden files of `verify/binary`, so it
+    /// bounds paths that are not taken, not cycles.
     pub const LIMIT: f64 = 2.0;
 
-    /// Operations a slice, and pairs of slices.
+    /// Operations in a slice, and pairs of slices.
     const OPERATIONS: u64 = 20_000;
     const PAIRS: usize = 400;
 
-    /// What the stacks have room for on each CPU.
+    /// The stacks' capacity on each CPU.
     const CAPACITY: usize = 500;
 
     const THREADS: u64 = 4;
@@ -71,7 +71,7 @@ mod compare {
 
     pub fn stacks_keep_order() {
         let stack = Stack::new(CAPACITY);
-        // Each thread pops as often as it pushes. Every word comes out once, or is left.
+        // Each thread pops as often as it pushes. Every word is popped once, or is left.
         let sums: Vec<(u64, u64)> = std::thread::scope(|scope| {
             let work = |thread: u64| {
                 let stack = &stack;
@@ -79,10 +79,10 @@ mod compare {
                     let (mut pushed, mut popped) = (0, 0);
                     for value in 0..1_000_000 {
                         let value = value * THREADS + thread;
-                        if stack.push(value).expect("nobody closes the gate") {
+                        if stack.push(value).expect("the gate stays open") {
                             pushed += value;
                         }
-                        popped += stack.pop().expect("nobody closes the gate").unwrap_or(0);
+                        popped += stack.pop().expect("the gate stays open").unwrap_or(0);
                     }
                     (pushed, popped)
                 }
@@ -98,7 +98,7 @@ mod compare {
         let pushed: u64 = sums.iter().map(|(pushed, _)| pushed).sum();
         let mut popped: u64 = sums.iter().map(|(_, popped)| popped).sum();
         for _cpu in pinned_in_turn() {
-            while let Some(value) = stack.pop().expect("nobody closes the gate") {
+            while let Some(value) = stack.pop().expect("the gate stays open") {
                 popped += value;
             }
         }
@@ -165,8 +165,8 @@ mod compare {
         )
     }
 
-    /// The same reference, of which the compiler knows nothing any more: an operation must not
-    /// profit from the one before it. Unlike `black_box`, it stays in its register.
+    /// Returns the same reference, about which the compiler knows nothing any more: an operation
+    /// must not profit from the previous one. Unlike `black_box`, it stays in its register.
     #[allow(
         clippy::pointers_in_nomem_asm_block,
         reason = "nothing is read through it"
@@ -223,7 +223,7 @@ mod compare {
         values[values.len() / 2]
     }
 
-    /// Moves this thread to each CPU it may use, one after the other.
+    /// Moves this thread to each CPU that it may use, one after the other.
     fn pinned_in_turn() -> impl Iterator<Item = usize> {
         cpus::allowed()
             .into_iter()

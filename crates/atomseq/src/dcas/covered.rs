@@ -46,6 +46,12 @@ pub use atomseq_macros::Covered;
 /// Given only a shared reference to a value of this type, code can neither get a `&mut Cell` to a
 /// word that lies in it, nor drop or move such a word. `each_word` visits each of these words, and
 /// no word of another domain.
+#[diagnostic::on_unimplemented(
+    message = "a `Domain` cannot own a `{Self}`",
+    label = "does not implement `Covered`",
+    note = "use `Cell`s, arrays and tuples of them, plain values beside them, or a struct of all \
+            these with `#[derive(atomseq::dcas::Covered)]`"
+)]
 pub unsafe trait Covered {
     /// Calls `visit` with each word in this value.
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell));

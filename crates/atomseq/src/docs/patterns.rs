@@ -252,6 +252,27 @@
 //! # }
 //! ```
 //!
+//! Data that only one thread and its handlers share needs no slot and no slow path. Its sequences
+//! are called by `restarting`, or with several visible stores by `rolling`, with a plain address:
+//!
+//! ```
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//!
+//! const BYTES: usize = size_of::<usize>();
+//! atomseq::sequence! {
+//!     unsafe fn count(totals: Word, bytes: Word) {
+//!         store(totals, load(totals) + 1);
+//!         store(totals + BYTES, load(totals + BYTES) + bytes);
+//!     }
+//! }
+//! atomseq::local::per_thread! {
+//!     static TOTALS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+//! }
+//! // SAFETY: two words, which only this thread and its handlers change, by this sequence.
+//! TOTALS.with(|totals| unsafe { count::rolling(totals.as_ptr().expose_provenance(), 1500) });
+//! TOTALS.with(|totals| assert_eq!(totals[1].load(Ordering::Relaxed), 1500));
+//! ```
+//!
 //! # 8. Inside an allocator
 //!
 //! An area's memory comes from the operating system, and no operation calls the global allocator, a

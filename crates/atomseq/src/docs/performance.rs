@@ -11,7 +11,7 @@
 //! | a counter or histogram that many threads on many CPUs hit | [`Counter`](crate::percpu::Counter), [`Histogram`](crate::percpu::Histogram) | no shared cache line, no atomic instruction, one word a CPU to read |
 //! | more threads than CPUs, or threads that come and go | per-CPU | memory and reading cost depend on CPUs; exited threads leave nothing behind |
 //! | objects to reuse (buffers, connections, pages) | [`Pool`](crate::percpu::Pool), [`Stack`](crate::percpu::Stack), [`List`](crate::percpu::List) | other threads cannot reach the objects in a thread-local cache |
-//! | events that one consumer collects | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not contend; the consumer drains CPU by CPU |
+//! | events that one consumer collects every few milliseconds | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not contend; the consumer drains CPU by CPU |
 //! | a queue with order across CPUs, whose threads need not sleep | [`nonblocking::Queue`](crate::nonblocking::Queue) | a per-CPU queue hands elements to the threads that run on that CPU |
 //! | a queue between two given threads, or between a thread and a handler | [`spsc::Ring`](crate::nonblocking::spsc::Ring) | no atomic instruction |
 //! | a queue that receivers sleep on | a channel | the above return when they are empty |

@@ -43,6 +43,14 @@
 //! such a handler runs, its delivery restarts or completes the interrupted sequence. A structure is
 //! neither [`Send`] nor [`Sync`], so no other thread can reach it.
 //!
+//! A handler of an ordinary signal need not check
+//! [`interrupted()`](crate::signal::Event::interrupted) as long as the thread's memory does not
+//! fault. Handlers of faults (`SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP`, `SIGSYS`) must:
+//! in [`Inside`](crate::signal::Interrupted::Inside) they leave these structures alone.
+//!
+//! Standard signals coalesce: while one is pending on a thread, the kernel discards further ones of
+//! its number. A handler may therefore run less often than its signal was sent.
+//!
 //! **Data that several threads and their handlers share belongs in [`percpu`](crate::percpu).** Its
 //! structures have the same names and methods, are as safe in signal handlers, and cost little
 //! more.

@@ -25,8 +25,8 @@
 //!
 //! # Choosing a lock
 //!
-//! Choose by what can access the data. A lock over data that more threads can reach than its
-//! mechanism is atomic against does not compile.
+//! Choose by what can access the data. A lock with a mechanism of scope `SameThread` is not `Sync`,
+//! so a program that shares it with another thread does not compile.
 //!
 //! * **Only this thread and its signal handlers**: [`SpinLock`] with [`Restarting`] or [`Rolling`],
 //!   in a [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. If the data
@@ -39,6 +39,21 @@
 //! * **All threads, for a few instructions, and holders that are never preempted**: [`SpinLock`],
 //!   which is unlocked by a store. While a holder is preempted, waiters spin, then yield, until it
 //!   runs again.
+//!
+//! A lock that only a thread and its handlers share:
+//!
+//! ```
+//! use atomseq::mutex::{Restarting, SpinLock};
+//!
+//! atomseq::local::per_thread! {
+//!     static TOTALS: SpinLock<[u64; 2], Restarting> = SpinLock::new([0; 2]);
+//! }
+//!
+//! TOTALS.with(|totals| *totals.lock() = [1, 1500]); // in the thread
+//! // In a handler, which may have interrupted the holder:
+//! let seen = TOTALS.with(|totals| totals.try_lock().map(|totals| *totals));
+//! assert_eq!(seen, Some([1, 1500]));
+//! ```
 //!
 //! # Mechanisms
 //!

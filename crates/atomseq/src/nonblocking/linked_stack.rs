@@ -89,7 +89,7 @@ impl<T: Send> LinkedStack<T> {
     }
 
     /// Creates an empty stack of up to `values` values: see
-    /// [`Pool::limit`](type_stable::Options::limit).
+    /// [`Options::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///

@@ -39,6 +39,12 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// Every bit pattern is a valid value, all bytes of every value are initialized (there is no
 /// padding), and nothing in a value changes through a shared reference.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be copied while another thread overwrites it",
+    label = "does not implement `Plain`",
+    note = "use integers, floating-point numbers and arrays of them, or declare a struct of them \
+            with `atomseq::nonblocking::plain!`; keep other values in a `RefList`"
+)]
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! integers {

@@ -50,8 +50,8 @@ mod ring;
 /// If the values are not `Send`, neither is the queue:
 ///
 /// ```compile_fail,E0277
-/// let queue = atomseq::nonblocking::Queue::<*mut u8>::new(4);
-/// std::thread::spawn(move || queue.pop());
+/// let queue = atomseq::nonblocking::Queue::<*mut u8>::with_capacity(4);
+/// std::thread::spawn(move || drop(queue));
 /// ```
 pub struct Queue<T: AsWord>(Bounded<T, Form>);
 

@@ -77,7 +77,7 @@ pub use producer::Producer;
 /// Two consumers do not compile:
 ///
 /// ```compile_fail,E0499
-/// let mut ring = atomseq::nonblocking::spsc::Ring::<u32>::new(4);
+/// let mut ring = atomseq::nonblocking::spsc::Ring::<u32>::with_capacity(4);
 /// let (_, one) = ring.split();
 /// let (_, another) = ring.split();
 /// drop((one, another));

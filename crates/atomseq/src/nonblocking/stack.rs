@@ -135,7 +135,7 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
 /// A value that does not fit in a word must be boxed. By itself it does not compile:
 ///
 /// ```compile_fail,E0277
-/// let stack = atomseq::nonblocking::Stack::<String>::new(4);
+/// let stack = atomseq::nonblocking::Stack::<String>::with_capacity(4);
 /// ```
 pub struct Stack<T: AsWord>(Bounded<T, Form>);
 

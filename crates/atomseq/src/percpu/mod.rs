@@ -43,11 +43,12 @@
 //! The first operation of a thread that atomseq itself registers with the kernel takes the slow
 //! path. [`docs::performance`](crate::docs::performance) has measurements.
 //!
-//! Use `steal` and `drain` to collect leftover elements, not as a channel between CPUs. Each call
-//! makes system calls and closes a gate. A thread that finds this gate closed takes the slow path
-//! and closes it in turn. Under heavy load, a stream of elements from one CPU to another therefore
-//! costs tens of microseconds per element: up to 90 were measured with a [`Ring`] of capacity
-//! sixteen. Use a [`nonblocking::Queue`](crate::nonblocking::Queue) for such a stream.
+//! A consumer that drains now and then, every millisecond or more, pays well under a microsecond
+//! an element, because a gate is closed for up to sixteen. Choose a capacity that holds what one
+//! CPU pushes between two drains, plus several time slices. Do not poll `steal` or `drain` in a
+//! loop: each call that finds an element closes a gate, and producers then take the slow path. For
+//! such a stream use [`nonblocking::Queue`](crate::nonblocking::Queue); what does not fit a word is
+//! boxed.
 //!
 //! # Memory, allocation, signals
 //!
@@ -57,6 +58,32 @@
 //! called from a signal handler, including one that interrupted an operation on the same structure.
 //! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
 //! elements' destructors.
+//!
+//! Constructors are not `const`. Put a structure into a [`LazyLock`](std::sync::LazyLock); or, if
+//! handlers use it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are
+//! installed, and read it with `get`. In the type of a static [`Pool`], the source is a function
+//! pointer:
+//!
+//! ```
+//! use atomseq::percpu::{Counter, Pool};
+//! use std::sync::{LazyLock, OnceLock};
+//!
+//! type Buffer = Box<[u8; 4096]>;
+//! static BUFFERS: LazyLock<Pool<Buffer, fn() -> Buffer>> =
+//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 4096])));
+//! static TICKS: OnceLock<Counter> = OnceLock::new();
+//!
+//! fn in_a_handler() {
+//!     if let Some(ticks) = TICKS.get() {
+//!         ticks.increment();
+//!     }
+//! }
+//!
+//! TICKS.get_or_init(Counter::new); // before handlers are installed
+//! # in_a_handler();
+//! BUFFERS.lease().unwrap()[0] = 1;
+//! # assert_eq!(TICKS.get().unwrap().sum(), 1);
+//! ```
 //!
 //! # Errors and panics
 //!

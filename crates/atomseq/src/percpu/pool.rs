@@ -123,7 +123,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         })
     }
 
-    /// Returns the maximum number of objects that each CPU caches.
+    /// Returns the maximum number of objects that each CPU caches; [`cached`](Pool::cached) is the
+    /// total of all CPUs and the depot.
     pub fn capacity(&self) -> usize {
         self.cache.capacity()
     }

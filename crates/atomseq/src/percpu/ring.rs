@@ -208,7 +208,7 @@ impl<T> Ring<T> {
         })
     }
 
-    /// Returns the maximum number of elements per CPU.
+    /// Returns the maximum number of elements per CPU; [`len`](Ring::len) is the total of all CPUs.
     pub fn capacity(&self) -> usize {
         self.capacity
     }

@@ -24,6 +24,8 @@
 //! # Ok::<(), signal::Error>(())
 //! ```
 //!
+//! The examples use the crate `libc`, for the numbers of signals and for `raise`.
+//!
 //! # What a handler may rely on
 //!
 //! A signal with a handler installed here is **managed**. Its handler never observes the
@@ -85,10 +87,19 @@
 //! # What a handler may do
 //!
 //! A handler runs between two instructions of any code, so it may only call what is
-//! async-signal-safe. In this crate that is: sequences, [`mask()`], [`statistics()`],
-//! [`original_pc`], the structures in [`local`](crate::local), and those in
-//! [`percpu`](crate::percpu) once they were built. Installing, removing and auditing handlers is
-//! not. `errno` is saved before the handler and restored after it.
+//! async-signal-safe. Of this crate that is:
+//!
+//! * every operation of [`local`](crate::local), [`percpu`](crate::percpu),
+//!   [`nonblocking`](crate::nonblocking), [`dcas`](crate::dcas) and
+//!   [`type_stable`](crate::type_stable) on a structure that already exists, except where its page
+//!   says otherwise (operations that return a `Vec`, for example);
+//! * of [`mutex`](crate::mutex), what its paragraph [*Signal handlers*](crate::mutex#locks) lists;
+//! * sequences;
+//! * of this module, [`mask()`], [`is_masked`], [`is_managed`], [`own_mask`], [`statistics()`] and
+//!   [`original_pc`].
+//!
+//! Constructors, installing, removing and auditing are not. `errno` is saved before the handler and
+//! restored after it.
 //!
 //! A panic in a handler aborts the process with a message, because it cannot unwind through the
 //! interrupted code. The panic's own message comes from the standard library, which takes a lock

@@ -140,10 +140,7 @@ impl std::fmt::Display for Error {
                 "signal {signal} belongs to the kernel or the C library; choose another"
             ),
             Error::NotInstalled(signal) => {
-                write!(
-                    f,
-                    "signal {signal} has no handler of atomseq's; install one first"
-                )
+                write!(f, "signal {signal} has no handler of atomseq's")
             }
             Error::Displaced(signal) => write!(
                 f,

@@ -147,6 +147,9 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// contents again, once the owner has received everything that was written back. While an [`InUse`]
 /// lives, its descriptor stays loaded.
 ///
+/// The cache does not know keys: keep a [`Loaded`] per key. [`get`](Loaded::get) it; if it is
+/// [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
+///
 /// Scope: `Machine`. Progress: as for [`Pool`], apart from the owner's functions. May be called in
 /// signal handlers if the owner's functions may.
 ///
@@ -191,7 +194,8 @@ pub struct Cache<T: Descriptor, W: WriteBack<T>> {
 }
 
 impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
-    /// Creates a cache of up to `limit` descriptors.
+    /// Creates a cache of up to `limit` descriptors. If the owner is a closure, annotate the type of
+    /// its argument: `|victim: &T|`.
     ///
     /// # Errors
     ///

@@ -21,6 +21,12 @@ use std::sync::atomic::{
 /// Zeroed memory must be a valid instance. Memory whose interior-mutable bytes all become zero at
 /// once, while other threads use it by shared reference, must remain one. (This happens when a page
 /// is given back to the system.)
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a descriptor in type-stable memory",
+    label = "does not implement `Descriptor`",
+    note = "use atomics and arrays of them, or declare a struct of them with \
+            `atomseq::type_stable::descriptor!`"
+)]
 pub unsafe trait Descriptor: Sync + Sized {}
 
 macro_rules! descriptors {

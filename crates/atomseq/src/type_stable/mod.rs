@@ -42,9 +42,10 @@
 //! of its contents, not memory safety. A page given back to the system keeps its addresses and
 //! reads as zeros, which are again valid instances.
 //!
-//! The time [`stable_for`](Options::stable_for) (GC96's t_stable) is not needed against crashes, as
-//! it would be if pages were unmapped. It guarantees that a descriptor freed less than that time
-//! ago still has its contents, unless it was allocated again.
+//! The time in [`stable_for`](Options::stable_for) (GC96's t_stable) is not needed for memory
+//! safety. It says how long the contents of a freed descriptor remain: until that time has passed
+//! and [`trim`](Pool::trim) returns the page. Then it reads as zeros. A new owner may overwrite
+//! them at any time.
 //!
 //! # Signals, allocators, forks
 //!

@@ -1,4 +1,5 @@
-//! One function for each operation that has a fast path, so that the executable holds it by name.
+//! One function for each operation that has a fast path, so that the executable contains it by
+//! name.
 
 use atomseq::dcas::{Cell, Change, Domain, Version};
 use atomseq::mutex::{Biased, OnCpu, TestAndSet};
@@ -15,7 +16,7 @@ unsafe impl Node for Buffer {
     const LINK: usize = std::mem::offset_of!(Buffer, link);
 }
 
-/// The structures the functions work on.
+/// The structures that the functions use.
 pub struct Structures {
     counter: Counter,
     histogram: Histogram,

@@ -1,5 +1,6 @@
 //! M94's programs, a test-and-set and a counter, each form of each as a function of its own, so
-//! that the executable holds it by name; and the library's structures that are made of such forms.
+//! that the executable contains it by name; and the library's structures that consist of such
+//! forms.
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack};
 use atomseq::mutex::{Restarting, Rolling, SpinLock};
@@ -11,7 +12,7 @@ mod sequences {
             commit(word, load(word) + amount);
         }
 
-        /// B91's test-and-set, of half a word.
+        /// B91's test-and-set, on half a word.
         pub(super) unsafe fn test_and_set(flag: Word) -> bool {
             let held = load32(flag);
             if held != 0 { return false }
@@ -19,14 +20,14 @@ mod sequences {
             true
         }
 
-        /// M94's LIFO: puts a node on a linked stack.
+        /// M94's LIFO: pushes a node on a linked stack.
         pub(super) unsafe fn lifo_push(stack: Word, node: Word) {
             let first = load(stack);
             prepare(node, first);
             commit(stack, node);
         }
 
-        /// Takes one off.
+        /// Pops a node.
         pub(super) unsafe fn lifo_pop(stack: Word) -> Word {
             let first = load(stack);
             if first == 0 { return 0 }
@@ -35,8 +36,8 @@ mod sequences {
             first
         }
 
-        /// M94's FIFO, for a restart: a linked queue whose last node is empty. Its words are the
-        /// first and the last node; a node's first word is its link, its second what it holds.
+        /// M94's FIFO, in its restartable form: a linked queue whose last node is empty. Its words
+        /// are the first and the last node; a node's first word is its link, its second its value.
         /// `node` becomes the last one.
         pub(super) unsafe fn fifo_enqueue(queue: Word, node: Word, value: Word) {
             let last = load(queue + 8);
@@ -45,7 +46,7 @@ mod sequences {
             commit(queue + 8, node);
         }
 
-        /// Takes the first node, unless it is the last one.
+        /// Removes the first node, unless it is the last one.
         pub(super) unsafe fn fifo_dequeue(queue: Word) -> Word {
             let first = load(queue);
             if first == load(queue + 8) { return 0 }
@@ -54,8 +55,8 @@ mod sequences {
             first
         }
 
-        /// M94's FIFO, for a rollforward: a linked queue without an empty node. Its words are the
-        /// first node and where the last link is.
+        /// M94's FIFO, in its rolling form: a linked queue without an empty node. Its words are the
+        /// first node and the address of the last link.
         pub(super) unsafe fn linked_enqueue(queue: Word, node: Word) {
             let place = load(queue + 8);
             store(node, 0);
@@ -63,7 +64,7 @@ mod sequences {
             store(queue + 8, node);
         }
 
-        /// Takes the first one.
+        /// Removes the first node.
         pub(super) unsafe fn linked_dequeue(queue: Word) -> Word {
             let first = load(queue);
             if first == 0 { return 0 }
@@ -76,7 +77,7 @@ mod sequences {
     }
 }
 
-/// A form, and whether it has a row, and in it a clone.
+/// A form, and whether it has a row, and the row a clone.
 pub type Form = (&'static str, Option<bool>);
 
 const UNPROTECTED: Form = ("unprotected", None);
@@ -157,7 +158,7 @@ pub fn run() {
     local();
 }
 
-/// Sequences of the library's.
+/// Runs the library's sequences.
 fn local() {
     let (counter, stack, queue) = (
         Counter::new(),

@@ -181,7 +181,7 @@ impl Deliveries {
             .iter()
             .find_map(|at| self.rows.iter().find(|row| row.start == *at));
         if case.is_in_clone {
-            let at = row.expect("the code comes by a sequence").boundaries[1];
+            let at = row.expect("the code reaches a sequence").boundaries[1];
             stops.push(Stop {
                 from: at,
                 at,

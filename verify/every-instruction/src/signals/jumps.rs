@@ -151,7 +151,7 @@ impl Jumps {
         let row = trace
             .iter()
             .find_map(|at| self.rows.iter().find(|row| row.start == *at))
-            .expect("the code comes by a sequence")
+            .expect("the code reaches a sequence")
             .clone();
         let interruption = Stop {
             from: row.boundaries[2],

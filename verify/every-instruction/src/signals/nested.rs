@@ -63,7 +63,7 @@ impl Deliveries {
         let row = trace
             .iter()
             .find_map(|at| self.rows.iter().find(|row| row.start == *at))
-            .expect("the operation comes by a sequence")
+            .expect("the operation reaches a sequence")
             .clone();
         let interruption = Stop {
             from: row.boundaries[2],

@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
     /// Removes the breakpoint; returns its address.
     fn lift(&self) -> Option<usize> {
         let (address, byte) = self.planted.take()?;
-        // SAFETY: the byte that `plant` has written, in text that the caller has unlocked.
+        // SAFETY: restores the byte that `plant` replaced, in text that the caller has unlocked.
         unsafe { (address as *mut u8).write_volatile(byte) };
         Some(address)
     }
@@ -170,10 +170,13 @@ impl<'a> Run<'a> {
         let Some(stop) = self.stops.get(self.met.get()) else {
             return self.record(pointer);
         };
+        // Not there yet: one more single step, up to a limit.
         if pointer != stop.at {
             self.steps.set(self.steps.get() + 1);
             return self.steps.get() < MAX;
         }
+        // The next breakpoint is planted before this stop's signals arrive, because their handlers
+        // may run into it.
         self.met.set(self.met.get() + 1);
         self.plant();
         stop.send.iter().for_each(|signal| send(*signal));
@@ -204,6 +207,7 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let registers = &mut context.uc_mcontext.gregs;
+    // `at_step`: counts instructions, and sends the signals at the chosen number.
     if let Some((step, signals)) = run.arrivals {
         run.steps.set(run.steps.get() + 1);
         if run.steps.get() == step {
@@ -218,6 +222,8 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         run.record(registers[libc::REG_RIP as usize] as usize);
         return;
     }
+    // At a breakpoint the program counter is one byte past it. At a single step no breakpoint is
+    // planted until the stop was met, so `lift` returns `None`.
     if let Some(address) = run.lift() {
         registers[libc::REG_RIP as usize] = address as i64;
     }

@@ -61,7 +61,7 @@ struct Named<'a> {
     name: &'a String,
 }
 
-// SAFETY: where the link lies.
+// SAFETY: the offset of the link.
 unsafe impl Node for Named<'_> {
     const LINK: usize = std::mem::offset_of!(Named<'_>, link);
 }

@@ -10,7 +10,7 @@ fn sent_counter() {
     std::thread::spawn(move || counter.increment());
 }
 
-/// An iterator is the structure's, and stays on its thread.
+/// An iterator borrows the structure, and stays on its thread.
 fn sent_drain() {
     let queue: Queue<u32, 4> = Queue::new();
     let drain = queue.drain();
@@ -26,7 +26,7 @@ fn shared_stack() {
     });
 }
 
-/// `Arc` makes nothing of one thread fit for two.
+/// `Arc` does not make a structure of one thread shareable.
 fn shared_ring_in_an_arc() {
     let ring: Arc<Ring<u64, 4>> = Arc::new(Ring::new());
     let other = Arc::clone(&ring);

@@ -1,5 +1,5 @@
-//! Every exported macro in every place where it may stand, written with names that no setting takes
-//! away: the crate `library` is atomseq, and `language` is `core`. `tests/settings.rs` compiles
+//! Every exported macro in every place where it may stand, written with names that no setting
+//! shadows: the crate `library` is atomseq, and `language` is `core`. `tests/settings.rs` compiles
 //! this in crates of all editions.
 
 #[allow(unused_imports)]
@@ -40,7 +40,7 @@ library::sequence! {
         STEP
     }
 
-    /// Asks for its CPU.
+    /// Reads its CPU.
     unsafe fn asks(word: Word) -> bool {
         if cpu() > 100000 { return false }
         commit(word, 1);
@@ -72,7 +72,7 @@ pub(crate) mod inner {
 
     wrapped!(adds, STEP, pub(in crate::every_macro));
 
-    /// Gives its name to what is declared by another macro.
+    /// Passes its argument as the name of a struct that another macro declares.
     macro_rules! struct_of_words {
         ($name:ident) => {
             #[derive(crate::library::dcas::Covered)]
@@ -128,7 +128,7 @@ fn matches<T, E>(result: language::result::Result<T, E>) -> language::primitive:
     language::result::Result::is_ok(&result)
 }
 
-/// Macros in the body of a function whose type parameter they do not see.
+/// Macros in the body of a function whose type parameter is not visible to them.
 fn generic<T: language::marker::Copy>(own: T) -> T {
     library::local::per_thread! {
         static HERE: library::local::Counter = library::local::Counter::new();
@@ -155,7 +155,7 @@ fn generic<T: language::marker::Copy>(own: T) -> T {
     drop_pool(library::type_stable::Pool::<Nothing>::new());
     let mut words = [0; 2];
     let at = exposed(&mut words);
-    // SAFETY: the words are this thread's own, and it has no handlers.
+    // SAFETY: the words belong to this thread, and it has no handlers.
     unsafe { stores::rolling(at, 9) };
     check(words[0] == 9 && words[1] == 9);
     drop_shelf(library::dcas::Domain::new(Unit));
@@ -184,18 +184,18 @@ fn sequences() {
     };
     let mut lock = [0];
     let lock = exposed(&mut lock);
-    // SAFETY: they reach words of the slot, and a lock that this thread alone has.
+    // SAFETY: they access words of the slot, and a lock that only this thread uses.
     let claimed = unsafe { claims::on_cpu(library::percpu::Area::slots(&area), lock) };
     if let language::result::Result::Ok(claimed) = claimed {
         check(claimed == 3);
     }
-    // SAFETY: as above.
+    // SAFETY: it accesses words of the slot, and a lock that only this thread uses.
     let taken = unsafe { takes::on_cpu(library::percpu::Area::slots(&area), 2) };
     if let language::result::Result::Ok(taken) = taken {
         check(language::option::Option::is_some(&taken));
     }
     let mut word = [0];
-    // SAFETY: the word is this thread's own.
+    // SAFETY: the word belongs to this thread.
     let asked = unsafe { asks::on_cpu(exposed(&mut word)) };
     check(!matches(asked) || word[0] == 1);
 

@@ -1,5 +1,5 @@
-//! A glob import of this gives another meaning to every name that the language's preludes have, and
-//! to those that the macros use of their own.
+//! A glob import of this module changes the meaning of every name in the language's preludes, and
+//! of those that the macros use themselves.
 
 macro_rules! types {
     ($($name:ident)*) => { $(pub(crate) struct $name;)* };
@@ -42,8 +42,9 @@ macro_rules! derive { ($($anything:tt)*) => { compile_error!("the caller's"); };
 macro_rules! panic { ($($anything:tt)*) => { compile_error!("the caller's"); }; }
 macro_rules! thread_local { ($($anything:tt)*) => { compile_error!("the caller's"); }; }
 
-/// Methods of every type, which take it by value: where a receiver would be borrowed, these come
-/// first. `get` is not among them, which the standard library's `thread_local!` calls as a method.
+/// Methods of every type, which take it by value: where a receiver would be borrowed, these have
+/// precedence. `get` is not among them, because the standard library's `thread_local!` calls it as
+/// a method.
 macro_rules! methods {
     ($($name:ident)*) => {
         pub(crate) trait Taking: crate::language::marker::Sized {

@@ -1,4 +1,4 @@
-//! What macros assert of constants, sizes and values to drop: also where macros, types and a crate
+//! Macros' assertions on constants, sizes and values to drop, also where macros, types and a crate
 //! of the names that a check could use are the caller's, in which every assertion holds.
 #![allow(unused_macros, dead_code, non_camel_case_types)]
 
@@ -41,7 +41,7 @@ atomseq::sequence! {
     }
 }
 
-/// Nothing in here is unsafe.
+/// This module contains no `unsafe`.
 mod safe {
     #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ mod safe {
         }
     }
 
-    // Padding behind the last field.
+    // Padding after the last field.
     atomseq::nonblocking::plain! {
         #[repr(align(16))]
         struct Aligned {

@@ -11,14 +11,14 @@ struct FieldAdded {
     word: Cell,
 }
 
-/// A cell in another one, where the derive saw one.
+/// A cell inside another type, where the derive saw a cell.
 #[derive(Covered)]
 #[verify_hostile::replaces(Cell, RefCell<Cell>)]
 struct TypeReplaced {
     cell: Cell,
 }
 
-/// A number, which could be a word as well were there another field.
+/// A union, where the derive saw a struct.
 #[derive(Covered)]
 #[verify_hostile::replaces(struct, union)]
 struct Union {

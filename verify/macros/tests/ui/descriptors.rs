@@ -1,4 +1,4 @@
-//! Declarations of descriptors whose struct is another one than the declaration shows.
+//! Declarations of descriptors whose struct differs from the declaration.
 #![forbid(unsafe_code)]
 #![allow(non_upper_case_globals)]
 
@@ -20,7 +20,7 @@ descriptor! {
     }
 }
 
-// A reference, which a fresh descriptor has as null.
+// A reference, which would be null in a fresh descriptor.
 descriptor! {
     #[verify_hostile::adds_a_field]
     pub struct FieldAdded {
@@ -44,7 +44,7 @@ descriptor! {
     }
 }
 
-// A type that is another one where it is checked.
+// A type that differs where it is checked.
 descriptor! {
     struct TypeTakesTurns {
         value: verify_hostile::takes_turns!(),

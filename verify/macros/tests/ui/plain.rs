@@ -1,4 +1,4 @@
-//! Declarations of plain structs whose struct is another one than the declaration shows.
+//! Declarations of plain structs whose struct differs from the declaration.
 #![forbid(unsafe_code)]
 
 use atomseq::nonblocking::plain;
@@ -20,7 +20,7 @@ plain! {
     }
 }
 
-/// The same by an attribute that makes attributes.
+/// The same by an attribute that produces attributes.
 mod by_cfg_attr {
     use super::plain;
 
@@ -34,7 +34,7 @@ mod by_cfg_attr {
     }
 }
 
-// As large as the type that the declaration shows, and no number.
+// As large as the declared type, but not a number.
 plain! {
     #[verify_hostile::replaces(u64, &'static u64)]
     struct TypeReplaced {

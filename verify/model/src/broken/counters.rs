@@ -166,7 +166,7 @@ pub fn counters() -> Vec<Broken> {
         )
         .with_words(|words| (0..3).map(|cpu| vec![slot(0), cpu, words[0]]).collect()),
         Broken::new(
-            "the word belongs to no one CPU",
+            "the word belongs to no single CPU",
             Total,
             &shared::add::MODEL,
             wrong_content,
@@ -296,7 +296,7 @@ pub fn flags_and_homes() -> Vec<Broken> {
             |fault| matches!(fault, Fault::Broken(_) | Fault::WrongContent { .. }),
         ),
         Broken::new(
-            "nothing restarts a test-and-set at home",
+            "nothing restarts a test-and-set on its home CPU",
             Recovering(Homes, |_| Recovery::Nothing),
             program("mutex/home", "take"),
             torn,

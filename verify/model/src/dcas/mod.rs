@@ -38,7 +38,7 @@ pub struct Rules {
     /// The exchange that compares the version.
     pub store_pair_if: &'static Program,
     /// The rollback of either exchange.
-    pub undoing: &'static Program,
+    pub rollback: &'static Program,
     /// The rollback on the CPU of the exchange that it rolls back.
     pub roll_back_here: &'static Program,
     /// The release of the lock on that CPU, if there is nothing to roll back.
@@ -55,7 +55,7 @@ impl Rules {
             validate: true,
             exchange: program("exchange"),
             store_pair_if: program("store_pair_if"),
-            undoing: program("roll_back"),
+            rollback: program("roll_back"),
             roll_back_here: program("roll_back_here"),
             free_here: program("free_here"),
         }
@@ -220,6 +220,8 @@ impl Search<'_> {
     }
 
     fn successors(&mut self, state: &State) -> Result<Vec<(String, State)>, String> {
+        // The successors of a state: each thread is interrupted if it is in a section, and each
+        // thread makes one step, on every CPU that it may be on.
         let mut all = Vec::new();
         if state.memory.load(LINE) / VERSION > self.setting.versions {
             return Ok(all);
@@ -264,6 +266,7 @@ impl Search<'_> {
         } = state;
         let task = &self.setting.tasks[number];
         let was_in_section = threads[number].in_section() || threads[number].begins(task);
+        // The correct words before the step, with which a completed exchange is compared.
         let before = *right;
         let effect = threads[number].step(task, self.rules, memory);
         // A thread in a section runs on its CPU, where no other thread runs then.
@@ -277,6 +280,7 @@ impl Search<'_> {
         }
         match effect {
             Effect::Nothing => {}
+            // The kernel's fence returns when the sections on its CPUs have ended.
             Effect::Fence(on) => {
                 let others = (0..threads.len()).filter(|other| *other != number);
                 for other in others.collect::<Vec<_>>() {
@@ -308,10 +312,11 @@ impl Search<'_> {
                     (Ending::FoundChange, Task::Exchange(old, _)) if before == *old => {
                         return Err("found a change where there is none".to_string());
                     }
-                    (Ending::Undone, _) => self.explored.rolled_back += 1,
+                    (Ending::RolledBack, _) => self.explored.rolled_back += 1,
                     _ => {}
                 }
             }
+            // A reader's last step validates its words, so they must be those of this time.
             Effect::Read(words) => {
                 if words != *right {
                     return Err(format!("read {words:?} instead of {right:?}"));

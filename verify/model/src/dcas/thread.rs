@@ -41,8 +41,8 @@ pub(super) enum At {
     Look,
     /// Rolls back by a section if the holder's CPU is its own: about to begin that section, and in
     /// it.
-    BeginUndoHere(usize),
-    UndoingHere(usize, Attempt),
+    BeginRollBackHere(usize),
+    RollingBackHere(usize, Attempt),
     /// Releases the lock by such a section, because there is nothing to roll back.
     BeginFreeHere(usize),
     FreeingHere(usize, Attempt),
@@ -58,11 +58,11 @@ pub(super) enum At {
     },
     /// Releases the lock: there is nothing to roll back.
     GiveBack(usize),
-    BeginUndo {
+    BeginRollBack {
         claim: usize,
         log: Vec<usize>,
     },
-    Undoing {
+    RollingBack {
         claim: usize,
         log: Vec<usize>,
         attempt: Attempt,
@@ -94,7 +94,7 @@ pub(super) enum Effect {
 pub(super) enum Ending {
     Exchanged,
     FoundChange,
-    Undone,
+    RolledBack,
     Other,
 }
 
@@ -103,7 +103,10 @@ impl Thread {
     pub(super) fn in_section(&self) -> bool {
         matches!(
             self.at,
-            At::Exchanging(..) | At::Undoing { .. } | At::UndoingHere(..) | At::FreeingHere(..)
+            At::Exchanging(..)
+                | At::RollingBack { .. }
+                | At::RollingBackHere(..)
+                | At::FreeingHere(..)
         )
     }
 
@@ -112,8 +115,8 @@ impl Thread {
         self.at = match std::mem::replace(&mut self.at, At::Over) {
             At::Exchanging(..) => At::Aborted,
             // Retries, perhaps on another CPU.
-            At::Undoing { claim, log, .. } => At::BeginUndo { claim, log },
-            At::UndoingHere(seen, _) => At::BeginUndoHere(seen),
+            At::RollingBack { claim, log, .. } => At::BeginRollBack { claim, log },
+            At::RollingBackHere(seen, _) => At::BeginRollBackHere(seen),
             At::FreeingHere(seen, _) => At::BeginFreeHere(seen),
             other => other,
         };
@@ -123,7 +126,7 @@ impl Thread {
     pub(super) fn begins(&self, task: &Task) -> bool {
         match self.at {
             At::Begin { .. } => *task != Task::Read,
-            At::BeginUndo { .. } | At::BeginUndoHere(_) | At::BeginFreeHere(_) => true,
+            At::BeginRollBack { .. } | At::BeginRollBackHere(_) | At::BeginFreeHere(_) => true,
             _ => false,
         }
     }
@@ -146,12 +149,12 @@ impl Thread {
                 self.look(task, memory)
             }
             At::Look => self.look(task, memory),
-            At::BeginUndoHere(seen) => {
+            At::BeginRollBackHere(seen) => {
                 let attempt =
                     Attempt::new(rules.roll_back_here, &[LINE, seen, seen & !BELOW_VERSION]);
                 self.roll_back_here(rules, memory, seen, attempt)
             }
-            At::UndoingHere(seen, attempt) => self.roll_back_here(rules, memory, seen, attempt),
+            At::RollingBackHere(seen, attempt) => self.roll_back_here(rules, memory, seen, attempt),
             At::BeginFreeHere(seen) => {
                 let freed = (seen & !BELOW_VERSION) + VERSION;
                 let attempt = Attempt::new(rules.free_here, &[LINE, seen, freed]);
@@ -196,7 +199,7 @@ impl Thread {
                 self.at = if log.len() < 5 {
                     At::ReadLog { claim, log }
                 } else if log[4] == claim & !BELOW_VERSION && rules.roll_back {
-                    At::BeginUndo { claim, log }
+                    At::BeginRollBack { claim, log }
                 } else {
                     At::GiveBack(claim)
                 };
@@ -209,13 +212,13 @@ impl Thread {
                 };
                 Effect::Nothing
             }
-            At::BeginUndo { claim, log } => {
+            At::BeginRollBack { claim, log } => {
                 let freed = (claim & !BELOW_VERSION) + VERSION;
                 let arguments = [LINE, claim, freed, log[0], log[1], log[2], log[3]];
-                let attempt = Attempt::new(rules.undoing, &arguments);
+                let attempt = Attempt::new(rules.rollback, &arguments);
                 self.roll_back(rules, memory, claim, log, attempt)
             }
-            At::Undoing {
+            At::RollingBack {
                 claim,
                 log,
                 attempt,
@@ -336,15 +339,15 @@ impl Thread {
         let program = rules.roll_back_here;
         let mut way_out = None;
         if !advance(program, &mut attempt, &mut way_out, memory, self.cpu) {
-            self.at = At::UndoingHere(seen, attempt);
+            self.at = At::RollingBackHere(seen, attempt);
             return Effect::Nothing;
         }
         let result = attempt.outcome().expect("it has ended").words[0];
         let (at, ending) = match result {
-            DONE => (At::Look, Ending::Undone),
+            DONE => (At::Look, Ending::RolledBack),
             UNLOGGED => (At::BeginFreeHere(seen), Ending::Other),
             ELSEWHERE | LOST => (At::Claim(seen), Ending::Other),
-            other => panic!("no undoing ends with {other}"),
+            other => panic!("no rollback ends with {other}"),
         };
         self.at = at;
         Effect::Left(program.name, way_out, ending)
@@ -378,10 +381,10 @@ impl Thread {
         log: Vec<usize>,
         mut attempt: Attempt,
     ) -> Effect {
-        let program = rules.undoing;
+        let program = rules.rollback;
         let mut way_out = None;
         if !advance(program, &mut attempt, &mut way_out, memory, self.cpu) {
-            self.at = At::Undoing {
+            self.at = At::RollingBack {
                 claim,
                 log,
                 attempt,
@@ -390,9 +393,9 @@ impl Thread {
         }
         let result = attempt.outcome().expect("it has ended").words[0];
         let ending = match result {
-            DONE => Ending::Undone,
+            DONE => Ending::RolledBack,
             LOST => Ending::Other,
-            other => panic!("no undoing ends with {other}"),
+            other => panic!("no rollback ends with {other}"),
         };
         self.at = At::Look;
         Effect::Left(program.name, way_out, ending)
@@ -402,7 +405,7 @@ impl Thread {
 /// Returns the position that follows when a stopped holder or claimant has the lock.
 fn stopped(seen: usize) -> At {
     match state(seen) {
-        HELD => At::BeginUndoHere(seen),
+        HELD => At::BeginRollBackHere(seen),
         _ => At::Claim(seen),
     }
 }

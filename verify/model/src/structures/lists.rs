@@ -188,7 +188,7 @@ impl Structure for List {
                 answer(plain(&[]))
             }
             ("pop", []) => answer(content[cpu].pop().map_or(none(), |link| some(&[link]))),
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }
@@ -283,7 +283,7 @@ impl Structure for Guide {
                 pages.clear();
                 answer(plain(&[head]))
             }
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }

@@ -82,7 +82,7 @@ impl Structure for Flags {
                 *flag = 0;
                 answer(plain(&[]))
             }
-            other => panic!("what {other} means is not written down"),
+            other => panic!("the meaning of {other} is not defined"),
         }
     }
 }
@@ -162,7 +162,7 @@ impl Structure for Homes {
                 answer(truth(true))
             }
             "release" => answer(truth(false)),
-            other => panic!("what {other} means is not written down"),
+            other => panic!("the meaning of {other} is not defined"),
         }
     }
 }

@@ -171,7 +171,7 @@ impl Structure for Queue {
                 content[self.cpus + cpu] = vec![cells + CHAIN_CELLS];
                 answer(plain(&[]))
             }
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }
@@ -274,7 +274,7 @@ impl Structure for Fifo {
             }
             ("dequeue", _) if queue.is_empty() => answer(none()),
             ("dequeue", _) => answer(some(&[queue.remove(0)])),
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }

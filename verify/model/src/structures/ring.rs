@@ -134,7 +134,7 @@ impl Structure for Ring {
                 };
                 Answer { value, filled }
             }
-            other => panic!("what {other} means is not written down"),
+            other => panic!("the meaning of {other} is not defined"),
         }
     }
 }

@@ -129,7 +129,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     }
 
     /// Creates an empty list of up to `entries` entries, including those that are being inserted:
-    /// see [`Pool::limit`](type_stable::Options::limit).
+    /// see [`Options::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///

@@ -123,7 +123,7 @@ impl<T: Send> OneVisitorList<T> {
     }
 
     /// Creates an empty list of up to `values` values: see
-    /// [`Pool::limit`](type_stable::Options::limit).
+    /// [`Options::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///

@@ -138,7 +138,7 @@ impl<T: Send + Sync> RefList<T> {
     }
 
     /// Creates an empty list of up to `values` values, including removed ones that still have a
-    /// guard: see [`Pool::limit`](type_stable::Options::limit).
+    /// guard: see [`Options::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///

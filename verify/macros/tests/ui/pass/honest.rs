@@ -1,4 +1,4 @@
-//! What the macros must go on to take.
+//! Uses that the macros must accept.
 #![forbid(unsafe_code)]
 #![allow(dead_code, unused_imports)]
 
@@ -42,7 +42,7 @@ plain! {
 descriptor! {
     #[derive(Debug, Default)]
     struct Entry {
-        /// Named as the macro's own.
+        /// Named like an item of the macro's own.
         descriptor: AtomicU64,
         #[cfg(all())]
         value: [AtomicU8; 3],
@@ -90,7 +90,7 @@ atomseq::local::per_thread! {
     static WORDS: verify_hostile::smaller_at!(3) = Initial::INITIAL;
 }
 
-/// What this file calls `derive` is not what the macro derives by.
+/// The name `derive` of this module is not the one that the macro uses.
 mod adds_a_field {
     use verify_hostile::adds_a_field as derive;
 

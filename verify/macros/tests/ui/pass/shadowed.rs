@@ -1,4 +1,4 @@
-//! Names that mean something else where the macros are used do no harm.
+//! Names that mean something else where the macros are used have no effect.
 #![forbid(unsafe_code)]
 #![allow(dead_code, unused_macros, non_camel_case_types)]
 
@@ -41,7 +41,7 @@ mod shadowed {
     }
 }
 
-/// Names that the macros' own items might have, in what a caller writes.
+/// Names in the caller's code that the macros' own items might have.
 mod same {
     use atomseq::local::{Counter, Ring, per_thread};
 

@@ -127,10 +127,10 @@ impl Structure for Map {
                         }
                         answer(truth(is_there))
                     }
-                    other => panic!("what {other} means is not written down"),
+                    other => panic!("the meaning of {other} is not defined"),
                 }
             }
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }

@@ -101,7 +101,7 @@ impl Structure for Counter {
                 answer(plain(&[]))
             }
             ("drain", _) => answer(plain(&[std::mem::take(value)])),
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }
@@ -178,7 +178,7 @@ impl Structure for Stack {
             }
             ("pop", _) => answer(stack.pop().map_or(none(), |value| some(&[value]))),
             ("height", _) => answer(plain(&[8 * stack.len()])),
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }
@@ -256,7 +256,7 @@ impl Structure for Queue {
             ("pop", _) if queue.is_empty() => answer(none()),
             ("pop", _) => answer(some(&[queue.remove(0)])),
             ("length", _) => answer(plain(&[8 * queue.len()])),
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }

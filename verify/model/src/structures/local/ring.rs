@@ -175,7 +175,7 @@ impl Structure for Ring {
                 }
                 answer(truth(unmoved))
             }
-            (other, _) => panic!("what {other} means is not written down"),
+            (other, _) => panic!("the meaning of {other} is not defined"),
         }
     }
 }
