@@ -38,9 +38,9 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// | `rolling` | the same | no instruction is added | neither `cpu()` nor `prepare_copy` nor `cas` |
 /// | `MODEL` | | the steps as data, for a checker to run one at a time | every sequence |
 ///
-/// A form is called as a function of that type, in an `unsafe` block. It takes one argument for each
-/// parameter, in their order: a `usize` for a `Word`, and for a `Slot` what the table says. `R` is
-/// the result, with `usize` for `Word`.
+/// A form is called as a function of that type, in an `unsafe` block. It takes one argument for
+/// each parameter, in their order: a `usize` for a `Word`, and for a `Slot` what the table says.
+/// `R` is the result, with `usize` for `Word`.
 ///
 /// | form | call of `f(slot: Slot, word: Word, …) -> R` | a `Slot` is |
 /// |---|---|---|

@@ -154,7 +154,8 @@ impl<T: AsWord> Stack<T> {
         }
     }
 
-    /// Returns the maximum number of elements per CPU; [`len`](Stack::len) is the total of all CPUs.
+    /// Returns the maximum number of elements per CPU; [`len`](Stack::len) is the total of all
+    /// CPUs.
     pub fn capacity(&self) -> usize {
         self.capacity / 8
     }

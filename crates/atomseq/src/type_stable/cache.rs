@@ -194,8 +194,8 @@ pub struct Cache<T: Descriptor, W: WriteBack<T>> {
 }
 
 impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
-    /// Creates a cache of up to `limit` descriptors. If the owner is a closure, annotate the type of
-    /// its argument: `|victim: &T|`.
+    /// Creates a cache of up to `limit` descriptors. If the owner is a closure, annotate the type
+    /// of its argument: `|victim: &T|`.
     ///
     /// # Errors
     ///
