@@ -1,7 +1,6 @@
 //! Outcomes made up, beside M94's Table 1.
 
 use super::*;
-use crate::bench::engine::Effort;
 use crate::bench::experiments::{self, Experiment};
 use crate::bench::record::Series;
 
@@ -195,7 +194,7 @@ fn a_difference_stands_beside_its_figure() {
         .map(|(case, value)| Series {
             case,
             unit: "ns/op",
-            values: vec![value; Effort::FEWEST],
+            values: vec![value; crate::bench::engine::Effort::FEWEST],
         })
         .collect();
     let outcome = Outcome::of(experiment.name, 1, false, &series)
@@ -234,7 +233,7 @@ fn b91s_reservations_may_come_in_another_order() {
             .map(|(case, value)| Series {
                 case,
                 unit: "ns/op",
-                values: vec![value; Effort::FEWEST],
+                values: vec![value; crate::bench::engine::Effort::FEWEST],
             })
             .collect();
         let outcome = Outcome::of("b91-table1", 1, false, &series).over("loop", &series);
