@@ -9,7 +9,6 @@
 //! of a transfer does not block the others. On Linux a transfer takes one atomic instruction.
 
 use atomseq::dcas::{Cell, Change, Domain};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ACCOUNTS: usize = 8;
 const BALANCE: u64 = 1000;
@@ -41,45 +40,38 @@ fn total(bank: &Bank) -> u64 {
     bank.snapshot(accounts).0.iter().sum()
 }
 
-/// Makes many transfers, until there was an audit, and returns how many had enough money.
-fn work(bank: &Bank, thread: usize, audits: &AtomicUsize) -> usize {
+/// Makes many transfers, and returns how many had enough money.
+fn work(bank: &Bank, thread: usize) -> usize {
     let accounts = |n: usize| ((n * 7 + thread) % ACCOUNTS, (n * 3 + thread + 1) % ACCOUNTS);
-    let mut done = 0;
-    loop {
-        let pairs = (0..TRANSFERS).map(accounts).filter(|(from, to)| from != to);
-        done += pairs
-            .zip((1..=100).cycle())
-            .filter(|((from, to), amount)| transfer(bank, *from, *to, *amount))
-            .count();
-        // Relaxed: an independent number.
-        if audits.load(Ordering::Relaxed) > 0 {
-            return done;
-        }
-    }
+    let pairs = (0..TRANSFERS).map(accounts).filter(|(from, to)| from != to);
+    pairs
+        .zip((1..=100).cycle())
+        .filter(|((from, to), amount)| transfer(bank, *from, *to, *amount))
+        .count()
 }
 
 fn main() {
     let bank: Bank = Domain::new(std::array::from_fn(|_| Cell::new(BALANCE)));
     let all = ACCOUNTS as u64 * BALANCE;
-    let (mut done, audits) = (0, AtomicUsize::new(0));
+    let (mut done, mut audits) = (0, 0);
     std::thread::scope(|scope| {
-        let (bank, audits) = (&bank, &audits);
-        let workers = [0, 1, 2, 3].map(|thread| scope.spawn(move || work(bank, thread, audits)));
-        while workers.iter().any(|worker| !worker.is_finished()) {
+        let bank = &bank;
+        let workers = [0, 1, 2, 3].map(|thread| scope.spawn(move || work(bank, thread)));
+        loop {
             assert_eq!(total(bank), all, "no audit finds money missing");
-            audits.fetch_add(1, Ordering::Relaxed);
+            audits += 1;
+            if workers.iter().all(|worker| worker.is_finished()) {
+                break;
+            }
             std::thread::yield_now();
         }
-        done = workers
-            .map(|worker| worker.join().expect("no panic"))
-            .iter()
-            .sum();
+        let counts = workers.map(|worker| worker.join().expect("no panic"));
+        done = counts.iter().sum();
     });
 
     println!("{done} transfers between {ACCOUNTS} accounts by 4 threads");
     println!(
-        "{} audits meanwhile and one at the end: {} in all accounts",
-        audits.into_inner(),
+        "{audits} audits meanwhile and one at the end: {} in all accounts",
         total(&bank)
     );
     assert_eq!(total(&bank), all);

@@ -973,3 +973,60 @@ fn what_a_waiting_call_lets_into_a_mask_stays_blocked_as_the_program_wants() {
         assert_eq!(logged(), [ONE as usize]);
     });
 }
+
+/// The handler of a signal that no mask blocks may have masks of its own, whatever instruction of
+/// the thread's masks it interrupts. Signals that stay blocked afterwards are detected at once.
+#[test]
+fn a_handler_that_is_never_blocked_leaves_no_signal_blocked() {
+    static RUNS: AtomicI32 = AtomicI32::new(0);
+    const TRAPS: i32 = 2_000;
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        install(libc::SIGTRAP, |_| {
+            drop(mask());
+            RUNS.fetch_add(1, SeqCst);
+        });
+        // SAFETY: returns this thread's handle.
+        let this = unsafe { libc::pthread_self() } as usize;
+        let sender = std::thread::spawn(move || {
+            for run in 0..TRAPS {
+                // SAFETY: the thread joins this one before it exits.
+                unsafe { libc::pthread_kill(this as libc::pthread_t, libc::SIGTRAP) };
+                while RUNS.load(SeqCst) <= run {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        while RUNS.load(SeqCst) < TRAPS {
+            drop(mask());
+            assert!(!is_blocked(ONE), "after {} traps", RUNS.load(SeqCst));
+        }
+        sender.join().expect("no panic");
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+    });
+}
+
+/// A gate that is opened in a handler inside a mask does not open the handler's own signal.
+#[test]
+fn a_gate_in_a_handler_does_not_let_its_signal_in_again() {
+    static DEPTH: AtomicI32 = AtomicI32::new(0);
+    static RUNS: AtomicI32 = AtomicI32::new(0);
+    static AREA: std::sync::OnceLock<atomseq::percpu::Area> = std::sync::OnceLock::new();
+    in_fresh_process(this_test!(), || {
+        let area = AREA.get_or_init(|| atomseq::percpu::Area::try_new(64).expect("memory"));
+        assert!(area.cpus() > 0);
+        install(libc::SIGTRAP, |_| {
+            assert_eq!(DEPTH.fetch_add(1, SeqCst), 0, "nested");
+            drop(AREA.get().expect("set before").close_gate(0));
+            if RUNS.fetch_add(1, SeqCst) == 0 {
+                raise(libc::SIGTRAP);
+            }
+            DEPTH.fetch_sub(1, SeqCst);
+        });
+        let guard = mask();
+        raise(libc::SIGTRAP);
+        drop(guard);
+        assert_eq!(RUNS.load(SeqCst), 2);
+    });
+}

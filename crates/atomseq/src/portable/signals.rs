@@ -60,6 +60,23 @@ pub mod masks {
     // The mask that the first of them found. Written while signals are blocked.
     std::thread_local!(static FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
 
+    // The mask that the first `SignalsBlocked` found, inside a mask or not: its end restores that.
+    std::thread_local!(static QUIET_FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
+
+    /// The mask that the end of the interrupted thread's mask restores.
+    pub struct Interrupted(Set);
+
+    /// Saves what a handler must not change: it may interrupt a thread between the start of a mask
+    /// and its count, and would then take that mask for its own.
+    pub fn interrupted() -> Interrupted {
+        Interrupted(FOUND.get())
+    }
+
+    /// Restores it before the thread continues.
+    pub fn resume(interrupted: &Interrupted) {
+        FOUND.set(interrupted.0);
+    }
+
     fn found() -> libc::sigset_t {
         // SAFETY: only called while a `SignalsBlocked` or a mask lives, the first of which wrote
         // the set.
@@ -104,15 +121,18 @@ pub mod masks {
         old
     }
 
-    fn start(set: &libc::sigset_t) {
+    fn start(set: &libc::sigset_t, is_quiet: bool) {
         let old = change(libc::SIG_BLOCK, set);
+        if is_quiet && QUIETS.get() == 0 {
+            QUIET_FOUND.set(MaybeUninit::new(old));
+        }
         if QUIETS.get() + MASKS.get() == 0 {
             FOUND.set(MaybeUninit::new(old));
         }
     }
 
     pub(super) fn start_quiet() {
-        start(&all());
+        start(&all(), true);
         QUIETS.set(QUIETS.get() + 1);
     }
 
@@ -120,10 +140,9 @@ pub mod masks {
         let found = found();
         QUIETS.set(QUIETS.get() - 1);
         if QUIETS.get() == 0 && MASKS.get() > 0 {
-            // First blocks fewer than all, then at least what was found. No pending signal is
-            // delivered in between.
-            change(libc::SIG_SETMASK, &blockable());
-            change(libc::SIG_BLOCK, &found);
+            // SAFETY: written by the first `SignalsBlocked`.
+            let before = unsafe { QUIET_FOUND.get().assume_init() };
+            change(libc::SIG_SETMASK, &joined(before, &blockable()));
         } else if QUIETS.get() == 0 {
             change(libc::SIG_SETMASK, &found);
         }
@@ -132,7 +151,7 @@ pub mod masks {
     /// Starts a mask.
     pub fn start_mask() {
         if QUIETS.get() + MASKS.get() == 0 {
-            start(&blockable());
+            start(&blockable(), false);
         }
         MASKS.set(MASKS.get() + 1);
     }

@@ -236,6 +236,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
     COUNTS.deliveries.add();
     let bomb = NoPanic;
     let errno = Errno::save();
+    let interrupted = masks::interrupted();
     // SAFETY: the kernel's record of the signal.
     let info = unsafe { &*info };
     (action.handler)(&mut Event {
@@ -248,6 +249,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
         previous: &action.previous,
     });
     errno.restore();
+    masks::resume(&interrupted);
     core::mem::forget(bomb);
 }
 
