@@ -648,7 +648,11 @@
 //! * slots are as many as configured CPUs, at most 64, and a thread keeps one slot, chosen by
 //!   hashing;
 //! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
-//! * `fork` is not watched: a child of a process with several threads may find a gate closed.
+//! * `fork` is not watched: a child of a process with several threads may find a gate closed;
+//! * [`signal`](crate::signal) has one entry for each signal. A disposition that other code saved
+//!   stands for the newest handler, and passes nothing on after `uninstall`. If a library's handler
+//!   lies between two of atomseq's, and all of them pass signals on, one signal goes round without
+//!   end: install before the library does.
 //!
 //! # Binary size
 //!
