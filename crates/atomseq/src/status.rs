@@ -206,7 +206,7 @@ impl fmt::Display for Reason {
                 "this is a portable build; build for Linux on x86-64 or AArch64 without --cfg atomseq_portable",
             ),
             Reason::StartingUp => f.write_str(
-                "the status was requested during atomseq's own initialization; retry after the first call has returned",
+                "the status was requested during atomseq's own start-up; retry after the first call has returned",
             ),
             Reason::Disabled => f.write_str("ATOMSEQ_DISABLE_RSEQ is set; unset it to use rseq"),
             Reason::KernelTooOld(version) => {

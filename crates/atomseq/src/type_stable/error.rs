@@ -35,7 +35,7 @@ impl fmt::Display for Error {
                 "the operating system refused memory for more descriptors: free some, or raise its limits"
             }
             Error::StartingUp => {
-                "the pool was requested during atomseq's own initialization; retry after the first call has returned"
+                "the pool was requested during atomseq's own start-up; retry after the first call has returned"
             }
             Error::LimitReached => {
                 "no free descriptor was found within the pool's limit: free some, or raise the limit"
