@@ -33,7 +33,7 @@ fn subject(file: &str, name: &str) -> Box<dyn Structure> {
         }),
         "sequences" => Box::new(Guide),
         "mutex/home" => Box::new(Homes),
-        "mutex/signals" => Box::new(Flags),
+        "mutex/mechanism" => Box::new(Flags),
         "local/counter" => Box::new(local::Counter),
         "local/map" => Box::new(local::Map { history: 3 }),
         "local/queue" => Box::new(local::Queue {

@@ -77,6 +77,7 @@ fn file_of(path: &Path) -> String {
         Some("dcas" | "assisted") => format!("dcas/{stem}"),
         // The same: `tests/shadow.rs` checks these.
         Some("nonblocking") => format!("nonblocking/{stem}"),
+        Some("mechanism") if stem == "mod" => "mutex/mechanism".to_owned(),
         Some("mutex" | "mechanism") => format!("mutex/{stem}"),
         _ => stem,
     }

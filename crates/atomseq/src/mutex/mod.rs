@@ -200,5 +200,5 @@ unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M
 #[cfg(feature = "unstable-internals")]
 pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("mutex/home", home::SEQUENCES),
-    ("mutex/signals", mechanism::SEQUENCES),
+    ("mutex/mechanism", mechanism::SEQUENCES),
 ];

@@ -274,7 +274,7 @@ pub fn flags_and_homes() -> Vec<Broken> {
         Broken::new(
             "nothing restarts a test-and-set",
             Recovering(Flags, |_| Recovery::Nothing),
-            program("mutex/signals", "set"),
+            program("mutex/mechanism", "set"),
             torn,
         ),
         Broken::new(

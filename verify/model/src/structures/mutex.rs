@@ -40,7 +40,7 @@ const CLEAR: &Program = &sequences::clear::MODEL;
 
 impl Structure for Flags {
     fn name(&self) -> &'static str {
-        "mutex/signals"
+        "mutex/mechanism"
     }
 
     fn cpus(&self) -> usize {
@@ -59,7 +59,7 @@ impl Structure for Flags {
 
     /// Any caller may set a flag; its holder clears it.
     fn calls(&self, memory: &Memory) -> Vec<Call> {
-        let set = program("mutex/signals", "set");
+        let set = program("mutex/mechanism", "set");
         let mut calls: Vec<Call> = (0..FLAGS).map(|flag| Call::new(set, &[at(flag)])).collect();
         let held = (0..FLAGS).filter(|flag| memory.load_bytes(at(*flag), BYTES) != 0);
         calls.extend(held.map(|flag| Call::new(CLEAR, &[at(flag)])));
