@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! at home      user = me; no other thread changes it, or takes a descriptor
-//! moving out   user: me -> nobody
-//! moving in    user: nobody, or an exited thread -> me
-//! reserving    user: nobody, or an exited thread -> shared or kept, permanently
+//! moving out   user: me -> none
+//! moving in    user: none, or an exited thread -> me
+//! reserving    user: none, or an exited thread -> shared or kept, permanently
 //! ```
 //!
 //! `user` also counts how many times a thread has moved in. Without the count, a thread that finds
