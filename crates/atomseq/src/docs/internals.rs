@@ -329,8 +329,8 @@
 //!
 //! The fault's handler and the delivery around it run over a sequence that is half done. At each of
 //! their instructions, the thread's words hold one of two things: the delivery, for which another
-//! signal then waits, or the note that a handler is inside, which is then reported
-//! to its handler. The mask is set and the note written before the delivery decides; after the handler, the
+//! signal then waits, or the note that a handler is inside, which is then reported to its handler.
+//! The mask is set and the note written before the delivery decides; after the handler, the
 //! delivery is recorded again before the note is withdrawn. Waiting signals are then delivered with
 //! the fault's context: the sequence is run to its end first, as after any other signal.
 //!
