@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use atomseq::mutex::{Biased, Interlocked, Mutex};
+use atomseq::mutex::{Biased, Mutex};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads, Workload, case};
@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         case(
             "home:interlocked",
             "mutex::Mutex, two threads of one CPU",
-            |_| Contention::<Mutex<Tally, Interlocked>>::shared(Hold::NONE, THREADS as u64),
+            |_| Contention::<Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
         ),
         case(
             "home:std",
@@ -49,7 +49,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         case(
             "visitor-1e6:interlocked",
             "mutex::Mutex, one CPU, and another every 1,000,000 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(1_000_000),
+            |_| Visited::<Mutex<Tally>>::boxed(1_000_000),
         ),
         case(
             "visitor-1e6:std",
@@ -69,7 +69,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         case(
             "visitor-1e4:interlocked",
             "mutex::Mutex, one CPU, and another every 10,000 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(10_000),
+            |_| Visited::<Mutex<Tally>>::boxed(10_000),
         ),
         case(
             "visitor-1e4:std",
@@ -89,7 +89,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         case(
             "visitor-1e2:interlocked",
             "mutex::Mutex, one CPU, and another every 100 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(100),
+            |_| Visited::<Mutex<Tally>>::boxed(100),
         ),
         case(
             "visitor-1e2:std",
@@ -109,7 +109,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         case(
             "contended:interlocked",
             "mutex::Mutex, two threads on two CPUs",
-            |_| Contention::<Mutex<Tally, Interlocked>>::boxed(Hold::NONE),
+            |_| Contention::<Mutex<Tally>>::boxed(Hold::NONE),
         ),
         case(
             "contended:std",
