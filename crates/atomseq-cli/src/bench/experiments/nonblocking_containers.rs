@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, Queue, Stack};
+use atomseq::nonblocking::{LinkedQueue, LinkedStack, Queue, Stack};
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use super::{Experiment, Method, Threads, case};
@@ -100,6 +100,18 @@ impl Container for LinkedStack<u64> {
     }
 }
 
+impl Container for LinkedQueue<u64> {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        Self::push(self, element).map_err(|_| element)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
 /// The experiment.
 pub const QUEUE: Experiment = Experiment {
     name: "nonblocking-queue",
@@ -114,6 +126,11 @@ pub const QUEUE: Experiment = Experiment {
             "atomseq-kcas",
             "nonblocking::Queue by k-CAS, which is portable",
             |threads| Exchange::boxed(threads, Queue::<u64>::by_kcas(elements(threads))),
+        ),
+        case(
+            "atomseq-linked",
+            "nonblocking::LinkedQueue, unbounded",
+            |threads| Exchange::boxed(threads, LinkedQueue::<u64>::new()),
         ),
         case(
             "crossbeam-array",
