@@ -142,6 +142,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If the word is not inside the domain.
     #[inline]
+    #[track_caller]
     pub fn load(&self, word: &Cell) -> u64 {
         self.snapshot([word]).0[0]
     }
@@ -155,6 +156,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain.
     #[inline]
+    #[track_caller]
     pub fn snapshot<const N: usize>(&self, words: [&Cell; N]) -> ([u64; N], Version) {
         for word in words {
             self.check(word.stable());
@@ -196,6 +198,7 @@ impl<T: Covered> Domain<T> {
     /// If a word is not inside the domain, both are the same, or a value is larger than
     /// [`Cell::MAX`].
     #[inline]
+    #[track_caller]
     pub fn compare_exchange_pair(
         &self,
         first: Change<'_>,
@@ -219,6 +222,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
+    #[track_caller]
     pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
         // SAFETY: `check_change` verified that the word lies inside this domain. It lives as long
@@ -270,6 +274,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain, a word is changed twice, a value is larger than
     /// [`Cell::MAX`], or more words change than this domain can change at once.
+    #[track_caller]
     pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
         let max = match self.mechanism() {
@@ -314,6 +319,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
+    #[track_caller]
     pub fn store_pair_if(
         &self,
         version: Version,
@@ -343,6 +349,7 @@ impl<T: Covered> Domain<T> {
     /// # Panics
     ///
     /// If the word is not inside the domain, or a value is larger than [`Cell::MAX`].
+    #[track_caller]
     pub fn fetch_update(
         &self,
         word: &Cell,
@@ -359,6 +366,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check(&self, word: &StableWord) {
         let covered = &raw const self.covered as usize;
         let offset = word.address().wrapping_sub(covered);
@@ -371,6 +379,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_change(&self, change: Change<'_>) {
         self.check(change.word);
         assert!(
@@ -380,6 +389,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_pair(&self, first: Change<'_>, second: Change<'_>) {
         self.check_change(first);
         self.check_change(second);

@@ -195,6 +195,17 @@ impl Area {
         self.bytes
     }
 
+    /// Panics if there is no such CPU.
+    #[inline]
+    #[track_caller]
+    pub(super) fn check(&self, cpu: usize) {
+        assert!(
+            cpu < self.cpus,
+            "CPU {cpu} has no slot: there are {}",
+            self.cpus
+        );
+    }
+
     /// Returns the slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
@@ -206,12 +217,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn bulk(&self, cpu: usize) -> NonNull<u8> {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         self.bulk_at(cpu as isize)
     }
 
@@ -245,12 +253,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU, or if `word` is not below 15.
+    #[track_caller]
     pub fn peek(&self, cpu: usize, word: usize) -> usize {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
         // to may be read only under the gate.
         self.word(cpu as isize, word).load(Ordering::Acquire)
