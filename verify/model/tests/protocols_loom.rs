@@ -24,6 +24,10 @@ mod notification;
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
+#[path = "../../../crates/atomseq/src/mutex/readers.rs"]
+mod readers;
+#[path = "protocols/readers.rs"]
+mod reading;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/loom.rs"]
@@ -85,6 +89,22 @@ mod orderings {
             Large,
             unordered_drains,
         );
+    }
+
+    #[test]
+    fn without_the_barrier_a_writer_sleeps_through_the_last_leave() {
+        use crate::reading::{Protections, READS, READS_AND_MIGRATES, WRITES, meet};
+
+        let protections = Protections {
+            barrier: false,
+            ..Protections::ALL
+        };
+        for (name, reads) in [("stays", READS), ("migrates", READS_AND_MIGRATES)] {
+            let name = format!("readers: no barrier, the reader {name}");
+            misses(&name, "deadlock", Large, move || {
+                meet(protections, &[reads, WRITES]);
+            });
+        }
     }
 
     /// The holder's store may not be visible yet when it looks for waiters, and the waiter's look
