@@ -105,7 +105,7 @@ impl Pair for Domain<[Padded; 2]> {
     fn add(&self, _hand: &mut (), amount: u64) {
         let words = [&*self[0], &*self[1]];
         loop {
-            let ([a, b], _) = self.snapshot(words);
+            let [a, b] = self.load_all(words);
             let first = Change::of(words[0], a, a + amount);
             let second = Change::of(words[1], b, b + amount);
             if self.compare_exchange_pair(first, second).is_ok() {
@@ -115,7 +115,7 @@ impl Pair for Domain<[Padded; 2]> {
     }
 
     fn both(&self) -> (u64, u64) {
-        let ([a, b], _) = self.snapshot([&*self[0], &*self[1]]);
+        let [a, b] = self.load_all([&*self[0], &*self[1]]);
         (a, b)
     }
 }

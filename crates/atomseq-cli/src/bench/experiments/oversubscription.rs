@@ -228,7 +228,7 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
         }
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
         advance(spent.min(1.0));
-        if spent >= 1.0 && round >= Effort::FEWEST {
+        if spent >= 1.0 && round >= Effort::MIN_ROUNDS {
             break;
         }
     }

@@ -87,7 +87,7 @@ pub type Descriptor = [AtomicU64; 8];
 /// A pool whose CPUs keep as many free ones as the others' do.
 fn descriptors(threads: usize) -> type_stable::Pool<Descriptor> {
     let options = type_stable::Pool::options().cached(threads * IDLE);
-    options.build().expect("memory for a few stacks")
+    options.try_build().expect("memory for a few stacks")
 }
 
 /// A descriptor that its holder owns.

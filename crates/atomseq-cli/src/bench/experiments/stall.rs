@@ -153,7 +153,7 @@ fn stalled(
             let is_out = patience.is_over() || tried == stops * TRIES;
             match values.len() {
                 all if all == stops => break,
-                enough if enough >= Effort::FEWEST && (is_out || start.elapsed() >= budget) => {
+                enough if enough >= Effort::MIN_ROUNDS && (is_out || start.elapsed() >= budget) => {
                     break;
                 }
                 inside if is_out => {
