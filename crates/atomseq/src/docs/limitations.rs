@@ -130,8 +130,9 @@
 //!   may complete many operations.
 //! * **A thread that cannot run sections** (a debugger steps it, or it is exiting) locks a stack or
 //!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
-//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it
-//!   is dropped. Its `len` counts them one by one.
+//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** or
+//!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes until it is
+//!   dropped. Its `len` counts them one by one, and all its operations contend for one lock word.
 //! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
 //!   consumer: a signal handler must not use the end that its thread is using.
 //!

@@ -125,7 +125,7 @@ pub use error::Error;
 pub use gate::GateGuard;
 pub use histogram::{Histogram, Snapshot};
 pub use list::{Link, List, Node, Owner, RawNode};
-pub use pool::{Lease, Pool, PoolDrain, Source};
+pub use pool::{Lease, OwnedLease, Pool, PoolDrain, Source};
 pub use queue::Queue;
 pub use remote::Drain;
 pub use ring::Ring;
