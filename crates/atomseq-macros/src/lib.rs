@@ -70,7 +70,7 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// |---|---|
 /// | `let x = …;` | names a word, by a name that no other word has |
 /// | `load(a)`, `load32(a)`, `load_acquire(a)` | reads memory |
-/// | `+ - * & \| ^ << >>`, `min(a, b)` | wrapping, unsigned; shifts use the count modulo the word's width |
+/// | `+ - * & \| ^ << >>`, `!a`, `min(a, b)`, `max(a, b)` | wrapping, unsigned; shifts use the count modulo the word's width |
 /// | `if a == b { return … }` | returns early; `== != < <= > >=`, unsigned |
 /// | `cpu()` | this CPU's number |
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that no other thread or handler may read before the commit |

@@ -56,6 +56,11 @@ impl Constant {
         Constant::folded(value, value as u32, span)
     }
 
+    /// Returns the word whose bits are all ones, at either width.
+    pub fn ones(span: Span) -> Constant {
+        Constant::literal(u64::MAX, span)
+    }
+
     /// Returns a constant that has the first value where words have 64 bits, the second where they
     /// have 32. Folding may make them differ: `1 << 40` is `1 << 8` where words have 32 bits.
     fn folded(value: u64, narrow: u32, span: Span) -> Constant {
@@ -120,6 +125,8 @@ impl Constant {
 
     /// Returns the constant of this key and path, whose value is in `place`.
     pub fn named(key: String, path: &TokenStream, place: TokenStream, span: Span) -> Constant {
+        let last = path.clone().into_iter().last();
+        let names_bulk = matches!(last, Some(TokenTree::Ident(name)) if name.unraw() == "BULK");
         Constant {
             value: None,
             narrow: None,
@@ -127,6 +134,7 @@ impl Constant {
             span,
             key,
             text: written(path),
+            names_bulk,
         }
     }
 
@@ -227,6 +235,7 @@ mod tests {
             (ShiftLeft, 1, 63, 1 << 63),
             (ShiftRight, 1 << 63, 1 << 32, 1 << 63),
             (Minimum, 3, u64::MAX, 3),
+            (Maximum, 3, u64::MAX, u64::MAX),
         ] {
             let result = apply(operator, &literal(a), &literal(b));
             assert_eq!(result.value, Some(folded), "{operator:?} of {a} and {b}");
@@ -244,6 +253,8 @@ mod tests {
             (ShiftLeft, &literal(1), 40, 1 << 8, false),
             (Minimum, &ones, 1 << 31, 1 << 31, false),
             (Minimum, &literal(3), 5, 3, true),
+            (Maximum, &ones, 1 << 31, u32::MAX, true),
+            (Maximum, &literal(3), 1 << 32, 3, false),
             (Multiply, &literal(1 << 20), 1 << 20, 0, false),
         ] {
             let result = apply(operator, a, &literal(b));

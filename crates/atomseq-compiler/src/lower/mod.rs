@@ -377,7 +377,7 @@ impl Lowering {
                 self.step(StepKind::Copy { to, from, words }, span);
                 return Ok(());
             }
-            "load" | "load32" | "load_acquire" | "cpu" | "cas" | "min" => {
+            "load" | "load32" | "load_acquire" | "cpu" | "cas" | "min" | "max" => {
                 return Err(Error::new(
                     span,
                     format!(
@@ -479,7 +479,12 @@ fn is_statement(expression: &Expr) -> bool {
 fn is_word(expression: &Expr) -> bool {
     matches!(
         expression,
-        Expr::Path(_) | Expr::Lit(_) | Expr::Binary(_) | Expr::Call(_) | Expr::Tuple(_)
+        Expr::Path(_)
+            | Expr::Lit(_)
+            | Expr::Binary(_)
+            | Expr::Unary(_)
+            | Expr::Call(_)
+            | Expr::Tuple(_)
     )
 }
 

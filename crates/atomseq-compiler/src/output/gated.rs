@@ -166,6 +166,7 @@ fn statement(
                     quote!(::atomseq::generated::standard::usize::wrapping_shr(#a, #b as ::atomseq::generated::standard::u32))
                 }
                 BinaryOperator::Minimum => quote!(::atomseq::generated::standard::Ord::min(#a, #b)),
+                BinaryOperator::Maximum => quote!(::atomseq::generated::standard::Ord::max(#a, #b)),
             };
             quote!(let #to: ::atomseq::generated::standard::usize = #value;)
         }

@@ -420,7 +420,7 @@ impl Generator {
             0 => self.number(1),
             // `load p; op; store p`, which x86-64 does in one instruction.
             _ => {
-                let operator = *self.pick(&["+", "-", "&", "|", "^", "*", "min"]);
+                let operator = *self.pick(&["+", "-", "&", "|", "^", "*", "min", "max"]);
                 let old = Load(Box::new(to.clone()), width, false);
                 let other = self.leaf();
                 match self.one_in(3) {

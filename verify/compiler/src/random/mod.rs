@@ -190,6 +190,8 @@ pub enum Expression {
     Load(Box<Expression>, u64, bool),
     /// An operator and its operands.
     Binary(&'static str, Box<Expression>, Box<Expression>),
+    /// `!`.
+    Not(Box<Expression>),
 }
 
 impl Expression {
@@ -205,6 +207,7 @@ impl Expression {
             "<<" => a << (b % 64),
             ">>" => a >> (b % 64),
             "min" => a.min(b),
+            "max" => a.max(b),
             other => panic!("no such operator: {other}"),
         }
     }
@@ -217,6 +220,7 @@ impl Expression {
             Expression::Binary(operator, a, b) => {
                 Some(Expression::apply(operator, a.constant()?, b.constant()?))
             }
+            Expression::Not(word) => Some(!word.constant()?),
             _ => None,
         }
     }
@@ -242,7 +246,7 @@ impl Expression {
     pub(super) fn names(&self, used: &mut Vec<usize>) {
         match self {
             Expression::Name(name) => used.push(*name),
-            Expression::Load(address, _, _) => address.names(used),
+            Expression::Load(word, _, _) | Expression::Not(word) => word.names(used),
             Expression::CompareExchange(at, expected, new) => {
                 [at, expected, new]
                     .into_iter()

@@ -280,13 +280,22 @@ fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
                     _ => panic!("constants are not combined so"),
                 }
             }
-            // A minimum.
-            syn::Expr::If(smaller) => {
-                let syn::Expr::Binary(comparison) = &*smaller.cond else {
-                    panic!("a minimum compares");
+            // A minimum or a maximum.
+            syn::Expr::If(less) => {
+                let syn::Expr::Binary(comparison) = &*less.cond else {
+                    panic!("they compare");
                 };
-                value(&comparison.left).min(value(&comparison.right))
+                let is_less = value(&comparison.left) < value(&comparison.right);
+                let (_, otherwise) = less.else_branch.as_ref().expect("they choose");
+                match (is_less, less.then_branch.stmts.as_slice()) {
+                    (true, [syn::Stmt::Expr(chosen, None)]) => value(chosen),
+                    _ => value(otherwise),
+                }
             }
+            syn::Expr::Block(block) => match block.block.stmts.as_slice() {
+                [syn::Stmt::Expr(only, None)] => value(only),
+                _ => panic!("the branch of a choice is a word"),
+            },
             _ => panic!("the random sequences have no such constant"),
         }
     }

@@ -50,9 +50,9 @@ atomseq::sequence! {
         let product = sum * 3 * a;
         let bits = (product & 0xff) | (a ^ b);
         let shifted = (bits << 3) >> (a & 63);
-        let least = min(shifted, min(b, 100));
-        commit(slot + 8, least);
-        least
+        let least = max(min(shifted, min(b, 100)), 3);
+        commit(slot + 8, !least & !0xff | !N & 1);
+        !(least)
     }
 
     /// Comparisons, with constants on either side.

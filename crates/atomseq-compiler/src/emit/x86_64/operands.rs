@@ -70,7 +70,10 @@ pub fn mnemonic(operator: BinaryOperator) -> Option<&'static str> {
         BinaryOperator::And => Some("and"),
         BinaryOperator::Or => Some("or"),
         BinaryOperator::Xor => Some("xor"),
-        BinaryOperator::ShiftLeft | BinaryOperator::ShiftRight | BinaryOperator::Minimum => None,
+        BinaryOperator::ShiftLeft
+        | BinaryOperator::ShiftRight
+        | BinaryOperator::Minimum
+        | BinaryOperator::Maximum => None,
     }
 }
 

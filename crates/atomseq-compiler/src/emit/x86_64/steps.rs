@@ -136,15 +136,16 @@ impl Emitter<'_> {
     ) {
         use BinaryOperator::*;
         match (operator, a, b) {
-            (Minimum, Operand::Register(a), b) => {
-                // flags = a - b; to = b; if a < b, to = a. `to` shares a register with neither: it
-                // is written between their reads. `mov` leaves the flags alone.
+            (Minimum | Maximum, Operand::Register(a), b) => {
+                // flags = a - b; to = b; if a < b (or a > b), to = a. `to` shares a register with
+                // neither: it is written between their reads. `mov` leaves the flags alone.
+                let condition = if operator == Minimum { "b" } else { "a" };
                 let a = self.registers.name(*a);
                 let (b, scratch) = self.source(b);
                 let to = self.registers.define(to);
                 self.out.instruction(format!("cmp {a}, {b}"));
                 self.out.instruction(format!("mov {to}, {b}"));
-                self.out.instruction(format!("cmovb {to}, {a}"));
+                self.out.instruction(format!("cmov{condition} {to}, {a}"));
                 self.give_back(scratch);
             }
             (Add, Operand::Register(x), Operand::Register(y))
@@ -234,7 +235,8 @@ impl Emitter<'_> {
             Operand::Register(a) => self.copy_or_replace(*a, to, index),
             Operand::Constant(a) => self.constant_into(a, to),
         };
-        let mnemonic = mnemonic(operator).expect("shifts and minimum are emitted elsewhere");
+        let mnemonic =
+            mnemonic(operator).expect("shifts, minimum and maximum are emitted elsewhere");
         // to = to op b
         self.out.instruction(format!("{mnemonic} {to}, {source}"));
         self.give_back(scratch);
