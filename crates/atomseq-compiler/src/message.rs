@@ -26,5 +26,5 @@ pub const ALIKE: &str = "two constants here read the same and differ, because th
                          different crates or depend on their place; use one `const` for both";
 
 /// The words that a sequence may reach from its slot.
-pub const IN_SLOT: &str =
-    "outside the words of the slot, which begin at the offset 8, after the gate";
+pub const IN_SLOT: &str = "outside the words of the slot, which lie at the offsets 8 to 127, behind the gate; bulk memory \
+     begins at `Area::BULK`, and is reached by that name: `slot + Area::BULK + 16`";

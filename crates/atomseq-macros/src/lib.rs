@@ -140,7 +140,8 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// * a visible `store` beside a `prepare`, `commit` or `cpu()` where there is no `cas`;
 /// * a `cas` that breaks the rules above, or whose outcome is not tested;
 /// * a second `Slot`, or a `Slot` (or an address made from it) that is returned or stored;
-/// * an access to the slot's gate;
+/// * an access at a constant offset from the slot that is outside of its words: to the gate, or to
+///   what follows the words, unless the offset is written with the name `BULK`;
 /// * a prepared word (or half of one, or one that is copied to) that is loaded before it is
 ///   prepared, or also committed;
 /// * a loaded word that is never used;

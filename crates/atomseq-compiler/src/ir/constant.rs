@@ -32,6 +32,8 @@ pub struct Constant {
     key: String,
     /// What is written there, without `r#`.
     text: String,
+    /// Whether a constant named `BULK` is part of it: it leads to the memory behind a slot's words.
+    pub names_bulk: bool,
 }
 
 /// Returns a span at the same place that belongs to the macro's output. rustc's lints then treat
@@ -84,6 +86,7 @@ impl Constant {
             span,
             key: text.clone(),
             text,
+            names_bulk: false,
         }
     }
 
@@ -157,6 +160,7 @@ impl Constant {
                 ShiftLeft => (a.wrapping_shl(b as u32), a32.wrapping_shl(b32)),
                 ShiftRight => (a.wrapping_shr(b as u32), a32.wrapping_shr(b32)),
                 Minimum => (a.min(b), a32.min(b32)),
+                Maximum => (a.max(b), a32.max(b32)),
             };
             return Constant::folded(value, narrow, span);
         }
@@ -186,6 +190,7 @@ impl Constant {
                 quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_shr(#x, #y as ::atomseq::generated::standard::u32))
             }
             Minimum => quote_spanned!(at=> if #x < #y { #x } else { #y }),
+            Maximum => quote_spanned!(at=> if #x < #y { #y } else { #x }),
         };
         Constant {
             value: None,
@@ -194,6 +199,7 @@ impl Constant {
             span,
             key: format!("({operator:?} {} {})", a.key, b.key),
             text: format!("({operator:?} {} {})", a.text, b.text),
+            names_bulk: a.names_bulk || b.names_bulk,
         }
     }
 
@@ -293,6 +299,15 @@ mod tests {
             assert_ne!(result.key(), named().key(), "{operator:?}");
         }
         assert_ne!(apply(Add, &two_or_zero, &named()).key(), named().key());
+    }
+
+    #[test]
+    fn an_offset_to_bulk_memory_is_known_by_its_name() {
+        let bulk = |path| named(path, 0).names_bulk;
+        assert!(bulk("BULK") && bulk("atomseq::percpu::Area::BULK") && bulk("<A as B>::r#BULK"));
+        assert!(!bulk("BULKY") && !bulk("BULK::FIRST") && !literal(128).names_bulk);
+        let sum = apply(BinaryOperator::Add, &named("Area::BULK", 0), &literal(8));
+        assert!(sum.names_bulk);
     }
 
     #[test]

@@ -52,6 +52,32 @@ atomseq::sequence! {
     }
 }
 
+// And within its words.
+const BEHIND: usize = 128;
+
+atomseq::sequence! {
+    pub unsafe fn slot_named_behind(slot: Slot, a: Word, b: Word) {
+        commit(slot + BEHIND, a);
+    }
+}
+
+// All words of a copy.
+const SIXTEEN: usize = 16;
+
+atomseq::sequence! {
+    pub unsafe fn slot_copied_behind_by_constant(slot: Slot, a: Word, b: Word) {
+        prepare_copy(a, slot + 8, min(b, SIXTEEN));
+        commit(slot + 8, b);
+    }
+}
+
+// The name of bulk memory does not lead to the gate.
+atomseq::sequence! {
+    pub unsafe fn slot_gate_by_bulk(slot: Slot, a: Word, b: Word) {
+        commit(slot + atomseq::percpu::Area::BULK - 128, b);
+    }
+}
+
 // The `cas` and its test name constants of two crates that read the same.
 pub mod dollar_crate {
     pub const SIZE: usize = 1;
