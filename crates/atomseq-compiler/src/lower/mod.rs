@@ -47,6 +47,7 @@ pub fn lower(item: Item) -> Result<Sequence> {
     Ok(Sequence {
         attributes: item.attributes,
         visibility: item.visibility,
+        is_safe: item.is_safe,
         keyword: item.keyword,
         name: item.name,
         parameters: item.parameters,

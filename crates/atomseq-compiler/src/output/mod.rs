@@ -17,6 +17,8 @@
 //! const _: () = { assert!(…); … };                 what rustc checks of named constants
 //! ```
 //!
+//! Of a sequence that is a plain `fn`, `on_cpu` and `gated` are safe functions.
+//!
 //! Everything that is named begins with `::atomseq`, and every variable with `__atomseq_`: the
 //! caller's crate may define any other name.
 

@@ -19,7 +19,9 @@ use quote::{format_ident, quote};
 use syn::{Ident, Meta};
 
 use super::operands::{Operands, status};
-use super::signature::{inlined, parameters, result, return_type, visibility_of_forms};
+use super::signature::{
+    inlined, parameters, result, return_type, safety, unsafety, visibility_of_forms,
+};
 use crate::emit::{self, Assembly, Leaving};
 use crate::ir::*;
 
@@ -109,14 +111,18 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
     let must_use = sequence.attributes.must_use.as_ref();
     let must_use = must_use.filter(|attribute| !matches!(attribute.meta, Meta::Path(_)));
     let inline = inlined(sequence);
+    let unsafety = unsafety(sequence);
+    let safety = safety(
+        sequence,
+        quote! {
+            /// Every address the steps reach must be valid for what they do there whenever the gate
+            /// is open, even in an attempt that will be restarted. No other thread or handler reads
+            /// a prepared word before the commit.
+        },
+    );
     quote! {
         #documentation
-        ///
-        /// # Safety
-        ///
-        /// Every address the steps reach must be valid for what they do there whenever the gate is
-        /// open, even in an attempt that will be restarted. No other thread or handler reads a
-        /// prepared word before the commit.
+        #safety
         #without_slot
         ///
         /// # Errors
@@ -124,7 +130,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         /// `Closed`: nothing visible has happened, and the caller takes the slow path.
         #must_use
         #inline
-        #visibility unsafe fn on_cpu(
+        #visibility #unsafety fn on_cpu(
             #parameters
         ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed> {
             #unused

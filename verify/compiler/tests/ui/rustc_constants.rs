@@ -78,6 +78,17 @@ atomseq::sequence! {
     }
 }
 
+// So does a plain `fn`, whose callers vouch for nothing.
+atomseq::sequence! {
+    pub fn plain_behind(slot: Slot, a: Word) {
+        let word = load(slot + BEHIND);
+        commit(slot + 8, word + a);
+    }
+    pub fn plain_gate(slot: Slot, a: Word) {
+        commit(slot + GATE, a);
+    }
+}
+
 // The `cas` and its test name constants of two crates that read the same.
 pub mod dollar_crate {
     pub const SIZE: usize = 1;
