@@ -157,8 +157,8 @@ impl Range {
         self.address.offset.value.map(|value| value as i64)
     }
 
-    /// Whether it lies among the words of the slot that it starts from: all that may be accessed, as
-    /// far as that is known. With an offset that names `BULK`, it lies anywhere behind the gate.
+    /// Whether it lies among the words of the slot that it starts from: all that may be accessed,
+    /// as far as that is known. With an offset that names `BULK`, it lies anywhere behind the gate.
     pub fn is_in_slot(&self, span: Span) -> Answer {
         let offset = &self.address.offset;
         let bytes = self.max.as_ref().unwrap_or(&self.min);

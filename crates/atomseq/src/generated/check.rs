@@ -69,6 +69,12 @@ pub const fn fits(value: u64) -> bool {
     value <= usize::MAX as u64
 }
 
+/// Converts a named word to an instruction's operand. A word that does not fit one has templates of
+/// its own; it becomes 0 here, so that the templates that it does not use can be assembled.
+pub const fn immediate_operand(value: usize) -> i64 {
+    if immediate(value) { value as i64 } else { 0 }
+}
+
 /// Returns whether a constant fits an immediate: sixteen bits on every supported architecture.
 pub const fn immediate(value: usize) -> bool {
     value <= 65_535

@@ -2,7 +2,7 @@
 
 use super::generate::{Generator, Part};
 use super::Expression::{self, Binary, Constant, Cpu, Literal, Load, Name, Not};
-use super::{Kind, Outcome, Returns, Statement, BACK};
+use super::{Kind, Outcome, Returns, Statement, BACK, CONSTANTS};
 
 impl Generator {
     /// Draws a part of memory.
@@ -140,8 +140,20 @@ impl Generator {
         ]))
     }
 
-    /// Draws a named constant, or an expression over one whose value is at most 65,535 too.
+    /// Draws a named constant, or an expression over one. If no large one is part of it, its value
+    /// is at most 65,535 too.
     fn constant(&mut self) -> Expression {
+        if self.one_in(4) {
+            let large = Constant(self.random.usize(BACK..CONSTANTS.len()));
+            return match self.random.usize(0..4) {
+                0 => Not(Box::new(large)),
+                1 => {
+                    let operator = *self.pick(&["+", "-", "*", "&", "|", "^", "min", "max"]);
+                    Binary(operator, Box::new(large), Box::new(self.literal()))
+                }
+                _ => large,
+            };
+        }
         let (a, b) = (self.random.usize(0..BACK), self.random.usize(0..BACK));
         if self.one_in(2) {
             return Constant(a);

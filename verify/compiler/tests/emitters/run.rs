@@ -17,7 +17,7 @@ use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
 use super::{library, tools};
-use atomseq_compiler::emit::{ConstantOperand, Place};
+use atomseq_compiler::emit::Place;
 use atomseq_compiler::forms::Form;
 use atomseq_compiler::ir::{self, Constant, Sequence};
 
@@ -221,10 +221,8 @@ fn compare(
 /// Emits a random sequence, its constants evaluated.
 pub fn emit(program: &Program, form: Form) -> Emitted {
     let sequence = Rc::new(library::sequence(&program.text()));
-    Emitted::new(Rc::clone(&sequence), form, |operand| match operand {
-        ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
-            evaluate(&sequence, constant) as i64
-        }
+    Emitted::new(Rc::clone(&sequence), form, |operand| {
+        evaluate(&sequence, operand.constant()) as i64
     })
 }
 

@@ -34,6 +34,9 @@ impl Emitter<'_> {
     pub(super) fn in_register(&mut self, operand: &Operand) -> (String, Option<usize>) {
         match operand {
             Operand::Register(register) => (self.registers.name(*register), None),
+            Operand::Constant(constant) if self.out.is_in_register(constant) => {
+                (self.out.immediate(constant), None)
+            }
             Operand::Constant(constant) => {
                 let constant = self.out.immediate(constant);
                 let scratch = self.registers.scratch();

@@ -102,6 +102,12 @@ impl Emitter<'_> {
                     Operand::Constant(Constant {
                         value: Some(value), ..
                     }) if *width == Width::Half => ((*value as u32 as i32).to_string(), None),
+                    Operand::Constant(constant)
+                        if *width == Width::Half && self.out.is_in_register(constant) =>
+                    {
+                        let register = self.out.immediate(constant);
+                        (register.replace('}', ":e}"), None)
+                    }
                     Operand::Constant(_) => self.source(value),
                 };
                 let memory = self.memory(to, width.bytes());
@@ -174,7 +180,7 @@ impl Emitter<'_> {
                 self.out.instruction(format!("lea {to}, [{x} + {offset}]"));
             }
             (Multiply, Operand::Register(x), Operand::Constant(constant))
-                if constant.value.is_none_or(fits) =>
+                if constant.value.is_none_or(fits) && !self.out.is_in_register(constant) =>
             {
                 let x = self.registers.name(*x);
                 let constant = self.out.immediate(constant);
