@@ -258,6 +258,7 @@ fn other(operator: Operator) -> Operator {
         Operator::ShiftLeft => Operator::ShiftRight,
         Operator::ShiftRight => Operator::ShiftLeft,
         Operator::Minimum => Operator::Add,
+        Operator::Maximum => Operator::Minimum,
     }
 }
 

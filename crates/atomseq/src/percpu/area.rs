@@ -53,6 +53,10 @@ pub(crate) fn started() -> Result<&'static Status, Error> {
 /// online later has one too. The memory comes from the operating system, never from the global
 /// allocator. Use it for structures of your own; [`docs::patterns`](crate::docs::patterns) shows
 /// how.
+///
+/// Safe code that has a reference to an area can store any word in any slot, by a sequence that is
+/// a [plain `fn`](crate::sequence!#plain-functions). A structure whose unsafe sequences take a word
+/// for an address keeps its area in a private field.
 #[derive(Debug)]
 pub struct Area {
     place: Place,
@@ -80,11 +84,11 @@ const _: () = assert!(
         && std::mem::offset_of!(Place, rseq_offset) == std::mem::offset_of!(Lazy, rseq_offset)
 );
 
-// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences access the words
-// without atomics, and these are unsafe functions whose callers vouch for the contents.
+// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences that are unsafe
+// functions access memory without atomics, and their callers vouch for the contents.
 unsafe impl Send for Area {}
-// SAFETY: shared methods access the slots with atomic operations only. Sequences are unsafe
-// functions; their callers vouch for concurrent use.
+// SAFETY: shared methods access the slots with atomic operations only, and so do sequences that are
+// safe functions. Callers of the others vouch for concurrent use.
 unsafe impl Sync for Area {}
 
 /// The slots of an area, for the `Slot` parameter of a sequence.
