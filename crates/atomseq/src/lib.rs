@@ -236,5 +236,5 @@ pub mod internals;
 
 /// README.md's Rust examples, compiled and run with the other doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

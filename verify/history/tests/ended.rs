@@ -22,7 +22,7 @@ const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     Thoroughness {
         scripts: 1,
         calls: 3,
-        places: 40,
+        places: 16,
         sparse: usize::MAX,
     }
 } else {

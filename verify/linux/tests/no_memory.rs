@@ -155,17 +155,17 @@ const FALLIBLE: &[Constructor] = &[
         }))
     }),
     ("memory::Pool", 0, || {
-        is_stable_made(type_stable::Pool::<AtomicU64>::options().build())
+        is_stable_made(type_stable::Pool::<AtomicU64>::options().try_build())
     }),
     ("memory::Pool with a limit", 0, || {
         is_stable_made(
             type_stable::Pool::<AtomicU64>::options()
                 .limit(1000)
-                .build(),
+                .try_build(),
         )
     }),
     ("a descriptor", 0, || {
-        let pool = type_stable::Pool::<AtomicU64>::options().build();
+        let pool = type_stable::Pool::<AtomicU64>::options().try_build();
         pool.is_ok_and(|pool| is_stable_made(pool.allocate()))
     }),
     ("memory::Cache", 0, || {

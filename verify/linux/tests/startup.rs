@@ -644,7 +644,9 @@ impl Given {
         keep(&self.pool, || {
             percpu::Pool::try_with_capacity_per_cpu(4, usize::default as _)
         });
-        keep(&self.descriptors, || type_stable::Pool::options().build());
+        keep(&self.descriptors, || {
+            type_stable::Pool::options().try_build()
+        });
         keep(&self.linked, || {
             nonblocking::LinkedStack::try_with_limit(1000)
         });

@@ -29,7 +29,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     )]
     const INIT: RawMutex<M> = RawMutex {
         flag: M::CLEAR,
-        waiting: AtomicU32::new(parking::NOBODY),
+        waiting: AtomicU32::new(parking::NO_WAITER),
     };
     /// Any thread may change the word of waiters. The mechanism says whether another thread may
     /// clear the flag.
@@ -105,7 +105,7 @@ where
     #[inline]
     unsafe fn bump(&self) {
         // Relaxed: a thread that has not announced itself yet has not waited.
-        if self.waiting.load(Ordering::Relaxed) != parking::NOBODY {
+        if self.waiting.load(Ordering::Relaxed) != parking::NO_WAITER {
             // SAFETY: the caller holds the lock.
             unsafe { self.unlock_fair() };
             lock_api::RawMutex::lock(self);

@@ -10,7 +10,7 @@ use lock_api::{RawMutex as _, RawRwLock as _};
 
 use super::deadline::Deadline;
 use super::home::can_be_fenced;
-use super::readers::{COUNTED, Parts, Readers};
+use super::readers::{OFF, Parts, Readers};
 use super::{Interlocked, RawMutex};
 use crate::percpu::Area;
 use crate::platform;
@@ -19,11 +19,11 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 const COUNT: usize = Area::FIRST_WORD;
 
 crate::sequence! {
-    /// Adds a reader to this CPU's count if the lock's state is 0.
-    unsafe fn enter(slot: Slot, state: Word) -> bool {
+    /// Adds a reader to this CPU's count if the lock's bias is on: 0.
+    unsafe fn enter(slot: Slot, bias: Word) -> bool {
         // Acquire: pairs with the Release of the last writer.
-        let current = load_acquire(state);
-        if current != 0 { return false }
+        let off = load_acquire(bias);
+        if off != 0 { return false }
         let count = load(slot + COUNT);
         commit(slot + COUNT, count + 1);
         true
@@ -52,12 +52,12 @@ pub struct RawRwLock {
     since: AtomicU32,
     /// Whether `area` is initialized.
     has_area: AtomicU32,
-    /// Excludes writers. Its holder changes the state.
+    /// Excludes writers. Its holder turns the bias on and off.
     writers: RawMutex<Interlocked>,
     area: UnsafeCell<MaybeUninit<Area>>,
 }
 
-// SAFETY: the area is written once, by the holder of the mutex, before `has_area` and the state say
+// SAFETY: the area is written once, by the holder of the mutex, before `has_area` and the bias say
 // so, and only read afterwards. All else is atomic.
 unsafe impl Sync for RawRwLock {}
 
@@ -67,18 +67,18 @@ impl Readers {
         reason = "the value that new ones begin with, and nothing else"
     )]
     const NEW: Readers = Readers {
-        state: AtomicUsize::new(COUNTED),
-        counted: AtomicUsize::new(0),
+        bias: AtomicUsize::new(OFF),
+        shared: AtomicUsize::new(0),
         departures: AtomicU32::new(0),
     };
 }
 
 impl Parts for Area {
     #[inline(always)]
-    fn enter(&self, state: &AtomicUsize) -> bool {
+    fn enter(&self, bias: &AtomicUsize) -> bool {
         // SAFETY: the sequence accesses the first word of a slot, which only these two sequences
-        // write, and the state, which outlives the call.
-        unsafe { enter::on_cpu(self.slots(), state.as_ptr() as usize) == Ok(true) }
+        // write, and the bias, which outlives the call.
+        unsafe { enter::on_cpu(self.slots(), bias.as_ptr() as usize) == Ok(true) }
     }
 
     #[inline(always)]
@@ -117,7 +117,7 @@ impl RawRwLock {
         self.readers.is_biased()
             && self
                 .area()
-                .is_some_and(|area| area.enter(&self.readers.state))
+                .is_some_and(|area| area.enter(&self.readers.bias))
     }
 
     #[cold]
@@ -158,7 +158,7 @@ impl RawRwLock {
             return;
         }
         if self.area().is_some() || self.map() {
-            self.readers.bias();
+            self.readers.turn_on();
         }
         // SAFETY: this thread has just locked it.
         unsafe { self.writers.unlock() };
@@ -237,7 +237,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     fn try_lock_exclusive(&self) -> bool {
         // The first test avoids a fence that would be in vain.
-        self.readers.inside(self.area()) == 0
+        !self.readers.has_readers(self.area())
             && self.writers.try_lock()
             && self.exclude(|_, _| false)
     }
@@ -250,7 +250,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     fn is_locked(&self) -> bool {
-        self.is_locked_exclusive() || self.readers.inside(self.area()) != 0
+        self.is_locked_exclusive() || self.readers.has_readers(self.area())
     }
 
     fn is_locked_exclusive(&self) -> bool {

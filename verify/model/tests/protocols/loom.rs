@@ -1,7 +1,7 @@
 //! The modules on which the library's locks and the models are built, over loom.
 
 pub use loom::sync::Mutex;
-pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 pub use loom::{thread, thread_local as thread_of_a_model};
 
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! The modules on which the library's locks and the models are built, over shuttle.
 
 pub use shuttle::sync::Mutex;
-pub use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+pub use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 pub use shuttle::{thread, thread_local as thread_of_a_model};
 
 use std::cell::{Cell, RefCell};
