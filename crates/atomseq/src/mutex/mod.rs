@@ -156,18 +156,18 @@ mod permits;
 mod relinquish;
 mod semaphore;
 mod spin;
-mod test_and_set;
 
 use crate::local::Interruptible;
 
 pub use chosen::{Choice, Runs, chosen};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
-pub use mechanism::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling};
+pub use mechanism::{
+    BiasedFlag, Interlocked, Interventions, Masked, OnCpu, Restarting, Rolling, TestAndSet,
+};
 pub use relinquish::RawMutex;
 pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
-pub use test_and_set::{Interventions, TestAndSet};
 
 /// A lock whose waiters spin and yield, with the data it protects.
 pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
