@@ -75,7 +75,10 @@ fn allocate() -> *mut Node {
     loop {
         let free = FREE.load(Relaxed);
         if free % PAGE != 0 {
-            if FREE.compare_exchange(free, free + SIZE, Relaxed, Relaxed).is_ok() {
+            if FREE
+                .compare_exchange(free, free + SIZE, Relaxed, Relaxed)
+                .is_ok()
+            {
                 return free as *mut Node;
             }
             continue;
@@ -91,7 +94,10 @@ fn allocate() -> *mut Node {
         }
         // Nodes end at a multiple of PAGE, which is how the end is known. The first is given here.
         let start = (page as usize).next_multiple_of(PAGE);
-        if FREE.compare_exchange(free, start + SIZE, Relaxed, Relaxed).is_ok() {
+        if FREE
+            .compare_exchange(free, start + SIZE, Relaxed, Relaxed)
+            .is_ok()
+        {
             return start as *mut Node;
         }
         // SAFETY: mapped above, and nothing points there.
@@ -161,7 +167,9 @@ pub fn promote(thread: &Thread, signals: u64) {
         CURRENT[signal as usize].store(node, Release);
         // SAFETY: `entry` is a handler of this type.
         if unsafe { real::sigaction(signal, &installed(libc::SA_RESTART), ptr::null_mut()) } == 0 {
-            thread.lazy.store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+            thread
+                .lazy
+                .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
         }
     }
 }
@@ -232,7 +240,9 @@ pub unsafe extern "C" fn sigaction(
                     && thread.can_be_lazy()
                     && signal_bit & (NEVER | UNFIT.load(Relaxed)) == 0
                 {
-                    thread.lazy.store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+                    thread
+                        .lazy
+                        .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
                 }
                 result
             }
@@ -462,7 +472,11 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
 /// # Safety
 ///
 /// As of `rt_sigaction`.
-pub unsafe fn kernels_sigaction(signal: i32, new: *const KernelAction, old: *mut KernelAction) -> i32 {
+pub unsafe fn kernels_sigaction(
+    signal: i32,
+    new: *const KernelAction,
+    old: *mut KernelAction,
+) -> i32 {
     let mut previous = installed(0);
     // SAFETY: the caller's promise. The restorer becomes the C library's, which does the same.
     unsafe {

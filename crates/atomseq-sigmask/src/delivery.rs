@@ -29,7 +29,9 @@ pub unsafe extern "C" fn entry(
     let signal_bit = bit(signal);
     // A wait with another mask lets signals in that the mask after it blocks.
     if program & thread.lazy.load(Relaxed) & signal_bit & !kernel != 0 {
-        thread.deferred.store(thread.deferred.load(Relaxed) + 1, Relaxed);
+        thread
+            .deferred
+            .store(thread.deferred.load(Relaxed) + 1, Relaxed);
         // SAFETY: the kernel's arguments. The signal is blocked until the return, and after it.
         unsafe {
             arch::queue(signal, information);

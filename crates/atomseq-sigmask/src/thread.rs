@@ -23,8 +23,7 @@ pub const NEVER: u64 = bit(libc::SIGILL)
     | !(bit(32) - 1);
 
 /// The signals whose default action ends the process and that can be lazy.
-pub const FATAL: u64 =
-    !NEVER & !bit(libc::SIGCHLD) & !bit(libc::SIGURG) & !bit(libc::SIGWINCH);
+pub const FATAL: u64 = !NEVER & !bit(libc::SIGCHLD) & !bit(libc::SIGURG) & !bit(libc::SIGWINCH);
 
 /// What no mask contains: `SIGKILL` and `SIGSTOP`.
 pub const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
@@ -144,16 +143,15 @@ impl Thread {
         let program = self.program.load(Relaxed);
         let kernel = self.kernel.load(Relaxed);
         let wanted = program & !kernel & !self.lazy.load(Relaxed);
-        if kernel & !program == 0
-            && wanted & !self.untried.load(Relaxed) == 0
-            && self.can_be_lazy()
+        if kernel & !program == 0 && wanted & !self.untried.load(Relaxed) == 0 && self.can_be_lazy()
         {
             action::promote(self, wanted);
             if !self.differs(self.program.load(Relaxed)) {
                 return;
             }
         }
-        self.system_calls.store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.system_calls
+            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
         self.synchronise();
     }
 
@@ -185,7 +183,8 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn publish_slowly(&self) {
-        self.system_calls.store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.system_calls
+            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
         self.synchronise();
     }
 
