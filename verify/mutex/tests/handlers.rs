@@ -196,13 +196,6 @@ mod unmaskable {
         }
     }
 
-    fn assert_exclusive(set: fn() -> bool, clear: fn()) {
-        let (instructions, both) = interrupt_each(set, clear);
-        eprintln!("{instructions} instructions");
-        assert!(instructions > 10);
-        assert_eq!(both, 0, "of {instructions} instructions");
-    }
-
     macro_rules! excludes {
         ($($name:ident: $lock:ident;)*) => {$(
             #[test]
