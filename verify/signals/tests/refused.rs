@@ -1,5 +1,5 @@
-//! An installation that the system refuses changes nothing. This program defines `sigaction` itself,
-//! so it can refuse to set a disposition that it lets be read.
+//! An installation that the system refuses changes nothing. This program defines `sigaction`
+//! itself, so it can refuse to set a disposition, and let it be read.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -212,12 +212,13 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 
 /// Installs a handler for a signal, which is managed from then on.
 ///
-/// A handler of other code remains reachable by [chaining](Event::chain). If the current handler was
-/// installed here, the new one takes its place, and chaining leads to what was there before that
-/// one. A handler that was installed here, and that other code has displaced since, is not called
-/// any more: the new one goes over the handler of that code. The first call [starts atomseq up](crate::status()), so that no
-/// handler has to. Sequences of objects that were loaded since the last installation are protected
-/// from now on.
+/// If the current handler was installed here, the new one takes its place:
+/// [chaining](Event::chain) leads to what was there before that one. A current handler of other
+/// code remains reachable by chaining, also if it was installed over one of atomseq's. That one of
+/// atomseq's is not called any more.
+///
+/// The first call [starts atomseq up](crate::status()), so that no handler has to. Sequences of
+/// objects that were loaded since the last installation are protected from now on.
 ///
 /// Takes a lock and memory. Costs about 80 system calls, since it examines the handlers of all
 /// signals, and four more for each handler that it changes. Not async-signal-safe.

@@ -10,8 +10,8 @@ use super::options::Error;
 const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
 
 /// Checks that the calling thread's alternate stack holds three deliveries and `bytes`: the signal,
-/// another one that interrupts the handler, and a fault in a clone that the second delivery runs, or
-/// in its handler.
+/// another one that interrupts the handler, and a fault in that one's handler or in a clone that
+/// its delivery runs.
 pub fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
     // SAFETY: plain old data.
     let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
