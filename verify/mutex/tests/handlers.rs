@@ -134,8 +134,8 @@ mod unmaskable {
     const TRAP_FLAG: i64 = 0x100;
 
     per_thread! {
-        static MASKED: SpinLock<(), Masked> = SpinLock::new(());
-        static COUNTED: Mutex<(), Counted<Masked>> = Mutex::new(());
+        static MASKED: SpinLockBy<Masked, ()> = SpinLockBy::new(());
+        static COUNTED: MutexBy<Counted<Masked>, ()> = MutexBy::new(());
         static UNPROTECTED: AtomicU32 = AtomicU32::new(0);
     }
 
