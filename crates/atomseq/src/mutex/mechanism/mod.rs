@@ -317,16 +317,32 @@ by! {
 by! {
     /// Test-and-set with signals deferred by [`signal::mask`].
     ///
-    /// Scope [`SameThread`]. Wait-free. No atomic instruction. M94, section 1, calls this disabling
-    /// interrupts.
+    /// Scope [`SameThread`]. Wait-free. No atomic instruction where sequences are
+    /// [protected](crate::signal), one elsewhere. M94, section 1, calls this disabling interrupts.
+    ///
+    /// Some signals are [never held back](signal#signals-that-are-never-held-back). The set is a
+    /// sequence that their handlers roll forward, which costs no more than the plain load and
+    /// store.
     Masked "masked" counts deferrals |flag| {
         let _masked = signal::mask();
-        !flag.is_set() && {
-            // Relaxed: only this thread and its handlers access it, and handlers are deferred.
-            flag.word.store(1, Ordering::Relaxed);
-            true
-        }
+        set_under_mask(flag)
     }
+}
+
+/// Sets the flag, atomically against the handlers of signals that no mask holds back.
+#[cfg(atomseq_sections)]
+#[inline(always)]
+fn set_under_mask(flag: &Flag) -> bool {
+    // SAFETY: the address of the flag's word, which only this thread and its handlers access.
+    unsafe { set::rolling(flag.address()) }
+}
+
+/// As above. A sequence of this build would make two system calls more.
+#[cfg(not(atomseq_sections))]
+#[inline(always)]
+fn set_under_mask(flag: &Flag) -> bool {
+    // Relaxed: only this thread and its handlers access it.
+    flag.word.swap(1, Ordering::Relaxed) == 0
 }
 
 // The expensive side of the barrier pair by which a thread that clears a flag and a thread that
