@@ -12,7 +12,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
-use atomseq::nonblocking::{self, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc};
+use atomseq::nonblocking::{
+    self, LinkedQueue, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc,
+};
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;
 use atomseq::type_stable;
@@ -187,6 +189,9 @@ const FALLIBLE: &[Constructor] = &[
     ("nonblocking::LinkedStack", 2, || {
         is_stable_made(LinkedStack::<u64>::try_with_limit(1000))
     }),
+    ("nonblocking::LinkedQueue", 2, || {
+        is_stable_made(LinkedQueue::<u64>::try_with_limit(1000))
+    }),
     ("nonblocking::RefList", 2, || {
         is_stable_made(RefList::<u64>::try_with_limit(1000))
     }),
@@ -254,6 +259,9 @@ const INFALLIBLE: &[Constructor] = &[
     }),
     ("nonblocking::LinkedStack::new", 2, || {
         panics_not(LinkedStack::<u64>::new)
+    }),
+    ("nonblocking::LinkedQueue::new", 2, || {
+        panics_not(LinkedQueue::<u64>::new)
     }),
     ("nonblocking::RefList::new", 2, || {
         panics_not(RefList::<u64>::new)

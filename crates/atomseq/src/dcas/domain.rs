@@ -9,7 +9,7 @@ use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 /// Words that change together, and the number of their modifications, the version
 /// ([GC96](crate#papers), section 5.1).
 ///
-/// `T` holds the words: a [`Cell`], an array of cells, or a structure of them ([`Covered`]). The
+/// `T` holds the words: a [`Cell`], an array, boxed slice or structure of them ([`Covered`]). The
 /// domain owns `T` and dereferences to it; its operations take references to cells inside it. The
 /// scope is [`Machine`](crate::scope::Machine). [The module](super) states the progress and cost of
 /// each [`Mechanism`].
@@ -376,7 +376,7 @@ impl<T: Covered> Domain<T> {
         // A word outside the domain could be changed by others without this domain's lock or
         // version.
         assert!(
-            offset < size_of::<T>(),
+            offset < size_of::<T>() || self.covered.owns_elsewhere(word.address()),
             "the word is not one of this domain's"
         );
     }

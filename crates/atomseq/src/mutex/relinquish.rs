@@ -175,11 +175,11 @@ impl<M: TestAndSet> Flag for Parked<'_, M> {
 mod tests {
     use std::thread;
 
-    use super::super::{BiasedFlag, Mutex, OnCpu, Restarting, SpinLock};
+    use super::super::{BiasedFlag, Mutex, MutexBy, OnCpu, Restarting, SpinLock, SpinLockBy};
     use super::*;
 
     fn check_exclusion<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
-        let lock = Mutex::<u64, M>::new(0);
+        let lock = MutexBy::<M, u64>::new(0);
         thread::scope(|scope| {
             for thread in 0..4 {
                 let lock = &lock;
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn try_lock_fails_at_once_if_its_holder_cannot_run() {
-        let lock = Mutex::<(), Restarting>::new(());
+        let lock = MutexBy::<Restarting, ()>::new(());
         let _held = lock.lock();
         assert!(lock.try_lock_for(Duration::from_secs(1000)).is_none());
         assert!(lock.try_lock_for(Duration::MAX).is_none());
-        let spin = SpinLock::<(), Restarting>::new(());
+        let spin = SpinLockBy::<Restarting, ()>::new(());
         let _spinning = spin.lock();
         assert!(spin.try_lock_for(Duration::MAX).is_none());
     }

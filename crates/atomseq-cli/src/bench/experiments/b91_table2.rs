@@ -10,7 +10,7 @@
 use std::hint::black_box;
 
 use atomseq::mutex::{
-    Condvar, Interlocked, Mutex, OnCpu, RawMutex, Restarting, SpinLock, TestAndSet,
+    Condvar, Interlocked, MutexBy, OnCpu, RawMutex, Restarting, SpinLockBy, TestAndSet,
 };
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
@@ -32,40 +32,40 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: cases! {
         "spinlock:restart",
             "SpinLock, restarted if a signal handler interrupts it, a lock for each thread",
-            |_| Apart::<SpinLock<Tally, Restarting>>::boxed(THREADS);
+            |_| Apart::<SpinLockBy<Restarting, Tally>>::boxed(THREADS);
         "spinlock:cpu", "SpinLock, restarted by the kernel, for the threads of one CPU",
-            |_| together::<SpinLock<Tally, OnCpu>>();
+            |_| together::<SpinLockBy<OnCpu, Tally>>();
         "spinlock:interlocked", "SpinLock, an interlocked exchange",
-            |_| together::<SpinLock<Tally, Interlocked>>();
+            |_| together::<SpinLockBy<Interlocked, Tally>>();
         "spinlock:emulation-trap",
             "SpinLock, an undefined instruction, which a signal handler emulates",
-            |_| together::<SpinLock<Tally, Trap>>();
+            |_| together::<SpinLockBy<Trap, Tally>>();
         "spinlock:emulation-call", "SpinLock, a system call that compares and swaps",
-            |_| together::<SpinLock<Tally, Call>>();
+            |_| together::<SpinLockBy<Call, Tally>>();
         "spinlock:reservation-a",
             "SpinLock, Lamport's algorithm, one instance for each lock, without fences",
-            |_| together::<SpinLock<Tally, PerLock<OneCpuOnly>>>();
+            |_| together::<SpinLockBy<PerLock<OneCpuOnly>, Tally>>();
         "spinlock:reservation-b",
             "SpinLock, test-and-set inside one instance for all locks, without fences",
-            |_| together::<SpinLock<Tally, Bundled<OneCpuOnly>>>();
+            |_| together::<SpinLockBy<Bundled<OneCpuOnly>, Tally>>();
         "mutexlock:restart",
             "Mutex, restarted if a signal handler interrupts it, a lock for each thread",
-            |_| Apart::<Mutex<Tally, Restarting>>::boxed(THREADS);
+            |_| Apart::<MutexBy<Restarting, Tally>>::boxed(THREADS);
         "mutexlock:cpu", "Mutex, restarted by the kernel, for the threads of one CPU",
-            |_| together::<Mutex<Tally, OnCpu>>();
+            |_| together::<MutexBy<OnCpu, Tally>>();
         "mutexlock:interlocked", "Mutex, an interlocked exchange",
-            |_| together::<Mutex<Tally, Interlocked>>();
+            |_| together::<MutexBy<Interlocked, Tally>>();
         "mutexlock:emulation-trap",
             "Mutex, an undefined instruction, which a signal handler emulates",
-            |_| together::<Mutex<Tally, Trap>>();
+            |_| together::<MutexBy<Trap, Tally>>();
         "mutexlock:emulation-call", "Mutex, a system call that compares and swaps",
-            |_| together::<Mutex<Tally, Call>>();
+            |_| together::<MutexBy<Call, Tally>>();
         "mutexlock:reservation-a",
             "Mutex, Lamport's algorithm, one instance for each lock, without fences",
-            |_| together::<Mutex<Tally, PerLock<OneCpuOnly>>>();
+            |_| together::<MutexBy<PerLock<OneCpuOnly>, Tally>>();
         "mutexlock:reservation-b",
             "Mutex, test-and-set inside one instance for all locks, without fences",
-            |_| together::<Mutex<Tally, Bundled<OneCpuOnly>>>();
+            |_| together::<MutexBy<Bundled<OneCpuOnly>, Tally>>();
         "pingpong:cpu", "Mutex and Condvar, restarted by the kernel", |_| Turns::<OnCpu>::boxed();
         "pingpong:interlocked", "Mutex and Condvar, an interlocked exchange",
             |_| Turns::<Interlocked>::boxed();

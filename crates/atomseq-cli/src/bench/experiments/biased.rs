@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use atomseq::mutex::{Biased, Interlocked, Mutex};
+use atomseq::mutex::{Biased, Mutex};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads, Workload, cases};
@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "home:biased", "mutex::Biased, two threads of one CPU",
             |_| Contention::<Biased<Tally>>::shared(Hold::NONE, THREADS as u64);
         "home:interlocked", "mutex::Mutex, two threads of one CPU",
-            |_| Contention::<Mutex<Tally, Interlocked>>::shared(Hold::NONE, THREADS as u64);
+            |_| Contention::<Mutex<Tally>>::shared(Hold::NONE, THREADS as u64);
         "home:std", "std::sync::Mutex, two threads of one CPU",
             |_| Contention::<std::sync::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64);
         "home:parking_lot", "parking_lot::Mutex, two threads of one CPU",
@@ -32,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "visitor-1e6:biased", "mutex::Biased, one CPU, and another every 1,000,000 operations",
             |_| Visited::<Biased<Tally>>::boxed(1_000_000);
         "visitor-1e6:interlocked", "mutex::Mutex, one CPU, and another every 1,000,000 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(1_000_000);
+            |_| Visited::<Mutex<Tally>>::boxed(1_000_000);
         "visitor-1e6:std", "std::sync::Mutex, one CPU, and another every 1,000,000 operations",
             |_| Visited::<std::sync::Mutex<Tally>>::boxed(1_000_000);
         "visitor-1e6:parking_lot",
@@ -41,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "visitor-1e4:biased", "mutex::Biased, one CPU, and another every 10,000 operations",
             |_| Visited::<Biased<Tally>>::boxed(10_000);
         "visitor-1e4:interlocked", "mutex::Mutex, one CPU, and another every 10,000 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(10_000);
+            |_| Visited::<Mutex<Tally>>::boxed(10_000);
         "visitor-1e4:std", "std::sync::Mutex, one CPU, and another every 10,000 operations",
             |_| Visited::<std::sync::Mutex<Tally>>::boxed(10_000);
         "visitor-1e4:parking_lot",
@@ -50,7 +50,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "visitor-1e2:biased", "mutex::Biased, one CPU, and another every 100 operations",
             |_| Visited::<Biased<Tally>>::boxed(100);
         "visitor-1e2:interlocked", "mutex::Mutex, one CPU, and another every 100 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(100);
+            |_| Visited::<Mutex<Tally>>::boxed(100);
         "visitor-1e2:std", "std::sync::Mutex, one CPU, and another every 100 operations",
             |_| Visited::<std::sync::Mutex<Tally>>::boxed(100);
         "visitor-1e2:parking_lot", "parking_lot::Mutex, one CPU, and another every 100 operations",
@@ -58,7 +58,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "contended:biased", "mutex::Biased, two threads on two CPUs",
             |_| Contention::<Biased<Tally>>::boxed(Hold::NONE);
         "contended:interlocked", "mutex::Mutex, two threads on two CPUs",
-            |_| Contention::<Mutex<Tally, Interlocked>>::boxed(Hold::NONE);
+            |_| Contention::<Mutex<Tally>>::boxed(Hold::NONE);
         "contended:std", "std::sync::Mutex, two threads on two CPUs",
             |_| Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE);
         "contended:parking_lot", "parking_lot::Mutex, two threads on two CPUs",

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, Queue, Stack};
+use atomseq::nonblocking::{LinkedQueue, LinkedStack, Queue, Stack};
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use super::{Experiment, Method, Threads, cases};
@@ -58,6 +58,8 @@ pub const STACK: Experiment = Experiment {
 push_and_pop!(Container for Stack<u64>: Self::push, Self::pop);
 push_and_pop!(Container for LinkedStack<u64>:
     |it: &Self, element| it.push(element).map_err(|_| element), Self::pop);
+push_and_pop!(Container for LinkedQueue<u64>:
+    |it: &Self, element| it.push(element).map_err(|_| element), Self::pop);
 
 /// The experiment.
 pub const QUEUE: Experiment = Experiment {
@@ -68,6 +70,8 @@ pub const QUEUE: Experiment = Experiment {
             |threads| Exchange::boxed(threads, Queue::<u64>::with_capacity(elements(threads)));
         "atomseq-kcas", "nonblocking::Queue by k-CAS, which is portable",
             |threads| Exchange::boxed(threads, Queue::<u64>::by_kcas(elements(threads)));
+        "atomseq-linked", "nonblocking::LinkedQueue, unbounded",
+            |threads| Exchange::boxed(threads, LinkedQueue::<u64>::new());
         "crossbeam-array", "crossbeam_queue::ArrayQueue, bounded too",
             |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads)));
         "crossbeam-seg", "crossbeam_queue::SegQueue, unbounded",
