@@ -73,8 +73,7 @@ pub unsafe fn sigaction(
     action: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> i32 {
-    type Sigaction =
-        unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
+    type Sigaction = unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
     // SAFETY: it is the C library's function of this name and type.
     let function: Sigaction = unsafe { std::mem::transmute(address(Function::sigaction)) };
     // SAFETY: the caller's promise.

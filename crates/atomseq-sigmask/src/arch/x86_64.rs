@@ -13,6 +13,7 @@
 use std::arch::{asm, global_asm, naked_asm};
 use std::sync::atomic::AtomicU64;
 
+use crate::control::{Protection, protects};
 use crate::real::Function;
 use crate::thread::Thread;
 use crate::{context, forward};
@@ -31,9 +32,8 @@ global_asm!(
     size = const size_of::<Thread>(),
 );
 
-const _: () = assert!(
-    std::mem::offset_of!(Thread, program) == 0 && std::mem::offset_of!(Thread, ready) == 8
-);
+const _: () =
+    assert!(std::mem::offset_of!(Thread, program) == 0 && std::mem::offset_of!(Thread, ready) == 8);
 
 /// Returns the address of this thread's block.
 #[inline(always)]
@@ -99,7 +99,15 @@ pub fn mask() -> u64 {
     let mut mask = 0_u64;
     let old = &raw mut mask as usize;
     // SAFETY: nothing is set, and the kernel writes eight bytes.
-    unsafe { call(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK as usize, 0, old, 8) };
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK as usize,
+            0,
+            old,
+            8,
+        )
+    };
     mask
 }
 
@@ -107,15 +115,21 @@ pub fn mask() -> u64 {
 pub fn set_mask(mask: u64) {
     let new = &raw const mask as usize;
     // SAFETY: the kernel reads eight bytes.
-    unsafe { call(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as usize, new, 0, 8) };
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK as usize,
+            new,
+            0,
+            8,
+        )
+    };
 }
 
 /// Returns whether this is the thread that the process started with.
 pub fn is_main_thread() -> bool {
     // SAFETY: these calls only return numbers.
-    unsafe {
-        call(libc::SYS_gettid, 0, 0, 0, 0) == call(libc::SYS_getpid, 0, 0, 0, 0)
-    }
+    unsafe { call(libc::SYS_gettid, 0, 0, 0, 0) == call(libc::SYS_getpid, 0, 0, 0, 0) }
 }
 
 /// Queues a signal for this process, or for this thread if it was sent to a thread, as it came.
@@ -129,7 +143,9 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
         let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
         let thread = call(libc::SYS_gettid, 0, 0, 0, 0) as usize;
         let (signal, from) = (signal as usize, information as usize);
-        let result = if (*information).si_code == libc::SI_TKILL {
+        let result = if !protects(Protection::Information) {
+            -1
+        } else if (*information).si_code == libc::SI_TKILL {
             call(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, from)
         } else {
             call(libc::SYS_rt_sigqueueinfo, process, signal, from, 0)
@@ -161,8 +177,8 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         return false;
     }
     let number = match before {
-        [0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])),  // mov eax, number
-        [_, _, _, 0x31, 0xc0, ..] => 0,                                         // xor eax, eax
+        [0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
+        [_, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
         _ => return false,
     };
     let restarts = match number {
@@ -453,7 +469,7 @@ unsafe extern "C" fn load_context() -> i32 {
         "mov r13, qword ptr [rsi + 80]",
         "mov r14, qword ptr [rsi + 88]",
         "mov r15, qword ptr [rsi + 96]",
-        "mov r11, qword ptr [rsi + 168]",  // where to go on
+        "mov r11, qword ptr [rsi + 168]", // where to go on
         "mov rdi, qword ptr [rsi + 104]",
         "mov rdx, qword ptr [rsi + 136]",
         "mov rcx, qword ptr [rsi + 152]",
