@@ -546,7 +546,7 @@
 //! previous round, the cell is still full, and so is the queue.
 //!
 //! *Contention.* A thread whose exchange fails, or whose hint is late, pauses for 1 to 512 pauses,
-//! twice as long each time in one operation, while the other makes many changes with the cache
+//! four times as long each time in one operation, while the other makes many changes with the cache
 //! lines to itself. Nothing sleeps.
 //!
 //! # Stacks in arrays
@@ -577,6 +577,18 @@
 //! pauses as in a queue, so that the other thread keeps the cache lines for many operations. It
 //! does not sleep: with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16
 //! took 14 to 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
+//!
+//! *Turns.* A stack has one end, so two CPUs that change it transfer the cache line of the lock, and
+//! those of the cells, with each change of hands. The fewer hands it changes, the faster it is. The
+//! lock names the CPU that changed it last, whose turn it is. A thread on another CPU that finds
+//! this CPU active waits for an eighth of as many pauses as the stack has room for the other CPU's
+//! changes, then takes the turn and fetches the cells that its next changes need. If the thread
+//! then fills or empties the stack, the other CPU is probably about to take the turn back. So the
+//! thread looks at the lock 32 times, for 256 pauses altogether, before its operation fails. It
+//! does so once for each turn, and only after as many changes as a quarter of the capacity: a
+//! thread that polls a stack through which little flows does not wait. Eight threads on two CPUs of
+//! an AMD EPYC that yield took 255 ns an element through a stack of 16 with this wait, and 325 ns
+//! without (medians of 51 interleaved runs).
 //!
 //! # Lists shared by all CPUs
 //!
