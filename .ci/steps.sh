@@ -8,10 +8,12 @@ export ATOMSEQ_REQUIRE_ALL=1
 export CARGO_INCREMENTAL=0
 logs=$(mktemp -d)
 export logs
-trap 'rm -rf "$logs"' EXIT
 # A step runs in a process group of its own, which the terminal does not interrupt.
 running=
-trap '[ -z "$running" ] || kill "$running"; exit 130' INT TERM
+lane=
+stop_steps() { [ -z "$running$lane" ] || kill $running $lane 2>/dev/null || true; }
+trap 'stop_steps; rm -rf "$logs"' EXIT
+trap 'exit 130' INT TERM
 steps=0
 checks=0
 
@@ -29,6 +31,7 @@ limited() {
     timeout --kill-after=10 "$seconds" bash -uo pipefail -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null &
     running=$!
     wait "$running" || status=$?
+    running=
     if [ $status -eq 124 ] || [ $status -eq 137 ]; then
         { echo "killed after $seconds seconds:"; unfinished "$log"; } >>"$log"
     fi
@@ -81,6 +84,31 @@ step() {
     steps=$((steps + 1))
     checks=$((checks + ran))
     echo "   $ran checks in $((SECONDS - started)) s"
+}
+
+# beside FUNCTION: runs the steps of a function at the same time as the following ones, for many
+# tests wait. `joined` prints what it has printed and adds its checks; if one of its steps has
+# failed, it ends the script as that step did.
+beside() {
+    mkdir "$logs/beside"
+    (
+        trap stop_steps EXIT
+        trap 'exit 130' TERM
+        steps=0 checks=0 logs=$logs/beside
+        "$1"
+        echo "$steps $checks" >"$logs/counts"
+    ) >"$logs/beside.out" 2>&1 &
+    lane=$!
+}
+joined() {
+    local status=0 more
+    wait "$lane" || status=$?
+    lane=
+    cat "$logs/beside.out"
+    [ $status -eq 0 ] || exit $status
+    read -ra more <"$logs/beside/counts"
+    steps=$((steps + more[0]))
+    checks=$((checks + more[1]))
 }
 
 rust_files() { git ls-files '*.rs' | wc -l; }

@@ -27,7 +27,7 @@ fn main() {
     let files = [
         library.join("kcas.rs"),
         library.join("descriptors.rs"),
-        library.join("homes.rs"),
+        library.join("owner.rs"),
         library.join("part.rs"),
         Path::new("tests/kcas/blocks.rs").to_owned(),
     ];

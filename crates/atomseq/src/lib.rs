@@ -117,6 +117,7 @@
 //! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
 //! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | lock-free | 1, of double width |
 //! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; pushed at either end | obstruction-free | 1 |
+//! | [`LinkedQueue`](nonblocking::LinkedQueue) | unbounded, first in first out, elements of any type | obstruction-free | 1 |
 //! | [`List`](nonblocking::List) | keys and values that can be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
 //! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one thread at a time | obstruction-free | 1 a visit |
@@ -234,5 +235,5 @@ pub mod internals;
 
 /// README.md's Rust examples, compiled and run with the other doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -235,7 +235,7 @@ pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
     ),
     (
         "homes_of_the_living_are_taken",
-        "platform::has_ended(user)",
+        "platform::has_ended(name)",
         "true",
     ),
     (
@@ -245,17 +245,17 @@ pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
     ),
     (
         "two_move_in",
-        "self.user\n            .compare_exchange(from, to, success, failure)\n            .is_ok()",
-        "{ self.user.store(to, success); true }",
+        "self.word\n            .compare_exchange(from, to, success, failure)\n            .is_ok()",
+        "{ self.word.store(to, success); true }",
     ),
     (
         "asked_about_an_earlier_thread",
-        "self.user.load(Ordering::Acquire)",
-        "self.user.load(Ordering::Relaxed)",
+        "self.word.load(Ordering::Acquire)",
+        "self.word.load(Ordering::Relaxed)",
     ),
     (
         "nobody_counts_who_moves_in",
-        "before.wrapping_add(MOVE)",
+        "before.wrapping_add(CLAIM)",
         "before",
     ),
     (

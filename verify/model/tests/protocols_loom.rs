@@ -8,12 +8,16 @@ mod baseline;
 mod bias;
 #[path = "protocols/drains.rs"]
 mod drains;
+#[path = "protocols/first_uses.rs"]
+mod first_uses;
 #[path = "protocols/forks.rs"]
 mod forks;
 #[path = "protocols/gates.rs"]
 mod gates;
 #[path = "protocols/homes.rs"]
 mod homes;
+#[path = "../../../crates/atomseq/src/percpu/lazy.rs"]
+mod lazy;
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
 mod lock;
 #[path = "protocols/machine.rs"]
@@ -37,6 +41,7 @@ use homes as home;
 /// The protocols without their orderings.
 mod orderings {
     use crate::drains::unordered_drains;
+    use crate::first_uses;
     use crate::gates::pop_and_drain;
     use crate::homes::Protections;
     use crate::homes::{Habit, Holder, each_adds_one};
@@ -84,6 +89,30 @@ mod orderings {
             "negative",
             Large,
             unordered_drains,
+        );
+    }
+
+    #[test]
+    fn without_its_orderings_a_first_use_finds_no_memory() {
+        let relaxed_load = first_uses::Rules {
+            is_published: |lazy| lazy.rseq_offset.load(Ordering::Relaxed) != 0,
+            ..first_uses::Rules::ALL
+        };
+        misses(
+            "first uses: the test without acquire",
+            "without memory",
+            Small,
+            move || first_uses::first_uses(relaxed_load),
+        );
+        let relaxed_store = first_uses::Rules {
+            publish: |lazy| lazy.rseq_offset.store(64, Ordering::Relaxed),
+            ..first_uses::Rules::ALL
+        };
+        misses(
+            "first uses: published without release",
+            "without memory",
+            Small,
+            move || first_uses::first_uses(relaxed_store),
         );
     }
 

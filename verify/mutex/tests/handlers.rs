@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use atomseq::local::per_thread;
 use atomseq::mutex::{
-    BiasedFlag, Condvar, Counted, Interlocked, Interventions, Masked, Mutex, OnCpu, RawMutex,
-    RawSpin, Restarting, Rolling, Semaphore, SpinLock, TestAndSet,
+    BiasedFlag, Condvar, Counted, Interlocked, Interventions, Masked, MutexBy, OnCpu, RawMutex,
+    RawSpin, Restarting, Rolling, Semaphore, SpinLockBy, TestAndSet,
 };
 use atomseq::signal::{self, Event};
 use atomseq_stress::engine::watch::{self, End, Goal};
@@ -121,7 +121,7 @@ fn interventions_for_a_mechanism_are_counted() {
 }
 
 per_thread! {
-    static OWN: SpinLock<u32, Restarting> = SpinLock::new(0);
+    static OWN: SpinLockBy<Restarting, u32> = SpinLockBy::new(0);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_handler_releases_and_acquires_permits() {
 }
 
 per_thread! {
-    static ARRIVALS: Mutex<u32, Restarting> = Mutex::new(0);
+    static ARRIVALS: MutexBy<Restarting, u32> = MutexBy::new(0);
 }
 static ARRIVED: Condvar = Condvar::new();
 

@@ -130,8 +130,9 @@
 //!   may complete many operations.
 //! * **A thread that cannot run sections** (a debugger steps it, or it is exiting) locks a stack or
 //!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
-//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it
-//!   is dropped. Its `len` counts them one by one.
+//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** or
+//!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes until it is
+//!   dropped. Its `len` counts them one by one, and all its operations contend for one lock word.
 //! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
 //!   consumer: a signal handler must not use the end that its thread is using.
 //!
@@ -561,10 +562,21 @@
 //!
 //! # dlclose
 //!
-//! A shared object that contains sequences must not be unloaded: link it with `-z nodelete`. A
-//! thread's last armed descriptor stays named until the kernel next looks at it, and if its memory
-//! is gone by then the process is killed. Hooks for thread exit and fork point into the object,
-//! too.
+//! The shared object that contains atomseq is never unloaded once atomseq was [started
+//! up](crate::status()): start-up asks the dynamic linker to keep it (`RTLD_NODELETE`). `dlclose`
+//! succeeds and leaves the object as it is, statics included; a later `dlopen` finds it again.
+//! Before start-up it can be unloaded. musl unloads nothing at all.
+//!
+//! Otherwise a thread's last armed descriptor, which stays named until the kernel next looks at it,
+//! would get the process killed, and handlers and hooks for thread exit would point at nothing. The
+//! same holds for
+//!
+//! * **other objects that contain sequences,** handlers, or the code of their own that sources and
+//!   closures are: where atomseq is a `dylib` of its own, or a program's, and the object uses that.
+//!   Link them with `-z nodelete`.
+//! * **an object that another library's `dlopen` hides,** one that is replaced (`LD_PRELOAD`) and
+//!   whose namespace (`dlmopen`) is another one than the object's. The dynamic linker then does not
+//!   find the object. Link it with `-z nodelete`, too.
 //!
 //! # After the linker
 //!

@@ -39,7 +39,9 @@
 //! the load of `head` and the commit, this thread was interrupted, and its sequence restarts.
 //!
 //! Each function became a type with the forms `on_cpu`, `gated` and
-//! [`MODEL`](crate::sequence::model). Both functions are `unsafe`; their caller must ensure:
+//! [`MODEL`](crate::sequence::model). `take_all` reaches nothing but a word of its slot: it is a
+//! [plain `fn`](crate::sequence!#plain-functions), whose forms are safe. The others are `unsafe`;
+//! their caller must ensure:
 //!
 //! * Every address that any step reaches is valid for that access, also in an attempt that will be
 //!   restarted.

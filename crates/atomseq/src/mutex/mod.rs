@@ -20,21 +20,22 @@
 //! B91 compares mechanisms for one operation: setting a word and learning whether it was set
 //! before. Here each mechanism is a type that implements [`TestAndSet`] and states its
 //! [scope](crate::scope). A lock adds a way to wait, and takes a mechanism as a parameter. All
-//! locks are those of the crate `lock_api`, with its guards, mapped guards and deadlines:
-//! [`Biased`] is `lock_api::Mutex<atomseq::mutex::RawBiased, T>`.
+//! locks are those of the crate [`lock_api`], with its guards, mapped guards and deadlines:
+//! [`Biased`] is `lock_api::Mutex<atomseq::mutex::RawBiased, T>`. [`Mutex`] and [`SpinLock`] use
+//! [`Interlocked`]; [`MutexBy`] and [`SpinLockBy`] are the same locks by a mechanism of choice.
 //!
 //! # Choosing a lock
 //!
 //! Choose by what can access the data. A lock with a mechanism of scope `SameThread` is not `Sync`,
 //! so a program that shares it with another thread does not compile.
 //!
-//! * **Only this thread and its signal handlers**: [`SpinLock`] with [`Restarting`] or [`Rolling`],
-//!   in a [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. If the data
+//! * **Only this thread and its signal handlers**: [`SpinLockBy`] [`Restarting`] or [`Rolling`], in
+//!   a [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. If the data
 //!   is a single structure, [`local`](crate::local) needs no lock at all.
 //! * **Mostly threads of one CPU at a time**: [`Biased`]. On its home CPU it costs no atomic
 //!   instruction. If many CPUs use it alike, it becomes an ordinary lock. For per-CPU counters,
 //!   stacks and pools, [`percpu`](crate::percpu) needs no lock.
-//! * **Threads that are all bound to one CPU**: [`Mutex`] with [`OnCpu`].
+//! * **Threads that are all bound to one CPU**: [`MutexBy`] [`OnCpu`].
 //! * **All threads**: [`Mutex`]. Its waiters sleep, so it works well with more threads than CPUs.
 //! * **All threads, for a few instructions, and holders that are never preempted**: [`SpinLock`],
 //!   which is unlocked by a store. While a holder is preempted, waiters spin, then yield, until it
@@ -43,10 +44,10 @@
 //! A lock that only a thread and its handlers share:
 //!
 //! ```
-//! use atomseq::mutex::{Restarting, SpinLock};
+//! use atomseq::mutex::{Restarting, SpinLockBy};
 //!
 //! atomseq::local::per_thread! {
-//!     static TOTALS: SpinLock<[u64; 2], Restarting> = SpinLock::new([0; 2]);
+//!     static TOTALS: SpinLockBy<Restarting, [u64; 2]> = SpinLockBy::new([0; 2]);
 //! }
 //!
 //! TOTALS.with(|totals| *totals.lock() = [1, 1500]); // in the thread
@@ -169,11 +170,40 @@ pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
 pub use test_and_set::{Interventions, TestAndSet};
 
-/// A lock whose waiters spin and yield, with the data it protects.
-pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
+/// The crate whose locks and guards these are, for the names that this module does not repeat.
+pub use ::lock_api;
 
 /// A lock whose waiters sleep, with the data it protects.
-pub type Mutex<T, M = Interlocked> = lock_api::Mutex<RawMutex<M>, T>;
+///
+/// ```
+/// let total = atomseq::mutex::Mutex::new(0);
+/// *total.lock() += 7;
+/// assert_eq!(total.into_inner(), 7);
+/// ```
+pub type Mutex<T> = MutexBy<Interlocked, T>;
+
+/// The guard of a [`Mutex`].
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex<Interlocked>, T>;
+
+/// The guard of a part of what a [`Mutex`] protects; see
+/// [`MutexGuard::map`](lock_api::MutexGuard::map).
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex<Interlocked>, T>;
+
+/// A [`Mutex`] by a mechanism of choice.
+///
+/// ```
+/// use atomseq::mutex::{MutexBy, OnCpu};
+///
+/// let total = MutexBy::<OnCpu, _>::new(0);
+/// *total.lock() += 7;
+/// ```
+pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
+
+/// A lock whose waiters spin and yield, with the data it protects.
+pub type SpinLock<T> = SpinLockBy<Interlocked, T>;
+
+/// A [`SpinLock`] by a mechanism of choice.
+pub type SpinLockBy<M, T> = lock_api::Mutex<RawSpin<M>, T>;
 
 /// A lock that the threads of one CPU acquire without an atomic instruction while that CPU uses it
 /// most, with the data it protects. [`BiasedFlag`] explains how that CPU is determined.

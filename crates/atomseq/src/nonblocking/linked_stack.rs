@@ -48,8 +48,8 @@ impl<T: Send> nodes::Node for Node<T> {
 /// An unbounded stack of values of any type, to whose end values can be added too (S92, figure
 /// 5.4).
 ///
-/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone, it is a
-/// first-in-first-out queue. The scope is `Machine`; progress is that of the
+/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone, it is a queue:
+/// see [`LinkedQueue`](super::LinkedQueue). The scope is `Machine`; progress is that of the
 /// [mechanism](super#progress). An operation costs one change of one or two words: one atomic
 /// instruction under OS-assisted DCAS, at most six under k-CAS. It also takes a node from this
 /// CPU's free ones, or returns it there, at no atomic instruction. Memory: one node per value,
@@ -108,11 +108,11 @@ impl<T: Send> LinkedStack<T> {
     }
 
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<LinkedStack<T>, type_stable::Error> {
         Ok(LinkedStack {
-            chain: Chain::new(object, limit)?,
+            chain: Chain::new(versioned, limit)?,
             tail: StableWord::default(),
         })
     }
@@ -145,7 +145,7 @@ impl<T: Send> LinkedStack<T> {
         mut gap: impl FnMut(Version) -> Version,
     ) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let head = self.chain.load(&self.chain.head);
             let second = match head {
                 0 => (&self.tail, address(node)),
@@ -164,7 +164,7 @@ impl<T: Send> LinkedStack<T> {
     #[inline]
     pub fn push_back(&self, value: T) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let head = self.chain.load(&self.chain.head);
             let tail = self.chain.load(&self.tail);
             let first = match self.chain.node(tail).filter(|_| head != 0) {
@@ -223,7 +223,7 @@ impl<T: Send> LinkedStack<T> {
     pub(super) unsafe fn pop_at(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
         let chain = &self.chain;
         let node = until_unchanged(|| {
-            let version = chain.object.begin();
+            let version = chain.versioned.begin();
             let head = chain.load(&chain.head);
             let Some(node) = chain.node(head) else {
                 return chain.check(version).map(|()| None);
@@ -254,7 +254,7 @@ impl<T: Send> LinkedStack<T> {
     pub fn len(&self) -> usize {
         let chain = &self.chain;
         until_unchanged(|| {
-            let (version, mut count) = (chain.object.begin(), 0);
+            let (version, mut count) = (chain.versioned.begin(), 0);
             let tail = chain.load(&self.tail);
             chain.seek(version, &chain.head, |node| {
                 count += 1;
@@ -266,7 +266,7 @@ impl<T: Send> LinkedStack<T> {
 
     /// Returns whether the stack was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
         head == 0
     }
 
@@ -279,12 +279,12 @@ impl<T: Send> LinkedStack<T> {
     /// Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this stack uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 }
 
@@ -300,7 +300,7 @@ impl<T: Send> Drop for LinkedStack<T> {
             }
         }
 
-        let _finish = Finish(&self.chain.object);
+        let _finish = Finish(&self.chain.versioned);
         drops::each(|| self.pop().is_some());
     }
 }

@@ -58,8 +58,10 @@ pub fn wake_one(_word: &AtomicU32) -> bool {
 /// Wakes no thread: sleepers wake by themselves.
 pub fn wake_many(_word: &AtomicU32, _max: u32) {}
 
-/// Wakes no thread: sleepers wake by themselves.
-pub fn wake_all(_word: &AtomicU32) {}
+/// Wakes no thread and returns 0: sleepers wake by themselves.
+pub fn wake_all(_word: &AtomicU32) -> usize {
+    0
+}
 
 #[cfg(test)]
 mod tests {

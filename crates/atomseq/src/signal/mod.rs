@@ -149,7 +149,8 @@
 //!   masks before an `exec` without a fork.
 //! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do
 //!   not use this module in the child of a `vfork`.
-//! * Handlers live as long as the process: do not unload an object that contains one. Two copies of
+//! * Handlers live as long as the process: do not unload an object that contains one ([which stay
+//!   loaded](crate::docs::limitations#dlclose)). Two copies of
 //!   atomseq in a process (in two `cdylib`s, say) protect each other's sequences. A mask of one
 //!   holds back only its own handlers, and signals that are [never held
 //!   back](#signals-that-are-never-held-back) may arrive in the middle of the other's delivery.

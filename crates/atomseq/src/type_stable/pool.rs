@@ -84,7 +84,7 @@ impl<T: Descriptor> Options<T> {
     /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
     /// address space; [`Error::OutOfMemory`] if the system refuses memory; [`Error::StartingUp`]
     /// during atomseq's own initialization.
-    pub fn build(self) -> Result<Pool<T>, Error> {
+    pub fn try_build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
         let error = |error| match error {
             percpu::Error::TooLarge => Error::TooLarge,
@@ -166,9 +166,9 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// # Panics
     ///
-    /// If [`Options::build`] fails.
+    /// If [`Options::try_build`] fails.
     pub fn new() -> Pool<T> {
-        let pool = Pool::options().build();
+        let pool = Pool::options().try_build();
         pool.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -182,7 +182,7 @@ impl<T: Descriptor> Pool<T> {
     /// let pool = Pool::<AtomicU64>::options()
     ///     .limit(1000)
     ///     .stable_for(Duration::from_secs(1))
-    ///     .build()?;
+    ///     .try_build()?;
     /// assert_eq!(pool.limit(), 1000);
     /// # Ok::<(), atomseq::type_stable::Error>(())
     /// ```

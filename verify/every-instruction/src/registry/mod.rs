@@ -17,6 +17,7 @@ use verify_support::cpus;
 /// Checks all scenarios.
 pub fn check(checker: &mut impl Check) {
     sums::check_counter(checker);
+    sums::check_counters(checker);
     sums::check_histogram(checker);
     containers::check(checker);
     ring::check(checker);

@@ -27,7 +27,7 @@ atomseq::sequence! {
         let old = load32(slot + HALF);
         if old > 10_000 { return None }
         prepare32(slot + SPARE, old);
-        commit32(slot + HALF, min(((old * factor) << shift) ^ 5, 20_000));
+        commit32(slot + HALF, max(min(((old * factor) << shift) ^ 5, 20_000), !old & 1));
         Some(old)
     }
 

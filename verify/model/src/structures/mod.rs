@@ -22,12 +22,14 @@ pub use queues::Fifo;
 pub use queues::Queue;
 pub use ring::Ring;
 pub use sums::Counter;
+pub use sums::Counters;
 pub use sums::Histogram;
 
 /// Returns every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
     let mut all: Vec<Box<dyn Structure>> = vec![
         Box::new(Counter),
+        Box::new(Counters),
         Box::new(Fifo),
         Box::new(Guide),
         Box::new(Histogram),

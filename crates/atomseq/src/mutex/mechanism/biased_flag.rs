@@ -2,7 +2,7 @@
 //! no CPU does.
 
 use super::is_waiter_barrier_effective;
-use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
+use crate::mutex::bias::{HomeFlag, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
 use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::Machine;
@@ -28,7 +28,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// interlocked instructions; the home and visits are additions of atomseq.
 #[derive(Debug)]
 pub struct BiasedFlag {
-    flag: Bias,
+    flag: HomeFlag,
     usage: Usage,
 }
 
@@ -121,14 +121,14 @@ impl BiasedFlag {
     }
 }
 
-// SAFETY: `Bias` is set by one caller at a time, and the Release that clears it pairs with the
+// SAFETY: `HomeFlag` is set by one caller at a time, and the Release that clears it pairs with the
 // Acquire that sets it.
 unsafe impl TestAndSet for BiasedFlag {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
     const NAME: &'static str = "biased-flag";
     const CLEAR: BiasedFlag = BiasedFlag {
-        flag: Bias::CLEAR,
+        flag: HomeFlag::CLEAR,
         usage: Usage {
             uses: AtomicUsize::new(0),
             earlier: AtomicUsize::new(0),

@@ -1,7 +1,7 @@
 //! Test-and-set by a sequence that is atomic with respect to the threads of one CPU.
 
 use super::is_waiter_barrier_effective;
-use crate::mutex::bias::{Bias, Policy};
+use crate::mutex::bias::{HomeFlag, Policy};
 use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::SameCpu;
 use crate::sequence;
@@ -23,7 +23,7 @@ use crate::sequence;
 /// May be used in signal handlers. The child of a fork finds the flag in the state at the fork,
 /// possibly set by a thread that does not exist there.
 #[derive(Debug)]
-pub struct OnCpu(Bias);
+pub struct OnCpu(HomeFlag);
 
 /// The policy of a home that never moves.
 struct Stays;
@@ -34,13 +34,13 @@ impl Policy for Stays {
     }
 }
 
-// SAFETY: `Bias` is set by one caller at a time, and the Release that clears it pairs with the
+// SAFETY: `HomeFlag` is set by one caller at a time, and the Release that clears it pairs with the
 // Acquire that sets it.
 unsafe impl TestAndSet for OnCpu {
     type Scope = SameCpu;
     type GuardMarker = lock_api::GuardSend;
     const NAME: &'static str = "on-cpu";
-    const CLEAR: OnCpu = OnCpu(Bias::CLEAR);
+    const CLEAR: OnCpu = OnCpu(HomeFlag::CLEAR);
 
     #[inline(always)]
     fn test_and_set(&self) -> bool {

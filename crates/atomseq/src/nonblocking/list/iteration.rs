@@ -23,7 +23,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn fold<B: Clone>(&self, init: B, mut fold: impl FnMut(B, K, V) -> B) -> B {
         until_unchanged(|| {
             let mut folded = Some(init.clone());
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 folded = folded.take().map(|before| fold(before, key, value));
                 true
             })?;
@@ -36,7 +36,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         let mut entries = Vec::new();
         until_unchanged(|| {
             entries.clear();
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 entries.push((key, value));
                 true
             })
@@ -51,7 +51,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn copy_first(&self, entries: &mut [(K, V)]) -> usize {
         until_unchanged(|| {
             let mut count = 0;
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 if let Some(entry) = entries.get_mut(count) {
                     *entry = (key, value);
                     count += 1;
@@ -66,7 +66,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn first(&self) -> Option<(K, V)> {
         until_unchanged(|| {
             let mut first = None;
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 first = Some((key, value));
                 false
             })?;
@@ -161,7 +161,7 @@ impl<K: Plain + Ord, V: Plain> Iterator for Iter<'_, K, V> {
             let (version, link) = match self.next.take() {
                 Some(next) => next,
                 None => {
-                    let version = chain.object.begin();
+                    let version = chain.versioned.begin();
                     let comes_later = |key: K| self.last.is_none_or(|last| key > last);
                     let place =
                         chain.seek(version, &chain.head, |node| comes_later(node.key.load()))?;

@@ -191,11 +191,11 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<List<K, V, A>, type_stable::Error> {
         Ok(List {
-            chain: Chain::new(object, limit)?,
+            chain: Chain::new(versioned, limit)?,
             arrangement: PhantomData,
         })
     }
@@ -218,12 +218,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 
     /// Returns the maximum number of entries, in this list and those that share its memory.
@@ -260,7 +260,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let found = match self.place(version, key)?.node {
                 None => Ok(None),
                 Some(node) => self.checked_in(node).map(|()| Some(node.value.load())),
@@ -305,7 +305,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let place = self.place(version, key)?;
             let Some(node) = place.node else {
                 self.chain.check(version)?;
@@ -334,7 +334,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     fn pop_first_from(&self, mut begin: impl FnMut(&VersionedWords) -> Version) -> Option<(K, V)> {
         until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let place = self.chain.seek(version, &self.chain.head, |node| {
                 self.chain.load(&node.changer) == 0
             })?;
@@ -409,7 +409,7 @@ impl<K: Plain, V: Plain, A> Drop for List<K, V, A> {
             // would be checked out, with no holder to check it in.
             if chain.load(&node.changer) != 0 {
                 until_unchanged(|| {
-                    chain.compare_exchange(chain.object.begin(), (&node.changer, 0))
+                    chain.compare_exchange(chain.versioned.begin(), (&node.changer, 0))
                 });
             }
         });

@@ -142,10 +142,10 @@ impl<T: Send> OneVisitorList<T> {
     }
 
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<OneVisitorList<T>, type_stable::Error> {
-        let chain = Chain::new(object, limit)?;
+        let chain = Chain::new(versioned, limit)?;
         Ok(OneVisitorList { chain })
     }
 
@@ -153,12 +153,12 @@ impl<T: Send> OneVisitorList<T> {
     /// version 1. Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 
     /// Returns the maximum number of values.
@@ -174,7 +174,7 @@ impl<T: Send> OneVisitorList<T> {
 
     /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
         head == 0
     }
 
@@ -197,7 +197,7 @@ impl<T: Send> OneVisitorList<T> {
         // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let behind = self.chain.load(link);
             self.chain
                 .exchange(version, (link, address(&*node)), (&node.next, behind))
@@ -219,7 +219,7 @@ impl<T: Send> OneVisitorList<T> {
         leave: Option<&Node<T>>,
     ) -> Option<Visit<'a, T>> {
         let node = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let Some(node) = self.seek_free(version, link)?.node else {
                 return self.chain.check(version).map(|()| None);
             };
@@ -263,7 +263,7 @@ impl<T: Send> OneVisitorList<T> {
     /// Removes the first value that has no visitor, and returns it.
     pub fn pop_front(&self) -> Option<T> {
         let node = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let place = self.seek_free(version, &self.chain.head)?;
             let Some(node) = place.node else {
                 return self.chain.check(version).map(|()| None);

@@ -42,7 +42,7 @@ atomseq::sequence! {
         let old = load_acquire(whole);
         let small = load32(half);
         prepare32(half + 4, small);
-        commit_release(whole, min(((old * factor) << shift) ^ small, 20_000));
+        commit_release(whole, max(min(((old * factor) << shift) ^ small, 20_000), !small & 1));
         (old, small)
     }
 
