@@ -578,17 +578,17 @@
 //! does not sleep: with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16
 //! took 14 to 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
 //!
-//! *Turns.* A stack has one end, so two CPUs that change it transfer the cache line of the lock, and
-//! those of the cells, with each change of hands. The fewer hands it changes, the faster it is. The
-//! lock names the CPU that changed it last, whose turn it is. A thread on another CPU that finds
-//! this CPU active waits for an eighth of as many pauses as the stack has room for the other CPU's
-//! changes, then takes the turn and fetches the cells that its next changes need. If the thread
-//! then fills or empties the stack, the other CPU is probably about to take the turn back. So the
-//! thread looks at the lock 32 times, for 256 pauses altogether, before its operation fails. It
-//! does so once for each turn, and only after as many changes as a quarter of the capacity: a
-//! thread that polls a stack through which little flows does not wait. At a stack of more than 128
-//! no thread waits so. Eight threads on two CPUs of an AMD EPYC that yield took 255 ns an element
-//! through a stack of 16 with this wait, and 325 ns without (medians of 51 interleaved runs).
+//! *Turns.* A stack has one end. When another CPU changes it, the cache lines of the lock and of
+//! the cells move there, so a stack is fastest if each CPU makes many changes in a row. The lock
+//! names the CPU that changed it last, whose turn it is. A thread on another CPU that finds that
+//! CPU active pauses before it takes the turn: one pause for each eight changes that the other CPU
+//! could still make. Then it fetches the cells that its next changes need. If its own CPU has
+//! filled or emptied a stack of at most 128 in this turn, the other CPU is probably about to take
+//! the turn back. So the thread looks at the lock up to 32 times, with 8 pauses after each, before
+//! its operation fails. It does so once for each turn, and only after as many changes as a quarter
+//! of the capacity. A thread that polls a stack through which little flows does not wait. Eight
+//! threads on two CPUs of an AMD EPYC that yield took 255 ns an element through a stack of 16 with
+//! this wait, and 325 ns without (medians of 51 interleaved runs).
 //!
 //! # Lists shared by all CPUs
 //!
