@@ -131,6 +131,7 @@
 //! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 1; on other systems than Linux 2 |
 //! | [`Biased`](mutex::Biased) | waiters sleep; its home is the CPU that uses it most | blocks while it is held | 0 on the home CPU |
 //! | [`SpinLock`](mutex::SpinLock) | waiters retry | blocks while it is held | 1; between a thread and its handlers 0 |
+//! | [`RwLock`](mutex::RwLock) | many readers or one writer; waiters sleep | blocks while it is held | a read 0 while writes are rare, else 2; a write 3 |
 //! | [`Semaphore`](mutex::Semaphore) | a number of permits | releasing a permit is lock-free | 2 |
 //! | [`Condvar`](mutex::Condvar) | waits for a change of what a lock guards; works with any `lock_api` lock | notifying is wait-free | 0 to notify when no thread waits |
 //!

@@ -142,6 +142,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If the word is not inside the domain.
     #[inline]
+    #[track_caller]
     pub fn load(&self, word: &Cell) -> u64 {
         self.snapshot([word]).0[0]
     }
@@ -166,6 +167,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain.
     #[inline]
+    #[track_caller]
     pub fn snapshot<const N: usize>(&self, words: [&Cell; N]) -> ([u64; N], Version) {
         for word in words {
             self.check(word.stable());
@@ -207,6 +209,7 @@ impl<T: Covered> Domain<T> {
     /// If a word is not inside the domain, both are the same, or a value is larger than
     /// [`Cell::MAX`].
     #[inline]
+    #[track_caller]
     pub fn compare_exchange_pair(
         &self,
         first: Change<'_>,
@@ -230,6 +233,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
+    #[track_caller]
     pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
         // SAFETY: `check_change` verified that the word lies inside this domain. It lives as long
@@ -281,6 +285,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain, a word is changed twice, a value is larger than
     /// [`Cell::MAX`], or more words change than this domain can change at once.
+    #[track_caller]
     pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
         let max = match self.mechanism() {
@@ -325,6 +330,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
+    #[track_caller]
     pub fn store_pair_if(
         &self,
         version: Version,
@@ -354,6 +360,7 @@ impl<T: Covered> Domain<T> {
     /// # Panics
     ///
     /// If the word is not inside the domain, or a value is larger than [`Cell::MAX`].
+    #[track_caller]
     pub fn fetch_update(
         &self,
         word: &Cell,
@@ -370,6 +377,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check(&self, word: &StableWord) {
         let covered = &raw const self.covered as usize;
         let offset = word.address().wrapping_sub(covered);
@@ -382,6 +390,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_change(&self, change: Change<'_>) {
         self.check(change.word);
         assert!(
@@ -391,6 +400,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_pair(&self, first: Change<'_>, second: Change<'_>) {
         self.check_change(first);
         self.check_change(second);

@@ -62,7 +62,8 @@
 //! | data that one CPU uses most, whichever that is | [`Biased`](crate::mutex::Biased) | the same on its home CPU; the home moves, and the lock becomes interlocked where several CPUs use it alike |
 //! | data that all CPUs use, or use for long | [`Mutex`](crate::mutex::Mutex) | waiters sleep instead of taking the holder's CPU |
 //! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | a waiter makes no system call |
-//! | readers that outnumber writers, or a lock that must report that its holder panicked | `std::sync`'s | atomseq has neither |
+//! | data that all CPUs read, and that is written less than once in some thousand reads | [`RwLock`](crate::mutex::RwLock) | readers take no atomic instruction, and write to no word that CPUs share |
+//! | a lock that must report that its holder panicked | `std::sync`'s | atomseq has none |
 //!
 //! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a
 //! critical section by each of them. Restarting costs what the plain loads and stores cost;

@@ -36,6 +36,7 @@
 //!   instruction. If many CPUs use it alike, it becomes an ordinary lock. For per-CPU counters,
 //!   stacks and pools, [`percpu`](crate::percpu) needs no lock.
 //! * **Threads that are all bound to one CPU**: [`MutexBy`] [`OnCpu`].
+//! * **All threads, which nearly always only read**: [`RwLock`].
 //! * **All threads**: [`Mutex`]. Its waiters sleep, so it works well with more threads than CPUs.
 //! * **All threads, for a few instructions, and holders that are never preempted**: [`SpinLock`],
 //!   which is unlocked by a store. While a holder is preempted, waiters spin, then yield, until it
@@ -154,21 +155,24 @@ mod mechanism;
 mod notification;
 mod parking;
 mod permits;
+mod readers;
 mod relinquish;
+mod rwlock;
 mod semaphore;
 mod spin;
-mod test_and_set;
 
 use crate::local::Interruptible;
 
 pub use chosen::{Choice, Runs, chosen};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
-pub use mechanism::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling};
+pub use mechanism::{
+    BiasedFlag, Interlocked, Interventions, Masked, OnCpu, Restarting, Rolling, TestAndSet,
+};
 pub use relinquish::RawMutex;
+pub use rwlock::RawRwLock;
 pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
-pub use test_and_set::{Interventions, TestAndSet};
 
 /// The crate whose locks and guards these are, for the names that this module does not repeat.
 pub use ::lock_api;
@@ -198,6 +202,58 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex<Inter
 /// *total.lock() += 7;
 /// ```
 pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
+
+/// A lock that many readers hold at a time, or one writer, with the data it protects.
+///
+/// Reading costs no atomic instruction while readers are *biased*: each adds to a count of its CPU
+/// by a sequence, and subtracts by another when its guard is dropped, on whichever CPU that is. A
+/// writer keeps new readers out, makes the kernel abort the sequences in progress, and waits until
+/// the sum of all CPUs' counts is zero.
+///
+/// Readers become biased after 1,024 reads without a write. A write ends that, and costs a fence on
+/// all CPUs then: a system call that interrupts each CPU that runs this process. Until readers are
+/// biased again, a read costs two atomic instructions on a word that all CPUs share, and a write
+/// three and no fence. A write always reads a word per CPU, once readers have been biased.
+///
+/// Scope [`Machine`](crate::scope::Machine). Blocks while a writer holds it, or for a writer while
+/// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one, wait
+/// for it: a thread must not read twice at a time, because a writer may come in between, and both
+/// would wait indefinitely. A writer that unlocks and locks again may keep readers out, as with
+/// [`Mutex`]. There is no poisoning.
+///
+/// Memory: 80 bytes on 64-bit targets; from the first bias on, also a slot of 128 bytes per CPU,
+/// mapped by the page. Where the kernel's fence does not work
+/// ([`gates_active`](crate::status::Status::gates_active)), and on other systems than Linux, readers
+/// are never biased.
+///
+/// `try_read`, `try_write` and dropping a guard are async-signal-safe, after
+/// [`status()`](crate::status()) has been called. What a thread holds when it exits stays held. The
+/// child of a fork finds the lock as it was: held by the readers and writers of the parent, even if
+/// their threads do not exist in the child, and by readers that were about to enter.
+///
+/// ```
+/// use atomseq::mutex::RwLock;
+///
+/// static LIMITS: RwLock<[u32; 2]> = RwLock::new([8, 64]);
+///
+/// assert_eq!(LIMITS.read()[0], 8);
+/// LIMITS.write()[0] = 16;
+/// let both = (LIMITS.read(), LIMITS.try_write());
+/// assert!(both.0[0] == 16 && both.1.is_none());
+/// ```
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+
+/// The guard of a reader of a [`RwLock`].
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+
+/// The guard of a writer of a [`RwLock`].
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// The guard of a part of what a reader of a [`RwLock`] sees.
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+
+/// The guard of a part of what a writer of a [`RwLock`] changes.
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
 /// A lock whose waiters spin and yield, with the data it protects.
 pub type SpinLock<T> = SpinLockBy<Interlocked, T>;
@@ -231,4 +287,5 @@ unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M
 pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("mutex/home", home::SEQUENCES),
     ("mutex/mechanism", mechanism::SEQUENCES),
+    ("mutex/rwlock", rwlock::SEQUENCES),
 ];

@@ -119,6 +119,12 @@ impl<M: TestAndSet> RawMutex<M> {
         &self.flag
     }
 
+    /// Locks, if that is possible until the deadline. Returns whether it has.
+    #[inline]
+    pub(super) fn lock_until(&self, deadline: Deadline) -> bool {
+        self.flag.test_and_set() || self.lock_slowly(deadline)
+    }
+
     #[cold]
     fn lock_slowly(&self, deadline: Deadline) -> bool {
         self.flag.found_held();

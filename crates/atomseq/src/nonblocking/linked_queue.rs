@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{LinkedStack, NoMemory};
 use crate::dcas::{Mechanism, Version};
+use crate::end::OrPanic;
 use crate::type_stable;
 
 /// An unbounded queue of values of any type, for any number of producers and consumers.
@@ -134,9 +135,7 @@ impl<T: Send> Extend<T> for LinkedQueue<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
             // Panics, as other collections do that cannot grow.
-            if let Err(error) = self.push(value) {
-                panic!("{error}");
-            }
+            self.push(value).or_panic();
         }
     }
 }

@@ -21,6 +21,7 @@ use super::NoMemory;
 use super::nodes::{self, Chain, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
+use crate::end::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 /// A node.
@@ -84,8 +85,9 @@ impl<T: Send> LinkedStack<T> {
     /// # Panics
     ///
     /// If there is no memory, or a value is too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> LinkedStack<T> {
-        LinkedStack::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        LinkedStack::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty stack of up to `values` values: see
@@ -104,7 +106,7 @@ impl<T: Send> LinkedStack<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> LinkedStack<T> {
         let made = LinkedStack::made(VersionedWords::with_mechanism(mechanism), None);
-        made.unwrap_or_else(|error| panic!("{error}"))
+        made.or_panic()
     }
 
     pub(super) fn made(
@@ -317,10 +319,11 @@ impl<T: Send> Extend<T> for LinkedStack<T> {
     /// # Panics
     ///
     /// If there is no memory, or the limit is reached.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
             // Panics, as other collections do that cannot grow.
-            self.push(value).unwrap_or_else(|error| panic!("{error}"));
+            self.push(value).or_panic();
         }
     }
 }

@@ -20,6 +20,7 @@ use super::bounded::{Bounded, Words, clear, filled};
 use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
+use crate::end::OrPanic;
 
 crate::sequence! {
     /// Pushes a word, if it is this CPU's turn.
@@ -169,8 +170,9 @@ impl<T: AsWord> Stack<T> {
     /// # Panics
     ///
     /// If [`try_with_capacity`](Stack::try_with_capacity) fails.
+    #[track_caller]
     pub fn with_capacity(capacity: usize) -> Stack<T> {
-        Stack::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Stack::try_with_capacity(capacity).or_panic()
     }
 
     /// Creates a stack of up to `capacity` values.
@@ -187,7 +189,7 @@ impl<T: AsWord> Stack<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(capacity: usize, mechanism: Mechanism) -> Stack<T> {
         let made = Stack::made(mechanism.or_kcas(), capacity);
-        made.unwrap_or_else(|error| panic!("{error}"))
+        made.or_panic()
     }
 
     fn made(mechanism: Mechanism, capacity: usize) -> Result<Stack<T>, Error> {
@@ -400,8 +402,9 @@ impl<T: AsWord> FromIterator<T> for Stack<T> {
     ///
     /// As [`with_capacity`](Stack::with_capacity), except that no values make an empty stack of
     /// capacity 1.
+    #[track_caller]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
-        filled(values, Stack::with_capacity, Stack::push)
+        filled(values, Stack::try_with_capacity, Stack::push)
     }
 }
 

@@ -197,6 +197,17 @@ impl Area {
         self.bytes
     }
 
+    /// Panics if there is no such CPU.
+    #[inline]
+    #[track_caller]
+    pub(super) fn check(&self, cpu: usize) {
+        assert!(
+            cpu < self.cpus,
+            "CPU {cpu} has no slot: there are {}",
+            self.cpus
+        );
+    }
+
     /// Returns the size of a slot's bulk memory, rounded up to that of a slot.
     pub(super) fn bulk_bytes(&self) -> usize {
         self.place.stride - SLOT_BYTES
@@ -213,12 +224,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn bulk(&self, cpu: usize) -> NonNull<u8> {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         self.bulk_at(cpu as isize)
     }
 
@@ -252,12 +260,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU, or if `word` is not below 15.
+    #[track_caller]
     pub fn peek(&self, cpu: usize, word: usize) -> usize {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
         // to may be read only under the gate.
         self.word(cpu as isize, word).load(Ordering::Acquire)

@@ -21,6 +21,7 @@ use super::remote::Drain;
 use super::stack::Stack;
 use crate::AsWord;
 use crate::drops;
+use crate::end::OrPanic;
 use crate::sequence::Closed;
 
 /// Where the objects of a [`Pool`] come from and go to.
@@ -101,8 +102,9 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// # Panics
     ///
     /// If [`try_with_capacity_per_cpu`](Pool::try_with_capacity_per_cpu) fails.
+    #[track_caller]
     pub fn with_capacity_per_cpu(capacity: usize, source: S) -> Pool<T, S> {
-        Pool::try_with_capacity_per_cpu(capacity, source).unwrap_or_else(|error| panic!("{error}"))
+        Pool::try_with_capacity_per_cpu(capacity, source).or_panic()
     }
 
     /// Creates a pool as [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu) does.
@@ -305,6 +307,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn steal_from(&self, cpu: usize) -> Option<T>
     where
         T: Send,

@@ -466,6 +466,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// # Panics
     ///
     /// If the descriptor is in use 32,767 times already.
+    #[track_caller]
     pub fn get(&self) -> Result<InUse<'cache, T, W>, Gone> {
         // Acquire, here and in a failed exchange: pairs with the Release of the thread that wrote
         // it back or unloaded it.

@@ -13,6 +13,7 @@ use super::layout::{Framed, Geometry};
 use super::reference::Reference;
 use super::shared::{Address, Shared};
 use super::unclaimed;
+use crate::end::OrPanic;
 use crate::{percpu, platform};
 
 /// The default number of free descriptors that a CPU keeps for itself.
@@ -167,9 +168,10 @@ impl<T: Descriptor> Pool<T> {
     /// # Panics
     ///
     /// If [`Options::try_build`] fails.
+    #[track_caller]
     pub fn new() -> Pool<T> {
         let pool = Pool::options().try_build();
-        pool.unwrap_or_else(|error| panic!("{error}"))
+        pool.or_panic()
     }
 
     /// Returns the default options of a pool.

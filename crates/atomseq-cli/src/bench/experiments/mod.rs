@@ -26,6 +26,7 @@ mod percpu_ring;
 mod pools;
 #[cfg(atomseq_sections)]
 mod rollforward_cost;
+mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
 #[cfg(target_os = "linux")]
@@ -217,6 +218,7 @@ pub const ALL: &[&Experiment] = &[
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
+    &rwlock::EXPERIMENT,
     &dcas::EXPERIMENT,
     &kcas_reclamation::EXPERIMENT,
     #[cfg(target_os = "linux")]

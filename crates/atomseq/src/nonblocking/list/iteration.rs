@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::{Arrangement, Ascending, List, Refused, Unordered};
+use super::{Arrangement, Ascending, List, Unordered};
 use crate::dcas::{StableWord, Version};
+use crate::end::OrPanic;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
 
@@ -215,20 +216,17 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> IntoIterator for List<K, V, A> {
     }
 }
 
-fn put_in<E>(put: Result<E, Refused>) {
-    // Panics, as other collections do that cannot grow.
-    put.unwrap_or_else(|refused| panic!("{refused}"));
-}
-
 impl<K: Plain + Ord, V: Plain> Extend<(K, V)> for List<K, V, Ascending> {
     /// Inserts entries, or replaces the values of keys that are in the list.
     ///
     /// # Panics
     ///
     /// If [`insert`](List::insert) returns an error.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
-            put_in(self.insert(key, value));
+            // Panics, as other collections do that cannot grow.
+            self.insert(key, value).or_panic();
         }
     }
 }
@@ -239,14 +237,20 @@ impl<K: Plain + PartialEq, V: Plain> Extend<(K, V)> for List<K, V, Unordered> {
     /// # Panics
     ///
     /// If [`push_front`](List::push_front) returns an error.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
-            put_in(self.push_front(key, value));
+            // Panics, as other collections do that cannot grow.
+            self.push_front(key, value).or_panic();
         }
     }
 }
 
 impl<K: Plain + Ord, V: Plain> FromIterator<(K, V)> for List<K, V, Ascending> {
+    /// # Panics
+    ///
+    /// If [`new`](List::new) does, or [`insert`](List::insert) returns an error.
+    #[track_caller]
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut list = List::new();
         list.extend(entries);

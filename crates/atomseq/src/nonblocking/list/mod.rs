@@ -32,6 +32,7 @@ use std::marker::PhantomData;
 use super::nodes::{self, Chain, Changed, Position, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::end::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod arrangement;
@@ -124,8 +125,9 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// # Panics
     ///
     /// If there is no memory, or a key and a value are too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> List<K, V> {
-        List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty list of up to `entries` entries, including those that are being inserted:
@@ -143,8 +145,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> List<K, V> {
-        List::made(VersionedWords::with_mechanism(mechanism), None)
-            .unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::with_mechanism(mechanism), None).or_panic()
     }
 }
 
@@ -164,8 +165,9 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// # Panics
     ///
     /// As for [`new`](List::new).
+    #[track_caller]
     pub fn unordered() -> List<K, V, Unordered> {
-        List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty unordered list of up to `entries` entries: see
@@ -184,8 +186,7 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn unordered_forced(mechanism: Mechanism) -> List<K, V, Unordered> {
-        List::made(VersionedWords::with_mechanism(mechanism), None)
-            .unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::with_mechanism(mechanism), None).or_panic()
     }
 }
 
@@ -206,10 +207,11 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Panics
     ///
     /// If there is no memory for it.
+    #[track_caller]
     pub fn sibling(&self) -> List<K, V, A> {
         let chain = self.chain.sibling();
         List {
-            chain: chain.unwrap_or_else(|error| panic!("{error}")),
+            chain: chain.or_panic(),
             arrangement: PhantomData,
         }
     }

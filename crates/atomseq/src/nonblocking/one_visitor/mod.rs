@@ -19,6 +19,7 @@ use std::mem::MaybeUninit;
 use super::NoMemory;
 use super::nodes::{self, Chain, Changed, Position, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::end::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod visit;
@@ -118,8 +119,9 @@ impl<T: Send> OneVisitorList<T> {
     /// # Panics
     ///
     /// If there is no memory, or a value is too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> OneVisitorList<T> {
-        OneVisitorList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        OneVisitorList::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty list of up to `values` values: see
@@ -138,7 +140,7 @@ impl<T: Send> OneVisitorList<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> OneVisitorList<T> {
         let made = OneVisitorList::made(VersionedWords::with_mechanism(mechanism), None);
-        made.unwrap_or_else(|error| panic!("{error}"))
+        made.or_panic()
     }
 
     pub(super) fn made(
@@ -324,11 +326,11 @@ impl<T: Send> Extend<T> for OneVisitorList<T> {
     /// # Panics
     ///
     /// If there is no memory, or the limit is reached.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
             // Panics, as other collections do that cannot grow.
-            self.push_front(value)
-                .unwrap_or_else(|error| panic!("{error}"));
+            self.push_front(value).or_panic();
         }
     }
 }

@@ -30,6 +30,7 @@ use std::mem::MaybeUninit;
 
 use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::end::OrPanic;
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::{self, Descriptor};
 
@@ -133,8 +134,9 @@ impl<T: Send + Sync> RefList<T> {
     /// # Panics
     ///
     /// If there is no memory, or a value is too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> RefList<T> {
-        RefList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        RefList::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty list of up to `values` values, including removed ones that still have a
@@ -152,8 +154,7 @@ impl<T: Send + Sync> RefList<T> {
     /// comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> RefList<T> {
-        RefList::made(VersionedWords::with_mechanism(mechanism), None)
-            .unwrap_or_else(|error| panic!("{error}"))
+        RefList::made(VersionedWords::with_mechanism(mechanism), None).or_panic()
     }
 
     pub(super) fn made(
@@ -263,6 +264,7 @@ impl<T: Send + Sync> RefList<T> {
     /// # Panics
     ///
     /// If the guard belongs to another list.
+    #[track_caller]
     pub fn remove(&self, value: &Ref<'_, T>) -> bool {
         assert!(std::ptr::eq(value.list, self), "a guard of another list");
         let node = value.node;
