@@ -137,6 +137,40 @@ install_tools() {
 emulation=(aarch64-linux-gnu-as:binutils-aarch64-linux-gnu
     "aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu libc6-dev-arm64-cross" qemu-aarch64:qemu-user)
 
+# packages [--no-verify]: makes the packages of all published crates, and builds each from the files
+# of its package alone. `crates` holds no other.
+packages() {
+    local crate published=()
+    for crate in crates/*/; do
+        published+=(-p "$(basename "$crate")")
+    done
+    packaged "$@" "${published[@]}" || return 1
+    # The controls: a manifest that lacks what registries show, and a file that the package lacks.
+    control_crate
+    ! (cd "$logs/control" && packaged "$@") || return 1
+    control_crate 'description = "d"' 'license = "MIT"' 'homepage = "https://example.org"'
+    (cd "$logs/control" && packaged "$@") || return 1
+    [[ $* == *--no-verify* ]] && return
+    touch "$logs/outside.txt"
+    echo 'const _: &str = include_str!("../../outside.txt");' >"$logs/control/src/lib.rs"
+    ! (cd "$logs/control" && packaged "$@")
+}
+# packaged OPTION…: cargo packages with these options, and warns of nothing.
+packaged() {
+    CARGO_TARGET_DIR=$logs/package cargo package --allow-dirty "$@" 2>&1 | tee "$logs/packaged" &&
+        ! grep '^warning' "$logs/packaged"
+}
+package_count() { grep -c '^ *Packaged ' "$1" || true; }
+
+# control_crate LINE…: a crate of one empty file, with these lines in its manifest.
+control_crate() {
+    mkdir -p "$logs/control/src"
+    printf '%s\n' '[package]' 'name = "control"' 'version = "0.1.0"' 'edition = "2024"' \
+        'rust-version = "1.87"' "$@" '[lints.clippy]' 'incompatible_msrv = "deny"' '[workspace]' \
+        >"$logs/control/Cargo.toml"
+    : >"$logs/control/src/lib.rs"
+}
+
 # The closing lines, which say that every step has passed.
 passed() {
     echo "$checks checks in $steps steps, $SECONDS s"

@@ -666,10 +666,9 @@
 //!   hashing;
 //! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
 //! * `fork` is not watched: a child of a process with several threads may find a gate closed;
-//! * [`signal`](crate::signal) has one entry for each signal. A disposition that other code saved
-//!   stands for the newest handler, and passes nothing on after `uninstall`. If a library's handler
-//!   lies between two of atomseq's, and all of them pass signals on, one signal goes round without
-//!   end: install before the library does.
+//! * [`signal`](crate::signal) passes nothing on for a handler that was uninstalled, or that other
+//!   code had displaced when another one was installed, if other code calls its disposition: what
+//!   was there before that handler is then not called.
 //!
 //! # Binary size
 //!

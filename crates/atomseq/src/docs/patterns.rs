@@ -301,7 +301,7 @@
 //!
 //! #[repr(align(4096))]
 //! struct Arena(UnsafeCell<[[u8; 4096]; COUNT]>);
-//! // SAFETY: whoever owns a page's number is the only one to use that page.
+//! // SAFETY: only the owner of a page's number uses that page.
 //! unsafe impl Sync for Arena {}
 //!
 //! static ARENA: Arena = Arena(UnsafeCell::new([[0; 4096]; COUNT]));

@@ -160,19 +160,19 @@ mod relinquish;
 mod rwlock;
 mod semaphore;
 mod spin;
-mod test_and_set;
 
 use crate::local::Interruptible;
 
 pub use chosen::{Choice, Runs, chosen};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
-pub use mechanism::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling};
+pub use mechanism::{
+    BiasedFlag, Interlocked, Interventions, Masked, OnCpu, Restarting, Rolling, TestAndSet,
+};
 pub use relinquish::RawMutex;
 pub use rwlock::RawRwLock;
 pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
-pub use test_and_set::{Interventions, TestAndSet};
 
 /// The crate whose locks and guards these are, for the names that this module does not repeat.
 pub use ::lock_api;
