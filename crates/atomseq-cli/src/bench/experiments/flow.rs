@@ -14,6 +14,8 @@ use super::pools::Descriptor;
 use super::{Experiment, Method, Threads, case};
 use crate::bench::engine::Subject;
 use crate::bench::peers::crossbeam::QueuedBlocks;
+#[cfg(feature = "jemalloc")]
+use crate::bench::peers::malloc::Jemalloc;
 use crate::bench::peers::malloc::{Malloc, Mimalloc};
 use crate::bench::peers::mutexed::{Limited, Mutexed};
 use crate::bench::workloads::borrowing::{Block, Blocks, IDLE, new_block};
@@ -215,13 +217,17 @@ pub const POOL: Experiment = Experiment {
         case("mimalloc", "mimalloc's mi_malloc and mi_free", |threads| {
             carried(threads, Mimalloc)
         }),
+        #[cfg(feature = "jemalloc")]
+        case("jemalloc", "jemalloc's malloc and free", |threads| {
+            carried(threads, Jemalloc)
+        }),
         case(
             "crossbeam",
             "idle blocks in a crossbeam_queue::ArrayQueue",
             |threads| carried(threads, QueuedBlocks::new(threads * IDLE)),
         ),
     ],
-    peers: &["malloc", "crossbeam", "mimalloc"],
+    peers: &["malloc", "mimalloc", "jemalloc", "crossbeam"],
     method: Method::Timed,
     threads: Threads::Flow,
     beside: None,
