@@ -1,6 +1,6 @@
 //! Allocators, called directly: the C library's `malloc` and `free`, mimalloc's, and jemalloc's
-//! where the command was built with it. All have thread caches of their own, which is what a pool must beat. The block is black-boxed and written
-//! to, so the pair cannot be removed.
+//! where the command was built with it. All have thread caches of their own, which is what a pool
+//! must beat. The block is black-boxed and written to, so the pair cannot be removed.
 
 use std::ffi::c_void;
 use std::hint::black_box;
