@@ -1,9 +1,9 @@
 //! A histogram of floating-point numbers.
 //!
 //! The buckets are those of a [`percpu::Histogram`] over the numbers' bits, ordered as the numbers
-//! are. The sum of a floating-point number takes two additions of integers: of the number rounded
-//! down, and of the billionths that are left. Both are read by draining them into wider sums, so
-//! neither may wrap around between two scrapes only.
+//! are. The sum of floating-point numbers takes two sums of integers: of the numbers without their
+//! fractions, and of the fractions' billionths. A zero is not added. Both are read by draining them
+//! into wider sums, so they may wrap around, but not between two scrapes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,12 +27,12 @@ pub struct Histogram(Arc<Inner>);
 struct Inner {
     buckets: percpu::Histogram,
     bounds: Box<[f64]>,
-    /// The sum of the values, each rounded down, since the last scrape.
+    /// The sum of the values without their fractions, since the last scrape.
     wholes: Count<'static>,
-    /// The billionths that this leaves of them.
+    /// The sum of the fractions, in billionths.
     billionths: Count<'static>,
     /// Both until the last scrape.
-    drained: Mutex<(i128, u128)>,
+    drained: Mutex<(i128, i128)>,
 }
 
 impl Histogram {
@@ -72,15 +72,19 @@ impl Histogram {
     #[inline]
     pub fn observe(&self, value: f64) {
         self.0.buckets.record(order(value));
-        if !value.is_finite() {
+        // An infinity becomes the largest number, whose fraction is not finite.
+        let whole = value as i64;
+        let fraction = value - whole as f64;
+        if !fraction.is_finite() {
             return;
         }
-        let whole = value.floor();
-        // Wraps around: a negative number is added as its complement.
-        self.0.wholes.add(whole as i64 as u64);
-        let billionths = ((value - whole) * BILLION).round() as u64;
+        // A negative number is added as its complement.
+        if whole != 0 {
+            self.0.wholes.add(whole as u64);
+        }
+        let billionths = (fraction * BILLION + 0.5_f64.copysign(fraction)) as i64;
         if billionths != 0 {
-            self.0.billionths.add(billionths);
+            self.0.billionths.add(billionths as u64);
         }
     }
 
@@ -99,9 +103,9 @@ impl Histogram {
         let drained = self.0.drained.lock();
         let mut drained = drained.unwrap_or_else(PoisonError::into_inner);
         drained.0 += i128::from(self.0.wholes.take() as i64);
-        drained.1 += u128::from(self.0.billionths.take());
+        drained.1 += i128::from(self.0.billionths.take() as i64);
         let (wholes, billionths) = *drained;
-        let carried = wholes + (billionths / 1_000_000_000) as i128;
+        let carried = wholes + billionths / 1_000_000_000;
         carried as f64 + (billionths % 1_000_000_000) as f64 / BILLION
     }
 }

@@ -30,9 +30,9 @@
 //!
 //! | type | updates | memory |
 //! |---|---|---|
-//! | [`Counter`] | 1 add | 8 bytes per CPU and 16 shared ones |
+//! | [`Counter`] | 1 add | 8 bytes per CPU and 20 shared ones |
 //! | [`Gauge`] | 1 add; to set it, 1 atomic instruction | 128 bytes per CPU and for two more |
-//! | [`Histogram`] | 2 adds, 3 for a value with a fraction | 128 bytes, and 8 per bucket, per CPU and for two more |
+//! | [`Histogram`] | 2 adds, 3 for a value that is neither an integer nor below 1 | 128 bytes, and 8 per bucket, per CPU and for two more |
 //! | [`Static`] | those of the `static` | those of the `static` |
 //!
 //! A look-up in a `Family` takes a lock and costs more than ten updates. Keep the metric of a label
@@ -59,7 +59,7 @@ static COUNTERS: Counters = Counters::new();
 /// All counters of a process share their memory, in which the last reference to one frees its word
 /// for another.
 #[derive(Clone)]
-pub struct Counter(Arc<Count<'static>>);
+pub struct Counter(Count<'static>);
 
 impl Default for Counter {
     /// Creates a counter at zero.
@@ -68,7 +68,7 @@ impl Default for Counter {
     ///
     /// If the system refuses the memory.
     fn default() -> Counter {
-        Counter(Arc::new(COUNTERS.create()))
+        Counter(COUNTERS.create())
     }
 }
 
