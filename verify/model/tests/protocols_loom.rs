@@ -28,6 +28,10 @@ mod notification;
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
+#[path = "../../../crates/atomseq/src/mutex/readers.rs"]
+mod readers;
+#[path = "protocols/readers.rs"]
+mod reading;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/loom.rs"]
@@ -90,6 +94,22 @@ mod orderings {
             Large,
             unordered_drains,
         );
+    }
+
+    #[test]
+    fn without_the_barrier_a_writer_sleeps_through_the_last_leave() {
+        use crate::reading::{Protections, READS, READS_AND_MIGRATES, TRIES_THEN_WRITES, meet};
+
+        let protections = Protections {
+            barrier: false,
+            ..Protections::ALL
+        };
+        for (name, reads) in [("stays", READS), ("migrates", READS_AND_MIGRATES)] {
+            let name = format!("readers: no barrier, the reader {name}");
+            misses(&name, "deadlock", Large, move || {
+                meet(protections, &[reads, TRIES_THEN_WRITES]);
+            });
+        }
     }
 
     #[test]

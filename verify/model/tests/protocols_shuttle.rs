@@ -28,6 +28,10 @@ mod notification;
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
+#[path = "../../../crates/atomseq/src/mutex/readers.rs"]
+mod readers;
+#[path = "protocols/readers.rs"]
+mod reading;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/shuttle.rs"]

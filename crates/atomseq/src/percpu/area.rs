@@ -53,6 +53,10 @@ pub(crate) fn started() -> Result<&'static Status, Error> {
 /// online later has one too. The memory comes from the operating system, never from the global
 /// allocator. Use it for structures of your own; [`docs::patterns`](crate::docs::patterns) shows
 /// how.
+///
+/// Safe code that has a reference to an area can store any word in any slot, by a sequence that is
+/// a [plain `fn`](crate::sequence!#plain-functions). A structure whose unsafe sequences take a word
+/// for an address keeps its area in a private field.
 #[derive(Debug)]
 pub struct Area {
     place: Place,
@@ -80,11 +84,11 @@ const _: () = assert!(
         && std::mem::offset_of!(Place, rseq_offset) == std::mem::offset_of!(Lazy, rseq_offset)
 );
 
-// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences access the words
-// without atomics, and these are unsafe functions whose callers vouch for the contents.
+// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences that are unsafe
+// functions access memory without atomics, and their callers vouch for the contents.
 unsafe impl Send for Area {}
-// SAFETY: shared methods access the slots with atomic operations only. Sequences are unsafe
-// functions; their callers vouch for concurrent use.
+// SAFETY: shared methods access the slots with atomic operations only, and so do sequences that are
+// safe functions. Callers of the others vouch for concurrent use.
 unsafe impl Sync for Area {}
 
 /// The slots of an area, for the `Slot` parameter of a sequence.
@@ -193,6 +197,17 @@ impl Area {
         self.bytes
     }
 
+    /// Panics if there is no such CPU.
+    #[inline]
+    #[track_caller]
+    pub(super) fn check(&self, cpu: usize) {
+        assert!(
+            cpu < self.cpus,
+            "CPU {cpu} has no slot: there are {}",
+            self.cpus
+        );
+    }
+
     /// Returns the size of a slot's bulk memory, rounded up to that of a slot.
     pub(super) fn bulk_bytes(&self) -> usize {
         self.place.stride - SLOT_BYTES
@@ -209,12 +224,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn bulk(&self, cpu: usize) -> NonNull<u8> {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         self.bulk_at(cpu as isize)
     }
 
@@ -248,12 +260,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU, or if `word` is not below 15.
+    #[track_caller]
     pub fn peek(&self, cpu: usize, word: usize) -> usize {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
         // to may be read only under the gate.
         self.word(cpu as isize, word).load(Ordering::Acquire)

@@ -130,7 +130,7 @@ pub use gate::GateGuard;
 pub use gauge::Gauge;
 pub use histogram::{Histogram, Quantile, Snapshot};
 pub use list::{Link, List, Node, Owner, RawNode};
-pub use pool::{Lease, Pool, PoolDrain, Source};
+pub use pool::{Lease, OwnedLease, Pool, PoolDrain, Source};
 pub use queue::Queue;
 pub use remote::Drain;
 pub use ring::Ring;

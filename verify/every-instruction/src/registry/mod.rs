@@ -8,6 +8,7 @@ mod containers;
 mod dcas;
 mod own;
 mod pool;
+mod readers;
 mod ring;
 mod sums;
 
@@ -23,6 +24,7 @@ pub fn check(checker: &mut impl Check) {
     ring::check(checker);
     pool::check(checker);
     own::check_flags(checker);
+    readers::check(checker);
     own::check(checker);
 }
 

@@ -17,7 +17,7 @@ use crate::structure::Structure;
 pub use lists::Guide;
 pub use lists::List;
 pub use lists::Stack;
-pub use mutex::{Flags, Homes};
+pub use mutex::{Flags, Homes, Readers};
 pub use queues::Fifo;
 pub use queues::Queue;
 pub use ring::Ring;
@@ -35,6 +35,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
         Box::new(Histogram),
         Box::new(Flags),
         Box::new(Homes),
+        Box::new(Readers),
         Box::new(List),
         Box::new(Queue {
             cpus: 1,

@@ -144,9 +144,9 @@ pub fn wake_many(word: &AtomicU32, most: u32) {
     wake(word, most as usize);
 }
 
-/// Wakes all waiters of the word.
-pub fn wake_all(word: &AtomicU32) {
-    wake(word, usize::MAX);
+/// Wakes all waiters of the word; returns how many there were.
+pub fn wake_all(word: &AtomicU32) -> usize {
+    wake(word, usize::MAX)
 }
 
 fn wake(word: &AtomicU32, most: usize) -> usize {

@@ -17,7 +17,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics as peer;
 use prometheus_client::registry::Registry;
 
-use super::{Experiment, Method, Threads, case, listed};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::crowd::mapped;
 use crate::bench::engine::{Effort, GRAIN, Subject};
 use crate::bench::fault::{Fault, Results};
@@ -30,72 +30,39 @@ use crate::error::Error;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "metrics",
     about: "updating a metric that all threads share, through the types of a metrics crate",
-    cases: &[
-        case("counter:atomseq", "atomseq_prometheus::Counter", |_| {
-            Box::new(Counting(atomseq_prometheus::Counter::default()))
-        }),
-        case(
-            "counter:atomseq-metrics",
-            "the recorder of atomseq-metrics",
-            |_| Box::new(Counting(counter_of(&PerCpuRecorder::new(), 0))),
-        ),
-        case(
-            "counter:prometheus-client",
-            "prometheus_client's Counter",
-            |_| Box::new(Counting(peer::counter::Counter::default())),
-        ),
-        case(
-            "counter:metrics-exporter",
-            "the recorder of metrics-exporter-prometheus",
-            |_| Box::new(Counting(counter_of(&exporter(), 0))),
-        ),
-        case(
-            "labelled:atomseq",
-            "atomseq_prometheus::Counter of each of 64 label sets in turn",
-            |_| Labelled::boxed(|_| atomseq_prometheus::Counter::default()),
-        ),
-        case(
-            "labelled:atomseq-metrics",
-            "the recorder of atomseq-metrics",
+    cases: cases! {
+        "counter:atomseq", "atomseq_prometheus::Counter",
+            |_| Box::new(Counting(atomseq_prometheus::Counter::default()));
+        "counter:atomseq-metrics", "the recorder of atomseq-metrics",
+            |_| Box::new(Counting(counter_of(&PerCpuRecorder::new(), 0)));
+        "counter:prometheus-client", "prometheus_client's Counter",
+            |_| Box::new(Counting(peer::counter::Counter::default()));
+        "counter:metrics-exporter", "the recorder of metrics-exporter-prometheus",
+            |_| Box::new(Counting(counter_of(&exporter(), 0)));
+        "labelled:atomseq", "atomseq_prometheus::Counter of each of 64 label sets in turn",
+            |_| Labelled::boxed(|_| atomseq_prometheus::Counter::default());
+        "labelled:atomseq-metrics", "the recorder of atomseq-metrics",
             |_| {
                 let recorder = PerCpuRecorder::new();
                 Labelled::boxed(|label| counter_of(&recorder, label))
-            },
-        ),
-        case(
-            "labelled:prometheus-client",
-            "prometheus_client's Counter",
-            |_| Labelled::boxed(|_| peer::counter::Counter::default()),
-        ),
-        case(
-            "labelled:metrics-exporter",
-            "the recorder of metrics-exporter-prometheus",
+            };
+        "labelled:prometheus-client", "prometheus_client's Counter",
+            |_| Labelled::boxed(|_| peer::counter::Counter::default());
+        "labelled:metrics-exporter", "the recorder of metrics-exporter-prometheus",
             |_| {
                 let recorder = exporter();
                 Labelled::boxed(|label| counter_of(&recorder, label))
-            },
-        ),
-        case(
-            "histogram:atomseq",
-            "atomseq_prometheus::Histogram of 11 bounds, with a sum",
-            |_| Box::new(Observing(atomseq_prometheus::Histogram::new(BOUNDS))),
-        ),
-        case(
-            "histogram:atomseq-metrics",
-            "the recorder of atomseq-metrics",
-            |_| Box::new(Observing(Recorded::by_atomseq())),
-        ),
-        case(
-            "histogram:prometheus-client",
-            "prometheus_client's Histogram",
-            |_| Box::new(Observing(peer::histogram::Histogram::new(BOUNDS))),
-        ),
-        case(
-            "histogram:metrics-exporter",
+            };
+        "histogram:atomseq", "atomseq_prometheus::Histogram of 11 bounds, with a sum",
+            |_| Box::new(Observing(atomseq_prometheus::Histogram::new(BOUNDS)));
+        "histogram:atomseq-metrics", "the recorder of atomseq-metrics",
+            |_| Box::new(Observing(Recorded::by_atomseq()));
+        "histogram:prometheus-client", "prometheus_client's Histogram",
+            |_| Box::new(Observing(peer::histogram::Histogram::new(BOUNDS)));
+        "histogram:metrics-exporter",
             "the recorder of metrics-exporter-prometheus, and its upkeep once a run",
-            |_| Box::new(Observing(Recorded::by_exporter())),
-        ),
-    ],
+            |_| Box::new(Observing(Recorded::by_exporter()));
+    },
     peers: &["prometheus-client", "metrics-exporter"],
     method: Method::Timed,
     threads: Threads::Spread,
@@ -372,15 +339,12 @@ impl<O: Observe> Subject for Observing<O> {
 pub const FOOTPRINT: Experiment = Experiment {
     name: "metrics-footprint",
     about: "bytes that the counter of a label set takes, of 10,000 that have been added to",
-    cases: &[
-        listed("counters", "a percpu::Count of percpu::Counters"),
-        listed("counter", "a percpu::Counter"),
-        listed(
-            "atomseq-prometheus",
-            "atomseq_prometheus::Counter, which is a percpu::Count",
-        ),
-        listed("prometheus-client", "prometheus_client's Counter"),
-    ],
+    cases: cases! {
+        "counters", "a percpu::Count of percpu::Counters";
+        "counter", "a percpu::Counter";
+        "atomseq-prometheus", "atomseq_prometheus::Counter, which is a percpu::Count";
+        "prometheus-client", "prometheus_client's Counter";
+    },
     peers: &["prometheus-client"],
     method: Method::Own {
         threads: 1,
