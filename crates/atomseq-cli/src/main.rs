@@ -8,6 +8,8 @@ mod machine;
 mod overview;
 mod process;
 mod report;
+#[cfg(unix)]
+mod run;
 mod terminal;
 mod torture;
 
@@ -26,13 +28,20 @@ use self::report::{Lines, Markdown, Tables};
 const _: () = assert!(cfg!(atomseq_sections) == atomseq::internals::SECTIONS);
 
 fn main() {
-    process::begin();
     let arguments = Arguments::here();
+    // Before anything of this process is changed: the program inherits it.
+    #[cfg(unix)]
+    if let Some(Command::Run(arguments)) = &arguments.command {
+        run::run(arguments)
+    }
+    process::begin();
     let result = match &arguments.command {
         None => overview::run(),
         Some(Command::Doctor(arguments)) => doctor(arguments),
         Some(Command::Bench(arguments)) => bench(arguments),
         Some(Command::Torture(arguments)) => torture(arguments),
+        #[cfg(unix)]
+        Some(Command::Run(_)) => unreachable!("ran above"),
     };
     process::end(result)
 }

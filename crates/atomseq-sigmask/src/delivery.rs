@@ -112,10 +112,8 @@ pub unsafe extern "C" fn entry(
 /// in: the kernel has put the thread's mask back for the others.
 fn wait_was_interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
     // SAFETY: the kernel's argument.
-    if protects(Protection::Waiting)
-        && thread.waiting.load(Relaxed)
-        && unsafe { arch::interrupted_call(frame) }
-    {
+    let interrupted = unsafe { arch::interrupted_call(frame) };
+    if interrupted && thread.waiting.load(Relaxed) && protects(Protection::Waiting) {
         thread.waiting.store(false, Relaxed);
         return Some(thread.waiting_mask.load(Relaxed));
     }
