@@ -116,7 +116,7 @@ fn find(name: &OsStr) -> Option<PathBuf> {
 }
 
 /// Returns the library's path.
-fn library() -> Result<PathBuf, String> {
+pub fn library() -> Result<PathBuf, String> {
     let given = std::env::var_os(PLACE).map(PathBuf::from);
     let candidates = match given {
         Some(path) => vec![path],
