@@ -138,7 +138,7 @@ impl Iterator for Notes {
                 let start = self.object.bias.wrapping_add(header.p_vaddr as usize) as *const u8;
                 // SAFETY: the segment is a note inside a loaded segment of the object, checked by
                 // `is_loaded`, so the dynamic linker has mapped it. Objects that contain sequences
-                // are never unloaded (`docs::limitations`), and no code writes to notes.
+                // are not unloaded (`docs::limitations`), and no code writes to notes.
                 self.rest = unsafe { core::slice::from_raw_parts(start, header.p_memsz as usize) };
             }
         }
@@ -281,6 +281,116 @@ pub fn containing(address: usize) -> Holder {
         }),
         _ => Holder::Nothing,
     }
+}
+
+/// Keeps the object that contains this code loaded until the process ends, whatever `dlclose` is
+/// called for. The kernel and the C library call functions of it (handlers, the exit hook, fork
+/// handlers), and the kernel reads the descriptors of its sections.
+///
+/// Objects that the program was started with are never unloaded, and left alone: the dynamic linker
+/// must not be entered again by an allocator that it has called, which only they can contain. Does
+/// nothing either where another library's `dlopen` does not find the object. Takes the lock of the
+/// dynamic linker that `dlsym` takes, which a fork does not copy.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+pub fn pin() {
+    /// As glibc defines it; the crate `libc` does not.
+    const RTLD_NODELETE: c_int = 0x1000;
+    // The address of a hidden symbol, which no other object defines for this one.
+    let own = crate::arch::signal_entry(0) as usize;
+    let Some((name, record)) = (!is_pin_off()).then(|| record_of(own)).flatten() else {
+        return;
+    };
+    if has_started_with(record) {
+        return;
+    }
+    let how = libc::RTLD_LAZY | libc::RTLD_NOLOAD | RTLD_NODELETE;
+    // The handle is not closed. That alone would keep the object, unless other code closes more
+    // handles than it has opened.
+    // SAFETY: the name is the dynamic linker's own, of an object that stays loaded while this code
+    // runs. Nothing is loaded, so no constructor runs.
+    unsafe { libc::dlopen(name, how) };
+}
+
+/// The public part of the dynamic linker's record of an object.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+#[repr(C)]
+struct Record {
+    bias: usize,
+    name: *const core::ffi::c_char,
+    dynamic: *const c_void,
+    next: AtomicPtr<Record>,
+}
+
+/// Returns the name and the record of the object that contains `address`.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+fn record_of(address: usize) -> Option<(*const core::ffi::c_char, *mut Record)> {
+    const RTLD_DL_LINKMAP: c_int = 2;
+    // SAFETY: the description is plain data, for which zero is valid.
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+    let mut record = core::ptr::null_mut();
+    let address = address as *const c_void;
+    // SAFETY: any address may be asked for; the description and the record's address, which the
+    // last argument asks for, are valid for writes.
+    let is_found = unsafe { libc::dladdr1(address, &mut found, &mut record, RTLD_DL_LINKMAP) };
+    (is_found != 0 && !record.is_null()).then_some((found.dli_fname, record.cast()))
+}
+
+/// Returns whether the object was loaded at the start of the program: the program itself, and what
+/// precedes the dynamic linker in its list. Objects that are loaded later follow it. So do a few
+/// that were loaded at the start, which are not recognized.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+fn has_started_with(object: *mut Record) -> bool {
+    /// What the dynamic linker keeps for debuggers, up to its list.
+    #[repr(C)]
+    struct Debug {
+        version: c_int,
+        first: AtomicPtr<Record>,
+    }
+    // SAFETY: the name is null-terminated; the look-up has no other requirement.
+    let debug = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    let Some((_, linker)) = record_of(debug as usize) else {
+        return false;
+    };
+    // SAFETY: the address of this record, which the dynamic linker never removes.
+    let mut next = unsafe { &(*debug.cast::<Debug>()).first };
+    loop {
+        // Relaxed: these links were made before the program started, and stay.
+        let record = next.load(Ordering::Relaxed);
+        if record == object {
+            return true;
+        }
+        if record == linker || record.is_null() {
+            return false;
+        }
+        // SAFETY: it precedes the dynamic linker, so it was loaded at the start of the program and
+        // is never unloaded.
+        next = unsafe { &(*record).next };
+    }
+}
+
+/// Does nothing: a static program unloads nothing, and musl's `dlclose` neither.
+#[cfg(not(all(target_env = "gnu", not(target_feature = "crt-static"))))]
+pub fn pin() {}
+
+#[cfg(feature = "unstable-internals")]
+static PIN_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Makes [`pin`] do nothing.
+///
+/// # Safety
+/// Unloading the object then leaves pointers to it. For tests that expect this.
+#[cfg(feature = "unstable-internals")]
+pub unsafe fn turn_pin_off() {
+    PIN_OFF.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether a test has turned [`pin`] off.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+fn is_pin_off() -> bool {
+    #[cfg(feature = "unstable-internals")]
+    return PIN_OFF.load(Ordering::Relaxed);
+    #[cfg(not(feature = "unstable-internals"))]
+    false
 }
 
 const SMALLEST_PAGE: usize = 4096;

@@ -9,7 +9,7 @@ use super::futex::{wait, wake_all};
 use super::kernel::{self, Verdict};
 use super::selftest::{self, Kick, Outcome};
 use super::signals::Blocked;
-use super::{fork, membarrier, process, rseq};
+use super::{fork, membarrier, objects, process, rseq};
 use crate::arch::syscall;
 use crate::status::{Features, Reason, Registrant, Status};
 use core::cell::UnsafeCell;
@@ -72,6 +72,7 @@ fn decide_once() -> &'static Status {
     // Runs without a lock and with all signals open: another thread may hold the dynamic linker's
     // lock and wait for this thread's decision, or for a handler on it.
     let symbols = rseq::glibc_symbols();
+    objects::pin();
     // A handler that needed the decision while its own thread makes it would wait indefinitely.
     let blocked = Blocked::enter();
     process::set_up();

@@ -135,7 +135,8 @@ impl Event<'_> {
     /// Calls the handler that was there when this one was installed, if there was one.
     ///
     /// The signals that it asked for are blocked while it runs. The default action is not carried
-    /// out. Costs two system calls if there is a handler.
+    /// out. A handler with `SA_RESETHAND` is called once, as the kernel would call it, and is the
+    /// default action from then on. Costs two system calls if there is a handler.
     pub fn chain(&mut self) -> Chained {
         // SAFETY: this runs in a handler, on the thread and with the record and the context that
         // the kernel gave it.

@@ -1,7 +1,9 @@
 //! What structures hold: a queue's elements and a map's keys are words, a map adds integers only,
-//! and it returns no copies of values that own something.
+//! and it returns no copies of values that own something. What a list copies is plain, and a pool
+//! has a source.
 
 use atomseq::local::{Map, Queue};
+use atomseq::{nonblocking, percpu};
 
 fn queue_of_many_words(_: &Queue<[u64; 2], 4>) {}
 
@@ -13,6 +15,16 @@ fn map_adds_no_integers(map: &Map<usize, Box<u8>, 4>) {
 
 fn map_copies_values_that_own(map: &Map<usize, Box<u8>, 4>) {
     let _ = map.get(1);
+}
+
+fn stack_of_strings(stack: &percpu::Stack<String>) {
+    let _ = stack.push(String::new());
+}
+
+fn list_of_strings(_: &nonblocking::List<u64, String>) {}
+
+fn pool_of_a_number() {
+    percpu::Pool::<Box<u8>, _>::with_capacity_per_cpu(4, 7);
 }
 
 fn main() {}

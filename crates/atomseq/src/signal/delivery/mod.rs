@@ -44,7 +44,7 @@ use crate::platform::{
     replace_disposition_if,
 };
 use crate::sequence::table;
-use actions::{Action, BLOCKED_ON_ENTRY, FAULT_SET, FAULTS, NEVER_BLOCKED};
+use actions::{Action, BLOCKED_ON_ENTRY, DEFAULT, FAULT_SET, FAULTS, NEVER_BLOCKED};
 use nested::Frame;
 use run::Delivery;
 use words::Words;
@@ -517,11 +517,12 @@ unsafe fn pass_on(
     is_direct: bool,
 ) {
     let retired = actions::of_entry(signal, entry);
-    let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
+    let rest = retired.map_or(&DEFAULT, Action::rest_to_call);
     let is_itself = passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0);
     // The default action waits until the signal is unblocked. Another signal of this number does so
     // too, unless the handler admits it.
-    let lets_itself_in = rest.0.is_function() && rest.0.has(libc::SA_NODEFER) && !is_itself;
+    let below = rest.disposition();
+    let lets_itself_in = below.is_function() && below.has(libc::SA_NODEFER) && !is_itself;
     let own = if lets_itself_in { 0 } else { bit(signal) };
     change_mask(libc::SIG_SETMASK, mask | own | actions::covering_mask());
     if is_itself {
