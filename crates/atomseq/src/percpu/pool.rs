@@ -28,12 +28,6 @@ use crate::sequence::Closed;
 ///
 /// Any `Fn() -> T` is a source that creates one object at a time, and drops those it gets back. The
 /// source of a pool inside an allocator must not allocate through that allocator.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no source of `{T}`",
-    label = "does not implement `Source<{T}>`",
-    note = "pass a closure without arguments that creates one object, for example \
-            `|| Box::new([0u8; 4096])`, or implement `atomseq::percpu::Source`"
-)]
 pub trait Source<T: AsWord> {
     /// Adds objects to an empty batch: at least one, unless there are no more.
     ///

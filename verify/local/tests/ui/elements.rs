@@ -1,6 +1,5 @@
 //! What structures hold: a queue's elements and a map's keys are words, a map adds integers only,
-//! and it returns no copies of values that own something. What a list copies is plain, and a pool
-//! has a source.
+//! and it returns no copies of values that own something. What a list copies is plain.
 
 use atomseq::local::{Map, Queue};
 use atomseq::{nonblocking, percpu};
@@ -22,9 +21,5 @@ fn stack_of_strings(stack: &percpu::Stack<String>) {
 }
 
 fn list_of_strings(_: &nonblocking::List<u64, String>) {}
-
-fn pool_of_a_number() {
-    percpu::Pool::<Box<u8>, _>::with_capacity_per_cpu(4, 7);
-}
 
 fn main() {}

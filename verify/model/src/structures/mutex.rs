@@ -167,11 +167,11 @@ impl Structure for Homes {
     }
 }
 
-/// The counts of readers on two CPUs, and three states, of which only one lets readers enter.
+/// The counts of readers on three CPUs, and three states, of which only one lets readers enter.
 /// (`tests/protocols/readers.rs` covers writers.)
 pub struct Readers;
 
-const READERS_CPUS: usize = 2;
+const READERS_CPUS: usize = 3;
 const STATES: usize = 3;
 
 fn state_at(state: usize) -> usize {

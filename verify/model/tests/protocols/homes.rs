@@ -254,22 +254,22 @@ impl Protections {
 }
 
 /// One CPU: the number of the attempt that runs there. The mutex makes each step on it atomic.
-struct Cpu(Mutex<u32>);
+pub struct Cpu(Mutex<u32>);
 
 impl Cpu {
-    fn new() -> Cpu {
+    pub fn new() -> Cpu {
         Cpu(Mutex::new(0))
     }
 
     /// Begins an attempt, or fences: the attempt that ran here before is aborted.
-    fn next(&self) -> u32 {
+    pub fn next(&self) -> u32 {
         let mut current = self.0.lock().unwrap();
         *current += 1;
         *current
     }
 
     /// Performs one instruction of an attempt.
-    fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
+    pub fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
         let current = self.0.lock().unwrap();
         if *current != attempt {
             return Err(Aborted);
@@ -278,7 +278,7 @@ impl Cpu {
     }
 
     /// Performs an action outside of sequences on this CPU.
-    fn on<R>(&self, step: impl FnOnce() -> R) -> R {
+    pub fn on<R>(&self, step: impl FnOnce() -> R) -> R {
         let _current = self.0.lock().unwrap();
         step()
     }

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use crate::homes::Cpu;
+use crate::machine::Aborted;
 use crate::readers::{ON, Parts, Readers};
 use crate::sync::Size::{Huge, Large};
-use crate::sync::{
-    AtomicU32, AtomicUsize, Current, Mutex, Ordering, Plain, fails, holds, thread, wait,
-};
+use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, Plain, fails, holds, thread, wait};
 
 /// The protections in force. The library has all of them.
 #[derive(Clone, Copy)]
@@ -32,33 +32,33 @@ impl Protections {
 }
 
 /// A CPU: the attempt that runs there, and its count.
-type Cpu = (Current, AtomicUsize);
+type Part = (Cpu, AtomicUsize);
 
 /// The parts of two CPUs, as a thread on one of them uses them.
 struct On<'a> {
-    cpus: &'a [Cpu; 2],
+    cpus: &'a [Part; 2],
     here: usize,
     rules: Protections,
 }
 
 impl On<'_> {
-    /// Adds to this CPU's count in one attempt, if the bias is on or does not matter. `None`
-    /// if the attempt was aborted.
-    fn add(&self, bias: Option<&AtomicUsize>, amount: usize) -> Option<bool> {
+    /// Adds to this CPU's count in one attempt, if the bias is on or does not matter. Fails if
+    /// the attempt was aborted.
+    fn add(&self, bias: Option<&AtomicUsize>, amount: usize) -> Result<bool, Aborted> {
         let (current, count) = &self.cpus[self.here];
         let is_biased = || bias.is_none_or(|bias| bias.load(Ordering::Acquire) == ON);
         if !self.rules.looks_inside && !is_biased() {
-            return Some(false);
+            return Ok(false);
         }
         let attempt = current.next();
-        if self.rules.looks_inside && !current.if_still(attempt, is_biased)? {
-            return Some(false);
+        if self.rules.looks_inside && !current.step(attempt, is_biased)? {
+            return Ok(false);
         }
-        let before = current.if_still(attempt, || count.load(Ordering::Relaxed))?;
+        let before = current.step(attempt, || count.load(Ordering::Relaxed))?;
         let after = before.wrapping_add(amount);
         // Release: that of the section that leaves. The other has none.
-        current.if_still(attempt, || count.store(after, Ordering::Release))?;
-        Some(true)
+        current.step(attempt, || count.store(after, Ordering::Release))?;
+        Ok(true)
     }
 }
 
@@ -84,14 +84,14 @@ impl Parts for On<'_> {
             if self.rules.fence {
                 current.next();
             } else {
-                current.barrier();
+                current.on(|| ());
             }
         }
     }
 
     fn barrier(&self) {
         if self.rules.barrier {
-            self.cpus.iter().for_each(|(current, _)| current.barrier());
+            self.cpus.iter().for_each(|(current, _)| current.on(|| ()));
         }
     }
 }
@@ -100,7 +100,7 @@ impl Parts for On<'_> {
 pub struct Lock {
     readers: Readers,
     writers: Mutex<()>,
-    cpus: [Cpu; 2],
+    cpus: [Part; 2],
     /// Even, except while it is being written.
     data: Plain,
     rules: Protections,
@@ -168,7 +168,7 @@ pub fn meet(rules: Protections, work: &[Work]) {
             departures: AtomicU32::new(0),
         },
         writers: Mutex::new(()),
-        cpus: [0, 1].map(|_| (Current::new(), AtomicUsize::new(0))),
+        cpus: [0, 1].map(|_| (Cpu::new(), AtomicUsize::new(0))),
         data: Plain::new(0),
         rules,
     });
