@@ -11,6 +11,8 @@ mod b91_table2;
 mod b91_table4;
 mod biased;
 mod dcas;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod drop_in;
 mod flow;
 mod kcas_reclamation;
 mod metrics;
@@ -39,6 +41,9 @@ mod stall;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+pub use drop_in::{ARGUMENT as DROP_IN_WORKER, worker as drop_in_worker};
 
 use super::beside::Beside;
 use super::engine::{Case, Effort, Subject};
@@ -211,6 +216,8 @@ pub const ALL: &[&Experiment] = &[
     &signal_sequence::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &signal_mask::EXPERIMENT,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    &drop_in::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &rollforward_cost::EXPERIMENT,
     #[cfg(atomseq_sections)]
