@@ -213,6 +213,7 @@ pub mod local;
 mod mappings;
 pub mod mutex;
 pub mod nonblocking;
+mod or_panic;
 pub mod percpu;
 pub mod scope;
 pub mod sequence;
