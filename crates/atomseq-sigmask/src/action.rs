@@ -4,7 +4,8 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
-use crate::thread::{NEVER, THREADS, Thread, UNBLOCKABLE, UNFIT, bit};
+use crate::control::{Protection, protects};
+use crate::thread::{NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
 use crate::{delivery, real};
 
 /// The number of signals, and one more.
@@ -238,7 +239,7 @@ pub unsafe extern "C" fn sigaction(
                 let result = real::sigaction(signal, &installed(new.sa_flags), &mut kernels);
                 if result == 0
                     && thread.can_be_lazy()
-                    && signal_bit & (NEVER | UNFIT.load(Relaxed)) == 0
+                    && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
                 {
                     thread
                         .lazy
@@ -248,7 +249,9 @@ pub unsafe extern "C" fn sigaction(
             }
             Some(new) => {
                 // The kernel would drop, or act upon, what is blocked without its knowledge.
-                thread.exclude(signal_bit);
+                if protects(Protection::Disposition) {
+                    thread.exclude(signal_bit);
+                }
                 if thread.can_be_lazy() {
                     thread
                         .untried
@@ -262,14 +265,15 @@ pub unsafe extern "C" fn sigaction(
             if kernels.sa_sigaction == entry_address()
                 && let Some(previous) = previous.as_ref()
             {
-                let promoted = previous.action.handler == libc::SIG_DFL;
+                let given = previous.action.flags;
                 kernels.sa_sigaction = previous.action.handler;
-                kernels.sa_flags = previous.action.flags;
-                if promoted {
+                kernels.sa_flags = if previous.action.handler == libc::SIG_DFL {
                     kernels.sa_restorer = None;
+                    given
                 } else {
-                    kernels.sa_flags |= SA_RESTORER;
-                }
+                    // Of the others the kernel keeps those that it knows.
+                    kernels.sa_flags & !CHANGED | given & CHANGED
+                };
                 kernels.sa_mask = to_set(previous.action.mask);
             }
             *old = kernels;
@@ -278,8 +282,17 @@ pub unsafe extern "C" fn sigaction(
     }
 }
 
-/// The flag with which the C library installs handlers, and which it shows.
-const SA_RESTORER: i32 = 0x0400_0000;
+/// Returns the signals that are never lazy, unless a test makes them so.
+fn never() -> u64 {
+    if protects(Protection::Never) {
+        NEVER
+    } else {
+        0
+    }
+}
+
+/// The flags that [`installed`] changes.
+const CHANGED: i32 = libc::SA_SIGINFO | libc::SA_RESETHAND;
 
 /// Returns whether a new action is a handler that this library calls. In a child of `vfork` it is
 /// the kernel that calls: the parent's memory must not change.
@@ -454,8 +467,8 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
     if notify == libc::SIGEV_THREAD {
         crate::thread::several();
     } else if notify != libc::SIGEV_NONE && (1..SIGNALS as i32).contains(&signal) {
-        UNFIT.fetch_or(bit(signal), Relaxed);
-        if !THREADS.load(Relaxed) {
+        if protects(Protection::Timers) {
+            UNFIT.fetch_or(bit(signal), Relaxed);
             Thread::current().exclude(bit(signal));
         }
     }

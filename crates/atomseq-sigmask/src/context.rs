@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch;
+use crate::control::{Protection, protects};
 use crate::real::{self, Function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
 
@@ -35,7 +36,9 @@ pub unsafe extern "C" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::uc
 pub unsafe extern "C" fn set(to: *mut libc::ucontext_t) {
     // SAFETY: the program's context, valid by the contract of `setcontext`.
     let new = unsafe { *mask(to) } & !UNBLOCKABLE;
-    Thread::current().change(|_| new);
+    if protects(Protection::Jumps) {
+        Thread::current().change(|_| new);
+    }
 }
 
 /// Prepares a context to call a function: as the C library does, except that the function returns
@@ -120,6 +123,10 @@ pub extern "C" fn before_vfork() -> Masks {
 pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
     let thread = Thread::current();
     let children = (lazy >> 32) as u32;
+    if !protects(Protection::Vfork) {
+        thread.synchronise();
+        return result as i32;
+    }
     thread.program.store(program, Relaxed);
     if result == 0 {
         // Its handlers in the kernel are no longer the parent's, so nothing that is changed in them
@@ -154,7 +161,9 @@ unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
     let mut buffer = unsafe { *buffer };
     if buffer.saved != 0 {
         let new = buffer.mask[0] & !(UNBLOCKABLE | INTERNAL);
-        Thread::current().change(|_| new);
+        if protects(Protection::Jumps) {
+            Thread::current().change(|_| new);
+        }
         // In this copy: the mask is restored again by the next jump.
         buffer.saved = 0;
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{Ordering::Relaxed, compiler_fence};
 
+use crate::control::{Protection, protects};
 use crate::thread::{Thread, UNBLOCKABLE, bit};
 use crate::{action, arch, context};
 
@@ -18,24 +19,27 @@ pub unsafe extern "C" fn entry(
     information: *mut libc::siginfo_t,
     frame: *mut libc::ucontext_t,
 ) {
-    let thread = Thread::current();
     // SAFETY: what the kernel gives a handler with `SA_SIGINFO`.
     let frame = unsafe { &mut *frame };
     // SAFETY: as above.
     let mask = unsafe { context::mask(frame) };
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
+    let thread = Thread::interrupted(kernel);
     let program = thread.program.load(Relaxed);
+    let lazy = thread.lazy.load(Relaxed);
     let signal_bit = bit(signal);
     // A wait with another mask lets signals in that the mask after it blocks.
-    if program & thread.lazy.load(Relaxed) & signal_bit & !kernel != 0 {
+    if program & lazy & signal_bit & !kernel != 0 && protects(Protection::Deferral) {
         thread
             .deferred
             .store(thread.deferred.load(Relaxed) + 1, Relaxed);
         // SAFETY: the kernel's arguments. The signal is blocked until the return, and after it.
         unsafe {
             arch::queue(signal, information);
-            arch::restart(frame);
+            if protects(Protection::Restart) {
+                arch::restart(frame);
+            }
             *mask = program;
         }
         thread.kernel.store(program, Relaxed);
@@ -45,6 +49,9 @@ pub unsafe extern "C" fn entry(
         return;
     };
     if action.handler == libc::SIG_DFL {
+        if !protects(Protection::Default) {
+            return;
+        }
         // SAFETY: as above; the default action comes when this returns.
         unsafe {
             action::default(thread, signal);
@@ -52,7 +59,7 @@ pub unsafe extern "C" fn entry(
         }
         return;
     }
-    if action.flags & libc::SA_RESETHAND != 0 {
+    if action.flags & libc::SA_RESETHAND != 0 && protects(Protection::OneShot) {
         action::reset(thread, signal, action);
     }
     let known = thread.kernel.load(Relaxed);
@@ -63,6 +70,9 @@ pub unsafe extern "C" fn entry(
     let mut added = action.mask;
     if action.flags & libc::SA_NODEFER == 0 {
         added |= signal_bit;
+    }
+    if !protects(Protection::HandlerMask) {
+        added = 0;
     }
     let blocked = (kernel_base | added) & !UNBLOCKABLE;
     thread.program.store((base | added) & !UNBLOCKABLE, Relaxed);
@@ -80,7 +90,7 @@ pub unsafe extern "C" fn entry(
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     // SAFETY: as above.
     let after = unsafe { *mask } & !UNBLOCKABLE;
-    if after != program {
+    if after != program && protects(Protection::Context) {
         thread.program.store(after, Relaxed);
         thread.kernel.store(after, Relaxed);
         // SAFETY: as above.
@@ -88,9 +98,11 @@ pub unsafe extern "C" fn entry(
         return;
     }
     thread.program.store(program, Relaxed);
-    // The handler may have ended that a signal is lazy which is blocked here. In the middle of a
-    // change of the mask this blocks what the change is about to block.
-    let no_longer = program & !thread.lazy.load(Relaxed);
+    // The handler may have ended that a signal is lazy which is blocked here.
+    let mut no_longer = program & lazy & !thread.lazy.load(Relaxed);
+    if !protects(Protection::NoLonger) {
+        no_longer = 0;
+    }
     thread.kernel.store(known | no_longer, Relaxed);
     // SAFETY: as above.
     unsafe { *mask = kernel | no_longer };
@@ -100,7 +112,10 @@ pub unsafe extern "C" fn entry(
 /// in: the kernel has put the thread's mask back for the others.
 fn wait_was_interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
     // SAFETY: the kernel's argument.
-    if thread.waiting.load(Relaxed) && unsafe { arch::interrupted_call(frame) } {
+    if protects(Protection::Waiting)
+        && thread.waiting.load(Relaxed)
+        && unsafe { arch::interrupted_call(frame) }
+    {
         thread.waiting.store(false, Relaxed);
         return Some(thread.waiting_mask.load(Relaxed));
     }

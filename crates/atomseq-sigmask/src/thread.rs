@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, compiler_fence};
 
-use crate::{action, arch, real, statistics};
+use crate::control::{Protection, protects};
+use crate::{action, arch, control, real, statistics};
 
 /// The signals that are never lazy, whatever their handler: `SIGILL`, `SIGTRAP`, `SIGABRT`,
 /// `SIGBUS`, `SIGFPE`, `SIGKILL`, `SIGSEGV`, `SIGCONT`, `SIGSTOP`, `SIGTSTP`, `SIGTTIN`, `SIGTTOU`,
@@ -76,22 +77,36 @@ impl Thread {
     /// Returns the current thread's.
     #[inline(always)]
     pub fn current() -> &'static Thread {
+        let thread = Self::maybe_not_ready();
+        if thread.ready.load(Relaxed) == 0 {
+            thread.begin(arch::mask());
+        }
+        thread
+    }
+
+    /// Returns the current thread's for `entry`, which the kernel calls with all signals blocked:
+    /// the thread's mask is that of the interrupted code.
+    pub fn interrupted(mask: u64) -> &'static Thread {
+        let thread = Self::maybe_not_ready();
+        if thread.ready.load(Relaxed) == 0 {
+            thread.begin(mask);
+        }
+        thread
+    }
+
+    #[inline(always)]
+    fn maybe_not_ready() -> &'static Thread {
         // SAFETY: the address is of this thread's block, which lives as long as the thread, and is
         // zeros at first, which are valid. The reference is not handed to another thread; a context
         // that moves between threads takes no reference with it, since no call to the program's code
         // lies between taking a reference and its last use, except in `entry` and `wait`, whose
         // contexts are signal frames and frames of a call.
-        let thread = unsafe { &*arch::thread().cast::<Thread>() };
-        if thread.ready.load(Relaxed) == 0 {
-            thread.begin();
-        }
-        thread
+        unsafe { &*arch::thread().cast::<Thread>() }
     }
 
-    /// Reads the kernel's mask, which is the program's until this library changes it.
+    /// Takes over the kernel's mask, which is the program's until this library changes it.
     #[cold]
-    fn begin(&self) {
-        let mask = arch::mask();
+    fn begin(&self, mask: u64) {
         self.program.store(mask, Relaxed);
         self.kernel.store(mask, Relaxed);
         // A signal in between does the same with the same result.
@@ -175,7 +190,9 @@ impl Thread {
     /// on, or waits.
     #[inline(always)]
     pub fn publish(&self) {
-        if self.program.load(Relaxed) & !self.kernel.load(Relaxed) != 0 {
+        if self.program.load(Relaxed) & !self.kernel.load(Relaxed) != 0
+            && protects(Protection::Publish)
+        {
             self.publish_slowly();
         }
     }
@@ -197,6 +214,9 @@ impl Thread {
 
 /// Ends that signals are lazy, for there will be another thread.
 pub fn several() {
+    if !protects(Protection::Threads) {
+        return;
+    }
     let thread = Thread::current();
     if !THREADS.load(Relaxed) {
         // The other thread is started afterwards, and starting it orders this.
@@ -212,6 +232,7 @@ pub fn several() {
 static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
+    control::begin();
     real::resolve();
     Thread::current();
     statistics::begin();

@@ -13,6 +13,7 @@
 use std::arch::{asm, global_asm, naked_asm};
 use std::sync::atomic::AtomicU64;
 
+use crate::control::{Protection, protects};
 use crate::real::Function;
 use crate::thread::Thread;
 use crate::{context, forward};
@@ -142,7 +143,9 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
         let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
         let thread = call(libc::SYS_gettid, 0, 0, 0, 0) as usize;
         let (signal, from) = (signal as usize, information as usize);
-        let result = if (*information).si_code == libc::SI_TKILL {
+        let result = if !protects(Protection::Information) {
+            -1
+        } else if (*information).si_code == libc::SI_TKILL {
             call(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, from)
         } else {
             call(libc::SYS_rt_sigqueueinfo, process, signal, from, 0)

@@ -636,6 +636,20 @@ pub fn has_double_width() -> bool {
     true
 }
 
+/// Fetches the cache line of this address for a store. A hint: it never faults.
+#[inline(always)]
+pub fn prefetch_for_store(address: usize) {
+    // SAFETY: a prefetch changes no memory and no register, and ignores addresses that it cannot
+    // access.
+    unsafe {
+        asm!(
+            "prfm pstl1keep, [{}]", // fetch the line for a store
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        )
+    }
+}
+
 /// Compares two adjacent words with `expected` and replaces both by `new` if they are equal.
 /// Otherwise returns the words that were there. One atomic instruction; acquire and release.
 ///

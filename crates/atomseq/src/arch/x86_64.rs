@@ -624,6 +624,20 @@ pub fn has_double_width() -> bool {
     std::is_x86_feature_detected!("cmpxchg16b")
 }
 
+/// Fetches the cache line of this address for a store. A hint: it never faults.
+#[inline(always)]
+pub fn prefetch_for_store(address: usize) {
+    // SAFETY: a prefetch changes no memory and no register, and ignores addresses that it cannot
+    // access. Processors of this architecture that do not know this one execute it as no operation.
+    unsafe {
+        asm!(
+            "prefetchw byte ptr [{}]", // fetch the line for a store
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        )
+    }
+}
+
 /// Compares two adjacent words with `expected` and replaces both by `new` if they are equal.
 /// Otherwise returns the words that were there. One atomic instruction; a full barrier.
 ///

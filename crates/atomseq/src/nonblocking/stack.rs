@@ -114,9 +114,12 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
 /// The scope is `Machine`; progress is that of the [mechanism](super#progress).
 /// [`push`](Stack::push) and [`pop`](Stack::pop) cost one atomic instruction each under OS-assisted
 /// DCAS. Under k-CAS, `push` costs eight at most and `pop` four. Both cost none if the stack is
-/// full or empty. No operation allocates after construction, except that a thread's first operation
-/// under k-CAS maps [a page of descriptors](crate::dcas#mechanisms). Memory: one word per value and
-/// six cache lines; under k-CAS, two words per value.
+/// full or empty. At a capacity of at most 128, a thread that has filled or emptied a stack which
+/// another CPU was changing waits once for that CPU, for [at most 256
+/// pauses](crate::docs::internals#stacks-in-arrays), before the operation fails. No operation
+/// allocates after construction, except that a thread's first operation under k-CAS maps [a page of
+/// descriptors](crate::dcas#mechanisms). Memory: one word per value and six cache lines; under
+/// k-CAS, two words per value.
 ///
 /// ```
 /// use atomseq::nonblocking::Stack;
@@ -358,8 +361,8 @@ impl Covered {
             }
             let cell = (&self.cells, height as usize, word as u64);
             let higher = (&self.height, height + 1);
-            // SAFETY: the words belong to this stack and are covered by its `versioned` alone, which
-            // was created to use k-CAS.
+            // SAFETY: the words belong to this stack and are covered by its `versioned` alone,
+            // which was created to use k-CAS.
             if unsafe { self.versioned.store_cell_if_by_kcas(version, cell, higher) } {
                 return true;
             }

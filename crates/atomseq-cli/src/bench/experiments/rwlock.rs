@@ -9,7 +9,7 @@ use atomseq::mutex::RwLock;
 use crossbeam_utils::CachePadded;
 use lock_api::RawRwLock;
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::{GRAIN, Subject};
 use crate::bench::fault::Fault;
 use crate::bench::workloads::locking::Tally;
@@ -18,47 +18,26 @@ use crate::bench::workloads::locking::Tally;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rwlock",
     about: "a lock that all threads read under; they never write, once every million reads, or every thousand",
-    cases: &[
-        case("read:atomseq", "mutex::RwLock, only read", |_| {
-            Reading::<RwLock<Tally>>::boxed(u64::MAX)
-        }),
-        case("read:parking_lot", "parking_lot::RwLock, only read", |_| {
-            Reading::<parking_lot::RwLock<Tally>>::boxed(u64::MAX)
-        }),
-        case("read:std", "std::sync::RwLock, only read", |_| {
-            Reading::<std::sync::RwLock<Tally>>::boxed(u64::MAX)
-        }),
-        case(
-            "write-1e6:atomseq",
-            "mutex::RwLock, a write every 1,000,000 reads",
-            |_| Reading::<RwLock<Tally>>::boxed(1_000_000),
-        ),
-        case(
-            "write-1e6:parking_lot",
-            "parking_lot::RwLock, a write every 1,000,000 reads",
-            |_| Reading::<parking_lot::RwLock<Tally>>::boxed(1_000_000),
-        ),
-        case(
-            "write-1e6:std",
-            "std::sync::RwLock, a write every 1,000,000 reads",
-            |_| Reading::<std::sync::RwLock<Tally>>::boxed(1_000_000),
-        ),
-        case(
-            "write-1e3:atomseq",
-            "mutex::RwLock, a write every 1,000 reads",
-            |_| Reading::<RwLock<Tally>>::boxed(1_000),
-        ),
-        case(
-            "write-1e3:parking_lot",
-            "parking_lot::RwLock, a write every 1,000 reads",
-            |_| Reading::<parking_lot::RwLock<Tally>>::boxed(1_000),
-        ),
-        case(
-            "write-1e3:std",
-            "std::sync::RwLock, a write every 1,000 reads",
-            |_| Reading::<std::sync::RwLock<Tally>>::boxed(1_000),
-        ),
-    ],
+    cases: cases! {
+        "read:atomseq", "mutex::RwLock, only read",
+            |_| Reading::<RwLock<Tally>>::boxed(u64::MAX);
+        "read:parking_lot", "parking_lot::RwLock, only read",
+            |_| Reading::<parking_lot::RwLock<Tally>>::boxed(u64::MAX);
+        "read:std", "std::sync::RwLock, only read",
+            |_| Reading::<std::sync::RwLock<Tally>>::boxed(u64::MAX);
+        "write-1e6:atomseq", "mutex::RwLock, a write every 1,000,000 reads",
+            |_| Reading::<RwLock<Tally>>::boxed(1_000_000);
+        "write-1e6:parking_lot", "parking_lot::RwLock, a write every 1,000,000 reads",
+            |_| Reading::<parking_lot::RwLock<Tally>>::boxed(1_000_000);
+        "write-1e6:std", "std::sync::RwLock, a write every 1,000,000 reads",
+            |_| Reading::<std::sync::RwLock<Tally>>::boxed(1_000_000);
+        "write-1e3:atomseq", "mutex::RwLock, a write every 1,000 reads",
+            |_| Reading::<RwLock<Tally>>::boxed(1_000);
+        "write-1e3:parking_lot", "parking_lot::RwLock, a write every 1,000 reads",
+            |_| Reading::<parking_lot::RwLock<Tally>>::boxed(1_000);
+        "write-1e3:std", "std::sync::RwLock, a write every 1,000 reads",
+            |_| Reading::<std::sync::RwLock<Tally>>::boxed(1_000);
+    },
     peers: &["parking_lot", "std"],
     method: Method::Timed,
     threads: Threads::Crowded,

@@ -299,6 +299,29 @@ static void order(void)
         sigprocmask(SIG_UNBLOCK, &set, NULL);
         show_pending("delivered");
     }
+    // Several come at once: the process is stopped meanwhile.
+    signal(SIGCHLD, SIG_DFL);
+    const int kinds[] = {SIGRTMIN + 3, SIGUSR1};
+    for (int i = 0; i < 2; i++) {
+        block(kinds[i]);
+        fflush(stdout);
+        volatile int *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        pid_t parent = getpid(), child = fork();
+        if (child == 0) {
+            kill(parent, SIGSTOP);
+            usleep(20000);
+            for (int value = 0; value < 4; value++)
+                sigqueue(parent, kinds[i], (union sigval){.sival_int = value});
+            *done = 1;
+            kill(parent, SIGCONT);
+            _exit(0);
+        }
+        while (!*done)
+            ;
+        show_pending("stopped");
+        unblock(kinds[i]);
+        waitpid(child, NULL, 0);
+    }
 }
 
 static void default_action(int signal)
@@ -812,7 +835,7 @@ static void interruptions_of(int flags)
         later(30000);                                                                             \
         long result = (call);                                                                     \
         int error = errno;                                                                        \
-        int full = seconds() - start > 0.09;                                                      \
+        int full = blocked && seconds() - start > 0.09;                                                      \
         int before = calls;                                                                       \
         unblock(SIGALRM);                                                                         \
         printf("%s: %ld errno %d full %d calls %d %d\n", name, result, result < 0 ? error : 0, full, before, calls); \
@@ -905,6 +928,7 @@ static void stacks(void)
         block(SIGUSR2);
         raise(SIGUSR1);
         raise(SIGUSR2);
+        printf("raised\n");
         unblock(SIGUSR1);
         unblock(SIGUSR2);
         raise(SIGUSR1);
@@ -1169,8 +1193,8 @@ static void execs(int kind)
     signal(SIGHUP, SIG_IGN);
     block(SIGUSR1);
     block(SIGTERM);
-    block(SIGHUP);
     if (kind & 1) {
+        block(SIGHUP);
         kill(getpid(), SIGUSR1);
         kill(getpid(), SIGTERM);
     }
