@@ -1,7 +1,6 @@
 //! A histogram of floating-point numbers.
 //!
-//! The buckets are those of a [`percpu::Histogram`] over the numbers' bits, ordered as the numbers
-//! are. The sum of floating-point numbers takes two sums of integers: of the numbers without their
+//! A [`percpu::Histogram`] counts the numbers of buckets, which it keeps apart exactly. The sum of floating-point numbers takes two sums of integers: of the numbers without their
 //! fractions, and of the fractions' billionths. A zero is not added. Both are read by draining them
 //! into wider sums, so they may wrap around, but not between two scrapes.
 
@@ -16,6 +15,12 @@ use crate::COUNTERS;
 /// What a billionth is multiplied by.
 const BILLION: f64 = 1e9;
 
+/// The maximum number of buckets.
+const MAX_BUCKETS: usize = 256;
+
+/// The maximum number of bounds that are all compared with a value.
+const LINEAR: usize = 32;
+
 /// A histogram of floating-point numbers. A clone refers to the same one.
 ///
 /// A value that is not finite is counted in a bucket, NaN in the last one, and left out of the sum.
@@ -25,6 +30,7 @@ const BILLION: f64 = 1e9;
 pub struct Histogram(Arc<Inner>);
 
 struct Inner {
+    /// Counts the index of the bucket of each value.
     buckets: percpu::Histogram,
     bounds: Box<[f64]>,
     /// The sum of the values without their fractions, since the last scrape.
@@ -55,12 +61,14 @@ impl Histogram {
     /// or more than 255; [`Error::OutOfMemory`] if the operating system refuses the memory.
     pub fn try_new(bounds: impl IntoIterator<Item = f64>) -> Result<Histogram, Error> {
         let bounds: Box<[f64]> = bounds.into_iter().collect();
-        if !bounds.iter().all(|bound| bound.is_finite()) {
+        let is_finite = bounds.iter().all(|bound| bound.is_finite());
+        let is_rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
+        if !is_finite || !is_rising || !(1..MAX_BUCKETS).contains(&bounds.len()) {
             return Err(Error::Bounds);
         }
-        let ordered: Vec<u64> = bounds.iter().map(|bound| order(*bound)).collect();
         Ok(Histogram(Arc::new(Inner {
-            buckets: percpu::Histogram::try_with_bounds(&ordered)?,
+            // Each index is below 2^(7 + 1), and so has a bucket of its own.
+            buckets: percpu::Histogram::try_log_linear(7, bounds.len() as u64)?,
             bounds,
             wholes: COUNTERS.try_create()?,
             billionths: COUNTERS.try_create()?,
@@ -71,7 +79,7 @@ impl Histogram {
     /// Records a value.
     #[inline]
     pub fn observe(&self, value: f64) {
-        self.0.buckets.record(order(value));
+        self.0.buckets.record(bucket(&self.0.bounds, value) as u64);
         // An infinity becomes the largest number, whose fraction is not finite.
         let whole = value as i64;
         let fraction = value - whole as f64;
@@ -110,18 +118,15 @@ impl Histogram {
     }
 }
 
-/// Returns a number that is ordered among others as the value is: NaN above all.
+/// Returns the number of bounds that are less than a value: all of them for NaN.
 #[inline]
-fn order(value: f64) -> u64 {
-    const SIGN: u64 = 1 << 63;
-    if value.is_nan() {
-        return u64::MAX;
-    }
-    // Both zeros are one number.
-    let bits = (value + 0.0).to_bits();
-    match bits & SIGN {
-        0 => bits | SIGN,
-        _ => !bits,
+fn bucket(bounds: &[f64], value: f64) -> usize {
+    #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is above all bounds")]
+    let is_less = |bound: &f64| !(value <= *bound);
+    match bounds.len() <= LINEAR {
+        // These comparisons do not wait for each other, and none is a branch.
+        true => bounds.iter().map(|bound| usize::from(is_less(bound))).sum(),
+        false => bounds.partition_point(is_less),
     }
 }
 
@@ -145,26 +150,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_that_of_the_numbers() {
-        let ascending = [
-            f64::NEG_INFINITY,
-            f64::MIN,
-            -1.5,
-            -f64::MIN_POSITIVE,
-            0.0,
-            f64::from_bits(1),
-            1.5,
-            f64::MAX,
-            f64::INFINITY,
-        ];
-        assert!(
-            ascending
-                .windows(2)
-                .all(|pair| order(pair[0]) < order(pair[1]))
-        );
-        assert_eq!(order(-0.0), order(0.0));
-        assert!(order(f64::NAN) > order(f64::INFINITY));
-        assert_eq!(order(-f64::NAN), order(f64::NAN));
+    fn many_bounds_are_searched_as_few_are() {
+        let bounds: Vec<f64> = (0..255).map(f64::from).collect();
+        for value in [-1.0, -0.0, 0.5, 31.0, 31.5, 253.5, 254.0, 1e9, f64::NAN] {
+            let expected = bounds
+                .iter()
+                .filter(|bound| value.is_nan() || **bound < value)
+                .count();
+            assert_eq!(bucket(&bounds, value), expected, "{value}");
+            assert_eq!(
+                bucket(&bounds[..LINEAR], value),
+                expected.min(LINEAR),
+                "{value}"
+            );
+        }
+        let histogram = Histogram::new(bounds.iter().copied());
+        (0..256).for_each(|value| histogram.observe(f64::from(value)));
+        assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
+        assert!(Histogram::try_new((0..256).map(f64::from)).is_err());
     }
 
     #[test]

@@ -55,9 +55,9 @@ const LATER: usize = BITS * usize::BITS as usize;
 /// A growing number of counters in 8 bytes per CPU each, as for a metric with labels.
 ///
 /// Scope `SameCpu`. [`create`](Counters::create) hands out one counter after the other, and a
-/// [`Count`] that is dropped, with all its clones, makes room for another one. Memory is mapped for 48 counters, then for
-/// 960 at a time, and stays until the set is dropped: for each counter 8 bytes per CPU and 20
-/// shared ones. See [the module](super) for what all per-CPU structures share.
+/// [`Count`] that is dropped, with all its clones, makes room for another one. Memory is mapped for
+/// 48 counters, then for 960 at a time, and stays until the set is dropped: for each counter 8
+/// bytes per CPU and 20 shared ones. See [the module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -89,8 +89,8 @@ struct Chunk {
 /// One of the [`Counters`]. A clone refers to the same one.
 ///
 /// Wait-free. An addition costs no atomic instruction on the fast path and one on the slow path.
-/// Every operation may be called in a signal handler. A clone costs one atomic instruction, dropping
-/// it one, and dropping the last one another.
+/// Every operation may be called in a signal handler. A clone costs one atomic instruction,
+/// dropping it one, and dropping the last one another.
 pub struct Count<'a> {
     chunk: &'a Chunk,
     /// The byte offset of its word in the bulk memory of each CPU and guard.

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::error::Refused;
@@ -20,46 +20,18 @@ use crate::run;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "drop-in",
     about: "programs that mask signals, with `atomseq run` and without",
-    cases: &[
-        case("pair:kernel", "sigprocmask: block, restore", |_| {
-            Workers::of(PAIR, false)
-        }),
-        case("pair:drop-in", "the same with the library", |_| {
-            Workers::of(PAIR, true)
-        }),
-        case(
-            "setjmp:kernel",
-            "sigsetjmp with the mask, siglongjmp",
-            |_| Workers::of(SETJMP, false),
-        ),
-        case("setjmp:drop-in", "the same with the library", |_| {
-            Workers::of(SETJMP, true)
-        }),
-        case(
-            "swapcontext:kernel",
-            "two calls of swapcontext: there and back",
-            |_| Workers::of(SWAPCONTEXT, false),
-        ),
-        case("swapcontext:drop-in", "the same with the library", |_| {
-            Workers::of(SWAPCONTEXT, true)
-        }),
-        case(
-            "delivery:kernel",
-            "pairs, a signal in every 1,000th",
-            |_| Workers::of(DELIVERY, false),
-        ),
-        case("delivery:drop-in", "the same with the library", |_| {
-            Workers::of(DELIVERY, true)
-        }),
-        case(
-            "no-mask:kernel",
-            "reads of a byte from /dev/zero, and no mask",
-            |_| Workers::of(NO_MASK, false),
-        ),
-        case("no-mask:drop-in", "the same with the library", |_| {
-            Workers::of(NO_MASK, true)
-        }),
-    ],
+    cases: cases! {
+        "pair:kernel", "sigprocmask: block, restore", |_| Workers::of(PAIR, false);
+        "pair:drop-in", "the same with the library", |_| Workers::of(PAIR, true);
+        "setjmp:kernel", "sigsetjmp with the mask, siglongjmp", |_| Workers::of(SETJMP, false);
+        "setjmp:drop-in", "the same with the library", |_| Workers::of(SETJMP, true);
+        "swapcontext:kernel", "two calls of swapcontext: there and back", |_| Workers::of(SWAPCONTEXT, false);
+        "swapcontext:drop-in", "the same with the library", |_| Workers::of(SWAPCONTEXT, true);
+        "delivery:kernel", "pairs, a signal in every 1,000th", |_| Workers::of(DELIVERY, false);
+        "delivery:drop-in", "the same with the library", |_| Workers::of(DELIVERY, true);
+        "no-mask:kernel", "reads of a byte from /dev/zero, and no mask", |_| Workers::of(NO_MASK, false);
+        "no-mask:drop-in", "the same with the library", |_| Workers::of(NO_MASK, true);
+    },
     peers: &["kernel"],
     method: Method::Timed,
     threads: Threads::Alone,
