@@ -30,8 +30,7 @@ fn lines_of(fails: &[&dyn Fn()]) -> Vec<(String, u32)> {
         }
     }
     panic::set_hook(before);
-    let lines = lines.lock().unwrap().clone();
-    lines
+    std::mem::take(&mut *lines.lock().unwrap())
 }
 
 #[test]
