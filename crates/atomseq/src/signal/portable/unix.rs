@@ -33,7 +33,7 @@ impl Action {
     /// Returns the disposition before it, or the default action for a used-up handler.
     fn rest(&self) -> libc::sigaction {
         match self.spent.load(Ordering::SeqCst) {
-            true => default_action(),
+            true => uninstalled(),
             false => self.previous.0,
         }
     }
