@@ -134,6 +134,35 @@
 //! the sequence's own instruction. If the handler changes the program counter, the sequence is left
 //! there, and the signal that waited for its end is delivered.
 //!
+//! # Stack overflows
+//!
+//! The standard library reports an overflow of a thread's stack by handlers of `SIGSEGV` and
+//! `SIGBUS` on an alternate stack. A handler that is installed here for one of these **replaces**
+//! that report: it runs on the thread's own stack, which has no room left, so the process ends by
+//! the signal without a word. To keep the report, give each thread an [`AlternateStack`], install
+//! the handler [on the alternate stack](Options::on_alternate_stack), and [chain](Event::chain):
+//!
+//! ```no_run
+//! use atomseq::signal::{self, AlternateStack, Options};
+//!
+//! fn crash(event: &mut signal::Event<'_>) {
+//!     // Report here, by `write` alone. Then an overflow is reported by the standard library, and
+//!     // any other fault ends the process by its signal.
+//!     if event.chain() != signal::Chained::Called {
+//!         event.default_action();
+//!     }
+//! }
+//!
+//! # #[cfg(unix)] {
+//! let _stack = AlternateStack::new(16 << 10)?; // on each thread
+//! // SAFETY: the handler neither allocates, nor locks, nor panics.
+//! unsafe {
+//!     signal::install_with(libc::SIGSEGV, crash, Options::new().on_alternate_stack(16 << 10))?;
+//! }
+//! # }
+//! # Ok::<(), signal::Error>(())
+//! ```
+//!
 //! # Limits
 //!
 //! * Queued real-time signals of one number may change their order when a mask defers them.
@@ -159,8 +188,8 @@
 //!
 //! On other unixes, and with `--cfg atomseq_portable`, the interface is the same. Masks are the
 //! kernel's (two system calls for the outermost one). Sequences run with all signals blocked, so
-//! every handler runs between them. On systems without signals, [`install`] returns
-//! [`Error::Unsupported`] and a mask costs nothing.
+//! every handler runs between them. On systems without signals, and under Miri, [`install`] returns
+//! [`Error::Unsupported`] and no handler runs inside a mask, because none runs at all.
 
 #[cfg(atomseq_sections)]
 mod delivery;
@@ -176,6 +205,8 @@ mod audit;
 mod event;
 mod mask;
 mod options;
+#[cfg(unix)]
+mod stack;
 mod statistics;
 
 pub use audit::{Audit, Fault, Finding};
@@ -187,6 +218,8 @@ pub use options::{Error, Options};
 #[cfg(unix)]
 pub use runtime::siglongjmp;
 pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
+#[cfg(unix)]
+pub use stack::AlternateStack;
 pub use statistics::{Statistics, statistics};
 
 #[cfg(all(atomseq_sections, feature = "unstable-internals"))]
@@ -209,7 +242,8 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 /// Installs a handler for a signal, which is managed from then on.
 ///
 /// Replaces a handler that was installed here before. A handler of other code remains reachable by
-/// [chaining](Event::chain). The first call [starts atomseq up](crate::status()), so that no
+/// [chaining](Event::chain). For `SIGSEGV` and `SIGBUS` that is the standard library's, whose report
+/// of a [stack overflow](crate::signal#stack-overflows) goes otherwise. The first call [starts atomseq up](crate::status()), so that no
 /// handler has to. Sequences of objects that were loaded since the last installation are protected
 /// from now on.
 ///

@@ -147,7 +147,6 @@ const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
 /// Checks that the calling thread's alternate stack holds three deliveries and `bytes`: the signal,
 /// another one that interrupts the handler, and a fault in a clone that the second delivery runs.
 fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
-    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
     let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
     // SAFETY: asks only.
@@ -156,10 +155,7 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
         let errno = errno.unwrap_or_default();
         return Err(Error::Refused { signal, errno });
     }
-    // SAFETY: reads a number that the kernel has passed at program start; 0 if it has not.
-    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
-    let delivery = frame.saturating_add(DELIVERY);
-    let needs = delivery.saturating_mul(3).saturating_add(bytes);
+    let needs = stack_needs(bytes);
     if stack.ss_flags & libc::SS_DISABLE == 0 && stack.ss_size < needs {
         return Err(Error::AlternateStackTooSmall {
             has: stack.ss_size,
@@ -167,6 +163,15 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// Returns the size in bytes of a stack that holds three deliveries and `bytes`.
+pub fn stack_needs(bytes: usize) -> usize {
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: reads a number that the kernel has passed at program start; 0 if it has not.
+    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
+    let delivery = frame.saturating_add(DELIVERY);
+    delivery.saturating_mul(3).saturating_add(bytes)
 }
 
 /// Makes an action that passes every signal on to `previous`.

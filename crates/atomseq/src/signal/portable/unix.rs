@@ -107,6 +107,9 @@ fn last_error() -> c_int {
 /// # Safety
 /// As [`crate::signal::install_with`].
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
+    if cfg!(miri) {
+        return Err(Error::Unsupported);
+    }
     if !(1..SIGNALS as c_int).contains(&signal) {
         return Err(Error::NoSignal(signal));
     }
@@ -187,7 +190,7 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
         let errno = errno.unwrap_or_default();
         return Err(Error::Refused { signal, errno });
     }
-    let needs = libc::MINSIGSTKSZ.saturating_mul(3).saturating_add(bytes);
+    let needs = stack_needs(bytes);
     if stack.ss_flags & libc::SS_DISABLE == 0 && !stack.ss_sp.is_null() && stack.ss_size < needs {
         return Err(Error::AlternateStackTooSmall {
             has: stack.ss_size,
@@ -195,6 +198,11 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// Returns the size in bytes of a stack that holds three deliveries and `bytes`.
+pub fn stack_needs(bytes: usize) -> usize {
+    libc::MINSIGSTKSZ.saturating_mul(3).saturating_add(bytes)
 }
 
 pub fn uninstall(signal: c_int) -> Result<(), Error> {
@@ -263,14 +271,14 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     if !disposition(signal).is_ok_and(|now| is_ours(&now)) {
         return;
     }
-    let rest = last_action(signal).map_or_else(default_action, Action::rest);
+    let rest = last_action(signal).map_or_else(uninstalled, Action::rest);
     // SAFETY: the caller's promise.
     if unsafe { Previous(rest).call(signal, info, context) } == Chained::Default {
         act_by_default(signal);
     }
 }
 
-fn default_action() -> libc::sigaction {
+fn uninstalled() -> libc::sigaction {
     // SAFETY: plain old data; zero is the default action.
     unsafe { core::mem::zeroed() }
 }
@@ -284,7 +292,7 @@ fn act_by_default(signal: c_int) {
     }
     if action(signal).is_none() {
         // The system cannot refuse it.
-        let _ = set_disposition(signal, &default_action());
+        let _ = set_disposition(signal, &uninstalled());
         if let Some(action) = action(signal) {
             // It was installed between the two calls.
             let _ = set_disposition(signal, &wanted(signal, &action.options));
@@ -292,6 +300,20 @@ fn act_by_default(signal: c_int) {
     }
     // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(signal) };
+}
+
+/// Makes the system carry out the default action of a signal whose handler runs and asks for it:
+/// when the handler returns, or at once for a stop signal.
+pub fn default_action(signal: c_int, _info: &libc::siginfo_t) {
+    if [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal) {
+        // SAFETY: sends a signal to this thread.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    } else if !is_ignored_by_default(signal) {
+        // The system cannot refuse it.
+        let _ = set_disposition(signal, &uninstalled());
+        // SAFETY: sends a signal to this thread. A fault is repeated as well.
+        unsafe { libc::raise(signal) };
+    }
 }
 
 /// Returns whether the default action does nothing on delivery, on every system. (`SIGCONT`
@@ -309,7 +331,7 @@ fn remove_used_up(_changing: &Changing, signal: c_int) {
         && disposition(signal).is_ok_and(|now| is_ours(&now))
     {
         // The system cannot refuse it.
-        let _ = set_disposition(signal, &default_action());
+        let _ = set_disposition(signal, &uninstalled());
     }
 }
 
