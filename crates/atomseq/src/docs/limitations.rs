@@ -508,7 +508,8 @@
 //!   library's `pthread_create` (by `clone` with `CLONE_VM`, with thread storage of their own or
 //!   without): they must not use atomseq. They are not registered, and read the parent's CPU number
 //!   or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts
-//!   none: additions and elements get lost. `posix_spawn` and `std::process::Command` without
+//!   none: additions and elements get lost, in silence on the fast path. The slow path ends the
+//!   process with a sentence if it finds storage of zeros. `posix_spawn` and `std::process::Command` without
 //!   `pre_exec` run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for
 //!   no thread that holds a gate. The child takes the gate over, but what the thread was doing

@@ -135,7 +135,8 @@ impl Event<'_> {
     /// Calls the handler that was there when this one was installed, if there was one.
     ///
     /// The signals that it asked for are blocked while it runs. The default action is not carried
-    /// out: that is [`default_action`](Event::default_action). Costs two system calls if there is a handler.
+    /// out: that is [`default_action`](Event::default_action). Costs two system calls if there is a
+    /// handler.
     pub fn chain(&mut self) -> Chained {
         // SAFETY: this runs in a handler, on the thread and with the record and the context that
         // the kernel gave it.

@@ -242,10 +242,10 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 /// Installs a handler for a signal, which is managed from then on.
 ///
 /// Replaces a handler that was installed here before. A handler of other code remains reachable by
-/// [chaining](Event::chain). For `SIGSEGV` and `SIGBUS` that is the standard library's, whose report
-/// of a [stack overflow](crate::signal#stack-overflows) goes otherwise. The first call [starts atomseq up](crate::status()), so that no
-/// handler has to. Sequences of objects that were loaded since the last installation are protected
-/// from now on.
+/// [chaining](Event::chain). For `SIGSEGV` and `SIGBUS` that is the standard library's, whose
+/// report of a [stack overflow](crate::signal#stack-overflows) goes otherwise. The first call
+/// [starts atomseq up](crate::status()), so that no handler has to. Sequences of objects that were
+/// loaded since the last installation are protected from now on.
 ///
 /// Takes a lock and memory. Costs about 80 system calls, since it examines the handlers of all
 /// signals, and four more for each handler that it changes. Not async-signal-safe.

@@ -26,8 +26,8 @@ use super::runtime;
 /// # Ok::<(), signal::Error>(())
 /// ```
 ///
-/// If the thread has another alternate stack by the time of the drop, that one stays, and the memory
-/// of this one is kept: other code, or a later guard that is dropped later, may still name it. The
+/// If the thread has another alternate stack by the time of the drop, that one stays, and the
+/// memory of this one is kept: other code, or a guard that was made later, may still name it. The
 /// same holds if the guard is dropped by a handler that runs on it.
 ///
 /// The guard belongs to its thread:
@@ -171,8 +171,8 @@ impl Drop for AlternateStack {
         // taken it away meanwhile, for the guard's is still in its place.
         let result = unsafe { libc::sigaltstack(&self.before.0, core::ptr::null_mut()) };
         if result == 0 {
-            // SAFETY: the whole mapping. It is the stack of no thread any more, and this thread does
-            // not run on it, or the call would have failed.
+            // SAFETY: the whole mapping. It is the stack of no thread any more, and this thread
+            // does not run on it, or the call would have failed.
             unsafe { libc::munmap(start, self.bytes) };
         }
     }

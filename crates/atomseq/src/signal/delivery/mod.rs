@@ -586,8 +586,8 @@ pub fn default_action(signal: c_int, info: &libc::siginfo_t) {
         // Refused only by a sandbox, which lets the thread stop no process.
         let _ = send_to_this_thread(libc::SIGSTOP);
     } else if IGNORED_BY_DEFAULT & bit(signal) == 0 {
-        // SAFETY: the disposition contains no function. The kernel has no reason to refuse it, and a
-        // refusal cannot be handled here.
+        // SAFETY: the disposition contains no function. The kernel has no reason to refuse it, and
+        // a refusal cannot be handled here.
         let _ = unsafe { replace_disposition(signal, &Disposition::DEFAULT) };
         let is_repeated = is_raised_by_fault(signal, info) && happens_again(signal);
         if !is_repeated && !mask::queue_again(signal, info) {
