@@ -1,5 +1,5 @@
-//! `signal::AlternateStack`: a stack of the right size for each thread, which comes and goes with its
-//! guard; and what becomes of the standard library's report of a stack overflow.
+//! `signal::AlternateStack`: a stack of the right size for each thread, which comes and goes with
+//! its guard; and what becomes of the standard library's report of a stack overflow.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 

@@ -4,8 +4,10 @@
 //! * [`internals`]: how a sequence becomes machine code, and what happens when it is interrupted.
 //! * [`limitations`]: what atomseq does not do, and what not to do to it.
 //! * [`performance`]: when a per-CPU structure is the right choice, and when another one is.
+//! * [`tools`]: Miri, sanitizers, loom, valgrind, qemu: what to build with.
 
 pub mod internals;
 pub mod limitations;
 pub mod patterns;
 pub mod performance;
+pub mod tools;

@@ -132,8 +132,8 @@ pub(super) fn take_deferred() -> Option<u64> {
 pub(super) fn check_storage() {
     // On x86-64, the thread pointer itself is a word of that storage.
     let is_set_up = thread_pointer() != 0 && {
-        // SAFETY: an aligned word of this thread's block (see `arch`). The kernel changes it only in
-        // registered threads, between two instructions. Relaxed: only this thread reads it.
+        // SAFETY: an aligned word of this thread's block (see `arch`). The kernel changes it only
+        // in registered threads, between two instructions. Relaxed: only this thread reads it.
         let cpu = unsafe { AtomicI32::from_ptr((block() + 4) as *mut i32) }.load(Ordering::Relaxed);
         cpu == -1 || registration().load(Ordering::Relaxed) != NOT_YET
     };
@@ -142,8 +142,8 @@ pub(super) fn check_storage() {
     }
 }
 
-/// Writes a message to standard error and ends the process by `SIGABRT`. Calls the kernel alone: the
-/// C library's functions use the storage.
+/// Writes a message to standard error and ends the process by `SIGABRT`. Calls the kernel alone:
+/// the C library's functions use the storage.
 #[cold]
 fn no_storage() -> ! {
     let sentence = "atomseq: this thread's storage was not set up, so what it has done here may be lost \
