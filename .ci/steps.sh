@@ -8,10 +8,12 @@ export ATOMSEQ_REQUIRE_ALL=1
 export CARGO_INCREMENTAL=0
 logs=$(mktemp -d)
 export logs
-trap 'rm -rf "$logs"' EXIT
 # A step runs in a process group of its own, which the terminal does not interrupt.
 running=
-trap '[ -z "$running" ] || kill "$running"; exit 130' INT TERM
+lane=
+stop_steps() { [ -z "$running$lane" ] || kill $running $lane 2>/dev/null || true; }
+trap 'stop_steps; rm -rf "$logs"' EXIT
+trap 'exit 130' INT TERM
 steps=0
 checks=0
 
@@ -29,6 +31,7 @@ limited() {
     timeout --kill-after=10 "$seconds" bash -uo pipefail -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null &
     running=$!
     wait "$running" || status=$?
+    running=
     if [ $status -eq 124 ] || [ $status -eq 137 ]; then
         { echo "killed after $seconds seconds:"; unfinished "$log"; } >>"$log"
     fi
@@ -83,6 +86,31 @@ step() {
     echo "   $ran checks in $((SECONDS - started)) s"
 }
 
+# beside FUNCTION: runs the steps of a function at the same time as the following ones, for many
+# tests wait. `joined` prints what it has printed and adds its checks; if one of its steps has
+# failed, it ends the script as that step did.
+beside() {
+    mkdir "$logs/beside"
+    (
+        trap stop_steps EXIT
+        trap 'exit 130' TERM
+        steps=0 checks=0 logs=$logs/beside
+        "$1"
+        echo "$steps $checks" >"$logs/counts"
+    ) >"$logs/beside.out" 2>&1 &
+    lane=$!
+}
+joined() {
+    local status=0 more
+    wait "$lane" || status=$?
+    lane=
+    cat "$logs/beside.out"
+    [ $status -eq 0 ] || exit $status
+    read -ra more <"$logs/beside/counts"
+    steps=$((steps + more[0]))
+    checks=$((checks + more[1]))
+}
+
 rust_files() { git ls-files '*.rs' | wc -l; }
 tests_passed() { awk '/^test result: ok\./ { sum += $4 } END { print sum + 0 }' "$1"; }
 lines() { grep -c . "$1" || true; }
@@ -108,6 +136,40 @@ install_tools() {
 # The AArch64 code is assembled, linked and emulated.
 emulation=(aarch64-linux-gnu-as:binutils-aarch64-linux-gnu
     "aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu libc6-dev-arm64-cross" qemu-aarch64:qemu-user)
+
+# packages [--no-verify]: makes the packages of all published crates, and builds each from the files
+# of its package alone. `crates` holds no other.
+packages() {
+    local crate published=()
+    for crate in crates/*/; do
+        published+=(-p "$(basename "$crate")")
+    done
+    packaged "$@" "${published[@]}" || return 1
+    # The controls: a manifest that lacks what registries show, and a file that the package lacks.
+    control_crate
+    ! (cd "$logs/control" && packaged "$@") || return 1
+    control_crate 'description = "d"' 'license = "MIT"' 'homepage = "https://example.org"'
+    (cd "$logs/control" && packaged "$@") || return 1
+    [[ $* == *--no-verify* ]] && return
+    touch "$logs/outside.txt"
+    echo 'const _: &str = include_str!("../../outside.txt");' >"$logs/control/src/lib.rs"
+    ! (cd "$logs/control" && packaged "$@")
+}
+# packaged OPTION…: cargo packages with these options, and warns of nothing.
+packaged() {
+    CARGO_TARGET_DIR=$logs/package cargo package --allow-dirty "$@" 2>&1 | tee "$logs/packaged" &&
+        ! grep '^warning' "$logs/packaged"
+}
+package_count() { grep -c '^ *Packaged ' "$1" || true; }
+
+# control_crate LINE…: a crate of one empty file, with these lines in its manifest.
+control_crate() {
+    mkdir -p "$logs/control/src"
+    printf '%s\n' '[package]' 'name = "control"' 'version = "0.1.0"' 'edition = "2024"' \
+        'rust-version = "1.87"' "$@" '[lints.clippy]' 'incompatible_msrv = "deny"' '[workspace]' \
+        >"$logs/control/Cargo.toml"
+    : >"$logs/control/src/lib.rs"
+}
 
 # The closing lines, which say that every step has passed.
 passed() {

@@ -18,6 +18,15 @@ const SEQUENCES: usize = 500;
 /// processor.
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
 
+/// What the compiler leaves to rustc where no register is left for a large constant.
+const NONE_LEFT: &str = "takes a register, and none is left";
+
+/// Whether a sequence names a constant that takes a register.
+fn has_large_words(text: &str) -> bool {
+    let mut large = random::CONSTANTS[random::BACK..].iter();
+    large.any(|(name, _)| text.contains(name))
+}
+
 /// How many sequences that break a rule.
 const BREAKING: u64 = 500;
 
@@ -36,13 +45,20 @@ fn main() {
     for seed in number("ATOMSEQ_FIRST_SEED").unwrap_or(0).. {
         let program = random::generate(seed);
         let text = program.text();
-        if let Err(error) = atomseq_compiler::compile(text.parse().expect("it is made of tokens")) {
-            let reason = error.to_string();
-            assert!(
-                EXPECTED.iter().any(|expected| reason.starts_with(expected)),
-                "the compiler refuses a sequence that keeps the rules: {reason}\n{text}"
-            );
-            continue;
+        match atomseq_compiler::compile(text.parse().expect("it is made of tokens")) {
+            // rustc refuses the large constants.
+            Ok(compiled) if has_large_words(&text) && compiled.to_string().contains(NONE_LEFT) => {
+                continue
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                assert!(
+                    EXPECTED.iter().any(|expected| reason.starts_with(expected)),
+                    "the compiler refuses a sequence that keeps the rules: {reason}\n{text}"
+                );
+                continue;
+            }
         }
         seeds.push(seed);
         write(&program, &text, &mut sequences, &mut table);

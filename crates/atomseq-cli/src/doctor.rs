@@ -105,10 +105,11 @@ const WITH_GATE: [&str; 5] = [
     "percpu::Pool",
 ];
 /// The structures that use one of two mechanisms, chosen once for the process.
-const BY_MECHANISM: [&str; 6] = [
+const BY_MECHANISM: [&str; 7] = [
     "dcas::Domain",
     "nonblocking::Stack",
     "nonblocking::LinkedStack",
+    "nonblocking::LinkedQueue",
     "nonblocking::List",
     "nonblocking::RefList",
     "nonblocking::OneVisitorList",

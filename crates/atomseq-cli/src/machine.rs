@@ -57,7 +57,7 @@ pub fn governor() -> Option<String> {
 
 /// The CPUs this process may run on; at least one.
 pub fn allowed_cpus() -> Vec<usize> {
-    let cpus = system::affinity().unwrap_or_default();
+    let cpus = atomseq_stress::system::allowed_cpus();
     if !cpus.is_empty() {
         return cpus;
     }
@@ -92,16 +92,6 @@ mod system {
 
     /// Bits for 8,192 CPUs, Linux's largest configuration.
     type CpuSet = [u64; 128];
-
-    /// The CPUs in this thread's affinity mask.
-    pub fn affinity() -> Option<Vec<usize>> {
-        let mut set: CpuSet = [0; 128];
-        // SAFETY: the kernel writes at most `size_of::<CpuSet>()` bytes, all of them inside `set`.
-        let result =
-            unsafe { libc::sched_getaffinity(0, size_of::<CpuSet>(), (&raw mut set).cast()) };
-        let bit = |cpu: &usize| set[cpu / 64] >> (cpu % 64) & 1 == 1;
-        (result == 0).then(|| (0..set.len() * 64).filter(bit).collect())
-    }
 
     /// Binds this thread to one CPU; false when the system refuses.
     pub fn pin(cpu: usize) -> bool {
@@ -166,11 +156,6 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    /// Affinity is not read here.
-    pub fn affinity() -> Option<Vec<usize>> {
-        None
-    }
-
     /// Threads are not pinned here.
     pub fn pin(_cpu: usize) -> bool {
         false

@@ -252,7 +252,7 @@ mod tests {
         let series = cases.map(|case| Series {
             case,
             unit: "ns/op",
-            values: vec![1.0; Effort::FEWEST],
+            values: vec![1.0; Effort::MIN_ROUNDS],
         });
         let mut to = Vec::new();
         let mut tables = Tables {

@@ -2,9 +2,11 @@
 //! breaks a rule while the macro expands, a named constant when rustc evaluates it: the user reads
 //! the same.
 
-/// The range of a word, which every architecture holds in one instruction.
-pub const IMMEDIATE: &str = "this constant expression contains a named constant, so its value may \
-                             be at most 65,535: write it as a literal, or pass it as a parameter";
+/// The range of a word that one instruction holds on every architecture, where no register is left
+/// for another one.
+pub const IMMEDIATE: &str = "this constant expression contains a named constant that is larger \
+                             than 65,535 and so takes a register, and none is left: load words \
+                             later, pass fewer parameters, or write the constant as a literal";
 
 /// Alignment of an access.
 pub const MULTIPLE: &str = "an offset is a multiple of the bytes that are loaded or stored there; \
@@ -26,5 +28,5 @@ pub const ALIKE: &str = "two constants here read the same and differ, because th
                          different crates or depend on their place; use one `const` for both";
 
 /// The words that a sequence may reach from its slot.
-pub const IN_SLOT: &str =
-    "outside the words of the slot, which begin at the offset 8, after the gate";
+pub const IN_SLOT: &str = "outside the words of the slot, which lie at the offsets 8 to 127, behind the gate; bulk memory \
+     begins at `Area::BULK`, and is reached by that name: `slot + Area::BULK + 16`";

@@ -21,6 +21,8 @@ pub struct Item {
     pub attributes: Attributes,
     /// Its visibility.
     pub visibility: Visibility,
+    /// Whether it is a plain `fn`.
+    pub is_safe: bool,
     /// Where `fn` stands.
     pub keyword: Span,
     /// Its name.
@@ -51,7 +53,7 @@ pub fn items(input: TokenStream) -> Result<Vec<Item>> {
     if functions.is_empty() {
         return Err(Error::new(
             input.span(),
-            "`sequence!` is empty: write at least one `unsafe fn`",
+            "`sequence!` is empty: write at least one function",
         ));
     }
     functions.into_iter().map(item).collect()
@@ -62,12 +64,6 @@ fn item(function: ItemFn) -> Result<Item> {
     no_attributes(function.sig.to_token_stream())?;
     no_attributes(function.block.to_token_stream())?;
     let signature = function.sig;
-    if signature.unsafety.is_none() {
-        return Err(Error::new(
-            signature.fn_token.span(),
-            "write `unsafe fn`: the caller of a sequence vouches for the addresses it reaches",
-        ));
-    }
     for (present, what) in [
         (signature.constness.map(|token| token.span()), "const"),
         (signature.asyncness.map(|token| token.span()), "async"),
@@ -109,6 +105,7 @@ fn item(function: ItemFn) -> Result<Item> {
     Ok(Item {
         attributes: attributes(function.attrs)?,
         visibility: function.vis,
+        is_safe: signature.unsafety.is_none(),
         keyword: signature.fn_token.span,
         name: signature.ident,
         parameters,

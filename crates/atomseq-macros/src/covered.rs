@@ -31,6 +31,11 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
         let each = quote_spanned!(at=> ::atomseq::dcas::Covered::each_word);
         quote!(#each(#name, __atomseq_visit);)
     });
+    let owners = data.fields.iter().zip(&names).map(|(field, name)| {
+        let at = generated(field.ty.span());
+        let owns = quote_spanned!(at=> ::atomseq::dcas::Covered::owns_elsewhere);
+        quote!(|| #owns(#name, __atomseq_word))
+    });
     // The pattern names every field, so it does not compile if another macro adds one. A name alone
     // could be a constant of the caller's, which would be matched instead of bound; with `@` it
     // binds or does not compile.
@@ -56,6 +61,12 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
                 let #all: &mut Self = self;
                 #(#visits)*
                 let _ = __atomseq_visit;
+            }
+
+            fn owns_elsewhere(&self, __atomseq_word: ::atomseq::generated::standard::usize) -> ::atomseq::generated::standard::bool {
+                let #all: &Self = self;
+                let _ = __atomseq_word;
+                false #(#owners)*
             }
         }
     })

@@ -38,9 +38,10 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// | `rolling` | the same | no instruction is added | neither `cpu()` nor `prepare_copy` nor `cas` |
 /// | `MODEL` | | the steps as data, for a checker to run one at a time | every sequence |
 ///
-/// A form is called as a function of that type, in an `unsafe` block. It takes one argument for
-/// each parameter, in their order: a `usize` for a `Word`, and for a `Slot` what the table says.
-/// `R` is the result, with `usize` for `Word`.
+/// A form is called as a function of that type, in an `unsafe` block; `on_cpu` and `gated` of a
+/// [plain `fn`](#plain-functions) are called without one. A form takes one argument for each
+/// parameter, in their order: a `usize` for a `Word`, and for a `Slot` what the table says. `R` is
+/// the result, with `usize` for `Word`.
 ///
 /// | form | call of `f(slot: Slot, word: Word, …) -> R` | a `Slot` is |
 /// |---|---|---|
@@ -49,8 +50,8 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// | `restarting`, `rolling` | `f::rolling(address, word, …) -> R` | an address, a `usize` |
 ///
 /// A sequence without a `Slot` has no such argument. Calling a form that does not exist for the
-/// steps of a sequence is the error E0599. In `atomseq::docs::patterns`, section 3 calls `on_cpu`
-/// and `gated`, and section 7 `rolling`.
+/// steps of a sequence is an error: that of `on_cpu` states the reason. In
+/// `atomseq::docs::patterns`, section 3 calls `on_cpu` and `gated`, and section 7 `rolling`.
 ///
 /// * `on_cpu` is restarted by the Linux kernel when it is interrupted, or with a `cas` ended by it.
 ///   It returns `Err(Closed)` if nothing visible was done and the caller should take the slow path.
@@ -70,7 +71,7 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// |---|---|
 /// | `let x = …;` | names a word, by a name that no other word has |
 /// | `load(a)`, `load32(a)`, `load_acquire(a)` | reads memory |
-/// | `+ - * & \| ^ << >>`, `min(a, b)` | wrapping, unsigned; shifts use the count modulo the word's width |
+/// | `+ - * & \| ^ << >>`, `!a`, `min(a, b)`, `max(a, b)` | wrapping, unsigned; shifts use the count modulo the word's width |
 /// | `if a == b { return … }` | returns early; `== != < <= > >=`, unsigned |
 /// | `cpu()` | this CPU's number |
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that no other thread or handler may read before the commit |
@@ -81,11 +82,16 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// | `if a == b { commit(a, v); return … }` | after a `cas`: returns early, by the commit that ends the sequence |
 ///
 /// Constants are literals, which fit a word of the target, or names in capitals, by any path, of an
-/// integer type, `bool` or `char`, with a value that fits a word. As a word, a constant expression
-/// that contains a named constant is at most 65,535; literals may be larger. As an offset of an
-/// address, a constant, named or not, is a multiple of the bytes that are accessed, at least -256
-/// and at most 4,095 times them. The addresses of `prepare_copy` are words: a named constant in
-/// them is not negative. Every other name is in lower case, and `r#` makes no other name.
+/// integer type, `bool` or `char`, with a value that fits a word. As a word, a constant may have
+/// any value. A constant expression that contains a named constant and exceeds 65,535 takes a
+/// register, like a parameter; the others are part of an instruction. As an offset of an address, a
+/// constant, named or not, is a multiple of the bytes that are accessed, at least -256 and at most
+/// 4,095 times them. Every other name is in lower case, and `r#` makes no other name.
+///
+/// An access at a constant offset from a `Slot` stays within its fifteen words, at the offsets 8 to
+/// 127. Bulk memory follows them in an area that has some. Only the area knows its size, so an
+/// offset that leads there is written with a constant whose name is `BULK`, such as
+/// `slot + Area::BULK + 16`.
 ///
 /// The arguments of a statement, the sides of an operator or a comparison, and the words of a pair
 /// are evaluated from left to right.
@@ -102,6 +108,27 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// After a visible `store` there may be loads, which see it, and early returns. A sequence without
 /// a `Slot`, `cpu()` and any store is legal as well: rolled forward, it reads all its words at one
 /// time.
+///
+/// # Plain functions
+///
+/// A sequence may be a plain `fn` instead of an `unsafe fn`. Its forms `on_cpu` and `gated` are
+/// then safe, and a crate that forbids unsafe code may define and call them. The compiler proves
+/// that every access is an atomic one of a whole word of the slot. So a plain `fn` takes a `Slot`,
+/// has a commit, and reaches the slot at constant offsets within its words; it contains no
+/// `load32`, `prepare32`, `commit32` and `prepare_copy`, and names no bulk memory.
+///
+/// ```text
+/// fn raise(slot: Slot, value: Word) {
+///     let maximum = load(slot + MAXIMUM);
+///     if value <= maximum { return }
+///     commit(slot + MAXIMUM, value);
+/// }
+/// ```
+///
+/// Any code that has an `Area` can thus store any word in its slots. An `unsafe fn` that relies on
+/// what is there, for example takes a word for an address, is sound only on an area that the other
+/// code cannot reach, in a private field. `restarting` and `rolling` remain unsafe, because a
+/// `Slot` is any address there.
 ///
 /// # Sequences with a `cas`
 ///
@@ -140,11 +167,13 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// * a visible `store` beside a `prepare`, `commit` or `cpu()` where there is no `cas`;
 /// * a `cas` that breaks the rules above, or whose outcome is not tested;
 /// * a second `Slot`, or a `Slot` (or an address made from it) that is returned or stored;
-/// * an access to the slot's gate;
+/// * an access at a constant offset from the slot that is outside of its words: to the gate, or to
+///   what follows the words, unless the offset is written with the name `BULK`;
 /// * a prepared word (or half of one, or one that is copied to) that is loaded before it is
 ///   prepared, or also committed;
 /// * a loaded word that is never used;
 /// * a `cpu()` or `prepare_copy` in a sequence that nothing ties to a CPU;
+/// * an access in a plain `fn` that is not to a whole word of the slot at a constant offset;
 /// * more than 32 machine instructions, or more words at once than there are registers.
 ///
 /// Two addresses are compared if they start from the same word. Addresses that come from different

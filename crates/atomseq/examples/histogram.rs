@@ -5,32 +5,30 @@
 //! ```
 //!
 //! Recording a value is one plain add, without an atomic instruction. A snapshot adds up the
-//! buckets of all CPUs. A quantile is the upper bound of the bucket that contains it.
+//! buckets of all CPUs. A quantile is known up to the bounds of the bucket that contains it.
 
-use atomseq::percpu::Histogram;
+use atomseq::percpu::{Histogram, Quantile};
 
 const THREADS: u64 = 4;
 const REQUESTS: u64 = 100_000;
 
 /// Upper bounds in microseconds, inclusive. Larger values go to one more bucket.
-const BOUNDS: [u64; 7] = [10, 20, 50, 100, 200, 500, 1000];
+static LATENCY: Histogram = Histogram::with_bounds(&[10, 20, 50, 100, 200, 500, 1000]).with_sum();
 
 fn main() {
-    let latency = Histogram::with_bounds(&BOUNDS);
-
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let latency = &latency;
             scope.spawn(move || {
                 for request in 0..REQUESTS {
-                    latency.record(latency_of(thread * REQUESTS + request));
+                    LATENCY.record(latency_of(thread * REQUESTS + request));
                 }
             });
         }
     });
 
-    let snapshot = latency.snapshot();
-    println!("{} requests", snapshot.total());
+    let snapshot = LATENCY.snapshot();
+    let mean = snapshot.sum().unwrap_or(0) / snapshot.total();
+    println!("{} requests, {mean} µs on average", snapshot.total());
     for (bound, count) in snapshot.buckets() {
         let share = 100.0 * count as f64 / snapshot.total() as f64;
         let bar = "#".repeat((share / 2.0) as usize);
@@ -41,12 +39,12 @@ fn main() {
     }
     for (name, part) in [("median", 0.5), ("90 %", 0.9), ("99.9 %", 0.999)] {
         let quantile = snapshot.quantile(part).expect("the histogram is not empty");
-        println!("{name:>8}: at most {quantile} µs");
+        println!("{name:>8}: {quantile} µs");
     }
 
     assert_eq!(snapshot.total(), THREADS * REQUESTS);
-    assert_eq!(snapshot.quantile(0.5), Some(50));
-    assert_eq!(snapshot.quantile(0.9), Some(200));
+    assert_eq!(snapshot.quantile(0.5), Some(Quantile::AtMost(50)));
+    assert_eq!(snapshot.quantile(0.9), Some(Quantile::AtMost(200)));
 }
 
 /// Returns a made-up latency in microseconds: mostly short, with a long tail.

@@ -6,7 +6,8 @@
 //!
 //! `sequence!` compiles the function below into a few instructions that the kernel restarts if the
 //! thread is preempted, moved or interrupted in them. So no other thread on this CPU ever runs
-//! between the `load` and the `commit`. `docs::patterns` in the documentation is the full guide.
+//! between the `load` and the `commit`. It reaches nothing but a word of its slot, so it is a plain
+//! `fn`, and calling it is safe. `docs::patterns` in the documentation is the full guide.
 
 use atomseq::percpu::{Area, Error};
 
@@ -15,7 +16,7 @@ const MAXIMUM: usize = Area::FIRST_WORD;
 
 atomseq::sequence! {
     /// Raises this CPU's maximum to `value` if that is larger.
-    unsafe fn raise(slot: Slot, value: Word) {
+    fn raise(slot: Slot, value: Word) {
         let maximum = load(slot + MAXIMUM);
         if value <= maximum { return }
         commit(slot + MAXIMUM, value);
@@ -36,12 +37,9 @@ impl Maximum {
     }
 
     fn record(&self, value: usize) {
-        // SAFETY: the slot's word belongs to this area, which only `raise` changes.
-        if unsafe { raise::on_cpu(self.area.slots(), value) }.is_err() {
+        if raise::on_cpu(self.area.slots(), value).is_err() {
             // This thread cannot run sections, or another thread has closed the gate: take a lock.
-            // SAFETY: as above, with this CPU's gate closed.
-            self.area
-                .on_slow_path(|gate| unsafe { raise::gated(gate, value) });
+            self.area.on_slow_path(|gate| raise::gated(gate, value));
         }
     }
 

@@ -19,7 +19,7 @@ type Bank = Domain<[Cell; ACCOUNTS]>;
 /// Moves an amount, or returns `false` if the balance is too low.
 fn transfer(bank: &Bank, from: usize, to: usize, amount: u64) -> bool {
     loop {
-        let ([source, target], _) = bank.snapshot([&bank[from], &bank[to]]);
+        let [source, target] = bank.load_all([&bank[from], &bank[to]]);
         if source < amount {
             return false;
         }
@@ -37,7 +37,7 @@ fn transfer(bank: &Bank, from: usize, to: usize, amount: u64) -> bool {
 /// Returns the sum of all balances at one time.
 fn total(bank: &Bank) -> u64 {
     let accounts: [&Cell; ACCOUNTS] = std::array::from_fn(|account| &bank[account]);
-    bank.snapshot(accounts).0.iter().sum()
+    bank.load_all(accounts).iter().sum()
 }
 
 /// Makes many transfers, and returns how many had enough money.

@@ -147,7 +147,7 @@ impl Growth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::FEWEST_SLEEPS;
+    use crate::sync::MIN_SLEEPS;
     use std::cell::Cell;
 
     /// Returns the word of a thread that has the turn.
@@ -248,7 +248,7 @@ mod tests {
         let left = turn_of((this_threads() & THREAD) >> 24, generation().into());
         // One look before the turn, one in it, one before the wait, and one after each sleep. This
         // number of sleeps takes place however late they end.
-        let look = 3 + FEWEST_SLEEPS;
+        let look = 3 + MIN_SLEEPS;
         for (growth, look) in [(&taken_over, ROUNDS + look), (&lost, look), (&left, look)] {
             let found = growth.find_or_grow(found_at(look), || {
                 if !std::ptr::eq(growth, &taken_over) {

@@ -117,6 +117,7 @@
 //! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
 //! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | lock-free | 1, of double width |
 //! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; pushed at either end | obstruction-free | 1 |
+//! | [`LinkedQueue`](nonblocking::LinkedQueue) | unbounded, first in first out, elements of any type | obstruction-free | 1 |
 //! | [`List`](nonblocking::List) | keys and values that can be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
 //! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one thread at a time | obstruction-free | 1 a visit |
@@ -130,6 +131,7 @@
 //! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 1; on other systems than Linux 2 |
 //! | [`Biased`](mutex::Biased) | waiters sleep; its home is the CPU that uses it most | blocks while it is held | 0 on the home CPU |
 //! | [`SpinLock`](mutex::SpinLock) | waiters retry | blocks while it is held | 1; between a thread and its handlers 0 |
+//! | [`RwLock`](mutex::RwLock) | many readers or one writer; waiters sleep | blocks while it is held | a read 0 while writes are rare, else 2; a write 3 |
 //! | [`Semaphore`](mutex::Semaphore) | a number of permits | releasing a permit is lock-free | 2 |
 //! | [`Condvar`](mutex::Condvar) | waits for a change of what a lock guards; works with any `lock_api` lock | notifying is wait-free | 0 to notify when no thread waits |
 //!
@@ -234,5 +236,5 @@ pub mod internals;
 
 /// README.md's Rust examples, compiled and run with the other doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

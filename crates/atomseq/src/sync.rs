@@ -63,7 +63,7 @@ pub(crate) fn this_thread() -> u64 {
 pub(crate) const SPINS: usize = 100;
 
 /// The min number of sleeps in a wait. A thread that did not run meanwhile has not really waited.
-pub(crate) const FEWEST_SLEEPS: u32 = 4;
+pub(crate) const MIN_SLEEPS: u32 = 4;
 
 /// A bounded wait: sleeps of at most a millisecond, until the given time has passed and a minimum
 /// of sleeps has taken place. (Handlers and wake-ups end sleeps early; a busy machine ends them
@@ -104,7 +104,7 @@ impl Patience {
             return self.sleeps >= self.milliseconds;
         };
         let time = Duration::from_millis(self.milliseconds.into());
-        now.saturating_sub(since) >= time && self.sleeps >= self.milliseconds.min(FEWEST_SLEEPS)
+        now.saturating_sub(since) >= time && self.sleeps >= self.milliseconds.min(MIN_SLEEPS)
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn sleeps_that_end_early_do_not_shorten_a_wait() {
         let start = Instant::now();
-        assert!(sleeps(20) >= FEWEST_SLEEPS);
+        assert!(sleeps(20) >= MIN_SLEEPS);
         assert!(start.elapsed() >= Duration::from_millis(20));
     }
 

@@ -1,7 +1,8 @@
 //! Values that fit in one machine word, and can be stored in place in a per-CPU structure.
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::num::NonZero;
+use std::ptr::{self, NonNull, null};
 use std::sync::Arc;
 
 /// A marker for structures that store values of this type as words. Values go in and out through a
@@ -11,9 +12,10 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 
 /// A value that can be converted to one machine word and back.
 ///
-/// Implemented for integers up to a word, pointers, references, [`Box`] and [`Arc`] of sized types.
-/// Box a larger value, or store it in a [`Ring`](crate::percpu::Ring), which holds values of any
-/// size.
+/// Implemented for `bool`, `char`, integers and floats up to a word, [`NonZero`] integers, pointers,
+/// references, [`Box`] and [`Arc`] of sized types, and an [`Option`] of the last four and of
+/// `NonZero`, whose `None` is the word 0. Box a larger value, or store it in a
+/// [`Ring`](crate::percpu::Ring), which holds values of any size.
 ///
 /// # Safety
 ///
@@ -49,6 +51,31 @@ macro_rules! integers {
                 word as Self
             }
         }
+
+        // SAFETY: as for the integer itself.
+        unsafe impl AsWord for NonZero<$integer> {
+            #[inline]
+            fn into_word(self) -> usize {
+                self.get() as usize
+            }
+            #[inline]
+            unsafe fn from_word(word: usize) -> Self {
+                // SAFETY: by the contract the word is that of an integer other than zero.
+                unsafe { NonZero::new_unchecked(word as $integer) }
+            }
+        }
+
+        // SAFETY: 0 stands for `None`, and is the word of no other value.
+        unsafe impl AsWord for Option<NonZero<$integer>> {
+            #[inline]
+            fn into_word(self) -> usize {
+                self.map_or(0, AsWord::into_word)
+            }
+            #[inline]
+            unsafe fn from_word(word: usize) -> Self {
+                NonZero::new(word as $integer)
+            }
+        }
     )*};
 }
 
@@ -56,10 +83,56 @@ integers!(u8 u16 u32 usize i8 i16 i32 isize);
 #[cfg(target_pointer_width = "64")]
 integers!(u64 i64);
 
+// SAFETY: `true` is the word 1, and `false` is 0.
+unsafe impl AsWord for bool {
+    #[inline]
+    fn into_word(self) -> usize {
+        self.into()
+    }
+    #[inline]
+    unsafe fn from_word(word: usize) -> Self {
+        word != 0
+    }
+}
+
+// SAFETY: the word is the code point.
+unsafe impl AsWord for char {
+    #[inline]
+    fn into_word(self) -> usize {
+        u32::from(self) as usize
+    }
+    #[inline]
+    unsafe fn from_word(word: usize) -> Self {
+        // SAFETY: by the contract the word is a `char`'s code point.
+        unsafe { char::from_u32_unchecked(word as u32) }
+    }
+}
+
+macro_rules! floats {
+    ($($float:ty)*) => {$(
+        // SAFETY: the bits, which are no wider than a word, survive the casts.
+        unsafe impl AsWord for $float {
+            #[inline]
+            fn into_word(self) -> usize {
+                self.to_bits() as usize
+            }
+            #[inline]
+            unsafe fn from_word(word: usize) -> Self {
+                <$float>::from_bits(word as _)
+            }
+        }
+    )*};
+}
+
+floats!(f32);
+#[cfg(target_pointer_width = "64")]
+floats!(f64);
+
 macro_rules! pointers {
     ($([$($parameter:tt)*] $pointer:ty, |$value:ident| $into:expr, |$address:ident| $from:expr;)*) => {$(
         // SAFETY: the pointer becomes an address with exposed provenance and is restored from it,
-        // ownership included. Dropping an address only leaks.
+        // ownership included. Null stands for `None`, where this is an `Option`. Dropping an address
+        // only leaks.
         unsafe impl<$($parameter)*> AsWord for $pointer {
             #[inline]
             fn into_word(self) -> usize {
@@ -87,6 +160,16 @@ pointers! {
     [T] Box<T>, |value| Box::into_raw(value), |address| Box::from_raw(address);
     [T] Arc<T>, |value| Arc::into_raw(value), |address| Arc::from_raw(address);
     ['a, T] &'a T, |value| value, |address| &*address;
+    [T] Option<NonNull<T>>, |value| value.map_or(null(), |value| value.as_ptr()), |address| NonNull::new(address);
+    [T] Option<Box<T>>, |value| value.map_or(null(), |value| Box::into_raw(value)), |address| unless_null(address, |address| Box::from_raw(address));
+    [T] Option<Arc<T>>, |value| value.map_or(null(), Arc::into_raw), |address| unless_null(address, |address| Arc::from_raw(address));
+    ['a, T] Option<&'a T>, |value| value.map_or(null(), ptr::from_ref), |address| address.cast_const().as_ref();
+}
+
+/// Returns what `make` makes of the address, or `None` if it is null.
+#[inline]
+fn unless_null<T, P>(address: *mut T, make: impl FnOnce(*mut T) -> P) -> Option<P> {
+    (!address.is_null()).then(|| make(address))
 }
 
 #[cfg(test)]
@@ -110,5 +193,32 @@ mod tests {
         assert_eq!(Arc::strong_count(&round_trip(shared.clone())), 2);
         assert_eq!(Arc::strong_count(&shared), 1);
         assert!(round_trip(std::ptr::null_mut::<u8>()).is_null());
+        assert_eq!([true, false].map(round_trip), [true, false]);
+        assert_eq!(['\0', char::MAX].map(round_trip), ['\0', char::MAX]);
+        assert_eq!(round_trip(-1.5f32), -1.5);
+        assert_eq!(round_trip(-0.0f64).to_bits(), (-0.0f64).to_bits());
+        let payload = f64::from_bits(f64::NAN.to_bits() | 77);
+        assert_eq!(round_trip(payload).to_bits(), payload.to_bits());
+        assert_eq!(round_trip(NonZero::<i8>::MIN).get(), -128);
+        assert_eq!(round_trip(NonZero::<u64>::MAX), NonZero::<u64>::MAX);
+    }
+
+    #[test]
+    fn options_come_back() {
+        assert_eq!(round_trip(NonZero::new(0u16)), None);
+        assert_eq!(round_trip(NonZero::new(-1i32)), NonZero::new(-1));
+        assert_eq!(round_trip(None::<Box<u8>>), None);
+        assert_eq!(
+            round_trip(Some(Box::new("boxed"))).as_deref(),
+            Some(&"boxed")
+        );
+        assert_eq!(round_trip(Some(Box::new(()))), Some(Box::new(())));
+        assert_eq!(round_trip(None::<NonNull<u8>>), None);
+        assert_eq!(round_trip(Some(&"text")), Some(&"text"));
+        assert_eq!(round_trip(None::<&u8>), None);
+        let shared = Arc::new(1);
+        assert_eq!(round_trip(Some(shared.clone())), Some(shared.clone()));
+        assert_eq!(Arc::strong_count(&shared), 1);
+        assert_eq!(round_trip(None::<Arc<u8>>), None);
     }
 }

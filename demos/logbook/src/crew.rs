@@ -12,7 +12,7 @@ use demo_common::files::Skipped;
 use super::books::{Book, Counts};
 use super::handler::{Asked, Ringing, could_be};
 use super::patience::Patience;
-use super::ranking::LONGEST;
+use super::ranking::MAX_RANKS;
 use super::texts::Texts;
 use super::words::{Rank, each_word};
 
@@ -148,7 +148,7 @@ pub fn run<B: Book>(book: B, plan: &Plan) -> Result<Outcome, String> {
     }
     let elapsed = begun.elapsed();
     let handlers = asked.reads();
-    let mut ranks = [Rank::NONE; LONGEST];
+    let mut ranks = [Rank::NONE; MAX_RANKS];
     let count = book.most_frequent(&mut ranks[..plan.top]);
     Ok(Outcome {
         elapsed,
@@ -253,7 +253,7 @@ fn fold(book: &impl Book, progress: &Progress) {
 /// Reads the ranking until all folders have finished.
 fn read(book: &impl Book, progress: &Progress, top: usize) -> Reads {
     let mut reads = Reads::default();
-    let mut ranks = [Rank::NONE; LONGEST];
+    let mut ranks = [Rank::NONE; MAX_RANKS];
     // Acquire: pairs with the Release of the last folder.
     while progress.folding.load(Ordering::Acquire) > 0 {
         let count = book.most_frequent(&mut ranks[..top]);

@@ -13,7 +13,7 @@ use demo_common::timer::Timer;
 
 use super::books::Book;
 use super::crew::Reads;
-use super::ranking::LONGEST;
+use super::ranking::MAX_RANKS;
 use super::words::Rank;
 
 /// A book of any kind, as handlers see it.
@@ -64,7 +64,7 @@ impl<'b> Asked<'b> {
 
     /// Reads the ranking once.
     fn ask(&self) {
-        let mut ranks = [Rank::NONE; LONGEST];
+        let mut ranks = [Rank::NONE; MAX_RANKS];
         // SAFETY: it points to the book that `new` borrowed.
         let count = unsafe { (self.ask)(self.book, &mut ranks[..self.top]) };
         let outcome = match count {

@@ -7,7 +7,7 @@ use clap::Parser;
 use demo_common::files::{self, Found};
 
 use super::crew::Plan;
-use super::ranking::LONGEST;
+use super::ranking::MAX_RANKS;
 
 /// Finds the most frequent words in all text files under a directory, with threads that no stopped
 /// thread can block.
@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     folders: Option<u16>,
     /// The number of words in the ranking.
-    #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=LONGEST as i64))]
+    #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=MAX_RANKS as i64))]
     top: u16,
     /// The capacity of the queue, in lines.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]

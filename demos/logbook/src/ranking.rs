@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::words::{Known, Rank, Word};
 
 /// The maximum length of a ranking.
-pub const LONGEST: usize = 100;
+pub const MAX_RANKS: usize = 100;
 
 /// The place for records and ranks. Each operation is atomic by itself.
 pub trait Ledger {
@@ -60,9 +60,9 @@ impl<L: Ledger> Ranking<L> {
     ///
     /// # Panics
     ///
-    /// If `size` is 0 or more than [`LONGEST`].
+    /// If `size` is 0 or more than [`MAX_RANKS`].
     pub fn new(ledger: L, size: usize) -> Ranking<L> {
-        assert!((1..=LONGEST).contains(&size));
+        assert!((1..=MAX_RANKS).contains(&size));
         Ranking {
             ledger,
             size,
@@ -130,7 +130,7 @@ impl<L: Ledger> Ranking<L> {
     /// Removes the last ranks until at most `size` remain. Returns a removed word whose count has
     /// grown since it was listed.
     fn trim(&self) -> Option<Word> {
-        let mut ranks = [Rank::NONE; LONGEST + 1];
+        let mut ranks = [Rank::NONE; MAX_RANKS + 1];
         while self.ledger.first(&mut ranks[..=self.size]) > self.size {
             let last = ranks[self.size];
             if self.ledger.remove(&last) {
@@ -148,7 +148,7 @@ impl<L: Ledger> Ranking<L> {
         if rank.count() < self.bar.load(Ordering::Relaxed) {
             return false;
         }
-        let mut ranks = [Rank::NONE; LONGEST];
+        let mut ranks = [Rank::NONE; MAX_RANKS];
         if self.ledger.first(&mut ranks[..self.size]) < self.size {
             return true;
         }

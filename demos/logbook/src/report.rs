@@ -258,7 +258,7 @@ mod tests {
 
     fn outcome(lines: usize, words: &[(u8, u64)]) -> Outcome {
         let ranks = words.iter().map(|(letter, count)| {
-            let mut word = [0; words::LONGEST];
+            let mut word = [0; words::MAX_BYTES];
             word[0] = *letter;
             Rank::of(*count, &word)
         });

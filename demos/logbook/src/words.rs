@@ -6,10 +6,10 @@ use std::cmp::Reverse;
 use atomseq::nonblocking::plain;
 
 /// The maximum length of a word in bytes. A longer word is cut.
-pub const LONGEST: usize = 32;
+pub const MAX_BYTES: usize = 32;
 
 /// A word, padded with zeros.
-pub type Word = [u8; LONGEST];
+pub type Word = [u8; MAX_BYTES];
 
 plain! {
     /// The record of a word.
@@ -37,7 +37,7 @@ impl Rank {
     /// Fills unused places of an array.
     pub const NONE: Rank = Rank {
         count: Reverse(0),
-        word: [0; LONGEST],
+        word: [0; MAX_BYTES],
     };
 
     /// Returns the rank of a word that occurred `count` times.
@@ -65,11 +65,11 @@ pub fn each_word(text: &str, mut each: impl FnMut(Word)) {
 
 /// Cuts a word at a character boundary.
 fn cut(word: &str) -> Word {
-    let mut end = word.len().min(LONGEST);
+    let mut end = word.len().min(MAX_BYTES);
     while !word.is_char_boundary(end) {
         end -= 1;
     }
-    let mut bytes = [0; LONGEST];
+    let mut bytes = [0; MAX_BYTES];
     bytes[..end].copy_from_slice(&word.as_bytes()[..end]);
     bytes.make_ascii_lowercase();
     bytes
@@ -77,7 +77,7 @@ fn cut(word: &str) -> Word {
 
 /// Returns a word as text.
 pub fn text(word: &Word) -> &str {
-    let end = word.iter().position(|byte| *byte == 0).unwrap_or(LONGEST);
+    let end = word.iter().position(|byte| *byte == 0).unwrap_or(MAX_BYTES);
     // Words are cut at character boundaries.
     std::str::from_utf8(&word[..end]).unwrap_or("?")
 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn long_words_are_cut_at_character_boundaries() {
         let long = "ä".repeat(40);
-        assert_eq!(words(&long), ["ä".repeat(LONGEST / 2)]);
+        assert_eq!(words(&long), ["ä".repeat(MAX_BYTES / 2)]);
         let odd = format!("x{long}");
         assert_eq!(words(&odd), [format!("x{}", "ä".repeat(15))]);
     }

@@ -82,8 +82,8 @@ impl std::fmt::Display for Error {
 pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
     let output = Output::create(job.output).map_err(Error::Create)?;
     let monitor = Monitor::<L>::new(job.slots, job.block);
-    // A mechanism that excludes the threads of one CPU is used on that CPU only, also by this
-    // thread.
+    // If both threads share a CPU, this thread runs there too: a mechanism may exclude only the
+    // threads of one CPU.
     let [first, second] = job.cpus;
     let _pinned = (first == second)
         .then(|| Pinned::to(first))
@@ -151,7 +151,8 @@ fn counting_blocks<T>(work: impl FnOnce(&mut Tally) -> T) -> (T, (Tally, Option<
     (result, (tally, blocks))
 }
 
-/// Tells the other thread that this one has finished, also by a panic.
+/// One side of a copy. Dropping it, also during a panic, marks the side as finished and wakes the
+/// other one.
 struct Side<'a, L: Lock> {
     monitor: &'a Monitor<L>,
     tally: &'a mut Tally,

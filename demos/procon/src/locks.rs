@@ -2,7 +2,7 @@
 
 use std::sync::{self, TryLockError};
 
-use atomseq::mutex::{Condvar, Counted, Interventions, Mutex, RawMutex, TestAndSet, counts};
+use atomseq::mutex::{Condvar, Counted, Interventions, MutexBy, RawMutex, TestAndSet, counts};
 
 use super::buffer::{Buffer, even_if_poisoned};
 use super::monitor::{Condition, Lock, Tally};
@@ -25,14 +25,14 @@ impl<C> Conditions<C> {
 
 /// atomseq's mutex whose waiters sleep, on one mechanism.
 pub struct Relinquishing<M: TestAndSet> {
-    buffer: Mutex<Buffer, Counted<M>>,
+    buffer: MutexBy<Counted<M>, Buffer>,
     conditions: Conditions<Condvar>,
 }
 
 impl<M: TestAndSet> Relinquishing<M> {
     fn new(buffer: Buffer) -> Self {
         Relinquishing {
-            buffer: Mutex::new(buffer),
+            buffer: MutexBy::new(buffer),
             conditions: Conditions::default(),
         }
     }

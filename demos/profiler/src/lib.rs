@@ -45,6 +45,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use atomseq::percpu::Quantile;
 use demo_common::options::refuse;
 use demo_common::progress::Progress;
 
@@ -129,7 +130,10 @@ fn measure(options: &Options, plan: &Plan) -> Result<Measured, Error> {
     let recorded = samples.values().sum();
     let mut names = Names::new();
     let words = shared.words_a_tick.snapshot();
-    let at = |part| words.quantile(part).unwrap_or(0);
+    let at = |part| match words.quantile(part) {
+        Some(Quantile::AtMost(words) | Quantile::Above(words)) => words,
+        None => 0,
+    };
     Ok(Measured {
         accounts: Accounts::new(&outcome, recorded, shared.no_room.sum(), astray),
         profile: Profile::new(&samples, &mut names, options.top),

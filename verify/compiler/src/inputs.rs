@@ -18,7 +18,7 @@ fn named(program: &Program) -> Vec<u64> {
     fn collect(expression: &Expression, values: &mut Vec<u64>) {
         values.extend(expression.constant());
         match expression {
-            Expression::Load(address, ..) => collect(address, values),
+            Expression::Load(word, ..) | Expression::Not(word) => collect(word, values),
             Expression::CompareExchange(at, expected, new) => {
                 for part in [at, expected, new] {
                     collect(part, values);

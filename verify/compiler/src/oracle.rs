@@ -219,6 +219,7 @@ impl Run<'_> {
                 let (a, b) = (self.word(a), self.word(b));
                 Expression::apply(operator, a, b)
             }
+            Expression::Not(word) => !self.word(word),
         }
     }
 

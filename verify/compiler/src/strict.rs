@@ -62,6 +62,13 @@ atomseq::sequence! {
         (old, mixed)
     }
 
+    /// Safe for its callers.
+    pub fn counted(slot: Slot, amount: Word) -> Word {
+        let old = load(slot + OFFSET);
+        commit(slot + OFFSET, max(old, !amount) + SMALL);
+        old
+    }
+
     /// Nothing is returned, nothing is passed.
     pub(crate) unsafe fn nothing(slot: Slot) { commit32(slot + 8, 1) }
 
@@ -106,10 +113,11 @@ atomseq::sequence! {
 
 /// Uses them as a careful crate would.
 #[must_use]
-pub const fn names() -> [&'static str; 7] {
+pub const fn names() -> [&'static str; 8] {
     [
         passes::MODEL.name,
         many::MODEL.name,
+        counted::MODEL.name,
         nothing::MODEL.name,
         compared::MODEL.name,
         taken::MODEL.name,

@@ -304,6 +304,7 @@ fn the_random_sequences_use_the_whole_language() {
         " << ",
         " >> ",
         "min(",
+        "max(",
         " == ",
         " != ",
         " < ",
@@ -318,11 +319,17 @@ fn the_random_sequences_use_the_whole_language() {
         "-> Option<(Word, Word)>",
         "LARGEST",
         "FORTY",
+        "MORE",
+        "WIDE",
+        "!WIDE",
         "0xffffffffffffffff",
         "if (cpu()) > (LARGEST) { return",
         " + BACK",
         "<< 0x3) + ",
         " - (0 - (",
+        "!n",
+        "!(",
+        "!load",
     ] {
         let uses = texts.iter().filter(|text| text.contains(feature)).count();
         assert!(uses >= 5, "only {uses} sequences use `{feature}`");
@@ -500,12 +507,13 @@ fn wrong_models(model: &model::Program) -> Vec<&'static model::Program> {
         // The others bound indices and lengths, which lead out of memory when wrong.
         Step::Binary {
             to,
-            operator: operator @ (Operator::Or | Operator::Xor),
+            operator: operator @ (Operator::Or | Operator::Xor | Operator::Maximum),
             a,
             b,
         } => {
             let operator = match operator {
                 Operator::Or => Operator::Xor,
+                Operator::Maximum => Operator::Minimum,
                 _ => Operator::Or,
             };
             Some(Step::Binary { to, operator, a, b })

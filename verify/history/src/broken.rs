@@ -262,7 +262,7 @@ impl Subject for Beforehand {
                         .is_ok();
                 registers::Answer::Done(done)
             }
-            _ => registers::Answer::Words(self.0.snapshot(self.0.each_ref()).0),
+            _ => registers::Answer::Words(self.0.load_all(self.0.each_ref())),
         }
     }
 

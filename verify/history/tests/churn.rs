@@ -8,7 +8,9 @@ use std::thread;
 
 use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
+use atomseq::nonblocking::{
+    LinkedQueue, LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered,
+};
 use verify_support::proc::pages_in_memory;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
@@ -82,6 +84,11 @@ fn memory_stays_what_it_was() {
             };
             assert!(pushed.is_ok());
             linked.pop();
+        });
+        let unbounded = LinkedQueue::<Box<u64>>::forced(mechanism);
+        stays_small("LinkedQueue", |thread, _| {
+            assert!(unbounded.push(Box::new(thread)).is_ok());
+            unbounded.pop();
         });
         let list = List::<u64, u64>::forced(mechanism);
         stays_small("List", |thread, round| {
@@ -173,10 +180,10 @@ fn memory_stays_what_it_was_while_values_flow() {
             |value| queue.push(value).expect("room"),
             || queue.pop(),
         );
-        let linked = LinkedStack::<u64>::forced(mechanism);
+        let linked = LinkedQueue::<u64>::forced(mechanism);
         flows(
-            "LinkedStack, both ends",
-            |value| linked.push_back(value).expect("memory"),
+            "LinkedQueue",
+            |value| linked.push(value).expect("memory"),
             || linked.pop(),
         );
         let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);

@@ -12,7 +12,7 @@ use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::lists;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
-use verify_history::structures::{BothEnds, newest_first};
+use verify_history::structures::{BothEnds, OldestFirst, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -22,7 +22,7 @@ const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     Thoroughness {
         scripts: 1,
         calls: 3,
-        places: 40,
+        places: 16,
         sparse: usize::MAX,
     }
 } else {
@@ -151,6 +151,15 @@ fn in_a_stack_with_two_ends() {
     for mechanism in MECHANISMS {
         ends("LinkedStack", mechanism, || {
             |_: &mut Rng| BothEnds::<Box<Probe>>::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_an_unbounded_queue() {
+    for mechanism in MECHANISMS {
+        ends("LinkedQueue", mechanism, || {
+            |_: &mut Rng| OldestFirst::<Box<Probe>>::fresh(mechanism)
         });
     }
 }

@@ -8,7 +8,7 @@ use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::lists;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
-use verify_history::structures::{BothEnds, newest_first};
+use verify_history::structures::{BothEnds, OldestFirst, newest_first};
 
 /// Runs half of the histories under each mechanism.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
@@ -112,6 +112,15 @@ fn a_stack_with_two_ends() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("LinkedStack, {mechanism:?}"), trial, |_| {
             BothEnds::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn an_unbounded_queue() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("LinkedQueue, {mechanism:?}"), trial, |_| {
+            OldestFirst::<u64>::fresh(mechanism)
         })
     });
 }

@@ -28,7 +28,7 @@ fn count(times: u64) {
         let both = [Change::of(a, value, next), Change::of(b, value, next)];
         let changed = words.compare_exchange_all(&both);
         changed.expect("no other thread changes them");
-        assert_eq!(words.snapshot([a, b]).0, [next; 2]);
+        assert_eq!(words.load_all([a, b]), [next; 2]);
     }
 }
 

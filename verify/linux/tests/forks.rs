@@ -591,7 +591,7 @@ fn a_child_goes_on_with_what_threads_had_half_done() {
             unsafe { page.0.abandon(Change::of(a, SUM, 1), Change::of(b, 0, 2)) };
             holds_in_child_of(fork, || {
                 page.transfer(1);
-                page.0.snapshot([a, b]).0 == [SUM - 1, 1]
+                page.0.load_all([a, b]) == [SUM - 1, 1]
             });
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {

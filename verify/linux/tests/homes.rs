@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use atomseq::mutex::{Biased, Mutex, OnCpu};
+use atomseq::mutex::{Biased, MutexBy, OnCpu};
 use verify_support::processes::{Circumstances, fork, holds_in_child_of, in_fresh_process_under};
 use verify_support::this_test;
 
 /// Makes threads of all CPUs add, some of them by a visit from another CPU.
 fn add_from_everywhere(threads: usize, each: u64) {
-    let (biased, on_cpu) = (Biased::<u64>::new(0), Mutex::<u64, OnCpu>::new(0));
+    let (biased, on_cpu) = (Biased::<u64>::new(0), MutexBy::<OnCpu, u64>::new(0));
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -47,7 +47,7 @@ fn they_work_with_rseq_and_without() {
 #[test]
 fn a_child_finds_a_lock_as_its_parent_had_it() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
-        let (biased, on_cpu) = (Biased::<u64>::new(0), Mutex::<u64, OnCpu>::new(0));
+        let (biased, on_cpu) = (Biased::<u64>::new(0), MutexBy::<OnCpu, u64>::new(0));
         (*biased.lock(), *on_cpu.lock()) = (1, 1);
         holds_in_child_of(fork, || *biased.lock() + *on_cpu.lock() == 2);
         let held = (biased.lock(), on_cpu.lock());
@@ -70,7 +70,7 @@ fn a_child_finds_a_lock_as_its_parent_had_it() {
 #[test]
 fn a_child_is_not_kept_out_by_a_claim() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
-        let lock = Mutex::<u64, OnCpu>::new(0);
+        let lock = MutexBy::<OnCpu, u64>::new(0);
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             for _ in 0..2 {
@@ -96,7 +96,7 @@ fn a_child_is_not_kept_out_by_a_claim() {
 #[test]
 fn what_an_ended_thread_held_stays_held() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
-        let (biased, on_cpu) = (Biased::<()>::new(()), Mutex::<(), OnCpu>::new(()));
+        let (biased, on_cpu) = (Biased::<()>::new(()), MutexBy::<OnCpu, ()>::new(()));
         thread::scope(|scope| {
             scope.spawn(|| std::mem::forget((biased.lock(), on_cpu.lock())));
         });

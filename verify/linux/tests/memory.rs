@@ -46,7 +46,10 @@ fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
         allocated.extend((0..most).map(|_| pool.allocate().expect("one of those that are free")));
         assert_eq!(pool.allocate().err(), Some(Error::OutOfMemory));
         assert_eq!(
-            Pool::<Kilobyte>::options().cached(1 << 24).build().err(),
+            Pool::<Kilobyte>::options()
+                .cached(1 << 24)
+                .try_build()
+                .err(),
             Some(Error::OutOfMemory)
         );
     });
@@ -133,7 +136,7 @@ fn locked_memory_stays() {
         let locked = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } == 0;
         let pool = Pool::<AtomicU64>::options()
             .stable_for(Duration::ZERO)
-            .build();
+            .try_build();
         let pool = pool.expect("a pool");
         let one = pool.allocate().expect("a descriptor");
         one.store(7, Relaxed);
@@ -157,7 +160,7 @@ fn a_child_allocates_while_its_parent_does() {
     let pool = pool
         .cached(2)
         .stable_for(Duration::ZERO)
-        .build()
+        .try_build()
         .expect("a pool");
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -220,7 +223,7 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
         let pool = Small::options()
             .limit(LIMIT)
             .cached(4)
-            .build()
+            .try_build()
             .expect("a pool");
         install_short(libc::SIGUSR2, end_this_thread, 0);
         for round in 0..THREADS {
@@ -382,7 +385,7 @@ fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
     const POOLS: usize = 3_000;
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         let make = |cached| {
-            let pool = Pool::<AtomicU64>::options().cached(cached).build();
+            let pool = Pool::<AtomicU64>::options().cached(cached).try_build();
             let pool = pool.expect("memory");
             drop(pool.allocate().expect("memory"));
             pool

@@ -12,7 +12,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
-use atomseq::nonblocking::{self, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc};
+use atomseq::nonblocking::{
+    self, LinkedQueue, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc,
+};
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;
 use atomseq::type_stable;
@@ -153,17 +155,17 @@ const FALLIBLE: &[Constructor] = &[
         }))
     }),
     ("memory::Pool", 0, || {
-        is_stable_made(type_stable::Pool::<AtomicU64>::options().build())
+        is_stable_made(type_stable::Pool::<AtomicU64>::options().try_build())
     }),
     ("memory::Pool with a limit", 0, || {
         is_stable_made(
             type_stable::Pool::<AtomicU64>::options()
                 .limit(1000)
-                .build(),
+                .try_build(),
         )
     }),
     ("a descriptor", 0, || {
-        let pool = type_stable::Pool::<AtomicU64>::options().build();
+        let pool = type_stable::Pool::<AtomicU64>::options().try_build();
         pool.is_ok_and(|pool| is_stable_made(pool.allocate()))
     }),
     ("memory::Cache", 0, || {
@@ -186,6 +188,9 @@ const FALLIBLE: &[Constructor] = &[
     }),
     ("nonblocking::LinkedStack", 2, || {
         is_stable_made(LinkedStack::<u64>::try_with_limit(1000))
+    }),
+    ("nonblocking::LinkedQueue", 2, || {
+        is_stable_made(LinkedQueue::<u64>::try_with_limit(1000))
     }),
     ("nonblocking::RefList", 2, || {
         is_stable_made(RefList::<u64>::try_with_limit(1000))
@@ -254,6 +259,9 @@ const INFALLIBLE: &[Constructor] = &[
     }),
     ("nonblocking::LinkedStack::new", 2, || {
         panics_not(LinkedStack::<u64>::new)
+    }),
+    ("nonblocking::LinkedQueue::new", 2, || {
+        panics_not(LinkedQueue::<u64>::new)
     }),
     ("nonblocking::RefList::new", 2, || {
         panics_not(RefList::<u64>::new)

@@ -89,7 +89,7 @@ impl Shared {
 
     /// Each operation may find that there is no memory, or that another thread was first.
     fn use_all(&self, value: u64) {
-        let [first, second] = self.domain.snapshot(self.domain.each_ref()).0;
+        let [first, second] = self.domain.load_all(self.domain.each_ref());
         let _ = self.domain.compare_exchange_pair(
             Change::of(&self.domain[0], first, first + 1),
             Change::of(&self.domain[1], second, second + 1),
@@ -121,7 +121,7 @@ fn wait_and_measure(held: &Mutex<u32>, soon: Instant) {
     assert!(permits.try_acquire_for(short).is_none());
     assert!(changed.wait_for(&mut free.lock(), short).timed_out());
     let options = Pool::<AtomicU64>::options().stable_for(Duration::from_millis(1));
-    let Ok(pool) = options.build() else {
+    let Ok(pool) = options.try_build() else {
         return;
     };
     drop(pool.allocate());

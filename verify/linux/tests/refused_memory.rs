@@ -212,7 +212,7 @@ fn while_another_is_held_up<N: Fn() + Send + Copy>(test: &str, prepare: impl FnO
 #[test]
 fn a_pool_waits_for_what_another_thread_has_mapped() {
     while_another_is_held_up(this_test!(), || {
-        let pool = Pool::options().cached(0).build().expect("a pool");
+        let pool = Pool::options().cached(0).try_build().expect("a pool");
         let pool: &Pool<AtomicU64> = Box::leak(Box::new(pool));
         move || pool.allocate().expect("memory").store(1, SeqCst)
     });

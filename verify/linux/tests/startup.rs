@@ -3,7 +3,7 @@
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, membarrier_rseq, register_this_thread};
-use atomseq::mutex::{Biased, Condvar, Mutex, OnCpu, Semaphore};
+use atomseq::mutex::{Biased, Condvar, MutexBy, OnCpu, Semaphore};
 use atomseq::percpu::{self, Area, Counter, Histogram, Link, Node, Ring};
 use atomseq::signal::{self, Event};
 use atomseq::status::{Reason, Registrant};
@@ -246,7 +246,7 @@ fn without_madvise_and_getpid_start_up_ends() {
 /// the first to use everything that has a `const` constructor. One run.
 #[test]
 fn nothing_starts_up_in_a_handler() {
-    static ON_CPU: Mutex<u32, OnCpu> = Mutex::new(0);
+    static ON_CPU: MutexBy<OnCpu, u32> = MutexBy::new(0);
     static BIASED: Biased<u32> = Biased::new(0);
     static PERMITS: Semaphore = Semaphore::new(1);
     static CHANGED: Condvar = Condvar::new();
@@ -644,7 +644,9 @@ impl Given {
         keep(&self.pool, || {
             percpu::Pool::try_with_capacity_per_cpu(4, usize::default as _)
         });
-        keep(&self.descriptors, || type_stable::Pool::options().build());
+        keep(&self.descriptors, || {
+            type_stable::Pool::options().try_build()
+        });
         keep(&self.linked, || {
             nonblocking::LinkedStack::try_with_limit(1000)
         });

@@ -75,7 +75,7 @@ extern "C" fn allocate_step_by_step(_: *mut c_void) -> *mut c_void {
 /// Frees the other descriptors while a thread allocates the last one or exits. Returns how many can
 /// be allocated afterwards, and the number of steps that the thread made.
 fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
-    let build = Pool::options().limit(LIMIT).build();
+    let build = Pool::options().limit(LIMIT).try_build();
     let boxed = Box::into_raw(Box::new(build.expect("a pool")));
     POOL.store(boxed, SeqCst);
     for other in &OTHERS {

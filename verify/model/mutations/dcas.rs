@@ -49,7 +49,7 @@ pub const ASSISTED: &[(&str, &str, &str)] = &[
     ),
     (
         "the_lock_is_taken_blindly",
-        ".compare_exchange(from, locked, Ordering::AcqRel, Ordering::Relaxed)\n        .is_ok();",
+        ".compare_exchange(from, locked, Ordering::AcqRel, Ordering::Relaxed).is_ok();",
         ".swap(locked, Ordering::AcqRel) != locked;",
     ),
     (
@@ -157,7 +157,7 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     ),
     (
         "the_version_is_not_compared",
-        "compare_exchange(number, operation_word, taken_by_this, by_another)\n        .is_ok()",
+        "compare_exchange(number, operation_word, taken_by_this, by_another).is_ok()",
         "swap(operation_word, Ordering::SeqCst) > 0",
     ),
     (
@@ -235,7 +235,7 @@ pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
     ),
     (
         "homes_of_the_living_are_taken",
-        "platform::has_ended(user)",
+        "platform::has_ended(name)",
         "true",
     ),
     (
@@ -245,17 +245,17 @@ pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
     ),
     (
         "two_move_in",
-        "self.user\n            .compare_exchange(from, to, success, failure)\n            .is_ok()",
-        "{ self.user.store(to, success); true }",
+        "self.word.compare_exchange(from, to, success, failure).is_ok()",
+        "{ self.word.store(to, success); true }",
     ),
     (
         "asked_about_an_earlier_thread",
-        "self.user.load(Ordering::Acquire)",
-        "self.user.load(Ordering::Relaxed)",
+        "self.word.load(Ordering::Acquire)",
+        "self.word.load(Ordering::Relaxed)",
     ),
     (
         "nobody_counts_who_moves_in",
-        "before.wrapping_add(MOVE)",
+        "before.wrapping_add(CLAIM)",
         "before",
     ),
     (

@@ -50,7 +50,7 @@ pub const MAPPINGS: &[(&str, &str, &str)] = &[
     ),
     (
         "putters_do_not_exchange",
-        "slot.compare_exchange(null_mut(), mapping.as_ptr(), SeqCst, SeqCst)\n            .is_ok()",
+        "slot.compare_exchange(null_mut(), mapping.as_ptr(), SeqCst, SeqCst).is_ok()",
         "slot.load(SeqCst).is_null() && { slot.store(mapping.as_ptr(), SeqCst); true }",
     ),
     (

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use atomseq::sequence::model::{Program, Step};
-use verify_model::dcas::{Rules, Setting, Task, check, program};
+use verify_model::dcas::{Rules, Setting, Task, changed, check, program};
 
 const UP: Task = Task::Exchange([0, 0], [1, 1]);
 const OTHER: Task = Task::Exchange([0, 0], [2, 2]);
@@ -68,8 +68,10 @@ fn the_protocol_holds() {
     assert!(missed.is_empty(), "ways out that nothing took: {missed:?}");
 }
 
-/// Asserts that without the rule, one of the settings has a violation.
-fn is_found_out(what: &str, rules: Rules) {
+/// Asserts that with the changed rules, one of the settings has a violation.
+fn is_found_out(what: &str, change: impl FnOnce(&mut Rules)) {
+    let mut rules = Rules::all();
+    change(&mut rules);
     let found = settings()
         .iter()
         .find_map(|setting| check(setting, &rules).err());
@@ -81,56 +83,22 @@ fn is_found_out(what: &str, rules: Rules) {
 
 #[test]
 fn without_the_fence_it_does_not_hold() {
-    is_found_out(
-        "no fence",
-        Rules {
-            fence: false,
-            ..Rules::all()
-        },
-    );
+    is_found_out("no fence", |rules| rules.fence = false);
 }
 
 #[test]
 fn without_undoing_it_does_not_hold() {
-    is_found_out(
-        "no roll_back",
-        Rules {
-            roll_back: false,
-            ..Rules::all()
-        },
-    );
+    is_found_out("no roll_back", |rules| rules.roll_back = false);
 }
 
 #[test]
 fn with_claims_by_cpu_it_does_not_hold() {
-    is_found_out(
-        "claims by CPU",
-        Rules {
-            claim_by_call: false,
-            ..Rules::all()
-        },
-    );
+    is_found_out("claims by CPU", |rules| rules.claim_by_call = false);
 }
 
 #[test]
 fn readers_that_do_not_look_again_are_found_out() {
-    is_found_out(
-        "no second look",
-        Rules {
-            validate: false,
-            ..Rules::all()
-        },
-    );
-}
-
-/// Returns the program with its steps changed.
-fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'static Program {
-    let mut steps = program.steps.to_vec();
-    change(&mut steps);
-    Box::leak(Box::new(Program {
-        steps: Vec::leak(steps),
-        ..*program
-    }))
+    is_found_out("no second look", |rules| rules.validate = false);
 }
 
 fn stores(steps: &[Step]) -> Vec<usize> {
@@ -145,24 +113,14 @@ fn a_log_in_another_order_is_found_out() {
         let stores = stores(steps);
         steps.swap(stores[4], stores[5]);
     });
-    is_found_out(
-        "a word before its log",
-        Rules {
-            exchange: late,
-            ..Rules::all()
-        },
-    );
+    is_found_out("a word before its log", |rules| rules.exchange = late);
     let early = changed(Rules::all().exchange, |steps| {
         let stores = stores(steps);
         steps.swap(stores[1], stores[4]);
     });
-    is_found_out(
-        "a log that is valid too early",
-        Rules {
-            exchange: early,
-            ..Rules::all()
-        },
-    );
+    is_found_out("a log that is valid too early", |rules| {
+        rules.exchange = early
+    });
 }
 
 #[test]
@@ -174,13 +132,7 @@ fn undoing_without_a_look_at_the_lock_is_found_out() {
             .expect("it looks");
         steps.remove(last);
     });
-    is_found_out(
-        "rolled back blindly",
-        Rules {
-            rollback: blind,
-            ..Rules::all()
-        },
-    );
+    is_found_out("rolled back blindly", |rules| rules.rollback = blind);
 }
 
 /// Rolls back immediately what a holder on another CPU has done, although the holder may continue;
@@ -196,13 +148,9 @@ fn recovery_from_another_cpu_is_found_out() {
         exit.expect("it asks for the CPU")
     };
     let anywhere = |program| changed(program, |steps| _ = steps.remove(asks(program)));
-    is_found_out(
-        "rolled back from anywhere",
-        Rules {
-            roll_back_here: anywhere(rules.roll_back_here),
-            ..rules
-        },
-    );
+    is_found_out("rolled back from anywhere", |rules| {
+        rules.roll_back_here = anywhere(rules.roll_back_here)
+    });
     // From another CPU, it reports that there is nothing to roll back.
     let nothing = changed(rules.roll_back_here, |steps| {
         let Step::Exit { exit, .. } = &mut steps[asks(rules.roll_back_here)] else {
@@ -210,14 +158,10 @@ fn recovery_from_another_cpu_is_found_out() {
         };
         *exit = 2;
     });
-    is_found_out(
-        "freed from anywhere",
-        Rules {
-            roll_back_here: nothing,
-            free_here: anywhere(rules.free_here),
-            ..rules
-        },
-    );
+    is_found_out("freed from anywhere", |rules| {
+        rules.roll_back_here = nothing;
+        rules.free_here = anywhere(rules.free_here);
+    });
 }
 
 /// Rolls back or releases on its own CPU although another thread holds the lock by now, or rolls
@@ -231,23 +175,14 @@ fn recovery_without_a_look_is_found_out() {
             steps.remove(exits[which]);
         })
     };
-    let rules = Rules::all();
     for (what, which) in [("rolled back blindly", 1), ("an old log", 2)] {
-        is_found_out(
-            what,
-            Rules {
-                roll_back_here: without(rules.roll_back_here, which),
-                ..rules
-            },
-        );
+        is_found_out(what, |rules| {
+            rules.roll_back_here = without(rules.roll_back_here, which)
+        });
     }
-    is_found_out(
-        "freed blindly",
-        Rules {
-            free_here: without(rules.free_here, 1),
-            ..rules
-        },
-    );
+    is_found_out("freed blindly", |rules| {
+        rules.free_here = without(rules.free_here, 1)
+    });
 }
 
 /// An exchange that compares only one word.

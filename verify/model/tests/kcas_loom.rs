@@ -110,16 +110,16 @@ trait Library: 'static {
     /// Stores both words: each word and its new value.
     fn store_pair_if(version: &AtomicU64, number: u64, words: [(&AtomicU64, u64); 2]) -> bool;
 
-    type Home: Home;
+    type Owner: Owner;
 }
 
-/// The home thread of a block.
-trait Home: Send + Sync + 'static {
+/// The owner of a block.
+trait Owner: Send + Sync + 'static {
     fn anew() -> Self;
-    fn is(&self, tenant: u64) -> bool;
-    fn move_in(&self, me: u64) -> Option<u64>;
-    fn move_out(&self, tenant: u64);
-    /// Makes the block a shared one; returns the thread whose home it was.
+    fn is(&self, word: u64) -> bool;
+    fn claim(&self, me: u64) -> Option<u64>;
+    fn release(&self, word: u64);
+    /// Makes the block a shared one; returns the previous owner.
     fn share(&self) -> Option<u64>;
 }
 
@@ -163,30 +163,30 @@ macro_rules! library {
                 unsafe { kcas::store_pair_if(version, number, words) }
             }
 
-            type Home = Home;
+            type Owner = Owner;
         }
 
-        pub struct Home(homes::Tenancy);
+        pub struct Owner(owner::Owner);
 
-        impl crate::Home for Home {
+        impl crate::Owner for Owner {
             fn anew() -> Self {
-                Home(homes::Tenancy::new())
+                Owner(owner::Owner::new())
             }
 
-            fn is(&self, tenant: u64) -> bool {
-                self.0.is(tenant)
+            fn is(&self, word: u64) -> bool {
+                self.0.is(word)
             }
 
-            fn move_in(&self, me: u64) -> Option<u64> {
-                self.0.move_in(me)
+            fn claim(&self, me: u64) -> Option<u64> {
+                self.0.claim(me)
             }
 
-            fn move_out(&self, tenant: u64) {
-                self.0.move_out(tenant);
+            fn release(&self, word: u64) {
+                self.0.release(word);
             }
 
             fn share(&self) -> Option<u64> {
-                self.0.reserve(homes::SHARED).then_some(homes::SHARED)
+                self.0.reserve(owner::SHARED).then_some(owner::SHARED)
             }
         }
     };
@@ -197,10 +197,10 @@ include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
 /// Returns all models by name.
 fn all<L: Library>() -> [(&'static str, fn()); 8] {
     [
-        ("a home whose thread moves out", homes::<L, false>),
-        ("a home whose thread ends", homes::<L, true>),
+        ("a block whose owner releases it", claims::<L, false>),
+        ("a block whose owner exits", claims::<L, true>),
         (
-            "a home that is shared when its thread has exited",
+            "a block that is shared when its owner has exited",
             shared::<L>,
         ),
         ("a number that is had again", again::<L>),
@@ -313,33 +313,33 @@ fn reuse<L: Library>() {
     reader.join().unwrap();
 }
 
-/// A block, and how often a thread was its home thread. Counting is a race unless the thread that
+/// A block, and how often a thread was its owner. Counting is a race unless the thread that
 /// counted last has left.
-struct House<L: Library> {
-    home: L::Home,
+struct Owned<L: Library> {
+    owner: L::Owner,
     count: UnsafeCell<u32>,
 }
 
 // SAFETY: loom panics where two threads touch the count at once.
-unsafe impl<L: Library> Sync for House<L> {}
+unsafe impl<L: Library> Sync for Owned<L> {}
 // SAFETY: loom panics where two threads touch the count at once.
-unsafe impl<L: Library> Send for House<L> {}
+unsafe impl<L: Library> Send for Owned<L> {}
 
-impl<L: Library> House<L> {
-    fn build() -> Arc<House<L>> {
+impl<L: Library> Owned<L> {
+    fn build() -> Arc<Owned<L>> {
         platform::anew();
-        let (home, count) = (L::Home::anew(), UnsafeCell::new(0));
-        Arc::new(House { home, count })
+        let (owner, count) = (L::Owner::anew(), UnsafeCell::new(0));
+        Arc::new(Owned { owner, count })
     }
 
-    /// Uses the block once as its home thread, if it still is; returns how often that has happened.
-    fn stay(&self, tenant: u64) -> u32 {
-        let at_home = self.home.is(tenant);
-        if at_home {
+    /// Uses the block once as its owner, if the thread still is; returns how often that has happened.
+    fn stay(&self, word: u64) -> u32 {
+        let is_owner = self.owner.is(word);
+        if is_owner {
             // SAFETY: loom panics if another thread may be reading or writing.
             self.count.with_mut(|count| unsafe { *count += 1 });
         }
-        u32::from(at_home)
+        u32::from(is_owner)
     }
 
     fn counted(&self, done: u32) {
@@ -348,77 +348,77 @@ impl<L: Library> House<L> {
     }
 }
 
-/// A block's home thread leaves; two other threads want the block.
-fn homes<L: Library, const ENDS: bool>() {
-    let house = House::<L>::build();
-    let stay = |house: &House<L>, me: u64, tenant: u64| {
-        let done = house.stay(tenant);
+/// A block's owner releases it; two other threads want the block.
+fn claims<L: Library, const ENDS: bool>() {
+    let block = Owned::<L>::build();
+    let stay = |block: &Owned<L>, me: u64, word: u64| {
+        let done = block.stay(word);
         match ENDS {
             true => platform::end(me),
-            false => house.home.move_out(tenant),
+            false => block.owner.release(word),
         }
         done
     };
-    let tenant = house.home.move_in(1 << 30).unwrap();
+    let word = block.owner.claim(1 << 30).unwrap();
     let others = [2 << 30, 3 << 30].map(|me| {
-        let house = house.clone();
+        let block = block.clone();
         thread::spawn(move || {
-            let moved = house.home.move_in(me).or_else(|| house.home.move_in(me));
-            moved.map_or(0, |tenant| stay(&house, me, tenant))
+            let moved = block.owner.claim(me).or_else(|| block.owner.claim(me));
+            moved.map_or(0, |word| stay(&block, me, word))
         })
     });
-    let mut done = stay(&house, 1 << 30, tenant);
+    let mut done = stay(&block, 1 << 30, word);
     for other in others {
         done += other.join().unwrap();
     }
-    house.counted(done);
+    block.counted(done);
 }
 
-/// A block's home thread exits; another thread wants the block, and a third one wants it to be
+/// A block's owner exits; another thread wants the block, and a third one wants it to be
 /// shared.
 fn shared<L: Library>() {
-    let house = House::<L>::build();
-    let tenant = house.home.move_in(1 << 30).unwrap();
+    let block = Owned::<L>::build();
+    let word = block.owner.claim(1 << 30).unwrap();
     let other = {
-        let house = house.clone();
+        let block = block.clone();
         thread::spawn(move || {
-            let moved = house.home.move_in(2 << 30);
-            moved.map_or(0, |tenant| house.stay(tenant))
+            let moved = block.owner.claim(2 << 30);
+            moved.map_or(0, |word| block.stay(word))
         })
     };
     let sharer = {
-        let house = house.clone();
+        let block = block.clone();
         thread::spawn(move || {
-            let shared = house.home.share();
-            shared.map_or(0, |tenant| house.stay(tenant))
+            let shared = block.owner.share();
+            shared.map_or(0, |word| block.stay(word))
         })
     };
-    let mut done = house.stay(tenant);
+    let mut done = block.stay(word);
     platform::end(1 << 30);
     done += other.join().unwrap();
     done += sharer.join().unwrap();
-    house.counted(done);
+    block.counted(done);
 }
 
-/// A block's home thread exits; another thread wants the block, and so does a new thread that has
+/// A block's owner exits; another thread wants the block, and so does a new thread that has
 /// the first one's number.
 fn again<L: Library>() {
-    let house = House::<L>::build();
-    let tenant = house.home.move_in(1 << 30).unwrap();
+    let block = Owned::<L>::build();
+    let word = block.owner.claim(1 << 30).unwrap();
     let other = {
-        let house = house.clone();
+        let block = block.clone();
         thread::spawn(move || {
-            let moved = house.home.move_in(2 << 30);
-            moved.map_or(0, |tenant| house.stay(tenant))
+            let moved = block.owner.claim(2 << 30);
+            moved.map_or(0, |word| block.stay(word))
         })
     };
-    let mut done = house.stay(tenant);
+    let mut done = block.stay(word);
     platform::end(1 << 30);
     platform::reuse_number();
-    let moved = house.home.move_in(1 << 30);
-    done += moved.map_or(0, |tenant| house.stay(tenant));
+    let moved = block.owner.claim(1 << 30);
+    done += moved.map_or(0, |word| block.stay(word));
     done += other.join().unwrap();
-    house.counted(done);
+    block.counted(done);
 }
 
 /// Returns executions with this number of preemptions.

@@ -5,13 +5,15 @@ use verify_model::broken::Broken;
 use verify_model::checker::check;
 use verify_model::structure::Structure;
 use verify_model::structures::{
-    Counter, Fifo, Flags, Guide, Histogram, Homes, List, Queue, Ring, Stack, local, sequences,
+    Counter, Counters, Fifo, Flags, Guide, Histogram, Homes, List, Queue, Readers, Ring, Stack,
+    local, sequences,
 };
 
 /// Returns a small structure, in which faults show soon, for a sequence of a file.
 fn subject(file: &str, name: &str) -> Box<dyn Structure> {
     match file {
         "counter" => Box::new(Counter),
+        "counters" => Box::new(Counters),
         "fifo" => Box::new(Fifo),
         "histogram" => Box::new(Histogram),
         "list" => Box::new(List),
@@ -34,6 +36,7 @@ fn subject(file: &str, name: &str) -> Box<dyn Structure> {
         "sequences" => Box::new(Guide),
         "mutex/home" => Box::new(Homes),
         "mutex/mechanism" => Box::new(Flags),
+        "mutex/rwlock" => Box::new(Readers),
         "local/counter" => Box::new(local::Counter),
         "local/map" => Box::new(local::Map { history: 3 }),
         "local/queue" => Box::new(local::Queue {
@@ -256,6 +259,7 @@ fn other(operator: Operator) -> Operator {
         Operator::ShiftLeft => Operator::ShiftRight,
         Operator::ShiftRight => Operator::ShiftLeft,
         Operator::Minimum => Operator::Add,
+        Operator::Maximum => Operator::Minimum,
     }
 }
 

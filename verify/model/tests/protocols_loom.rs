@@ -8,12 +8,16 @@ mod baseline;
 mod bias;
 #[path = "protocols/drains.rs"]
 mod drains;
+#[path = "protocols/first_uses.rs"]
+mod first_uses;
 #[path = "protocols/forks.rs"]
 mod forks;
 #[path = "protocols/gates.rs"]
 mod gates;
 #[path = "protocols/homes.rs"]
 mod homes;
+#[path = "../../../crates/atomseq/src/percpu/lazy.rs"]
+mod lazy;
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
 mod lock;
 #[path = "protocols/machine.rs"]
@@ -24,6 +28,10 @@ mod notification;
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
+#[path = "../../../crates/atomseq/src/mutex/readers.rs"]
+mod readers;
+#[path = "protocols/readers.rs"]
+mod reading;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/loom.rs"]
@@ -37,6 +45,7 @@ use homes as home;
 /// The protocols without their orderings.
 mod orderings {
     use crate::drains::unordered_drains;
+    use crate::first_uses;
     use crate::gates::pop_and_drain;
     use crate::homes::Protections;
     use crate::homes::{Habit, Holder, each_adds_one};
@@ -84,6 +93,46 @@ mod orderings {
             "negative",
             Large,
             unordered_drains,
+        );
+    }
+
+    #[test]
+    fn without_the_barrier_a_writer_sleeps_through_the_last_leave() {
+        use crate::reading::{Protections, READS, READS_AND_MIGRATES, TRIES_THEN_WRITES, meet};
+
+        let protections = Protections {
+            barrier: false,
+            ..Protections::ALL
+        };
+        for (name, reads) in [("stays", READS), ("migrates", READS_AND_MIGRATES)] {
+            let name = format!("readers: no barrier, the reader {name}");
+            misses(&name, "deadlock", Large, move || {
+                meet(protections, &[reads, TRIES_THEN_WRITES]);
+            });
+        }
+    }
+
+    #[test]
+    fn without_its_orderings_a_first_use_finds_no_memory() {
+        let relaxed_load = first_uses::Rules {
+            is_published: |lazy| lazy.rseq_offset.load(Ordering::Relaxed) != 0,
+            ..first_uses::Rules::ALL
+        };
+        misses(
+            "first uses: the test without acquire",
+            "without memory",
+            Small,
+            move || first_uses::first_uses(relaxed_load),
+        );
+        let relaxed_store = first_uses::Rules {
+            publish: |lazy| lazy.rseq_offset.store(64, Ordering::Relaxed),
+            ..first_uses::Rules::ALL
+        };
+        misses(
+            "first uses: published without release",
+            "without memory",
+            Small,
+            move || first_uses::first_uses(relaxed_store),
         );
     }
 

@@ -8,12 +8,16 @@ mod baseline;
 mod bias;
 #[path = "protocols/drains.rs"]
 mod drains;
+#[path = "protocols/first_uses.rs"]
+mod first_uses;
 #[path = "protocols/forks.rs"]
 mod forks;
 #[path = "protocols/gates.rs"]
 mod gates;
 #[path = "protocols/homes.rs"]
 mod homes;
+#[path = "../../../crates/atomseq/src/percpu/lazy.rs"]
+mod lazy;
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
 mod lock;
 #[path = "protocols/machine.rs"]
@@ -24,6 +28,10 @@ mod notification;
 mod parking;
 #[path = "../../../crates/atomseq/src/mutex/permits.rs"]
 mod permits;
+#[path = "../../../crates/atomseq/src/mutex/readers.rs"]
+mod readers;
+#[path = "protocols/readers.rs"]
+mod reading;
 #[path = "protocols/sleepers.rs"]
 mod sleepers;
 #[path = "protocols/shuttle.rs"]

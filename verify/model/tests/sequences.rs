@@ -66,8 +66,12 @@ fn sequences_in(directory: &Path) -> BTreeSet<String> {
 }
 
 /// Returns a file's name without its extension, prefixed by its directory (`local/`, `mutex/` and
-/// others), because files there may have the same names.
+/// others), because files there may have the same names. A `mod.rs` goes by its directory's name.
 fn file_of(path: &Path) -> String {
+    let path = match path.file_stem() {
+        Some(stem) if stem == "mod" => path.parent().expect("a directory"),
+        _ => path,
+    };
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
     let stem = name(path.file_stem()).expect("a file name");
@@ -77,8 +81,7 @@ fn file_of(path: &Path) -> String {
         Some("dcas" | "assisted") => format!("dcas/{stem}"),
         // The same: `tests/shadow.rs` checks these.
         Some("nonblocking") => format!("nonblocking/{stem}"),
-        Some("mechanism") if stem == "mod" => "mutex/mechanism".to_owned(),
-        Some("mutex" | "mechanism") => format!("mutex/{stem}"),
+        Some("mutex") => format!("mutex/{stem}"),
         _ => stem,
     }
 }

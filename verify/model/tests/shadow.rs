@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use atomseq::sequence::model::{Program, Step};
+use atomseq::sequence::model::Step;
+use verify_model::dcas::changed;
 use verify_model::shadow::{Rules, Setting, Task, check};
 
 const PUT: Task = Task::Put(11);
@@ -90,8 +91,10 @@ fn the_protocol_holds() {
     }
 }
 
-/// Asserts that without the rule, one of the settings has a violation.
-fn is_found_out(what: &str, rules: Rules) {
+/// Asserts that with the changed rules, one of the settings has a violation.
+fn is_found_out(what: &str, change: impl FnOnce(&mut Rules)) {
+    let mut rules = Rules::library();
+    change(&mut rules);
     let found = settings()
         .into_iter()
         .find_map(|setting| check(&setting, &rules).err());
@@ -113,67 +116,29 @@ fn stale_claims_do_no_harm() {
 
 #[test]
 fn without_the_fence_it_does_not_hold() {
-    is_found_out(
-        "no fence",
-        Rules {
-            fence: false,
-            ..Rules::library()
-        },
-    );
+    is_found_out("no fence", |rules| rules.fence = false);
 }
 
 #[test]
 fn with_no_fence_for_claims_it_does_not_hold() {
-    is_found_out(
-        "no fence for claims",
-        Rules {
-            fence_for_claims: false,
-            ..Rules::library()
-        },
-    );
+    is_found_out("no fence for claims", |rules| {
+        rules.fence_for_claims = false
+    });
 }
 
 #[test]
 fn with_claims_that_look_alike_it_does_not_hold() {
-    is_found_out(
-        "claims alike",
-        Rules {
-            claim_by_call: false,
-            ..Rules::library()
-        },
-    );
+    is_found_out("claims alike", |rules| rules.claim_by_call = false);
 }
 
 #[test]
 fn giving_back_what_is_anothers_is_found_out() {
-    is_found_out(
-        "freed blindly",
-        Rules {
-            free_own: false,
-            ..Rules::library()
-        },
-    );
+    is_found_out("freed blindly", |rules| rules.free_own = false);
 }
 
 #[test]
 fn readers_that_do_not_look_again_are_found_out() {
-    is_found_out(
-        "no second look",
-        Rules {
-            validate: false,
-            ..Rules::library()
-        },
-    );
-}
-
-/// Returns the program with its steps changed.
-fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'static Program {
-    let mut steps = program.steps.to_vec();
-    change(&mut steps);
-    Box::leak(Box::new(Program {
-        steps: Vec::leak(steps),
-        ..*program
-    }))
+    is_found_out("no second look", |rules| rules.validate = false);
 }
 
 /// Stores reordered by the compiler or the processor.
@@ -189,16 +154,12 @@ fn a_state_after_the_lock_is_found_out() {
             steps.insert(last, store);
         })
     };
-    is_found_out(
-        "a state after the lock",
-        Rules {
-            put: late(Rules::library().put),
-            take: late(Rules::library().take),
-            put_anyway: late(Rules::library().put_anyway),
-            take_anyway: late(Rules::library().take_anyway),
-            ..Rules::library()
-        },
-    );
+    is_found_out("a state after the lock", |rules| {
+        rules.put = late(Rules::library().put);
+        rules.take = late(Rules::library().take);
+        rules.put_anyway = late(Rules::library().put_anyway);
+        rules.take_anyway = late(Rules::library().take_anyway);
+    });
 }
 
 /// A put that stores its word first, before it owns the cell.
@@ -218,46 +179,34 @@ fn a_word_before_the_lock_is_found_out() {
             steps.splice(claim..claim, moved);
         })
     };
-    is_found_out(
-        "a word before the lock",
-        Rules {
-            put: early(Rules::library().put),
-            put_anyway: early(Rules::library().put_anyway),
-            ..Rules::library()
-        },
-    );
+    is_found_out("a word before the lock", |rules| {
+        rules.put = early(Rules::library().put);
+        rules.put_anyway = early(Rules::library().put_anyway);
+    });
 }
 
 /// Releases the lock of a holder on another CPU, which runs, without a fence.
 #[test]
 fn freeing_from_another_cpu_is_found_out() {
-    is_found_out(
-        "freed from anywhere",
-        Rules {
-            free_here: changed(Rules::library().free_here, |steps| {
-                let exit = steps
-                    .iter()
-                    .position(|step| matches!(step, Step::Exit { .. }));
-                steps.remove(exit.expect("it asks for the CPU"));
-            }),
-            ..Rules::library()
-        },
-    );
+    is_found_out("freed from anywhere", |rules| {
+        rules.free_here = changed(Rules::library().free_here, |steps| {
+            let exit = steps
+                .iter()
+                .position(|step| matches!(step, Step::Exit { .. }));
+            steps.remove(exit.expect("it asks for the CPU"));
+        })
+    });
 }
 
 /// Releases the lock although another thread holds it by now.
 #[test]
 fn freeing_without_a_look_is_found_out() {
-    is_found_out(
-        "freed without a look",
-        Rules {
-            free_here: changed(Rules::library().free_here, |steps| {
-                let exit = steps
-                    .iter()
-                    .rposition(|step| matches!(step, Step::Exit { .. }));
-                steps.remove(exit.expect("it looks"));
-            }),
-            ..Rules::library()
-        },
-    );
+    is_found_out("freed without a look", |rules| {
+        rules.free_here = changed(Rules::library().free_here, |steps| {
+            let exit = steps
+                .iter()
+                .rposition(|step| matches!(step, Step::Exit { .. }));
+            steps.remove(exit.expect("it looks"));
+        })
+    });
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use atomseq::mutex::{Mutex, TestAndSet};
+use atomseq::mutex::{MutexBy, TestAndSet};
 use verify_support::threads::{state, this_thread};
 
 /// How long a thread is waited for before it counts as lost, if it is asleep then.
@@ -127,7 +127,7 @@ const SPINS: u32 = 400;
 ///
 /// The round that left a waiter asleep.
 pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
-    let (race, lock) = (Race::new(), Mutex::<(), M>::new(()));
+    let (race, lock) = (Race::new(), MutexBy::<M, ()>::new(()));
     thread::scope(|scope| {
         scope.spawn(|| race.wait_each_round(|| drop(lock.lock())));
         let lost = (1..=rounds).find(|round| {
@@ -153,7 +153,7 @@ pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
 ///
 /// The round that left a waiter asleep.
 pub fn of_a_mutex_with_a_timeout<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
-    let (race, lock) = (Race::new(), Mutex::<(), M>::new(()));
+    let (race, lock) = (Race::new(), MutexBy::<M, ()>::new(()));
     let other = Race::new();
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use atomseq::local::per_thread;
 use atomseq::mutex::{
-    Condvar, Interlocked, Masked, Mutex, OnCpu, RawBiased, RawMutex, RawSpin, Restarting, Rolling,
-    Semaphore, SpinLock, TestAndSet,
+    Condvar, Interlocked, Masked, Mutex, MutexBy, OnCpu, RawBiased, RawMutex, RawSpin, Restarting,
+    Rolling, Semaphore, SpinLockBy, TestAndSet,
 };
 use atomseq::signal::{self, Event};
 use lock_api::{MutexGuard, RawMutex as _, RawMutexTimed};
@@ -159,7 +159,7 @@ never_two_guards! {
 }
 
 per_thread! {
-    static OWN: SpinLock<u32, Restarting> = SpinLock::new(0);
+    static OWN: SpinLockBy<Restarting, u32> = SpinLockBy::new(0);
 }
 
 static CHANGED: Condvar = Condvar::new();
@@ -284,7 +284,7 @@ unsafe impl TestAndSet for ExitsAwake {
 
 /// Starts a thread that sleeps for a lock, and exits when it wakes up, or adds one. Returns its ID,
 /// too.
-fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::JoinHandle<()>) {
+fn sleeper(lock: &'static MutexBy<ExitsAwake, u32>, exits: bool) -> (i32, thread::JoinHandle<()>) {
     let (send, receive) = channel();
     let thread = thread::spawn(move || {
         EXITS.set((exits, false));
@@ -300,7 +300,7 @@ fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::
 /// until another thread has slept; then the other waiters are woken again.
 #[test]
 fn a_waiter_that_exits_awake_delays_others_only_until_the_next_sleeps() {
-    let lock = Box::leak(Box::new(Mutex::new(0)));
+    let lock = Box::leak(Box::new(MutexBy::new(0)));
     let guard = lock.lock();
     // Never joined: it has no result.
     let (first, _detached) = sleeper(lock, true);
@@ -316,7 +316,7 @@ fn a_waiter_that_exits_awake_delays_others_only_until_the_next_sleeps() {
 
 /// Checks that a lock can be acquired after a fair unlock for a waiter that does not exist any
 /// more.
-fn can_be_acquired_after_a_fair_unlock(lock: &Mutex<u32, ExitsAwake>) {
+fn can_be_acquired_after_a_fair_unlock(lock: &MutexBy<ExitsAwake, u32>) {
     // SAFETY: this thread, or the one of which it is a copy, has locked it, and unlocks it only
     // here.
     unsafe { lock.force_unlock_fair() };
@@ -326,7 +326,7 @@ fn can_be_acquired_after_a_fair_unlock(lock: &Mutex<u32, ExitsAwake>) {
 #[test]
 fn a_fair_unlock_in_a_child_hands_nothing_to_a_waiter_of_its_parent() {
     in_fresh_process(this_test!(), || {
-        let lock = Box::leak(Box::new(Mutex::new(0)));
+        let lock = Box::leak(Box::new(MutexBy::new(0)));
         let guard = lock.lock();
         let (_, waiter) = sleeper(lock, false);
         in_child(|| can_be_acquired_after_a_fair_unlock(lock));
@@ -342,7 +342,7 @@ fn a_fair_unlock_hands_nothing_to_a_waiter_that_exited_asleep() {
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
     in_fresh_process(this_test!(), || {
-        let lock = Box::leak(Box::new(Mutex::new(0)));
+        let lock = Box::leak(Box::new(MutexBy::new(0)));
         std::mem::forget(lock.lock());
         let (waiter, _detached) = sleeper(lock, false);
         // SAFETY: a handler that only makes a system call.
@@ -358,8 +358,8 @@ fn a_fair_unlock_hands_nothing_to_a_waiter_that_exited_asleep() {
 /// Checks that a lock excludes after it was handed to a waiter that exited before it took the lock,
 /// and was then released by force.
 #[cfg(atomseq_sections)]
-fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
-    let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
+fn is_released_by_force(force: unsafe fn(&MutexBy<ExitsAwake, u32>)) {
+    let lock: &MutexBy<ExitsAwake, u32> = Box::leak(Box::new(MutexBy::new(0)));
     let guard = lock.lock();
     // Never joined: it has no result.
     let (waiter, _detached) = sleeper(lock, true);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use atomseq::local::per_thread;
 use atomseq::mutex::{
-    BiasedFlag, Condvar, Counted, Interlocked, Interventions, Masked, Mutex, OnCpu, RawMutex,
-    RawSpin, Restarting, Rolling, Semaphore, SpinLock, TestAndSet,
+    BiasedFlag, Condvar, Counted, Interlocked, Interventions, Masked, MutexBy, OnCpu, RawMutex,
+    RawSpin, Restarting, Rolling, Semaphore, SpinLockBy, TestAndSet,
 };
 use atomseq::signal::{self, Event};
 use atomseq_stress::engine::watch::{self, End, Goal};
@@ -120,8 +120,123 @@ fn interventions_for_a_mechanism_are_counted() {
     });
 }
 
+/// `SIGABRT`, which no mask holds back, arrives at each instruction of a test-and-set, and its
+/// handler keeps the flag if it is clear.
+#[cfg(target_arch = "x86_64")]
+mod unmaskable {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
+
+    use verify_support::signals::{install_alone, raise};
+
+    use super::*;
+
+    const TRAP_FLAG: i64 = 0x100;
+
+    per_thread! {
+        static MASKED: SpinLockBy<Masked, ()> = SpinLockBy::new(());
+        static COUNTED: MutexBy<Counted<Masked>, ()> = MutexBy::new(());
+        static UNPROTECTED: AtomicU32 = AtomicU32::new(0);
+    }
+
+    std::thread_local!(static SET: Cell<fn() -> bool> = const { Cell::new(|| false) });
+    static IS_KEPT: AtomicBool = AtomicBool::new(false);
+    static PASS_BY: AtomicUsize = AtomicUsize::new(0);
+    static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+    /// Steps from where the program sends `SIGTRAP`, and sends `SIGABRT` at the chosen instruction.
+    extern "C" fn step(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel's record and context.
+        let (is_sent, registers) = unsafe {
+            let context = &mut *context.cast::<libc::ucontext_t>();
+            ((*info).si_code <= 0, &mut context.uc_mcontext.gregs)
+        };
+        let flags = &mut registers[libc::REG_EFL as usize];
+        if is_sent {
+            *flags |= TRAP_FLAG;
+        } else if PASS_BY.fetch_sub(1, SeqCst) == 0 {
+            *flags &= !TRAP_FLAG;
+            IS_STOPPED.store(true, SeqCst);
+            raise(libc::SIGABRT);
+        }
+    }
+
+    fn stop_stepping() {
+        // SAFETY: clears the flag; the stack is left as it was.
+        unsafe {
+            std::arch::asm!("pushfq", "and qword ptr [rsp], {mask}", "popfq", mask = const !0x100i32);
+        }
+    }
+
+    /// Returns at how many instructions the signal arrived, and how often both the thread and the
+    /// handler then held the flag.
+    fn interrupt_each(set: fn() -> bool, clear: fn()) -> (usize, usize) {
+        fn keep(_: &mut Event<'_>) {
+            IS_KEPT.store(SET.get()(), SeqCst);
+        }
+        SET.set(set);
+        // SAFETY: a test-and-set.
+        unsafe { signal::install(libc::SIGABRT, keep).unwrap() };
+        install_alone(libc::SIGTRAP, step, 0);
+        let (mut instructions, mut both) = (0, 0);
+        loop {
+            PASS_BY.store(instructions, SeqCst);
+            IS_STOPPED.store(false, SeqCst);
+            raise(libc::SIGTRAP);
+            let is_set = set();
+            stop_stepping();
+            if !IS_STOPPED.load(SeqCst) {
+                return (instructions, both);
+            }
+            let is_kept = IS_KEPT.swap(false, SeqCst);
+            assert!(is_set || is_kept, "none has set it");
+            both += usize::from(is_set && is_kept);
+            instructions += 1;
+            clear();
+        }
+    }
+
+    macro_rules! excludes {
+        ($($name:ident: $lock:ident;)*) => {$(
+            #[test]
+            fn $name() {
+                in_fresh_process(this_test!(), || {
+                    let lock = || $lock.with(|lock| lock.try_lock().map(std::mem::forget).is_some());
+                    // SAFETY: the thread or the handler holds it.
+                    let unlock = || $lock.with(|lock| unsafe { lock.force_unlock() });
+                    let (instructions, both) = interrupt_each(lock, unlock);
+                    assert!(instructions > 10);
+                    assert_eq!(both, 0, "of {instructions} instructions");
+                });
+            }
+        )*};
+    }
+
+    excludes! {
+        spin_masked: MASKED;
+        mutex_counted_masked: COUNTED;
+    }
+
+    #[test]
+    fn control_under_a_mask_alone_one_does() {
+        in_fresh_process(this_test!(), || {
+            fn set(flag: &AtomicU32) -> bool {
+                let _masked = signal::mask();
+                flag.load(SeqCst) == 0 && {
+                    compiler_fence(SeqCst);
+                    flag.store(1, SeqCst);
+                    true
+                }
+            }
+            let clear = || UNPROTECTED.with(|flag| flag.store(0, SeqCst));
+            let (_, both) = interrupt_each(|| UNPROTECTED.with(set), clear);
+            assert!(both > 0);
+        });
+    }
+}
+
 per_thread! {
-    static OWN: SpinLock<u32, Restarting> = SpinLock::new(0);
+    static OWN: SpinLockBy<Restarting, u32> = SpinLockBy::new(0);
 }
 
 #[test]
@@ -182,7 +297,7 @@ fn a_handler_releases_and_acquires_permits() {
 }
 
 per_thread! {
-    static ARRIVALS: Mutex<u32, Restarting> = Mutex::new(0);
+    static ARRIVALS: MutexBy<Restarting, u32> = MutexBy::new(0);
 }
 static ARRIVED: Condvar = Condvar::new();
 

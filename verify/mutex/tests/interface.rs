@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::mutex::{
-    Condvar, Counted, Interlocked, Masked, Mutex, OnCpu, RawBiased, RawMutex, RawSpin, Restarting,
-    Rolling, Semaphore, SpinLock, counts,
+    self, Biased, Condvar, Counted, Interlocked, Masked, Mutex, MutexBy, OnCpu, RawBiased,
+    RawMutex, RawSpin, Restarting, Rolling, Semaphore, SpinLock, SpinLockBy, counts,
 };
 use lock_api::{MappedMutexGuard, MutexGuard, RawMutexFair, RawMutexTimed};
 use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
@@ -74,6 +74,47 @@ fn all_are_made_in_constants() {
     assert_eq!(size_of::<RawMutex>(), 8);
     assert_eq!(size_of::<Condvar>(), 8);
     assert_eq!(size_of::<Semaphore>(), 4);
+}
+
+#[test]
+fn a_lock_in_an_expression_infers_its_data() {
+    let (lock, spin, biased) = (Mutex::new(1), SpinLock::new(2), Biased::new(3));
+    let part: mutex::MappedMutexGuard<'_, u8> = mutex::MutexGuard::map(lock.lock(), |whole| whole);
+    let by = (MutexBy::<OnCpu, _>::new(4), SpinLockBy::<Masked, _>::new(5));
+    let sum = *part + *spin.lock() + *biased.lock() + *by.0.lock() + *by.1.lock();
+    assert_eq!(sum, 15);
+}
+
+/// Calls `notify` while so many threads sleep in a wait, then wakes the rest. Returns its result.
+fn with_sleepers<T>(sleepers: usize, notify: impl FnOnce(&Condvar) -> T) -> T {
+    let (end, changed) = (Mutex::new(false), Condvar::new());
+    let numbers = [const { AtomicU32::new(0) }; 4];
+    thread::scope(|scope| {
+        for number in &numbers[..sleepers] {
+            let (end, changed) = (&end, &changed);
+            scope.spawn(move || {
+                number.store(this_thread() as u32, SeqCst);
+                changed.wait_while(&mut end.lock(), |end| !*end);
+            });
+            wait_until(|| number.load(SeqCst) != 0);
+            wait_until_asleep(number.load(SeqCst) as i32);
+        }
+        let outcome = notify(&changed);
+        *end.lock() = true;
+        changed.notify_all();
+        outcome
+    })
+}
+
+#[test]
+fn a_notification_returns_how_many_it_woke() {
+    let woken = |sleepers| if HANDS_NOTHING_OVER { 0 } else { sleepers };
+    for sleepers in 0..4 {
+        let one = with_sleepers(sleepers, |changed| changed.notify_one());
+        assert_eq!(one, woken(sleepers) > 0);
+        let all = with_sleepers(sleepers, |changed| changed.notify_all());
+        assert_eq!(all, woken(sleepers));
+    }
 }
 
 /// Starts a thread that sleeps for the lock, and holds it until it is asked to release it.
@@ -149,7 +190,7 @@ fn a_bump_lets_a_waiter_in_and_comes_back() {
 
 #[test]
 fn handing_over_excludes_and_loses_nobody() {
-    let lock = Mutex::<u64, Counted>::new(0);
+    let lock = MutexBy::<Counted, u64>::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -187,7 +228,7 @@ fn handing_over_excludes_and_loses_nobody() {
 
 #[test]
 fn what_is_counted() {
-    let lock = Mutex::<(), Counted>::new(());
+    let lock = MutexBy::<Counted, ()>::new(());
     let before = counts(&lock);
     with_a_waiter(&lock, lock.lock(), |held| {
         drop(held);

@@ -104,9 +104,6 @@ fn a_removed_handler_that_is_put_back_is_what_was_there_before() {
             raise(ONE);
             let expected: &[usize] = if with == "nothing" { &[] } else { &[2000] };
             assert_eq!(logged(), expected, "{with}");
-            if cfg!(not(atomseq_sections)) {
-                continue;
-            }
             let finding = Finding {
                 signal: ONE,
                 fault: Fault::PutBack,
@@ -150,16 +147,105 @@ fn a_removed_handler_that_others_pass_on_to_does_nothing() {
 }
 
 #[test]
-fn a_displaced_handler_stays_this_one_by_each_of_its_entries() {
+fn a_handler_that_has_displaced_ours_is_chained_to_and_restored() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, lowest, 0, &[]);
+        install(ONE, note);
+        install_over::<0>(ONE);
+        install(ONE, note_and_chain);
+        assert_eq!(findings(), []);
+        raise(ONE);
+        // The replaced one stands for what was below it.
+        let theirs: &[usize] = match cfg!(atomseq_sections) {
+            true => &[1000, 2000],
+            false => &[1000],
+        };
+        assert_eq!(logged(), [&[ONE as usize], theirs].concat());
+        // Another one takes its place.
+        install(ONE, note);
+        signal::uninstall(ONE).expect("it is installed");
+        let now = installed(ONE).sa_sigaction;
+        assert_eq!(now, pass_on::<0> as *const () as usize);
+        clear_log();
+        raise(ONE);
+        assert_eq!(logged(), theirs);
+    });
+}
+
+#[test]
+fn handlers_over_each_other_are_all_chained_to() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note_and_chain);
+        install_over::<0>(ONE);
+        install(ONE, note_and_chain);
+        install_over::<1>(ONE);
+        install(ONE, note_and_chain);
+        install_over::<2>(ONE);
+        raise(ONE);
+        let one = ONE as usize;
+        let expected: &[usize] = match cfg!(atomseq_sections) {
+            true => &[1002, one, 1001, 1000],
+            false => &[1002, one, 1001],
+        };
+        assert_eq!(logged(), expected);
+    });
+}
+
+/// As the kernel would have called it.
+#[test]
+fn a_handler_for_one_signal_is_chained_to_once() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, lowest, libc::SA_RESETHAND, &[]);
+        install(ONE, note_and_chain);
+        raise(ONE);
+        raise(ONE);
+        // Another one in its place.
+        install(ONE, note_and_chain);
+        raise(ONE);
+        let one = ONE as usize;
+        assert_eq!(logged(), [one, 2000, one, one]);
+        signal::uninstall(ONE).expect("it is installed");
+        assert_eq!(installed(ONE).sa_sigaction, libc::SIG_DFL);
+    });
+}
+
+/// The same through an entry without a handler.
+#[test]
+fn a_handler_for_one_signal_is_passed_on_to_once() {
+    killed_in_fresh_process(this_test!(), ONE, || {
+        install_plainly(ONE, lowest, libc::SA_RESETHAND, &[]);
+        install(ONE, note);
+        let ours = installed(ONE);
+        signal::uninstall(ONE).expect("it is installed");
+        put_back(ONE, &ours);
+        raise(ONE);
+        assert_eq!(logged(), [2000]);
+        raise(ONE);
+    });
+}
+
+#[test]
+fn an_earlier_entry_that_is_put_back_is_what_was_there_before() {
     in_fresh_process(this_test!(), || {
         ignore(ONE);
         install(ONE, note);
         let found = install_over::<0>(ONE);
         install(ONE, note_and_chain);
         raise(ONE);
+        assert_eq!(logged(), [ONE as usize, 1000]);
         put_back(ONE, &found);
+        clear_log();
         raise(ONE);
-        assert_eq!(logged(), [ONE as usize; 2]);
+        assert_eq!(logged(), []);
+        let displaced = Finding {
+            signal: ONE,
+            fault: Fault::Displaced,
+        };
+        assert_eq!(findings(), [displaced]);
+        // The library has removed its handler, so nothing calls it any more.
+        install(ONE, note_and_chain);
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
         assert_eq!(findings(), []);
         assert!(!holds(&installed(ONE).sa_mask, libc::SIGSEGV));
         signal::uninstall(ONE).expect("it is installed");

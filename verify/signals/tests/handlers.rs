@@ -395,8 +395,8 @@ fn uninstalling_refuses_when_somebody_is_installed_over_it() {
         signal::uninstall(ONE).expect("uninstalled");
         assert_eq!(
             installed(ONE).sa_sigaction,
-            libc::SIG_DFL,
-            "what was there before the first installation"
+            earlier as *const () as usize,
+            "what was installed over the first one"
         );
     });
 }
@@ -420,16 +420,14 @@ fn what_cannot_be_installed_is_refused_with_a_reason() {
     in_fresh_process(this_test!(), || {
         // SAFETY: nothing is installed.
         let refused = |signal| unsafe { signal::install(signal, nest) }.expect_err("refused");
-        for signal in [0, -1, 65, 1000, i32::MAX, i32::MIN] {
+        for signal in [0, -1, 65, 128, 129, 1000, i32::MAX, i32::MIN] {
             assert_eq!(refused(signal), Error::NoSignal(signal));
-            assert!(signal::uninstall(signal).is_err());
+            assert_eq!(signal::uninstall(signal), Err(Error::NoSignal(signal)));
         }
-        for signal in [libc::SIGKILL, libc::SIGSTOP] {
+        for signal in [libc::SIGKILL, libc::SIGSTOP, 32, 33] {
             assert_eq!(refused(signal), Error::Reserved(signal));
             assert!(refused(signal).to_string().contains("choose another"));
-        }
-        if cfg!(atomseq_sections) {
-            assert_eq!(refused(32), Error::Reserved(32));
+            assert_eq!(signal::uninstall(signal), Err(Error::Reserved(signal)));
         }
     });
 }
@@ -472,6 +470,47 @@ fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_e
         assert!(stack.contains(&PLACE.load(SeqCst)));
         raise(TWO);
         assert!(!stack.contains(&PLACE.load(SeqCst)));
+    });
+}
+
+/// Three deliveries that interrupt each other, on the smallest stack that is accepted.
+#[test]
+fn an_accepted_alternate_stack_holds_three_deliveries() {
+    in_fresh_process(this_test!(), || {
+        static RUN: AtomicUsize = AtomicUsize::new(0);
+        const ALL: [i32; 3] = [ONE, TWO, libc::SIGURG];
+        const HANDLERS: usize = if cfg!(debug_assertions) { 1024 } else { 512 };
+        fn send_next(_: &mut Event<'_>) {
+            if let Some(&next) = ALL.get(RUN.fetch_add(1, SeqCst) + 1) {
+                raise(next);
+            }
+        }
+        let options = Options::new().nesting().on_alternate_stack(HANDLERS);
+        alternate_stack(libc::MINSIGSTKSZ);
+        // SAFETY: the handler adds to a static and sends a signal.
+        let refused = unsafe { signal::install_with(ONE, send_next, options) };
+        let Err(Error::AlternateStackTooSmall { needs, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        const UNTOUCHED: u8 = 0xa5;
+        const BELOW: usize = 64 << 10;
+        let memory = Box::leak(vec![UNTOUCHED; BELOW + needs].into_boxed_slice());
+        let stack = libc::stack_t {
+            ss_sp: memory[BELOW..].as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: needs,
+        };
+        // SAFETY: memory that is never freed.
+        let result = unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
+        for signal in ALL {
+            install_with(signal, send_next, options);
+        }
+        raise(ONE);
+        assert_eq!(RUN.load(SeqCst), 3);
+        let below = std::hint::black_box(&memory[..BELOW]);
+        let is_whole = below.iter().all(|&byte| byte == UNTOUCHED);
+        assert!(is_whole, "{needs} bytes do not suffice");
     });
 }
 

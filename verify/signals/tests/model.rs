@@ -284,9 +284,26 @@ impl Run {
                 let signal = &mut self.model.0[at];
                 let kind = Kind::Handler { handler, once };
                 match (signal.live(), signal.now) {
-                    (Some(live), _) => {
+                    (Some(live), now) if now == Does::Ours(live) || now == Does::Nothing => {
                         signal.ours[live].kind = kind;
                         signal.now = Does::Ours(live);
+                    }
+                    // Of a library that has displaced it: goes over that.
+                    (Some(live), Does::Library(_)) => {
+                        signal.put_over(kind);
+                        signal.ours[live].is_retired = true;
+                    }
+                    // A used-up one that was put back is the default action.
+                    (Some(_), Does::Ours(earlier)) if signal.ours[earlier].is_used_up => {
+                        signal.now = Does::Nothing;
+                        signal.put_over(kind);
+                    }
+                    // One that was put back: stands for what is below it.
+                    (Some(live), Does::Ours(earlier)) => {
+                        signal.ours[earlier].kind = kind;
+                        signal.ours[earlier].is_retired = false;
+                        signal.ours[live].is_retired = true;
+                        signal.newest = earlier;
                     }
                     // An adopted handler of a fault: replaces it.
                     (None, Does::Ours(adopted)) => signal.ours[adopted].kind = kind,

@@ -52,7 +52,7 @@ fn stage() -> &'static Stage {
         pool: Pool::options()
             .cached(4)
             .stable_for(Duration::from_millis(1))
-            .build()
+            .try_build()
             .expect("a pool"),
         cache: Cache::try_new(40, written_back as fn(&AtomicU64)).expect("a cache"),
         marks: AtomicU64::new(1),

@@ -93,7 +93,7 @@ pub struct Effort {
     pub rounds: usize,
     /// How many rounds are run first and discarded.
     pub warm_up: usize,
-    /// When to stop before all rounds are done (but never before [`Effort::FEWEST`]).
+    /// When to stop before all rounds are done (but never before [`Effort::MIN_ROUNDS`]).
     pub budget: Duration,
     /// How many times a crowd of threads is gathered, by experiments that need one.
     pub crowds: u32,
@@ -101,7 +101,7 @@ pub struct Effort {
 
 impl Effort {
     /// Fewer rounds decide nothing: a disturbed one would be a large share of them.
-    pub const FEWEST: usize = 5;
+    pub const MIN_ROUNDS: usize = 5;
 
     /// Enough for a first impression.
     pub const QUICK: Self = Self {
@@ -230,7 +230,7 @@ impl Measuring<'_> {
                     .max(spent.as_secs_f64() / effort.budget.as_secs_f64())
                     .min(1.0),
             );
-            if spent >= effort.budget && round + 1 >= effort.warm_up + Effort::FEWEST {
+            if spent >= effort.budget && round + 1 >= effort.warm_up + Effort::MIN_ROUNDS {
                 break;
             }
         }
@@ -514,15 +514,17 @@ mod tests {
     #[test]
     fn where_the_budget_is_spent_the_fewest_rounds_are_run() {
         let effort = Effort {
-            rounds: 2 * Effort::FEWEST,
+            rounds: 2 * Effort::MIN_ROUNDS,
             budget: Duration::ZERO,
             ..EFFORT
         };
         let case = Case::new("one", Shared::default());
         let measured = measure(&[case], 3, &[0], effort, &|_| ()).unwrap();
-        assert_eq!(measured.series[0].values.len(), Effort::FEWEST);
+        assert_eq!(measured.series[0].values.len(), Effort::MIN_ROUNDS);
         for effort in [Effort::QUICK, Effort::FULL] {
-            assert!(effort.rounds >= Effort::FEWEST && effort.crowds as usize >= Effort::FEWEST);
+            assert!(
+                effort.rounds >= Effort::MIN_ROUNDS && effort.crowds as usize >= Effort::MIN_ROUNDS
+            );
         }
     }
 

@@ -262,7 +262,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::engine::Subject;
-    use super::experiments::{Entry, case};
+    use super::experiments::{Entry, cases};
     use super::*;
     use crate::report::{Lines, Tables};
 
@@ -307,19 +307,15 @@ mod tests {
         }
     }
 
-    static RIGHT: Experiment =
-        careless("right", &[case("own", "", right), case("peer", "", right)]);
+    static RIGHT: Experiment = careless("right", cases! { "own", "", right; "peer", "", right; });
     static PEER: Experiment = careless(
         "peers-fault",
-        &[case("own", "", right), case("peer", "", wrong)],
+        cases! { "own", "", right; "peer", "", wrong; },
     );
-    static OWN: Experiment = careless(
-        "own-fault",
-        &[case("own", "", wrong), case("peer", "", right)],
-    );
+    static OWN: Experiment = careless("own-fault", cases! { "own", "", wrong; "peer", "", right; });
     static BOTH: Experiment = careless(
         "both-faults",
-        &[case("own", "", wrong), case("peer", "", wrong)],
+        cases! { "own", "", wrong; "peer", "", wrong; },
     );
 
     fn tables_to(to: &mut Vec<u8>) -> Tables<&mut Vec<u8>> {

@@ -104,9 +104,9 @@ impl Ratio {
     /// What the rounds say about the case divided.
     ///
     /// A conclusion is drawn only where the whole quoted spread, from the 10th to the 90th
-    /// percentile, lies on one side of 1. Fewer rounds than [`Effort::FEWEST`] decide nothing.
+    /// percentile, lies on one side of 1. Fewer rounds than [`Effort::MIN_ROUNDS`] decide nothing.
     pub fn verdict(&self) -> Verdict {
-        match self.runs >= Effort::FEWEST {
+        match self.runs >= Effort::MIN_ROUNDS {
             true if self.p10 > 1.0 => Verdict::Longer,
             true if self.p90 < 1.0 => Verdict::Shorter,
             _ => Verdict::Tie,

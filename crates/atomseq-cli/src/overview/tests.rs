@@ -185,10 +185,10 @@ fn an_outlier_counts_as_one_round() {
 #[test]
 fn a_few_rounds_decide_nothing() {
     for (ratio, loses) in [(0.5, true), (2.0, false)] {
-        for rounds in 1..Effort::FEWEST {
+        for rounds in 1..Effort::MIN_ROUNDS {
             assert_open(&vec![ratio; rounds]);
         }
-        assert_decided(&[ratio; Effort::FEWEST], loses);
+        assert_decided(&[ratio; Effort::MIN_ROUNDS], loses);
     }
 }
 

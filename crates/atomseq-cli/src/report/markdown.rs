@@ -237,7 +237,7 @@ mod tests {
             .map(|&(case, value)| Series {
                 case,
                 unit: "ns/op",
-                values: vec![value; Effort::FEWEST],
+                values: vec![value; Effort::MIN_ROUNDS],
             })
             .collect();
         let outcome = Outcome::of("percpu-counter", 2, false, &series);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use proc_macro2::Span;
 
 use super::limits::LONGEST;
-use super::{Assembly, ConstantOperand, Line, Place};
+use super::{Assembly, ConstantOperand, Line, NamedWords, Place};
 use crate::ir::{Constant, Step};
 
 /// Numeric labels of a template. `50b` is the last label 50 before the place of use, `50f` the next
@@ -56,6 +56,7 @@ fn operands(text: &str) -> BTreeSet<&str> {
 #[derive(Default)]
 pub struct Builder {
     pub(super) lines: Vec<Line>,
+    named_words: NamedWords,
     constants: Vec<ConstantOperand>,
     /// Which operand holds a constant already, by use and key.
     indices: HashMap<String, usize>,
@@ -71,6 +72,14 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// Begins a template.
+    pub fn new(named_words: NamedWords) -> Builder {
+        Builder {
+            named_words,
+            ..Builder::default()
+        }
+    }
+
     /// Adds a machine instruction.
     pub fn instruction(&mut self, text: impl Into<String>) {
         self.lines.push(Line::Text(text.into()));
@@ -162,13 +171,23 @@ impl Builder {
         }
     }
 
-    /// Returns the text of a constant as an immediate: a number, or an operand for rustc to fill
-    /// in.
+    /// Returns the text of a constant as a source: a number, or an operand for rustc to fill in,
+    /// which may be a register.
     pub fn immediate(&mut self, constant: &Constant) -> String {
-        match constant.value {
-            Some(value) => (value as i64).to_string(),
-            None => self.operand(constant, "i", ConstantOperand::Immediate(constant.clone())),
+        match (constant.value, self.named_words) {
+            (Some(value), _) => (value as i64).to_string(),
+            (None, NamedWords::Immediates) => {
+                self.operand(constant, "i", ConstantOperand::Immediate(constant.clone()))
+            }
+            (None, NamedWords::Registers) => {
+                self.operand(constant, "r", ConstantOperand::Register(constant.clone()))
+            }
         }
+    }
+
+    /// Whether a constant is in a register already.
+    pub fn is_in_register(&self, constant: &Constant) -> bool {
+        constant.value.is_none() && self.named_words == NamedWords::Registers
     }
 
     /// Returns the text of an offset of an access of so many bytes; `None` for zero.

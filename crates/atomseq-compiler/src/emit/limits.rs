@@ -3,7 +3,7 @@
 
 use syn::{Error, Result};
 
-use super::{Assembly, Leaving};
+use super::{Assembly, ConstantOperand, Leaving};
 use crate::forms::Form;
 use crate::ir::Sequence;
 
@@ -46,8 +46,14 @@ pub fn check(
     let parameters = (0..sequence.parameters.len())
         .filter(|index| assembly.reads_parameter(*index))
         .count();
-    let registers =
-        parameters + assembly.temporaries + place_registers + status_registers + fixed_registers;
+    let is_register = |operand: &&ConstantOperand| matches!(operand, ConstantOperand::Register(_));
+    let constants = assembly.constants.iter().filter(is_register).count();
+    let registers = parameters
+        + constants
+        + assembly.temporaries
+        + place_registers
+        + status_registers
+        + fixed_registers;
     if registers > available {
         return Err(Error::new(
             sequence.name.span(),

@@ -61,7 +61,7 @@
 //! |---|---|
 //! | `a0`, `a1`, … | parameters, read only: a restart needs them again |
 //! | `t0`, `t1`, … | temporaries, each written before it is read |
-//! | `c0`, `c1`, … | constants that rustc evaluates |
+//! | `c0`, `c1`, … | constants that rustc evaluates: numbers in the text, or registers, see [`NamedWords`] |
 //! | `status` | how the template was left, see [`Leaving`] |
 //! | `exit0`, …, `aborted`, `closed` | labels of Rust blocks, see [`Leaving::Labels`] |
 //! | `rseq` | the offset of `struct rseq` from the thread pointer |
@@ -133,10 +133,25 @@ impl Line {
     }
 }
 
+/// Where a template has the named constants that it uses as words. Their values are known to rustc
+/// alone, so there is a template for each, and rustc keeps the one that fits: an `if` over a
+/// constant decides between the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NamedWords {
+    /// In instructions. Each is at most 65,535, which every architecture holds in one instruction.
+    #[default]
+    Immediates,
+    /// In registers that rustc loads beforehand, outside of the sequence: of any value. As with a
+    /// parameter, a restart finds them unchanged.
+    Registers,
+}
+
 /// A constant that rustc evaluates, by what the instruction does with it. That decides its range.
 pub enum ConstantOperand {
-    /// A word: at most 65,535, which every architecture holds in one instruction.
+    /// A word: at most 65,535.
     Immediate(Constant),
+    /// A word of any value, in a register.
+    Register(Constant),
     /// An offset of a memory operand of so many bytes.
     Offset(Constant, u32),
 }
@@ -161,7 +176,9 @@ impl ConstantOperand {
     /// Returns the constant itself.
     pub fn constant(&self) -> &Constant {
         match self {
-            ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => constant,
+            ConstantOperand::Immediate(constant)
+            | ConstantOperand::Register(constant)
+            | ConstantOperand::Offset(constant, _) => constant,
         }
     }
 }

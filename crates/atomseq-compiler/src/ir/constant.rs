@@ -32,6 +32,8 @@ pub struct Constant {
     key: String,
     /// What is written there, without `r#`.
     text: String,
+    /// Whether a constant named `BULK` is part of it: it leads to the memory behind a slot's words.
+    pub names_bulk: bool,
 }
 
 /// Returns a span at the same place that belongs to the macro's output. rustc's lints then treat
@@ -54,6 +56,11 @@ impl Constant {
     /// Returns the constant of a literal.
     pub fn literal(value: u64, span: Span) -> Constant {
         Constant::folded(value, value as u32, span)
+    }
+
+    /// Returns the word whose bits are all ones, at either width.
+    pub fn ones(span: Span) -> Constant {
+        Constant::literal(u64::MAX, span)
     }
 
     /// Returns a constant that has the first value where words have 64 bits, the second where they
@@ -79,6 +86,7 @@ impl Constant {
             span,
             key: text.clone(),
             text,
+            names_bulk: false,
         }
     }
 
@@ -120,6 +128,8 @@ impl Constant {
 
     /// Returns the constant of this key and path, whose value is in `place`.
     pub fn named(key: String, path: &TokenStream, place: TokenStream, span: Span) -> Constant {
+        let last = path.clone().into_iter().last();
+        let names_bulk = matches!(last, Some(TokenTree::Ident(name)) if name.unraw() == "BULK");
         Constant {
             value: None,
             narrow: None,
@@ -127,6 +137,7 @@ impl Constant {
             span,
             key,
             text: written(path),
+            names_bulk,
         }
     }
 
@@ -149,6 +160,7 @@ impl Constant {
                 ShiftLeft => (a.wrapping_shl(b as u32), a32.wrapping_shl(b32)),
                 ShiftRight => (a.wrapping_shr(b as u32), a32.wrapping_shr(b32)),
                 Minimum => (a.min(b), a32.min(b32)),
+                Maximum => (a.max(b), a32.max(b32)),
             };
             return Constant::folded(value, narrow, span);
         }
@@ -178,6 +190,7 @@ impl Constant {
                 quote_spanned!(at=> ::atomseq::generated::standard::usize::wrapping_shr(#x, #y as ::atomseq::generated::standard::u32))
             }
             Minimum => quote_spanned!(at=> if #x < #y { #x } else { #y }),
+            Maximum => quote_spanned!(at=> if #x < #y { #y } else { #x }),
         };
         Constant {
             value: None,
@@ -186,6 +199,7 @@ impl Constant {
             span,
             key: format!("({operator:?} {} {})", a.key, b.key),
             text: format!("({operator:?} {} {})", a.text, b.text),
+            names_bulk: a.names_bulk || b.names_bulk,
         }
     }
 
@@ -227,6 +241,7 @@ mod tests {
             (ShiftLeft, 1, 63, 1 << 63),
             (ShiftRight, 1 << 63, 1 << 32, 1 << 63),
             (Minimum, 3, u64::MAX, 3),
+            (Maximum, 3, u64::MAX, u64::MAX),
         ] {
             let result = apply(operator, &literal(a), &literal(b));
             assert_eq!(result.value, Some(folded), "{operator:?} of {a} and {b}");
@@ -244,6 +259,8 @@ mod tests {
             (ShiftLeft, &literal(1), 40, 1 << 8, false),
             (Minimum, &ones, 1 << 31, 1 << 31, false),
             (Minimum, &literal(3), 5, 3, true),
+            (Maximum, &ones, 1 << 31, u32::MAX, true),
+            (Maximum, &literal(3), 1 << 32, 3, false),
             (Multiply, &literal(1 << 20), 1 << 20, 0, false),
         ] {
             let result = apply(operator, a, &literal(b));
@@ -282,6 +299,15 @@ mod tests {
             assert_ne!(result.key(), named().key(), "{operator:?}");
         }
         assert_ne!(apply(Add, &two_or_zero, &named()).key(), named().key());
+    }
+
+    #[test]
+    fn an_offset_to_bulk_memory_is_known_by_its_name() {
+        let bulk = |path| named(path, 0).names_bulk;
+        assert!(bulk("BULK") && bulk("atomseq::percpu::Area::BULK") && bulk("<A as B>::r#BULK"));
+        assert!(!bulk("BULKY") && !bulk("BULK::FIRST") && !literal(128).names_bulk);
+        let sum = apply(BinaryOperator::Add, &named("Area::BULK", 0), &literal(8));
+        assert!(sum.names_bulk);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Sequence {
     pub attributes: Attributes,
     /// Its visibility.
     pub visibility: Visibility,
+    /// Whether it is a plain `fn`, whose forms for its CPU are safe to call.
+    pub is_safe: bool,
     /// Where `fn` stands.
     pub keyword: Span,
     /// Its name.

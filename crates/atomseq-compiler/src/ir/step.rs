@@ -26,6 +26,14 @@ impl Operand {
         }
     }
 
+    /// Returns the value, if it is a literal.
+    pub fn literal(&self) -> Option<u64> {
+        match self {
+            Operand::Register(_) => None,
+            Operand::Constant(constant) => constant.value,
+        }
+    }
+
     /// Returns a text that is equal only for equal words.
     pub fn key(&self) -> String {
         match self {
@@ -84,6 +92,7 @@ pub enum BinaryOperator {
     ShiftLeft,
     ShiftRight,
     Minimum,
+    Maximum,
 }
 
 impl BinaryOperator {

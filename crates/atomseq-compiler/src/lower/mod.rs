@@ -47,6 +47,7 @@ pub fn lower(item: Item) -> Result<Sequence> {
     Ok(Sequence {
         attributes: item.attributes,
         visibility: item.visibility,
+        is_safe: item.is_safe,
         keyword: item.keyword,
         name: item.name,
         parameters: item.parameters,
@@ -377,7 +378,7 @@ impl Lowering {
                 self.step(StepKind::Copy { to, from, words }, span);
                 return Ok(());
             }
-            "load" | "load32" | "load_acquire" | "cpu" | "cas" | "min" => {
+            "load" | "load32" | "load_acquire" | "cpu" | "cas" | "min" | "max" => {
                 return Err(Error::new(
                     span,
                     format!(
@@ -479,7 +480,12 @@ fn is_statement(expression: &Expr) -> bool {
 fn is_word(expression: &Expr) -> bool {
     matches!(
         expression,
-        Expr::Path(_) | Expr::Lit(_) | Expr::Binary(_) | Expr::Call(_) | Expr::Tuple(_)
+        Expr::Path(_)
+            | Expr::Lit(_)
+            | Expr::Binary(_)
+            | Expr::Unary(_)
+            | Expr::Call(_)
+            | Expr::Tuple(_)
     )
 }
 

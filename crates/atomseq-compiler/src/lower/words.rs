@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprLit, Ident, Lit, Result};
+use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprLit, ExprUnary, Ident, Lit, Result, UnOp};
 
 use super::Lowering;
 use crate::ir::*;
@@ -62,6 +62,17 @@ impl Lowering {
                 }
             }
             Expr::Binary(binary) => self.binary(binary),
+            Expr::Unary(ExprUnary {
+                op: UnOp::Not(_),
+                expr,
+                ..
+            }) => {
+                let span = expression.span();
+                let word = self.word(expr)?;
+                // As wide as a word: the literal is cut where words have 32 bits.
+                let ones = Operand::Constant(Constant::ones(span));
+                self.combine(BinaryOperator::Xor, word, ones, span)
+            }
             Expr::Call(call) => self.value_call(call),
             other => Err(refuse(other)),
         }
@@ -117,7 +128,7 @@ impl Lowering {
             _ => {
                 return Err(Error::new(
                     binary.op.span(),
-                    "not in the language: the operators are + - * & | ^ << >> and comparisons",
+                    "not in the language: the operators are + - * & | ^ << >> ! and comparisons",
                 ));
             }
         };
@@ -247,10 +258,14 @@ impl Lowering {
                 );
                 return Ok(Operand::Register(to));
             }
-            "min" => {
+            "min" | "max" => {
+                let operator = match name == "min" {
+                    true => BinaryOperator::Minimum,
+                    false => BinaryOperator::Maximum,
+                };
                 let [a, b] = arguments(call)?;
                 let (a, b) = (self.word(a)?, self.word(b)?);
-                return self.combine(BinaryOperator::Minimum, a, b, span);
+                return self.combine(operator, a, b, span);
             }
             "prepare" | "prepare32" | "prepare_copy" | "commit" | "commit32" | "commit_release"
             | "store" | "store32" => {
@@ -294,7 +309,7 @@ impl Lowering {
 }
 
 const NO_CALLS: &str = "no calls inside a sequence: its operations are load, load32, load_acquire, \
-                        min, cpu, cas, prepare, prepare32, prepare_copy, commit, commit32, \
+                        min, max, cpu, cas, prepare, prepare32, prepare_copy, commit, commit32, \
                         commit_release, store and store32";
 
 /// Strips parentheses, and the invisible group around what a variable of a `macro_rules!` brings.
@@ -346,7 +361,9 @@ pub fn refuse(expression: &Expr) -> Error {
         Expr::Reference(_) | Expr::Field(_) | Expr::Index(_) => {
             "words only: read memory with `load`, and reach a field by adding its offset"
         }
-        Expr::Unary(_) => "not in the language: write `0 - x` or `x ^ MASK`",
+        Expr::Unary(_) => {
+            "not in the language: the only operator of one word is `!`; write `0 - x`"
+        }
         Expr::Cast(_) => "everything is a word: remove the cast",
         Expr::Path(_) | Expr::Lit(_) | Expr::Binary(_) => "this has no effect: remove it",
         _ => "not in the language of sequences",

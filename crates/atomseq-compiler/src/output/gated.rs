@@ -5,7 +5,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use super::signature::{parameters, result, return_type, visibility_of_forms};
+use super::signature::{parameters, result, return_type, safety, unsafety, visibility_of_forms};
 use crate::ir::*;
 
 /// Which threads reach the memory of the steps.
@@ -28,16 +28,20 @@ pub fn function(sequence: &Sequence) -> TokenStream {
         Memory::Shared,
         |slot| quote!(::atomseq::percpu::GateGuard::address(#slot)),
     );
+    let unsafety = unsafety(sequence);
+    let safety = safety(
+        sequence,
+        quote! {
+            /// Every address the steps reach must be valid for what they do there, as long as the
+            /// gate is held.
+        },
+    );
     quote! {
         /// Runs the steps in plain Rust, for a caller that holds the gate of the slot.
-        ///
-        /// # Safety
-        ///
-        /// Every address the steps reach must be valid for what they do there, as long as the gate
-        /// is held.
+        #safety
         #must_use
         #inline
-        #visibility unsafe fn gated(#parameters) -> #returned { #body }
+        #visibility #unsafety fn gated(#parameters) -> #returned { #body }
     }
 }
 
@@ -166,6 +170,7 @@ fn statement(
                     quote!(::atomseq::generated::standard::usize::wrapping_shr(#a, #b as ::atomseq::generated::standard::u32))
                 }
                 BinaryOperator::Minimum => quote!(::atomseq::generated::standard::Ord::min(#a, #b)),
+                BinaryOperator::Maximum => quote!(::atomseq::generated::standard::Ord::max(#a, #b)),
             };
             quote!(let #to: ::atomseq::generated::standard::usize = #value;)
         }

@@ -17,6 +17,8 @@
 //! const _: () = { assert!(…); … };                 what rustc checks of named constants
 //! ```
 //!
+//! Of a sequence that is a plain `fn`, `on_cpu` and `gated` are safe functions.
+//!
 //! Everything that is named begins with `::atomseq`, and every variable with `__atomseq_`: the
 //! caller's crate may define any other name.
 
@@ -34,7 +36,7 @@ use quote::{quote, quote_spanned};
 use syn::{Result, Token};
 
 use self::signature::visibility_of_forms;
-use crate::emit::{Assembly, ConstantOperand, aarch64, limits, x86_64};
+use crate::emit::{Assembly, ConstantOperand, NamedWords, aarch64, limits, x86_64};
 use crate::forms::Forms;
 use crate::ir::*;
 use crate::message;
@@ -46,19 +48,18 @@ use crate::message;
 /// A template that does not fit a processor.
 pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     let forms = Forms::of(sequence);
-    let mut assemblies = Vec::new();
-    for form in forms.assembled() {
-        let (x86_64, aarch64) = (x86_64::emit(sequence, form), aarch64::emit(sequence, form));
-        limits::check(sequence, form, &x86_64, "x86-64", limits::REGISTERS_X86_64)?;
-        limits::check(
-            sequence,
-            form,
-            &aarch64,
-            "AArch64",
-            limits::REGISTERS_AARCH64,
-        )?;
-        assemblies.extend([x86_64, aarch64]);
-    }
+    let small = templates(sequence, forms, NamedWords::Immediates)?;
+    let immediates = immediates(&small);
+    let large = match immediates.is_empty() {
+        true => None,
+        // They may need more registers than there are: then large constants are refused.
+        false => templates(sequence, forms, NamedWords::Registers).ok(),
+    };
+    let templates = Templates {
+        small,
+        fit: quote!(#(#immediates)&&*),
+        large,
+    };
     let (visibility, name) = (&sequence.visibility, &sequence.name);
     let Attributes {
         on_type,
@@ -73,13 +74,13 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     nothing.set_span(sequence.keyword);
     let of_forms = visibility_of_forms(sequence);
     let model = model::program(sequence);
-    let assertions = assertions(sequence, &assemblies);
-    // If there is this form, its templates are the first two.
-    let on_cpu = forms
-        .on_cpu
-        .then(|| on_cpu::function(sequence, &assemblies[0], &assemblies[1]));
+    let assertions = assertions(sequence, &templates);
+    let on_cpu = match forms.on_cpu {
+        true => on_cpu::function(sequence, &templates),
+        false => on_cpu::absent(sequence),
+    };
     let gated = forms.gated.then(|| gated::function(sequence));
-    let signal = signal::functions(sequence);
+    let signal = signal::functions(sequence, &templates);
     let constants = sequence.constants.iter().map(|named| {
         let Named {
             place,
@@ -141,6 +142,71 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     })
 }
 
+/// The templates of all forms, in the order of [`Forms::assembled`], for each form x86-64 and then
+/// AArch64. So if there is the `on_cpu` form, its templates are the first two.
+struct Templates {
+    small: Vec<Assembly>,
+    /// Whether every named word fits an instruction: a constant expression of type `bool`.
+    fit: TokenStream,
+    /// For the others; `None` also if there are no named words.
+    large: Option<Vec<Assembly>>,
+}
+
+impl Templates {
+    /// Returns the code of one of the templates, by what makes it. Of two, the condition is known
+    /// while rustc compiles, so the other one is not in the program.
+    fn either(&self, code: impl Fn(NamedWords) -> TokenStream) -> TokenStream {
+        let small = code(NamedWords::Immediates);
+        if self.large.is_none() {
+            return small;
+        }
+        let (fit, large) = (&self.fit, code(NamedWords::Registers));
+        quote!(if const { #fit } { #small } else { #large })
+    }
+
+    /// Returns the templates of one kind; of large constants, if there are any.
+    fn all(&self, named_words: NamedWords) -> &[Assembly] {
+        match (named_words, &self.large) {
+            (NamedWords::Registers, Some(large)) => large,
+            _ => &self.small,
+        }
+    }
+}
+
+/// Emits all templates of a sequence; refuses what does not fit a processor.
+fn templates(sequence: &Sequence, forms: Forms, named_words: NamedWords) -> Result<Vec<Assembly>> {
+    let mut templates = Vec::new();
+    for form in forms.assembled() {
+        let x86_64 = x86_64::emit_with(sequence, form, named_words);
+        let aarch64 = aarch64::emit_with(sequence, form, named_words);
+        limits::check(sequence, form, &x86_64, "x86-64", limits::REGISTERS_X86_64)?;
+        limits::check(
+            sequence,
+            form,
+            &aarch64,
+            "AArch64",
+            limits::REGISTERS_AARCH64,
+        )?;
+        templates.extend([x86_64, aarch64]);
+    }
+    Ok(templates)
+}
+
+/// Returns the conditions under which the named words of templates are immediates.
+fn immediates(templates: &[Assembly]) -> Vec<TokenStream> {
+    let mut seen = HashSet::new();
+    let operands = templates.iter().flat_map(|assembly| &assembly.constants);
+    operands
+        .filter_map(|operand| match operand {
+            ConstantOperand::Immediate(constant) if seen.insert(constant.key()) => {
+                let (tokens, at) = (&constant.tokens, generated(constant.span));
+                Some(quote_spanned!(at=> ::atomseq::generated::check::immediate(#tokens)))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
 /// Returns the lints that generated code is exempt from by design: the caller of a form vouches for
 /// its addresses, and parentheses keep constants apart. A deprecated sequence may use what is
 /// deprecated.
@@ -169,19 +235,22 @@ fn allowed(sequence: &Sequence) -> TokenStream {
 /// Returns what rustc is to check of named constants: the range of operands, and the rules.
 /// Operands of all architectures are checked on each, so that code that compiles on one compiles on
 /// all.
-fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
+fn assertions(sequence: &Sequence, templates: &Templates) -> TokenStream {
     let assert = |holds: TokenStream, message: &str, span: Span| {
         let at = generated(span);
         quote_spanned!(at=> ::atomseq::generated::standard::assert!(#holds, #message);)
     };
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
-    for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
+    let operands = templates.small.iter();
+    for operand in operands.flat_map(|assembly| &assembly.constants) {
         let constant = operand.constant();
         let Constant { tokens, span, .. } = constant;
         let at = generated(*span);
         let check = quote_spanned!(at=> ::atomseq::generated::check);
         match operand {
-            ConstantOperand::Immediate(_) if seen.insert((None, constant.key())) => {
+            ConstantOperand::Immediate(_)
+                if templates.large.is_none() && seen.insert((None, constant.key())) =>
+            {
                 let holds = quote_spanned!(at=> #check::immediate(#tokens));
                 all.push(assert(holds, message::IMMEDIATE, *span));
             }
@@ -191,7 +260,7 @@ fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
                 let reachable = quote_spanned!(at=> #check::reachable(#tokens, #bytes));
                 all.push(assert(reachable, message::REACHABLE, *span));
             }
-            ConstantOperand::Immediate(_) | ConstantOperand::Offset(..) => {}
+            _ => {}
         }
     }
     for assertion in &sequence.assertions {

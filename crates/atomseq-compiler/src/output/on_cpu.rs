@@ -12,19 +12,30 @@
 //!     Err(Closed)
 //! ```
 //!
+//! Where the steps allow no such form, its name leads to the reason ([`absent`]).
+//!
 //! With a `cas` there is no `again`: an aborted attempt returns what the abort block says.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Meta};
 
+use super::Templates;
 use super::operands::{Operands, status};
-use super::signature::{inlined, parameters, result, return_type, visibility_of_forms};
+use super::signature::{
+    inlined, parameters, result, return_type, safety, unsafety, visibility_of_forms,
+};
 use crate::emit::{self, Assembly, Leaving};
 use crate::ir::*;
 
 /// Returns `on_cpu`, and `again` if the sequence is restarted.
-pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenStream {
+pub fn function(sequence: &Sequence, templates: &Templates) -> TokenStream {
+    let (x86_64, aarch64) = (0, 1);
+    let attempt = |architecture: usize, aborted: &TokenStream| {
+        templates.either(|named_words| {
+            attempt(sequence, &templates.all(named_words)[architecture], aborted)
+        })
+    };
     let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
     let parameters = parameters(sequence, quote!(::atomseq::percpu::Slots<'_>));
@@ -45,16 +56,16 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         let aborted = result(abort, words.collect());
         quote!(return ::atomseq::generated::standard::Result::Ok(#aborted))
     });
-    let first = |assembly| {
+    let first = |architecture| {
         let aborted = once
             .clone()
             .unwrap_or_else(|| quote!(return unsafe { Self::again(#(#names),*) }));
-        attempt(sequence, assembly, aborted)
+        attempt(architecture, &aborted)
     };
     // With this span it differs from any parameter of its name.
     let restarts = Ident::new("__atomseq_restarts", Span::mixed_site());
-    let again = |assembly| {
-        let attempt = attempt(sequence, assembly, quote!(continue));
+    let again = |architecture| {
+        let attempt = attempt(architecture, &quote!(continue));
         quote! {
             let mut #restarts: ::atomseq::generated::Restarts = ::atomseq::generated::Restarts::none();
             while ::atomseq::generated::Restarts::again(&mut #restarts) { #attempt }
@@ -109,14 +120,18 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
     let must_use = sequence.attributes.must_use.as_ref();
     let must_use = must_use.filter(|attribute| !matches!(attribute.meta, Meta::Path(_)));
     let inline = inlined(sequence);
+    let unsafety = unsafety(sequence);
+    let safety = safety(
+        sequence,
+        quote! {
+            /// Every address the steps reach must be valid for what they do there whenever the gate
+            /// is open, even in an attempt that will be restarted. No other thread or handler reads
+            /// a prepared word before the commit.
+        },
+    );
     quote! {
         #documentation
-        ///
-        /// # Safety
-        ///
-        /// Every address the steps reach must be valid for what they do there whenever the gate is
-        /// open, even in an attempt that will be restarted. No other thread or handler reads a
-        /// prepared word before the commit.
+        #safety
         #without_slot
         ///
         /// # Errors
@@ -124,7 +139,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         /// `Closed`: nothing visible has happened, and the caller takes the slow path.
         #must_use
         #inline
-        #visibility unsafe fn on_cpu(
+        #visibility #unsafety fn on_cpu(
             #parameters
         ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed> {
             #unused
@@ -139,9 +154,37 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
     }
 }
 
+/// Returns what a call of `on_cpu` finds where there is no such form: a bound that does not hold,
+/// and whose message is the reason. No call compiles, and without one a function that is inlined
+/// everywhere is nowhere. The bound has a lifetime, because rustc rejects a false bound without
+/// variables even where nothing is called.
+pub fn absent(sequence: &Sequence) -> TokenStream {
+    let reason = match sequence.steps.iter().any(Step::is_commit) {
+        true => quote!(TiedToCpu),
+        false => quote!(EndsWithCommit),
+    };
+    let visibility = visibility_of_forms(sequence);
+    let returned = return_type(sequence);
+    let parameters = parameters(sequence, quote!(::atomseq::percpu::Slots<'_>));
+    let names = sequence.parameters.iter().map(|parameter| &parameter.name);
+    quote! {
+        #[doc(hidden)]
+        #[inline(always)]
+        #visibility unsafe fn on_cpu(
+            #parameters
+        ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed>
+        where
+            for<'__atomseq> &'__atomseq Self: ::atomseq::generated::#reason,
+        {
+            #(let _ = #names;)*
+            ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed)
+        }
+    }
+}
+
 /// Returns one architecture's `asm!`, and what follows from where it leaves: a return from the
 /// function around it, or `aborted`.
-fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> TokenStream {
+fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: &TokenStream) -> TokenStream {
     let status = status();
     let Operands {
         template,

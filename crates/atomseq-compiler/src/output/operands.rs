@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::Ident;
 
 use super::signature::result;
-use crate::emit::{Assembly, Line, Place};
+use crate::emit::{Assembly, ConstantOperand, Line, Place};
 use crate::ir::*;
 
 /// The parts of one `asm!`.
@@ -62,7 +62,15 @@ impl Operands {
             .enumerate()
             .map(|(index, constant)| {
                 let (operand, tokens) = (format_ident!("c{index}"), &constant.constant().tokens);
-                quote!(#operand = const ::atomseq::generated::check::operand(#tokens),)
+                match constant {
+                    ConstantOperand::Immediate(_) => {
+                        quote!(#operand = const ::atomseq::generated::check::immediate_operand(#tokens),)
+                    }
+                    ConstantOperand::Register(_) => quote!(#operand = in(reg) #tokens,),
+                    ConstantOperand::Offset(..) => {
+                        quote!(#operand = const ::atomseq::generated::check::operand(#tokens),)
+                    }
+                }
             });
         let fixed = assembly
             .fixed

@@ -5,6 +5,7 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
+use super::Templates;
 use super::gated::{self, Memory};
 use super::operands::{Operands, status};
 use super::signature::{inlined, parameters, return_type, visibility_of_forms};
@@ -13,7 +14,7 @@ use crate::forms::{Form, Forms, Protection};
 use crate::ir::*;
 
 /// Returns those of these functions that a sequence has.
-pub fn functions(sequence: &Sequence) -> TokenStream {
+pub fn functions(sequence: &Sequence, templates: &Templates) -> TokenStream {
     let forms = Forms::of(sequence);
     let restarting = forms.restarting.then(|| {
         let documentation = quote! {
@@ -26,7 +27,7 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
             /// attempt that will be restarted, and other threads must not interfere. No handler
             /// reads a prepared word before the commit.
         };
-        function(sequence, Protection::Restart, documentation)
+        function(sequence, Protection::Restart, templates, documentation)
     });
     let rolling = forms.rolling.then(|| {
         let documentation = quote! {
@@ -39,7 +40,7 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
             /// Every address the steps reach must be valid for what they do there, and other
             /// threads must not interfere.
         };
-        function(sequence, Protection::Rollforward, documentation)
+        function(sequence, Protection::Rollforward, templates, documentation)
     });
     let unprotected = forms.rolling.then(|| {
         let documentation = quote! {
@@ -51,7 +52,7 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
             /// As for the other forms; also, nothing that touches the same words may interrupt it.
             #[doc(hidden)]
         };
-        function(sequence, Protection::None, documentation)
+        function(sequence, Protection::None, templates, documentation)
     });
     quote!(#restarting #rolling #unprotected)
 }
@@ -60,6 +61,7 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
 fn function(
     sequence: &Sequence,
     protection: Protection,
+    templates: &Templates,
     documentation: TokenStream,
 ) -> TokenStream {
     let name = format_ident!(
@@ -79,8 +81,11 @@ fn function(
         quote!(let _ = #name;)
     });
     let form = Form::Signal(protection);
-    let x86_64 = assembled(sequence, &x86_64::emit(sequence, form));
-    let aarch64 = assembled(sequence, &aarch64::emit(sequence, form));
+    let x86_64 = templates
+        .either(|named_words| assembled(sequence, &x86_64::emit_with(sequence, form, named_words)));
+    let aarch64 = templates.either(|named_words| {
+        assembled(sequence, &aarch64::emit_with(sequence, form, named_words))
+    });
     // With this span it differs from any parameter of its name.
     let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
     let quiet = (protection != Protection::None).then(

@@ -18,6 +18,29 @@ pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
     quote!(#(#parameters),*)
 }
 
+/// Returns `unsafe`, unless the sequence is a plain `fn`.
+pub fn unsafety(sequence: &Sequence) -> Option<TokenStream> {
+    (!sequence.is_safe).then(|| quote!(unsafe))
+}
+
+/// Returns what callers must know of a form for its CPU: why it is safe, or else this.
+pub fn safety(sequence: &Sequence, otherwise: TokenStream) -> TokenStream {
+    match sequence.is_safe {
+        true => quote! {
+            ///
+            /// Safe: it reaches words of the slot alone, each by one atomic access. Any word may
+            /// stand there afterwards, so code that takes a word of a slot for an address keeps the
+            /// area to itself.
+        },
+        false => quote! {
+            ///
+            /// # Safety
+            ///
+            #otherwise
+        },
+    }
+}
+
 /// Returns the visibility of a form. rustc takes a function for written where the span of its first
 /// word is. That is in another crate's macro, so rustc reports lints about use of the type alone.
 pub fn visibility_of_forms(sequence: &Sequence) -> Visibility {

@@ -1,27 +1,24 @@
 //! The rules about memory: which offsets an access may have, and when prepared words may be read.
 
 use proc_macro2::Span;
-use quote::quote_spanned;
 use syn::{Error, Result};
 
 use super::ranges::{Answer, Range};
 use crate::ir::*;
 use crate::message;
 
-/// A slot begins with its gate. Then come its words and its bulk memory, whose size only the area
-/// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
-const GATE_BYTES: i64 = 8;
-
 /// Offsets that every architecture's loads and stores hold. Must agree with
 /// `atomseq::sequence::check::reachable`.
 const LOWEST_OFFSET: i64 = -256;
 const HIGHEST_MULTIPLE: i64 = 4095;
 
-/// An access is one instruction on every architecture, is aligned, and leaves the gate alone.
+/// An access is one instruction on every architecture, is aligned, and stays in its slot.
 ///
-/// Protects three things. `load(a + 40_000)` would be several instructions on AArch64, where this
+/// Protects four things. `load(a + 40_000)` would be several instructions on AArch64, where this
 /// compiler counts one. `load(a + 4)` may span two cache lines, and then is not atomic.
-/// `commit(slot, 0)` would open a gate that another thread has closed.
+/// `commit(slot, 0)` would open a gate that another thread has closed. And `commit(slot + 128, 0)`
+/// would close or open the gate of the next CPU if the area has no bulk memory. Only the area knows
+/// whether it has some, and how much, so a sequence that means it says so: by the name `BULK`.
 pub fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
     let slot = sequence.slots().map(|(register, _)| register).next();
     for step in &sequence.steps {
@@ -31,20 +28,20 @@ pub fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Resu
             if !range.address.offset.is_the_same_in_32_bits() {
                 return Err(Error::new(step.span, message::WIDTH));
             }
-            let Some(offset) = range.literal() else {
-                if slot == Some(range.address.base) {
-                    let offset = &range.address.offset.tokens;
-                    assertions.push(Assertion {
-                        holds: quote_spanned!(generated(step.span)=> ::atomseq::generated::check::in_slot(#offset)),
+            if slot == Some(range.address.base) {
+                match range.is_in_slot(step.span) {
+                    Answer::No => return Err(Error::new(step.span, message::IN_SLOT)),
+                    Answer::Yes => {}
+                    Answer::If(holds) => assertions.push(Assertion {
+                        holds,
                         message: message::IN_SLOT,
                         span: step.span,
-                    });
+                    }),
                 }
+            }
+            let Some(offset) = range.literal() else {
                 continue;
             };
-            if slot == Some(range.address.base) && offset < GATE_BYTES {
-                return Err(Error::new(step.span, message::IN_SLOT));
-            }
             // A copy has no offsets: its addresses are computed in full.
             if is_copy {
                 continue;

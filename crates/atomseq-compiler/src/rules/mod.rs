@@ -6,6 +6,7 @@
 //! | one kind of store | a restart repeats no visible store | `store(a, 1); commit(b, 2)` |
 //! | one commit, last | a restart repeats everything before it and nothing after it | `commit(a, 1); commit(b, 2)` |
 //! | one slot (`place`) | the gate that is tested guards all of the slot's words | `fn f(a: Slot, b: Slot)` |
+//! | a plain `fn` reaches its slot alone (`place`) | its caller vouches for nothing | `fn f(a: Word) { commit(a, 1) }` |
 //! | no slot escapes (`place`) | another CPU never uses this CPU's slot | `commit(slot + 8, x); slot` |
 //! | tied to its CPU (`place`) | what only the kernel protects is for one CPU | `prepare_copy(a, b, 4)` without a slot |
 //! | offsets fit (`memory`) | one access is one instruction; the gate stays as it is | `load(a + 4)`, `commit(slot, x)` |
@@ -41,6 +42,7 @@ pub fn check(sequence: &mut Sequence) -> Result<()> {
     }
     one_commit_at_the_end(sequence)?;
     place::one_slot(sequence)?;
+    place::plain_functions_reach_the_slot_alone(sequence)?;
     place::no_slot_escapes(sequence)?;
     memory::offsets_fit(sequence, &mut assertions)?;
     memory::prepared_words_stay_hidden(sequence, &mut assertions)?;

@@ -20,6 +20,70 @@ pub fn one_slot(sequence: &Sequence) -> Result<()> {
     }
 }
 
+/// A plain `fn` reaches whole words of its slot, at constant offsets, and nothing else.
+///
+/// Protects callers that vouch for nothing: `on_cpu` and `gated` of such a sequence are safe
+/// functions. What makes them sound is a property of the slot's fifteen words, which no caller can
+/// take away: they exist as long as the area does, they are initialized and aligned, any value is
+/// valid there, and all safe accesses to them are atomic and of a whole word. (Offsets beyond the
+/// words are refused in every sequence, by `memory`.) So `load(load(slot + 8))` is refused: the
+/// first word may hold any number. `load32(slot + 8)` is refused, because it is an access of
+/// another size than that of `Area::peek`, and `prepare_copy`, which is not atomic in `gated`.
+///
+/// The forms against signal handlers stay unsafe: there a slot is any address.
+pub fn plain_functions_reach_the_slot_alone(sequence: &Sequence) -> Result<()> {
+    if !sequence.is_safe {
+        return Ok(());
+    }
+    let unsafe_fn = "write `unsafe fn`, and the caller vouches for";
+    let Some((slot, _)) = sequence.slots().next() else {
+        return Err(Error::new(
+            sequence.name.span(),
+            format!(
+                "a plain `fn` reaches words of a `Slot`, and this one takes none: {unsafe_fn} the \
+                 addresses it reaches"
+            ),
+        ));
+    };
+    if !sequence.steps.iter().any(Step::is_commit) {
+        return Err(Error::new(
+            sequence.name.span(),
+            format!(
+                "without a commit there is only `rolling`, where a `Slot` is any address: \
+                 {unsafe_fn} it"
+            ),
+        ));
+    }
+    for step in &sequence.steps {
+        let address = step.kind.address();
+        let half = match step.kind {
+            StepKind::Load { width, .. } | StepKind::Store { width, .. } => width == Width::Half,
+            _ => false,
+        };
+        let why = match (&step.kind, address) {
+            (StepKind::Copy { .. }, _) => {
+                "a plain `fn` copies nothing, because others may read the words meanwhile: prepare \
+                 them one by one"
+            }
+            (_, Some(address)) if address.base != slot => {
+                "a plain `fn` reaches words of its `Slot` alone, at constant offsets"
+            }
+            (_, Some(address)) if address.offset.names_bulk => {
+                "a plain `fn` reaches no bulk memory: only the area knows how much there is"
+            }
+            (_, Some(_)) if half => {
+                "a plain `fn` reaches whole words, because others read the slot by whole words"
+            }
+            _ => continue,
+        };
+        return Err(Error::new(
+            step.span,
+            format!("{why}; or {unsafe_fn} this access"),
+        ));
+    }
+    Ok(())
+}
+
 /// The address of a slot, and every word computed from it, stays inside the attempt.
 ///
 /// Protects one CPU's words against threads on others. `commit(slot + 8, load(slot + 16)); slot`

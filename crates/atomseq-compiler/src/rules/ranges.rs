@@ -22,6 +22,10 @@ const WORD_BYTES: i64 = 8;
 /// `atomseq::sequence::check::copied`.
 const MAX_COPIED: u64 = 1 << 40;
 
+/// The words of a slot, behind its gate. Must agree with `atomseq::percpu::Area` and
+/// `atomseq::generated::check::in_slot`.
+const SLOT: std::ops::Range<i64> = 8..128;
+
 /// A number of bytes.
 #[derive(Clone)]
 struct Bytes {
@@ -151,6 +155,22 @@ impl Range {
     /// Returns the offset, if it is a literal.
     pub fn literal(&self) -> Option<i64> {
         self.address.offset.value.map(|value| value as i64)
+    }
+
+    /// Whether it lies among the words of the slot that it starts from: all that may be accessed,
+    /// as far as that is known. With an offset that names `BULK`, it lies anywhere behind the gate.
+    pub fn is_in_slot(&self, span: Span) -> Answer {
+        let offset = &self.address.offset;
+        let bytes = self.max.as_ref().unwrap_or(&self.min);
+        let known = self.literal().zip(bytes.value);
+        if let Some((first, bytes)) = known.filter(|_| !offset.names_bulk) {
+            let inside = first >= SLOT.start && first.saturating_add(bytes) <= SLOT.end;
+            return if inside { Answer::Yes } else { Answer::No };
+        }
+        let (names_bulk, offset, bytes) = (offset.names_bulk, &offset.tokens, &bytes.tokens);
+        Answer::If(
+            quote_spanned!(generated(span)=> ::atomseq::generated::check::in_slot(#offset, #bytes, #names_bulk)),
+        )
     }
 
     /// Returns the offsets of two ranges from one base, if their difference is known. Of equal

@@ -42,7 +42,7 @@ impl Accounts {
     }
 
     fn sum(&self) -> u64 {
-        self.0.snapshot(self.0.each_ref()).0.iter().sum()
+        self.0.load_all(self.0.each_ref()).iter().sum()
     }
 
     fn check(&self) -> Checked {
@@ -93,7 +93,7 @@ impl Accounts {
 
     fn by_values(&self, from: usize, to: usize, given: u64) -> Result<(), Changed> {
         let (from, to) = (&self.0[from], &self.0[to]);
-        let [here, there] = self.0.snapshot([from, to]).0;
+        let [here, there] = self.0.load_all([from, to]);
         let less = here.checked_sub(1).ok_or(Changed)?;
         let (decrease, increase) = (
             Change::of(from, here, less),
@@ -105,7 +105,7 @@ impl Accounts {
     /// Compares each account that it does not change. Where a mechanism can change more than two,
     /// two others are swapped.
     fn all_at_once(&self, from: usize, to: usize, given: u64) -> Result<(), Changed> {
-        let amounts = self.0.snapshot(self.0.each_ref()).0;
+        let amounts = self.0.load_all(self.0.each_ref());
         let mut changed = amounts;
         changed[from] = amounts[from].checked_sub(1).ok_or(Changed)?;
         changed[to] += given;

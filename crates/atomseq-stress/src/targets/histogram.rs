@@ -50,7 +50,9 @@ impl HistogramRound {
         HistogramRound {
             histogram: bounds
                 .as_ref()
-                .map_or_else(Histogram::powers_of_two, |b| Histogram::with_bounds(b)),
+                .map_or_else(Histogram::powers_of_two, |bounds| {
+                    Histogram::try_with_bounds(bounds).expect("memory")
+                }),
             bounds,
             is_taken: rng.bool(),
         }

@@ -16,6 +16,7 @@ mod mutex;
 mod nonblocking;
 mod objects;
 mod pool;
+mod reading;
 mod registration;
 mod rings;
 pub mod same_cpu;

@@ -3,12 +3,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use atomseq::mutex::{BiasedFlag, Interlocked, OnCpu, RawMutex, RawSpin};
+use atomseq::mutex::{BiasedFlag, Interlocked, OnCpu, RawMutex, RawRwLock, RawSpin};
 use atomseq_papers::emulation::{Call, Error, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, THREADS};
 use crossbeam_utils::CachePadded;
 
 use super::exclusive::{Exclusive, Lock, Supports};
+use super::reading::Reading;
 use super::same_cpu::{self, PinnedGroup};
 use super::same_thread::SameThreadLocks;
 use super::section::Unprotected;
@@ -54,13 +55,14 @@ macro_rules! lock {
 }
 
 /// Those of the library.
-const OF_LIBRARY: [Make; 6] = [
+const OF_LIBRARY: [Make; 7] = [
     lock!(spin lock by "interlocked": Interlocked, Supports::BOTH),
     lock!(mutex by "interlocked": Interlocked, Supports::BOTH),
     lock!(spin lock by "biased-flag": BiasedFlag, Supports::BOTH),
     lock!(mutex by "biased-flag": BiasedFlag, Supports::BOTH),
     lock!(spin lock by "on-cpu": OnCpu, Supports::BOTH),
     lock!(mutex by "on-cpu": OnCpu, Supports::BOTH),
+    |sum| Reading::<RawRwLock>::boxed("inside the lock of readers and writers", sum),
 ];
 
 /// Those that the papers compare with, if there are so few threads that each can have a number. A

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
+use atomseq::nonblocking::{
+    LinkedQueue, LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered,
+};
 
 use super::rings::RingRound;
 use crate::engine::invariant::{Checked, Violation};
@@ -35,7 +37,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..8), by) {
+    match (setting.rng.u32(..9), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -44,6 +46,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         (4, _) => of(List::<u64, (), Unordered>::unordered_forced(by), setting),
         (5, _) => of(RefList::<u64>::forced(by), setting),
         (6, _) => of(OneVisitorList::<u64>::forced(by), setting),
+        (7, _) => of(LinkedQueue::<u64>::forced(by), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -76,6 +79,18 @@ impl Shared for Stack<u64> {
 }
 
 impl Shared for Queue<u64> {
+    const IN_ORDER: bool = true;
+
+    fn put(&self, value: u64) -> bool {
+        self.push(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for LinkedQueue<u64> {
     const IN_ORDER: bool = true;
 
     fn put(&self, value: u64) -> bool {

@@ -96,6 +96,26 @@ impl Section {
         }
     }
 
+    /// Looks at the section, under a lock that other lanes may hold at the same time to look.
+    ///
+    /// # Errors
+    ///
+    /// If a lane is inside, or changes anything meanwhile.
+    pub fn look(&self, lane: &mut Lane) -> Checked {
+        // Relaxed throughout: the lock must order it.
+        let first = self.copies[0].load(Ordering::Relaxed);
+        if lane.one_in(64) {
+            pause(&mut lane.rng);
+        }
+        let last = self.copies[2].load(Ordering::Relaxed);
+        let inside = self.inside.load(Ordering::Relaxed);
+        if inside != 0 {
+            let me = lane.number + 1;
+            return Err(self.violation("a lane was inside a lock that others read", inside, me));
+        }
+        equal("a count that is read under a lock changed", last, first)
+    }
+
     fn violation(&self, what: &'static str, other: usize, me: usize) -> Violation {
         // The report numbers lanes from 0.
         let violation = Violation::new(what).with(self.lock, other.saturating_sub(1) as u64);

@@ -44,7 +44,9 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         true => options.stable_for(Duration::from_millis(1)),
         false => options,
     };
-    let pool = options.build().unwrap_or_else(|error| panic!("{error}"));
+    let pool = options
+        .try_build()
+        .unwrap_or_else(|error| panic!("{error}"));
     Arc::new(TypeStableRound {
         pool,
         owned: (0..setting.lanes).map(|_| Default::default()).collect(),

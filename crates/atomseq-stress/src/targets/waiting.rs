@@ -73,8 +73,8 @@ impl Waiting {
     fn notify(&self, lane: &mut Lane) {
         match lane.rng.u32(..8) {
             _ if self.is_silent => {}
-            0 => self.some.notify_all(),
-            _ => self.some.notify_one(),
+            0 => _ = self.some.notify_all(),
+            _ => _ = self.some.notify_one(),
         }
     }
 

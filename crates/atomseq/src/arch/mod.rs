@@ -10,6 +10,7 @@
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and replaced atomically |
+//! | `prefetch_for_store` | fetches a cache line that this CPU is about to change |
 //! | `signal_entries`, `signal_entry`, `entering`, `is_ending` | the functions that the kernel calls on a signal; where the context is before its delivery is recorded, and when it no longer is |
 //! | `CONTEXT_AFTER`, `RETURN_AFTER` | the offsets from an entry's stack of the context and of the return address |
 //! | `is_returning`, `CONTEXT_AT_RETURN` | whether the thread is about to make the kernel restore a context, and the offset of that from its stack |
@@ -36,6 +37,8 @@
 //!           200: the delivery whose code runs
 //! 232..240  the signal mask that the outermost `SignalsBlocked` found
 //! ```
+
+use core::ffi::c_void;
 
 use crate::platform::Entry;
 
@@ -113,6 +116,33 @@ pub fn is_ending(pc: usize) -> Option<bool> {
     (ending..resumed).contains(&pc).then_some(pc == ended)
 }
 
+unsafe extern "C" {
+    #[link_name = name!("roll")]
+    fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
+    #[link_name = name!("roll_abandoned")]
+    static ROLL_ABANDONED: u8;
+}
+
+/// Returns the address where a thread inside a clone continues, with the clone's stack pointer, to
+/// make `roll` return 0.
+pub fn roll_abandoned() -> usize {
+    &raw const ROLL_ABANDONED as usize
+}
+
+/// Runs a clone from `entry` on with the interrupted registers, then saves the registers again,
+/// except the stack pointer and the program counter. Returns the place in the clone's end. If a
+/// fault's handler has sent the thread to [`roll_abandoned`], it returns 0 and saves nothing.
+///
+/// # Safety
+/// The caller must be a signal handler. `registers` must be those that the kernel saved when it
+/// interrupted the thread in a sequence, and `entry` must be the same instruction in the sequence's
+/// clone.
+pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
+    // SAFETY: the assembly follows the C calling convention. By the contract the clone continues
+    // the sequence. It uses no stack, except on AArch64 two words for its end, which comes back.
+    unsafe { roll_asm(registers, entry) }
+}
+
 /// The words shared by the self-test's section and its helper. `repr(C)`: the assembly uses the
 /// offsets below.
 #[repr(C)]
@@ -153,4 +183,33 @@ pub mod watched {
     pub const NOTHING: u32 = 2;
     /// The thread was on another CPU than `KickWords::cpu`.
     pub const MOVED: u32 = 3;
+}
+
+unsafe extern "C" {
+    #[link_name = name!("spawn_kicker")]
+    fn spawn_kicker_asm(words: *const KickWords) -> i64;
+    #[link_name = name!("watch")]
+    fn watch_asm(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32;
+}
+
+/// Starts the self-test's helper. Returns its process id or a negative error number.
+///
+/// # Safety
+/// All signals must be blocked, the thread must have no rseq section armed, and `words` must live
+/// until the child has been waited for.
+pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
+    // SAFETY: the assembly follows the C calling convention in the parent. The child never returns,
+    // and by the contract its accesses to `words` are valid.
+    unsafe { spawn_kicker_asm(words) }
+}
+
+/// Spins inside a section until it is aborted, `done` is set, or `rounds` are over.
+///
+/// # Safety
+/// `rseq` must be this thread's registered `struct rseq`, or a block of that layout that the kernel
+/// does not know. `words` must be valid.
+pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
+    // SAFETY: the assembly is a leaf function in the C calling convention, and its abort handler
+    // returns to the same caller.
+    unsafe { watch_asm(rseq, words, rounds) }
 }

@@ -1,8 +1,6 @@
 //! The assembly for x86-64, in Intel syntax.
 
-use super::KickWords;
 use core::arch::{asm, global_asm};
-use core::ffi::c_void;
 
 /// The four bytes before every abort address (the operand of a `ud1`, so that they decode as an
 /// instruction).
@@ -414,33 +412,6 @@ global_asm!(
     ".popsection",
 );
 
-unsafe extern "C" {
-    #[link_name = name!("roll")]
-    fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
-    #[link_name = name!("roll_abandoned")]
-    static ROLL_ABANDONED: u8;
-}
-
-/// Returns the address where a thread inside a clone continues, with the clone's stack pointer, to
-/// make `roll` return 0.
-pub fn roll_abandoned() -> usize {
-    &raw const ROLL_ABANDONED as usize
-}
-
-/// Runs a clone from `entry` on with the interrupted registers, then saves the registers again,
-/// except the stack pointer and the program counter. Returns the place in the clone's end. If a
-/// fault's handler has sent the thread to [`roll_abandoned`], it returns 0 and saves nothing.
-///
-/// # Safety
-/// The caller must be a signal handler. `registers` must be those that the kernel saved when it
-/// interrupted the thread in a sequence, and `entry` must be the same instruction in the sequence's
-/// clone.
-pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
-    // SAFETY: the assembly follows the C calling convention. By the contract the clone continues
-    // the sequence; it uses no stack, and its end comes back.
-    unsafe { roll_asm(registers, entry) }
-}
-
 /// Returns the caller's program counter, stack pointer and frame pointer.
 #[inline(always)]
 pub fn place() -> [usize; 3] {
@@ -646,40 +617,25 @@ global_asm!(
     ".popsection",
 );
 
-unsafe extern "C" {
-    #[link_name = name!("spawn_kicker")]
-    fn spawn_kicker_asm(words: *const KickWords) -> i64;
-    #[link_name = name!("watch")]
-    fn watch_asm(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32;
-}
-
-/// Starts the self-test's helper. Returns its process id or a negative error number.
-///
-/// # Safety
-/// All signals must be blocked, the thread must have no rseq section armed, and `words` must live
-/// until the child has been waited for.
-pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
-    // SAFETY: the assembly follows the C calling convention in the parent. The child never returns,
-    // and by the contract its accesses to `words` are valid.
-    unsafe { spawn_kicker_asm(words) }
-}
-
-/// Spins inside a section until it is aborted, `done` is set, or `rounds` are over.
-///
-/// # Safety
-/// `rseq` must be this thread's registered `struct rseq`, or a block of that layout that the kernel
-/// does not know. `words` must be valid.
-pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
-    // SAFETY: the assembly is a leaf function in the C calling convention, and its abort handler
-    // returns to the same caller.
-    unsafe { watch_asm(rseq, words, rounds) }
-}
-
 /// Returns whether this processor has a double-width compare-and-swap. Only the first ones of this
 /// architecture lack it.
 #[inline]
 pub fn has_double_width() -> bool {
     std::is_x86_feature_detected!("cmpxchg16b")
+}
+
+/// Fetches the cache line of this address for a store. A hint: it never faults.
+#[inline(always)]
+pub fn prefetch_for_store(address: usize) {
+    // SAFETY: a prefetch changes no memory and no register, and ignores addresses that it cannot
+    // access. Processors of this architecture that do not know this one execute it as no operation.
+    unsafe {
+        asm!(
+            "prefetchw byte ptr [{}]", // fetch the line for a store
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        )
+    }
 }
 
 /// Compares two adjacent words with `expected` and replaces both by `new` if they are equal.

@@ -36,6 +36,7 @@ impl Adjacent {
     /// # Panics
     ///
     /// If a value is larger than [`Cell::MAX`].
+    #[track_caller]
     pub fn new(first: u64, second: u64) -> Adjacent {
         Adjacent {
             words: [Cell::new(first), Cell::new(second)],
@@ -94,6 +95,7 @@ impl Adjacent {
     ///
     /// If a new value is larger than [`Cell::MAX`].
     #[inline]
+    #[track_caller]
     pub fn compare_exchange(
         &self,
         expected: (u64, u64),
@@ -160,6 +162,7 @@ impl Adjacent {
     /// # Panics
     ///
     /// If a new value is larger than [`Cell::MAX`].
+    #[track_caller]
     pub fn fetch_update(
         &self,
         mut update: impl FnMut((u64, u64)) -> Option<(u64, u64)>,

@@ -1,12 +1,12 @@
 //! Where the descriptors of k-CAS lie: in blocks of one page each, mapped one by one and never
 //! unmapped.
 //!
-//! A block is the home of one thread (`homes.rs`), which takes descriptors there without atomic
-//! instructions; or it is shared, and threads take descriptors by compare-and-swap. All blocks are
-//! shared where the kernel does not report whether a thread has exited. Shared blocks also serve
-//! handlers that interrupted their thread while it took a descriptor, and threads that cannot
-//! allocate a home. For these threads, some blocks lie in static memory, so taking a descriptor
-//! never fails. Blocks of exited threads are reused.
+//! One thread owns a block (`owner.rs`) and takes descriptors there without atomic instructions; or
+//! the block is shared, and threads take descriptors by compare-and-swap. All blocks are shared
+//! where the kernel does not report whether a thread has exited. Shared blocks also serve handlers
+//! that interrupted their thread while it took a descriptor, and threads that cannot allocate a
+//! block. For these threads, some blocks lie in static memory, so taking a descriptor never fails.
+//! Blocks of exited threads are reused.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::{mappings, platform};
 
 use super::descriptors::{Descriptor, Taken};
-use super::homes::{KEPT, SHARED, Tenancy};
+use super::owner::{KEPT, Owner, SHARED};
 
 /// How many descriptors fit into a page beside the other fields of a block.
 pub(super) const PER_BLOCK: usize = 15;
@@ -55,14 +55,14 @@ static HAND: AtomicUsize = AtomicUsize::new(0);
 /// A page of descriptors. All zeros is one that no thread has used.
 #[repr(C, align(64))]
 struct Block {
-    tenancy: Tenancy,
+    owner: Owner,
     number: usize,
     descriptors: [Descriptor; PER_BLOCK],
 }
 
-/// The place where a thread last took a descriptor. Its words are atomics, because a handler may
-/// read and change them at any time.
-struct Place {
+/// Where a thread continues its search for a free descriptor. The words are atomics, because a
+/// handler may read and change them at any time.
+struct Cursor {
     block: AtomicPtr<Block>,
     /// The index in the block to try next. [`TAKING`] is added while the thread takes a descriptor;
     /// if a handler leaves the thread there by a `siglongjmp`, it stays set.
@@ -73,18 +73,18 @@ const TAKING: usize = 1 << 16;
 
 /// The record of a thread.
 struct Thread {
-    /// The tenant word under which this thread last moved into a home. In a child of `fork`, that
-    /// of the parent's thread, until the next move.
-    tenant: AtomicU64,
-    home: Place,
-    shared: Place,
+    /// The owner word of this thread's last claim of a block. In a child of `fork`, that of the
+    /// parent's thread, until the next claim.
+    word: AtomicU64,
+    owned: Cursor,
+    shared: Cursor,
     /// A block that this thread keeps permanently, to measure.
-    kept: Place,
+    kept: Cursor,
 }
 
-impl Place {
-    const fn nowhere() -> Place {
-        Place {
+impl Cursor {
+    const fn new() -> Cursor {
+        Cursor {
             block: AtomicPtr::new(std::ptr::null_mut()),
             next: AtomicUsize::new(0),
         }
@@ -110,16 +110,16 @@ impl Place {
 impl Thread {
     const fn new() -> Thread {
         Thread {
-            tenant: AtomicU64::new(0),
-            home: Place::nowhere(),
-            shared: Place::nowhere(),
-            kept: Place::nowhere(),
+            word: AtomicU64::new(0),
+            owned: Cursor::new(),
+            shared: Cursor::new(),
+            kept: Cursor::new(),
         }
     }
 
     #[inline(always)]
-    fn tenant(&self) -> u64 {
-        self.tenant.load(Ordering::Relaxed)
+    fn word(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
     }
 }
 
@@ -152,8 +152,8 @@ fn block(number: usize) -> &'static Block {
 #[inline]
 pub(super) fn take(count: usize) -> Taken {
     let thread = thread();
-    if let Some(block) = thread.home.block() {
-        if let Some(taken) = block.take_at_home(thread, count) {
+    if let Some(block) = thread.owned.block() {
+        if let Some(taken) = block.take_owned(thread, count) {
             return taken;
         }
     }
@@ -174,12 +174,12 @@ pub(super) fn take_anyway(count: usize) -> Taken {
 
 /// Allocates a block that no thread has used before and no other will use.
 #[cold]
-fn keep(kept: &Place) -> &'static Block {
+fn keep(kept: &Cursor) -> &'static Block {
     loop {
         let block = add_mapped().expect("memory to measure with");
         let unused = |descriptor: &Descriptor| descriptor.status.load(Ordering::Relaxed) == 0;
         let is_new = || block.descriptors.iter().all(unused);
-        if is_new() && block.tenancy.reserve(KEPT) && is_new() {
+        if is_new() && block.owner.reserve(KEPT) && is_new() {
             kept.set(block);
             return block;
         }
@@ -187,37 +187,37 @@ fn keep(kept: &Place) -> &'static Block {
 }
 
 impl Block {
-    /// Takes a free descriptor, if this block is still the thread's home and the thread was not
-    /// interrupted while it took one.
+    /// Takes a free descriptor, if the thread still owns this block and was not interrupted while it
+    /// took one.
     #[inline(always)]
-    fn take_at_home(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
-        let home = &thread.home;
+    fn take_owned(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
+        let owned = &thread.owned;
         // Relaxed: only this thread and its handlers access it. A handler that runs between the
         // load and the store has returned before the store.
-        let next = home.next.load(Ordering::Relaxed);
+        let next = owned.next.load(Ordering::Relaxed);
         if next & TAKING != 0 {
             return None;
         }
-        home.next.store(next | TAKING, Ordering::Relaxed);
+        owned.next.store(next | TAKING, Ordering::Relaxed);
         // Orders the mark against the steps that follow, for handlers: a handler that sees no mark
         // runs before all of them, or after all of them (see the second fence).
         compiler_fence(Ordering::SeqCst);
         let mut after = next;
         let mut taken = None;
-        // A handler may have moved out of this home before the mark. None does while it is set.
-        if self.tenancy.is(thread.tenant()) {
+        // A handler may have released this block before the mark. None does while it is set.
+        if self.owner.is(thread.word()) {
             taken = self.find::<true>(next, count);
             if let Some((place, _)) = taken {
                 after = place + 1;
             }
         }
         compiler_fence(Ordering::SeqCst);
-        home.next.store(after, Ordering::Relaxed);
+        owned.next.store(after, Ordering::Relaxed);
         taken.map(|(place, sequence)| self.taken(place, sequence))
     }
 
     /// Takes a free descriptor of a shared block.
-    fn take_shared(&'static self, shared: &Place, count: usize) -> Option<Taken> {
+    fn take_shared(&'static self, shared: &Cursor, count: usize) -> Option<Taken> {
         let next = shared.next.load(Ordering::Relaxed);
         let (place, sequence) = self.find::<false>(next, count)?;
         shared.next.store(place + 1, Ordering::Relaxed);
@@ -250,7 +250,7 @@ impl Block {
 #[cold]
 #[inline(never)]
 fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
-    let is_handler = thread.home.next.load(Ordering::Relaxed) & TAKING != 0;
+    let is_handler = thread.owned.next.load(Ordering::Relaxed) & TAKING != 0;
     if is_handler || !platform::knows_who_has_ended() {
         return take_shared(thread, count);
     }
@@ -258,21 +258,21 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
     let Some(me) = platform::thread_name() else {
         return take_shared(thread, count);
     };
-    if let Some(block) = thread.home.block() {
-        // All descriptors of this home are taken.
-        thread.home.clear();
-        block.tenancy.move_out(thread.tenant());
+    if let Some(block) = thread.owned.block() {
+        // All descriptors of this block are taken.
+        thread.owned.clear();
+        block.owner.release(thread.word());
     }
     let taken = search(|block| {
-        let tenant = block.tenancy.move_in(me)?;
-        thread.home.set(block);
-        // A handler that moves elsewhere between the two stores overwrites both, and this thread
-        // overwrites them again. Each take checks that the tenant word matches the block.
-        thread.tenant.store(tenant, Ordering::Relaxed);
-        let taken = block.take_at_home(thread, count);
+        let word = block.owner.claim(me)?;
+        thread.owned.set(block);
+        // A handler that claims another block between the two stores overwrites both, and this
+        // thread overwrites them again. Each take checks that the block has the thread's word.
+        thread.word.store(word, Ordering::Relaxed);
+        let taken = block.take_owned(thread, count);
         if taken.is_none() {
-            thread.home.clear();
-            block.tenancy.move_out(tenant);
+            thread.owned.clear();
+            block.owner.release(word);
         }
         taken
     });
@@ -292,11 +292,11 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
     // is not needed here: the number is only compared.)
     if COUNT.load(Ordering::Acquire) < platform::cpu_slots() {
         if let Some(block) = add_mapped() {
-            block.tenancy.reserve(SHARED);
+            block.owner.reserve(SHARED);
         }
     }
     let mut take = |block: &'static Block| {
-        if !block.tenancy.is(SHARED) && !block.tenancy.reserve(SHARED) {
+        if !block.owner.is(SHARED) && !block.owner.reserve(SHARED) {
             return None;
         }
         shared.set(block);
@@ -359,18 +359,17 @@ fn add_mapped() -> Option<&'static Block> {
 }
 
 /// Publishes one of the blocks in static memory, if one is left. It is marked shared before another
-/// thread can find it: as the home of one thread, its other descriptors would serve no other
-/// thread.
+/// thread can find it: with an owner, its other descriptors would serve no other thread.
 fn add_reserved() -> Option<&'static Block> {
     let used = |used| (used < RESERVED).then_some(used + 1);
     // Relaxed: the counter only hands out indices, and publishes nothing.
     let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
     let next = RESERVES_USED.fetch_update(order, failure, used).ok()?;
     // SAFETY: `next` is below `RESERVED`, and no other call got this index. Zeroed memory is a
-    // valid block, the home of no thread.
+    // valid block, which no thread owns.
     unsafe {
         let reserved = RESERVE.0.get().cast::<Block>().add(next);
-        (*reserved).tenancy.reserve(SHARED);
+        (*reserved).owner.reserve(SHARED);
         let mut numbers = COUNT.load(Ordering::Acquire)..BLOCKS;
         numbers
             .find(|&number| put(reserved, number))
@@ -383,7 +382,7 @@ fn add_reserved() -> Option<&'static Block> {
 ///
 /// # Safety
 ///
-/// The block is zeroed memory, except for its number and its tenancy, and no other thread has it.
+/// The block is zeroed memory, except for its number and its owner, and no other thread has it.
 unsafe fn put(block: *mut Block, number: usize) -> bool {
     // SAFETY: the caller's promise: no other thread accesses the block yet.
     unsafe { (*block).number = number };

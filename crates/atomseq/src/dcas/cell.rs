@@ -31,6 +31,7 @@ impl Cell {
     /// # Panics
     ///
     /// If the value is larger than [`MAX`](Cell::MAX).
+    #[track_caller]
     pub const fn new(value: u64) -> Cell {
         assert!(value <= Cell::MAX, "a covered word holds values below 2^63");
         Cell(StableWord(AtomicU64::new(value)))
@@ -50,6 +51,7 @@ impl Cell {
     /// # Panics
     ///
     /// If the value is larger than [`MAX`](Cell::MAX).
+    #[track_caller]
     pub fn set(&mut self, value: u64) {
         *self = Cell::new(value);
     }

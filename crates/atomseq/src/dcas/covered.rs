@@ -7,8 +7,9 @@ use super::Cell;
 
 pub use atomseq_macros::Covered;
 
-/// Types that a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, and
-/// structs of all these, by `#[derive(Covered)]`. Beside the cells there may be integers, floats,
+/// Types that a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, boxed
+/// slices and vectors, whose length is chosen at run time, and structs of all these, by
+/// `#[derive(Covered)]`. Beside the cells there may be integers, floats,
 /// `bool`, `char`, `String`, `&'static str` and `PhantomData`.
 ///
 /// ```
@@ -22,6 +23,10 @@ pub use atomseq_macros::Covered;
 /// }
 /// let shelf = Domain::new(Shelf { places: 3, taken: Cell::new(0), numbers: <[Cell; 3]>::default() });
 /// assert_eq!(shelf.load(&shelf.numbers[2]), 0);
+///
+/// let places = shelf.places as usize;
+/// let row: Domain<Box<[Cell]>> = Domain::new((0..places).map(|_| Cell::new(0)).collect());
+/// assert_eq!(row.load(&row[2]), 0);
 /// ```
 ///
 /// Under k-CAS a helper may still access a word after the operation that it helps is over, and
@@ -44,8 +49,8 @@ pub use atomseq_macros::Covered;
 /// # Safety
 ///
 /// Given only a shared reference to a value of this type, code can neither get a `&mut Cell` to a
-/// word that lies in it, nor drop or move such a word. `each_word` visits each of these words, and
-/// no word of another domain.
+/// word that it owns, nor drop or move such a word. `each_word` visits each of these words, and no
+/// word of another domain. `owns_elsewhere` returns true only for these words.
 #[diagnostic::on_unimplemented(
     message = "a `Domain` cannot own a `{Self}`",
     label = "does not implement `Covered`",
@@ -55,6 +60,13 @@ pub use atomseq_macros::Covered;
 pub unsafe trait Covered {
     /// Calls `visit` with each word in this value.
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell));
+
+    /// Returns whether the word at this address is one of those that this value owns in other
+    /// memory than its own bytes: in that of a boxed slice.
+    #[inline]
+    fn owns_elsewhere(&self, _word: usize) -> bool {
+        false
+    }
 }
 
 // SAFETY: a shared reference to a cell gives out no `&mut Cell`, and its only word is visited.
@@ -74,7 +86,36 @@ unsafe impl<C: Covered, const N: usize> Covered for [C; N] {
             covered.each_word(visit);
         }
     }
+
+    #[inline]
+    fn owns_elsewhere(&self, word: usize) -> bool {
+        self.iter().any(|covered| covered.owns_elsewhere(word))
+    }
 }
+
+macro_rules! on_the_heap {
+    ($($owner:ty)*) => {$(
+        // SAFETY: the owner gives out a `&mut` to an element, drops it or moves it only through a
+        // `&mut` to itself. Its elements are `Covered`, and all are visited.
+        unsafe impl<C: Covered> Covered for $owner {
+            #[inline]
+            fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell)) {
+                for covered in self.iter_mut() {
+                    covered.each_word(visit);
+                }
+            }
+
+            #[inline]
+            fn owns_elsewhere(&self, word: usize) -> bool {
+                let elements: &[C] = self;
+                word.wrapping_sub(elements.as_ptr().addr()) < size_of_val(elements)
+                    || elements.iter().any(|covered| covered.owns_elsewhere(word))
+            }
+        }
+    )*};
+}
+
+on_the_heap!(Box<[C]> Vec<C>);
 
 macro_rules! tuples {
     ($($($name:ident)*;)*) => {$(
@@ -87,6 +128,14 @@ macro_rules! tuples {
                 let ($($name,)*) = self;
                 $($name.each_word(visit);)*
                 let _ = visit;
+            }
+
+            #[inline]
+            #[allow(non_snake_case, reason = "the names of the types serve for the values")]
+            fn owns_elsewhere(&self, word: usize) -> bool {
+                let ($($name,)*) = self;
+                let _ = word;
+                false $(|| $name.owns_elsewhere(word))*
             }
         }
     )*};
@@ -157,5 +206,32 @@ mod tests {
             word.set(0);
         });
         assert_eq!(visits, 8);
+    }
+
+    #[derive(Covered)]
+    struct Rows {
+        _name: String,
+        rows: Vec<Box<[Cell]>>,
+        last: Box<[(Cell, u8)]>,
+    }
+
+    #[test]
+    fn words_on_the_heap_are_owned_and_visited() {
+        let row = |words| (0..words).map(|_| Cell::new(1)).collect();
+        let mut rows = Rows {
+            _name: "rows".to_owned(),
+            rows: vec![row(3), row(0), row(5)],
+            last: Box::new([(Cell::new(1), 0)]),
+        };
+        let own = |rows: &Rows, word: &Cell| rows.owns_elsewhere(std::ptr::from_ref(word).addr());
+        let words = rows.rows.iter().flatten().chain([&rows.last[0].0]);
+        assert!(words.map(|word| own(&rows, word)).eq([true; 9]));
+        let (others, end) = (row(4), rows.rows[0].as_ptr_range().end);
+        let others: &[Cell] = &others;
+        assert!(!others.iter().any(|word| own(&rows, word)));
+        assert!(others.as_ptr() == end || !rows.owns_elsewhere(end.addr()));
+        let mut visits = 0;
+        rows.each_word(&mut |word| visits += word.value());
+        assert_eq!(visits, 9);
     }
 }

@@ -9,7 +9,7 @@ use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 /// Words that change together, and the number of their modifications, the version
 /// ([GC96](crate#papers), section 5.1).
 ///
-/// `T` holds the words: a [`Cell`], an array of cells, or a structure of them ([`Covered`]). The
+/// `T` holds the words: a [`Cell`], an array, boxed slice or structure of them ([`Covered`]). The
 /// domain owns `T` and dereferences to it; its operations take references to cells inside it. The
 /// scope is [`Machine`](crate::scope::Machine). [The module](super) states the progress and cost of
 /// each [`Mechanism`].
@@ -21,7 +21,7 @@ use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 /// struct Account { balance: Cell, entries: Cell }
 /// let account = Domain::new(Account { balance: Cell::new(10), entries: Cell::new(0) });
 ///
-/// let [balance, entries] = account.snapshot([&account.balance, &account.entries]).0;
+/// let [balance, entries] = account.load_all([&account.balance, &account.entries]);
 /// account.compare_exchange_pair(
 ///     Change::of(&account.balance, balance, balance + 5),
 ///     Change::of(&account.entries, entries, entries + 1),
@@ -67,7 +67,7 @@ impl<T: Covered> Domain<T> {
     /// let ring: Domain<[Cell; 3]> = Domain::wide(std::array::from_fn(|place| Cell::new(place as u64)));
     /// let turn = [0, 1, 2].map(|place| Change::of(&ring[place], place as u64, (place as u64 + 1) % 3));
     /// ring.compare_exchange_all(&turn)?;
-    /// assert_eq!(ring.snapshot([&ring[0], &ring[1], &ring[2]]).0, [1, 2, 0]);
+    /// assert_eq!(ring.load_all([&ring[0], &ring[1], &ring[2]]), [1, 2, 0]);
     /// # Ok::<(), atomseq::dcas::Changed>(())
     /// ```
     pub fn wide(covered: T) -> Domain<T> {
@@ -142,11 +142,23 @@ impl<T: Covered> Domain<T> {
     ///
     /// If the word is not inside the domain.
     #[inline]
+    #[track_caller]
     pub fn load(&self, word: &Cell) -> u64 {
         self.snapshot([word]).0[0]
     }
 
-    /// Returns the values of several words as of one time, and the version at that time.
+    /// Returns the values of several words as of one time, as [`snapshot`](Domain::snapshot) does.
+    ///
+    /// # Panics
+    ///
+    /// If a word is not inside the domain.
+    #[inline]
+    pub fn load_all<const N: usize>(&self, words: [&Cell; N]) -> [u64; N] {
+        self.snapshot(words).0
+    }
+
+    /// Returns the values of several words as of one time, and the version at that time, for
+    /// [`store_pair_if`](Domain::store_pair_if).
     ///
     /// Costs no atomic instruction, unless an operation of another thread is under way or was
     /// stopped. The call then waits for it, revokes it or helps it.
@@ -155,6 +167,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain.
     #[inline]
+    #[track_caller]
     pub fn snapshot<const N: usize>(&self, words: [&Cell; N]) -> ([u64; N], Version) {
         for word in words {
             self.check(word.stable());
@@ -196,6 +209,7 @@ impl<T: Covered> Domain<T> {
     /// If a word is not inside the domain, both are the same, or a value is larger than
     /// [`Cell::MAX`].
     #[inline]
+    #[track_caller]
     pub fn compare_exchange_pair(
         &self,
         first: Change<'_>,
@@ -219,6 +233,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
+    #[track_caller]
     pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
         // SAFETY: `check_change` verified that the word lies inside this domain. It lives as long
@@ -270,6 +285,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain, a word is changed twice, a value is larger than
     /// [`Cell::MAX`], or more words change than this domain can change at once.
+    #[track_caller]
     pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
         let max = match self.mechanism() {
@@ -314,6 +330,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
+    #[track_caller]
     pub fn store_pair_if(
         &self,
         version: Version,
@@ -343,6 +360,7 @@ impl<T: Covered> Domain<T> {
     /// # Panics
     ///
     /// If the word is not inside the domain, or a value is larger than [`Cell::MAX`].
+    #[track_caller]
     pub fn fetch_update(
         &self,
         word: &Cell,
@@ -359,18 +377,20 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check(&self, word: &StableWord) {
         let covered = &raw const self.covered as usize;
         let offset = word.address().wrapping_sub(covered);
         // A word outside the domain could be changed by others without this domain's lock or
         // version.
         assert!(
-            offset < size_of::<T>(),
+            offset < size_of::<T>() || self.covered.owns_elsewhere(word.address()),
             "the word is not one of this domain's"
         );
     }
 
     #[inline]
+    #[track_caller]
     fn check_change(&self, change: Change<'_>) {
         self.check(change.word);
         assert!(
@@ -380,6 +400,7 @@ impl<T: Covered> Domain<T> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_pair(&self, first: Change<'_>, second: Change<'_>) {
         self.check_change(first);
         self.check_change(second);

@@ -48,6 +48,7 @@ impl<const BITS: u32> Packed<BITS> {
     ///
     /// If a number does not fit: see [`MAX_FIRST`](Packed::MAX_FIRST) and
     /// [`MAX_SECOND`](Packed::MAX_SECOND).
+    #[track_caller]
     pub const fn new(first: u64, second: u64) -> Packed<BITS> {
         Packed(AtomicU64::new(Self::word((first, second))))
     }
@@ -70,6 +71,7 @@ impl<const BITS: u32> Packed<BITS> {
     /// If a new number does not fit. Expected numbers may have any value: those that do not fit
     /// differ from the current ones.
     #[inline]
+    #[track_caller]
     pub fn compare_exchange(
         &self,
         expected: (u64, u64),
@@ -100,6 +102,7 @@ impl<const BITS: u32> Packed<BITS> {
     /// # Panics
     ///
     /// If a new number does not fit.
+    #[track_caller]
     pub fn fetch_update(
         &self,
         mut update: impl FnMut((u64, u64)) -> Option<(u64, u64)>,
@@ -114,6 +117,7 @@ impl<const BITS: u32> Packed<BITS> {
         Err(old)
     }
 
+    #[track_caller]
     const fn word((first, second): (u64, u64)) -> u64 {
         assert!(
             first <= Self::MAX_FIRST && second <= Self::MAX_SECOND,

@@ -46,7 +46,7 @@ fn change_both_or_none(domain: &Domain<Pair>) {
         domain.compare_exchange_pair(Change::of(&domain.a, 9, 3), Change::of(&domain.b, 2, 4)),
         Err(Changed)
     );
-    assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]);
+    assert_eq!(domain.load_all([&domain.a, &domain.b]), [1, 2]);
     domain
         .compare_exchange_pair(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
         .unwrap();
@@ -102,7 +102,7 @@ fn prove_by_version(domain: &Domain<Pair>) {
     let swapped = domain.store_pair_if(version, (&domain.a, values[1]), (&domain.b, values[0]));
     // An interruption uses the version up.
     if swapped.is_ok() {
-        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [2, 1]);
+        assert_eq!(domain.load_all([&domain.a, &domain.b]), [2, 1]);
     }
     let again = domain.store_pair_if(version, (&domain.a, 7), (&domain.b, 7));
     assert_eq!(again, Err(Changed));
@@ -125,7 +125,7 @@ fn any_number_is_compared_and_two_are_changed() {
         changes[3] = Change::of(&domain[3], 33, 3);
         changes[19] = Change::of(&domain[19], 19, 99);
         assert_eq!(domain.compare_exchange_all(&changes), Ok(()));
-        assert_eq!(domain.snapshot([&domain[3], &domain[19]]).0, [3, 99]);
+        assert_eq!(domain.load_all([&domain[3], &domain[19]]), [3, 99]);
         changes[19] = Change::compare(&domain[19], 19);
         assert_eq!(domain.compare_exchange_all(&changes), Err(Changed));
         assert_eq!(domain.load(&domain[3]), 3);
@@ -152,7 +152,7 @@ fn a_wide_domain_changes_up_to_eight() {
         assert_eq!(domain.version().number(), before + changes);
     }
     let words: [&Cell; MAX_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
-    assert_eq!(domain.snapshot(words).0, [0; MAX_CHANGES + 1]);
+    assert_eq!(domain.load_all(words), [0; MAX_CHANGES + 1]);
 }
 
 /// Exclusive access counts as a modification.
@@ -167,7 +167,7 @@ fn a_version_from_before_exclusive_access_is_an_old_one() {
         let now = domain.version();
         let early = domain.store_pair_if(now, (&domain.a, 7), (&domain.b, 8));
         assert_eq!(early, Ok(()));
-        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [7, 8]);
+        assert_eq!(domain.load_all([&domain.a, &domain.b]), [7, 8]);
     }
 }
 
@@ -183,11 +183,11 @@ fn words_that_leave_a_domain_keep_their_values() {
     let [one, other] = &mut domains;
     std::mem::swap(one.get_mut(), other.get_mut());
     for domain in &domains {
-        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [3, 4]);
+        assert_eq!(domain.load_all([&domain.a, &domain.b]), [3, 4]);
         domain
             .compare_exchange_pair(Change::of(&domain.a, 3, 5), Change::of(&domain.b, 4, 6))
             .unwrap();
-        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [5, 6]);
+        assert_eq!(domain.load_all([&domain.a, &domain.b]), [5, 6]);
     }
 }
 
@@ -220,7 +220,7 @@ fn wide_exchanges_lose_nothing() {
             scope.spawn(move || {
                 for round in 0..2_000 {
                     loop {
-                        let values = domain.snapshot(all).0;
+                        let values = domain.load_all(all);
                         assert_eq!(values.iter().sum::<u64>(), 600_000);
                         let change = |step: usize, by: i64| {
                             let place = (first + step + round) % 6;
@@ -242,7 +242,7 @@ fn wide_exchanges_lose_nothing() {
             });
         }
     });
-    assert_eq!(domain.snapshot(all).0.iter().sum::<u64>(), 600_000);
+    assert_eq!(domain.load_all(all).iter().sum::<u64>(), 600_000);
     assert_eq!(domain.version().number(), 1 + 4 * 2_000);
 }
 
@@ -273,7 +273,7 @@ fn a_value_that_is_too_large_is_refused() {
 fn a_stopped_holder_is_revoked() {
     type Next = fn(&Domain<Pair>);
     let nexts: [Next; 3] = [
-        |domain| assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]),
+        |domain| assert_eq!(domain.load_all([&domain.a, &domain.b]), [1, 2]),
         |domain| {
             let version = domain.snapshot([&domain.a]).1;
             let swapped = domain.store_pair_if(version, (&domain.a, 1), (&domain.b, 2));
@@ -305,7 +305,7 @@ fn a_stopped_holder_is_revoked() {
             }
             let before = statistics();
             next(&domain);
-            assert_eq!(domain.snapshot([a, b]).0, [1, 2]);
+            assert_eq!(domain.load_all([a, b]), [1, 2]);
             let after = statistics();
             assert!(after.revocations > before.revocations);
             assert!(!changed || after.rollbacks > before.rollbacks);
@@ -378,7 +378,7 @@ fn many_threads_revoke_one_holder() {
             }
         });
         assert_eq!(done.load(Ordering::Relaxed), 1);
-        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [3, 4]);
+        assert_eq!(domain.load_all([&domain.a, &domain.b]), [3, 4]);
     }
 }
 
@@ -435,7 +435,7 @@ fn transfer(domain: &Domain<[Cell; WORDS]>) {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let words: [&Cell; WORDS] = std::array::from_fn(|index| &domain[index]);
-                assert_eq!(domain.snapshot(words).0.iter().sum::<u64>(), 4000);
+                assert_eq!(domain.load_all(words).iter().sum::<u64>(), 4000);
             }
         });
         for worker in workers {
@@ -444,6 +444,6 @@ fn transfer(domain: &Domain<[Cell; WORDS]>) {
         stop.store(true, Ordering::Relaxed);
     });
     let words: [&Cell; WORDS] = std::array::from_fn(|index| &domain[index]);
-    assert_eq!(domain.snapshot(words).0.iter().sum::<u64>(), 4000);
+    assert_eq!(domain.load_all(words).iter().sum::<u64>(), 4000);
     assert!(domain.version().number() > done.load(Ordering::Relaxed));
 }

@@ -546,7 +546,7 @@
 //! previous round, the cell is still full, and so is the queue.
 //!
 //! *Contention.* A thread whose exchange fails, or whose hint is late, pauses for 1 to 512 pauses,
-//! twice as long each time in one operation, while the other makes many changes with the cache
+//! four times as long each time in one operation, while the other makes many changes with the cache
 //! lines to itself. Nothing sleeps.
 //!
 //! # Stacks in arrays
@@ -577,6 +577,18 @@
 //! pauses as in a queue, so that the other thread keeps the cache lines for many operations. It
 //! does not sleep: with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16
 //! took 14 to 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
+//!
+//! *Turns.* A stack has one end. When another CPU changes it, the cache lines of the lock and of
+//! the cells move there, so a stack is fastest if each CPU makes many changes in a row. The lock
+//! names the CPU that changed it last, whose turn it is. A thread on another CPU that finds that
+//! CPU active pauses before it takes the turn: one pause for each eight changes that the other CPU
+//! could still make. Then it fetches the cells that its next changes need. If its own CPU has
+//! filled or emptied a stack of at most 128 in this turn, the other CPU is probably about to take
+//! the turn back. So the thread looks at the lock up to 32 times, with 8 pauses after each, before
+//! its operation fails. It does so once for each turn, and only after as many changes as a quarter
+//! of the capacity. A thread that polls a stack through which little flows does not wait. Eight
+//! threads on two CPUs of an AMD EPYC that yield took 255 ns an element through a stack of 16 with
+//! this wait, and 325 ns without (medians of 51 interleaved runs).
 //!
 //! # Lists shared by all CPUs
 //!

@@ -130,8 +130,9 @@
 //!   may complete many operations.
 //! * **A thread that cannot run sections** (a debugger steps it, or it is exiting) locks a stack or
 //!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
-//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it
-//!   is dropped. Its `len` counts them one by one.
+//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** or
+//!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes until it is
+//!   dropped. Its `len` counts them one by one, and all its operations contend for one lock word.
 //! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
 //!   consumer: a signal handler must not use the end that its thread is using.
 //!
@@ -491,6 +492,11 @@
 //!   run. The other waiters then stay asleep until one more thread goes to sleep there or a
 //!   sleeper's deadline passes.
 //! * **Starvation.** Without `unlock_fair`, a waiter may lose to newcomers indefinitely.
+//! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that runs
+//!   this process, and reads a word per possible CPU: do not write more than once in some thousand
+//!   reads. A thread that reads twice at a time deadlocks if a writer comes in between. Upgradable
+//!   and recursive reads do not exist. A reader of the parent that was entering at a fork stays
+//!   counted in the child, as one that was inside does; the child's writers then wait indefinitely.
 //! * **Counter wrap-around.** A [`Condvar`](crate::mutex::Condvar) misses a notification if exactly
 //!   2^32 of them arrive while a thread is between announcing itself and its system call.
 //! * **Processes.** Locks do not work in memory that processes share: sleepers are identified by
@@ -660,10 +666,9 @@
 //!   hashing;
 //! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
 //! * `fork` is not watched: a child of a process with several threads may find a gate closed;
-//! * [`signal`](crate::signal) has one entry for each signal. A disposition that other code saved
-//!   stands for the newest handler, and passes nothing on after `uninstall`. If a library's handler
-//!   lies between two of atomseq's, and all of them pass signals on, one signal goes round without
-//!   end: install before the library does.
+//! * [`signal`](crate::signal) passes nothing on for a handler that was uninstalled, or that other
+//!   code had displaced when another one was installed, if other code calls its disposition: what
+//!   was there before that handler is then not called.
 //!
 //! # Binary size
 //!

@@ -39,7 +39,9 @@
 //! the load of `head` and the commit, this thread was interrupted, and its sequence restarts.
 //!
 //! Each function became a type with the forms `on_cpu`, `gated` and
-//! [`MODEL`](crate::sequence::model). Both functions are `unsafe`; their caller must ensure:
+//! [`MODEL`](crate::sequence::model). `take_all` reaches nothing but a word of its slot: it is a
+//! [plain `fn`](crate::sequence!#plain-functions), whose forms are safe. The others are `unsafe`;
+//! their caller must ensure:
 //!
 //! * Every address that any step reaches is valid for that access, also in an attempt that will be
 //!   restarted.
@@ -299,7 +301,7 @@
 //!
 //! #[repr(align(4096))]
 //! struct Arena(UnsafeCell<[[u8; 4096]; COUNT]>);
-//! // SAFETY: whoever owns a page's number is the only one to use that page.
+//! // SAFETY: only the owner of a page's number uses that page.
 //! unsafe impl Sync for Arena {}
 //!
 //! static ARENA: Arena = Arena(UnsafeCell::new([[0; 4096]; COUNT]));

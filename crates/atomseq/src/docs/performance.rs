@@ -57,12 +57,13 @@
 //!
 //! | you have | use | because |
 //! |---|---|---|
-//! | data that one thread shares with its own signal handlers | [`SpinLock`](crate::mutex::SpinLock) with [`Restarting`](crate::mutex::Restarting), by `try_lock` in the handler | no atomic instruction, no system call |
-//! | data that the threads of one CPU share | [`SpinLock`](crate::mutex::SpinLock) or [`Mutex`](crate::mutex::Mutex) with [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may use it, and pay for it |
+//! | data that one thread shares with its own signal handlers | [`SpinLockBy`](crate::mutex::SpinLockBy) [`Restarting`](crate::mutex::Restarting), by `try_lock` in the handler | no atomic instruction, no system call |
+//! | data that the threads of one CPU share | [`SpinLockBy`](crate::mutex::SpinLockBy) or [`MutexBy`](crate::mutex::MutexBy) [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may use it, and pay for it |
 //! | data that one CPU uses most, whichever that is | [`Biased`](crate::mutex::Biased) | the same on its home CPU; the home moves, and the lock becomes interlocked where several CPUs use it alike |
 //! | data that all CPUs use, or use for long | [`Mutex`](crate::mutex::Mutex) | waiters sleep instead of taking the holder's CPU |
 //! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | a waiter makes no system call |
-//! | readers that outnumber writers, or a lock that must report that its holder panicked | `std::sync`'s | atomseq has neither |
+//! | data that all CPUs read, and that is written less than once in some thousand reads | [`RwLock`](crate::mutex::RwLock) | readers take no atomic instruction, and write to no word that CPUs share |
+//! | a lock that must report that its holder panicked | `std::sync`'s | atomseq has none |
 //!
 //! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a
 //! critical section by each of them. Restarting costs what the plain loads and stores cost;

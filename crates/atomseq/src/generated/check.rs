@@ -3,6 +3,8 @@
 //! The compiler applies the same rules to literals itself. An offset is a signed number of a word's
 //! width.
 
+use crate::percpu::Area;
+
 /// Converts a constant to an instruction's operand.
 pub const fn operand(value: usize) -> i64 {
     value as i64
@@ -67,6 +69,12 @@ pub const fn fits(value: u64) -> bool {
     value <= usize::MAX as u64
 }
 
+/// Converts a named word to an instruction's operand. A word that does not fit one has templates of
+/// its own; it becomes 0 here, so that the templates that it does not use can be assembled.
+pub const fn immediate_operand(value: usize) -> i64 {
+    if immediate(value) { value as i64 } else { 0 }
+}
+
 /// Returns whether a constant fits an immediate: sixteen bits on every supported architecture.
 pub const fn immediate(value: usize) -> bool {
     value <= 65_535
@@ -106,10 +114,12 @@ pub const fn copied(words: usize) -> u64 {
     8 * if words < 1 << 40 { words } else { 1 << 40 }
 }
 
-/// Returns whether an offset from a slot lies behind the gate, in the slot's words or what follows
-/// them.
-pub const fn in_slot(offset: usize) -> bool {
-    signed(offset) >= 8
+/// Returns whether an access at an offset from a slot stays within the slot's words. An offset that
+/// names `BULK` leads to what follows them, whose size only the area knows.
+pub const fn in_slot(offset: usize, bytes: u64, names_bulk: bool) -> bool {
+    let (first, end) = (Area::FIRST_WORD as i64, Area::BULK as i64);
+    let offset = signed(offset);
+    offset >= first && (names_bulk || offset.saturating_add(bytes as i64) <= end)
 }
 
 #[cfg(test)]
@@ -151,6 +161,9 @@ mod tests {
         assert!(!covers(8, 16, 20, 8) && !covers(8, 16, 0, 8) && !covers(8, 0, 8, 8));
         assert!(covers(8, copied(2), 16, copied(1)) && !overlap(8, copied(2), 24, copied(0)));
         assert!(overlap(0, copied(NEGATIVE), 4096, 8) && !covers(0, 8, 0, copied(NEGATIVE)));
-        assert!(in_slot(8) && in_slot(128) && !in_slot(4) && !in_slot(NEGATIVE));
+        assert!(in_slot(8, 8, false) && in_slot(120, 8, false) && in_slot(124, 4, false));
+        assert!(in_slot(8, copied(15), false) && !in_slot(8, copied(16), false));
+        assert!(!in_slot(4, 4, false) && !in_slot(NEGATIVE, 8, false) && !in_slot(128, 4, false));
+        assert!(in_slot(128, 8, true) && !in_slot(4, 4, true) && !in_slot(NEGATIVE, 200, true));
     }
 }

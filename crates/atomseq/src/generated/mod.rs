@@ -19,6 +19,25 @@ pub use crate::type_stable::descriptor::{check_field, check_fields};
 pub use restarts::Restarts;
 pub(crate) use restarts::{RESTART_LIMIT, RESTARTED};
 
+/// Implemented for no type. A sequence without the form `on_cpu` has a function of that name whose
+/// bound is this, so that calling it is an error with this message.
+#[diagnostic::on_unimplemented(
+    message = "this sequence has no form `on_cpu`, because it does not end with a commit",
+    label = "not a form of this sequence",
+    note = "the kernel restarts this form, which would repeat a visible `store`: write each store \
+            but the last as `prepare`, and the last as `commit`; or call `rolling`"
+)]
+pub trait EndsWithCommit {}
+
+/// The same for a sequence that is not for a CPU.
+#[diagnostic::on_unimplemented(
+    message = "this sequence has no form `on_cpu`, because nothing ties it to a CPU",
+    label = "not a form of this sequence",
+    note = "take a `Slot`, or compare `cpu()`; against this thread's signal handlers alone, call \
+            `restarting` or `rolling`"
+)]
+pub trait TiedToCpu {}
+
 /// Marks the branch that calls it as unlikely.
 #[cold]
 #[inline(always)]

@@ -59,9 +59,10 @@ pub fn wake_many(word: &AtomicU32, max: u32) {
     wake(word, max.min(i32::MAX as u32) as usize);
 }
 
-/// Wakes all threads that sleep on `word`.
-pub fn wake_all(word: &AtomicU32) {
-    wake(word, i32::MAX as usize);
+/// Wakes all threads that sleep on `word`. Returns how many there were.
+pub fn wake_all(word: &AtomicU32) -> usize {
+    // A refused call has woken none.
+    usize::try_from(wake(word, i32::MAX as usize)).unwrap_or(0)
 }
 
 /// Wakes up to `threads` threads, at least one. Returns how many it woke, or a negative error

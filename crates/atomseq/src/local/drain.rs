@@ -40,6 +40,44 @@ impl<T> fmt::Debug for Drain<'_, T> {
     }
 }
 
+/// Implements what structures with a `pop` have in common: [`Take`], and the destructor by it,
+/// `Default` and `Debug`.
+macro_rules! bounded {
+    ($name:ident<T $(: $bound:ident)?>) => {
+        impl<T $(: $bound)?, const N: usize> $crate::local::drain::Take<T> for $name<T, N> {
+            fn take(&self, _cursor: &mut usize) -> Option<T> {
+                self.pop()
+            }
+        }
+
+        impl<T $(: $bound)?, const N: usize> Drop for $name<T, N> {
+            fn drop(&mut self) {
+                if needs_drop::<T>() {
+                    let mut values = self.drain();
+                    $crate::drops::each(|| values.next().is_some());
+                }
+            }
+        }
+
+        impl<T $(: $bound)?, const N: usize> Default for $name<T, N> {
+            fn default() -> $name<T, N> {
+                $name::new()
+            }
+        }
+
+        impl<T $(: $bound)?, const N: usize> std::fmt::Debug for $name<T, N> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("len", &self.len())
+                    .field("capacity", &N)
+                    .field("scope", &self.scope)
+                    .finish()
+            }
+        }
+    };
+}
+pub(super) use bounded;
+
 #[cfg(test)]
 mod tests {
     use crate::local;

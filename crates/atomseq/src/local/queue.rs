@@ -9,11 +9,10 @@
 //!
 //! Head and tail count bytes and wrap around; `& mask` converts them to an offset.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 
-use super::drain::{Drain, Take};
+use super::drain::Drain;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
 use crate::AsWord;
@@ -163,36 +162,7 @@ impl<T: AsWord, const N: usize> Queue<T, N> {
     }
 }
 
-impl<T: AsWord, const N: usize> Take<T> for Queue<T, N> {
-    fn take(&self, _cursor: &mut usize) -> Option<T> {
-        self.pop()
-    }
-}
-
-impl<T: AsWord, const N: usize> Drop for Queue<T, N> {
-    fn drop(&mut self) {
-        if needs_drop::<T>() {
-            let mut values = self.drain();
-            crate::drops::each(|| values.next().is_some());
-        }
-    }
-}
-
-impl<T: AsWord, const N: usize> Default for Queue<T, N> {
-    fn default() -> Queue<T, N> {
-        Queue::new()
-    }
-}
-
-impl<T: AsWord, const N: usize> fmt::Debug for Queue<T, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
-            .field("len", &self.len())
-            .field("capacity", &N)
-            .field("scope", &self.scope)
-            .finish()
-    }
-}
+super::drain::bounded!(Queue<T: AsWord>);
 
 #[cfg(test)]
 mod tests {

@@ -29,10 +29,9 @@
 //! 32-bit targets). An unchanged value therefore means that no push, or no pop, came in between.
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
-use super::drain::{Drain, Take};
+use super::drain::Drain;
 use super::points::point;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
@@ -525,36 +524,7 @@ impl<T, const N: usize> Ring<T, N> {
     }
 }
 
-impl<T, const N: usize> Take<T> for Ring<T, N> {
-    fn take(&self, _cursor: &mut usize) -> Option<T> {
-        self.pop()
-    }
-}
-
-impl<T, const N: usize> Drop for Ring<T, N> {
-    fn drop(&mut self) {
-        if needs_drop::<T>() {
-            let mut values = self.drain();
-            crate::drops::each(|| values.next().is_some());
-        }
-    }
-}
-
-impl<T, const N: usize> Default for Ring<T, N> {
-    fn default() -> Ring<T, N> {
-        Ring::new()
-    }
-}
-
-impl<T, const N: usize> fmt::Debug for Ring<T, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring")
-            .field("len", &self.len())
-            .field("capacity", &N)
-            .field("scope", &self.scope)
-            .finish()
-    }
-}
+super::drain::bounded!(Ring<T>);
 
 #[cfg(test)]
 #[path = "ring/tests.rs"]

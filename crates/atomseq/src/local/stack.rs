@@ -11,11 +11,10 @@
 //! as in `percpu`. With a single height, each operation in a run of pushes and pops would have to
 //! wait for the store of the one before. Both counts wrap around.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 
-use super::drain::{Drain, Take};
+use super::drain::Drain;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_capacity};
 use crate::AsWord;
@@ -165,36 +164,7 @@ impl<T: AsWord, const N: usize> Stack<T, N> {
     }
 }
 
-impl<T: AsWord, const N: usize> Take<T> for Stack<T, N> {
-    fn take(&self, _cursor: &mut usize) -> Option<T> {
-        self.pop()
-    }
-}
-
-impl<T: AsWord, const N: usize> Drop for Stack<T, N> {
-    fn drop(&mut self) {
-        if needs_drop::<T>() {
-            let mut values = self.drain();
-            crate::drops::each(|| values.next().is_some());
-        }
-    }
-}
-
-impl<T: AsWord, const N: usize> Default for Stack<T, N> {
-    fn default() -> Stack<T, N> {
-        Stack::new()
-    }
-}
-
-impl<T: AsWord, const N: usize> fmt::Debug for Stack<T, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack")
-            .field("len", &self.len())
-            .field("capacity", &N)
-            .field("scope", &self.scope)
-            .finish()
-    }
-}
+super::drain::bounded!(Stack<T: AsWord>);
 
 #[cfg(test)]
 mod tests {

@@ -151,16 +151,21 @@ impl Condvar {
         self.wait_while_until_deadline(guard, condition, Deadline::at(deadline))
     }
 
-    /// Wakes one waiting thread. Async-signal-safe.
+    /// Wakes one waiting thread. Returns whether it woke one from its sleep. Async-signal-safe.
+    ///
+    /// A thread that was about to sleep returns as notified without having slept, and does not
+    /// count: `false` does not prove that no thread was waiting. On systems other than Linux
+    /// waiters poll, and the result is always `false`.
     #[inline]
-    pub fn notify_one(&self) {
-        notification::notify_one(&self.notifications, &self.waiters);
+    pub fn notify_one(&self) -> bool {
+        notification::notify_one(&self.notifications, &self.waiters)
     }
 
-    /// Wakes all waiting threads. Async-signal-safe.
+    /// Wakes all waiting threads. Returns how many it woke from their sleep, as
+    /// [`notify_one`](Condvar::notify_one) counts them. Async-signal-safe.
     #[inline]
-    pub fn notify_all(&self) {
-        notification::notify_all(&self.notifications, &self.waiters);
+    pub fn notify_all(&self) -> usize {
+        notification::notify_all(&self.notifications, &self.waiters)
     }
 
     fn wait_while_until_deadline<R: RawMutex, T: ?Sized>(

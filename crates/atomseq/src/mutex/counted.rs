@@ -13,9 +13,9 @@ use crate::sync::Ordering;
 /// atomic instruction each.
 ///
 /// ```
-/// use atomseq::mutex::{Counted, Interlocked, Mutex, counts};
+/// use atomseq::mutex::{Counted, Interlocked, MutexBy, counts};
 ///
-/// static LOCK: Mutex<u64, Counted<Interlocked>> = Mutex::new(0);
+/// static LOCK: MutexBy<Counted<Interlocked>, u64> = MutexBy::new(0);
 ///
 /// *LOCK.lock() += 1;
 /// let guard = LOCK.lock();
@@ -167,7 +167,7 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` counts nothing",
     label = "no counts",
-    note = "wrap the lock's mechanism in `Counted`, as in `Mutex<T, Counted<Interlocked>>`"
+    note = "wrap the lock's mechanism in `Counted`, as in `MutexBy<Counted<Interlocked>, T>`"
 )]
 pub trait HasCounts {
     /// Returns the counts.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::compiler_fence;
 
-use super::bias::{APART, Bias, FREE, UNSET};
+use super::bias::{APART, FREE, HomeFlag, UNSET};
 use crate::platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
@@ -13,8 +13,8 @@ pub(super) use crate::platform::{
     SignalsBlocked, current_cpu, generation, membarrier_rseq, register_this_thread,
 };
 
-/// The offset of the second word. The first is at the start of [`Bias`].
-const HELD: usize = std::mem::offset_of!(Bias, held);
+/// The offset of the second word. The first is at the start of [`HomeFlag`].
+const HELD: usize = std::mem::offset_of!(HomeFlag, held);
 
 crate::sequence! {
     /// Sets the flag if this CPU is its home and it is clear.
@@ -35,12 +35,12 @@ crate::sequence! {
 #[cfg(feature = "unstable-internals")]
 pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&take::MODEL];
 
-impl Bias {
+impl HomeFlag {
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "the value that new ones begin with, and nothing else"
     )]
-    pub const CLEAR: Bias = Bias {
+    pub const CLEAR: HomeFlag = HomeFlag {
         home: AtomicUsize::new(UNSET),
         apart: [0; APART],
         held: AtomicUsize::new(FREE),
@@ -51,7 +51,7 @@ impl Bias {
 /// Sets the flag if this CPU is its home and it is clear. Returns false otherwise, or if this
 /// thread cannot run sections.
 #[inline(always)]
-pub(super) fn take_at_home(flag: &Bias) -> bool {
+pub(super) fn take_at_home(flag: &HomeFlag) -> bool {
     // SAFETY: the sequence accesses the two words of the flag. A home that is a CPU number was
     // published by a thread that had found at start-up that the fence works. No other value of the
     // home equals what `cpu` returns, not even on a thread that is not registered, so the sequence
@@ -63,7 +63,7 @@ pub(super) fn take_at_home(flag: &Bias) -> bool {
 /// reordered before the store; [`waiter_barrier`], executed by the waiter that it looks for, makes
 /// up for that.
 #[inline(always)]
-pub(super) fn clear(flag: &Bias, free: usize) {
+pub(super) fn clear(flag: &HomeFlag, free: usize) {
     if platform::ORDERS_ALL {
         // Release: pairs with the Acquire of the thread that sets the flag next.
         flag.held.store(free, Ordering::Release);

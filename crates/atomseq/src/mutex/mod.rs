@@ -20,21 +20,23 @@
 //! B91 compares mechanisms for one operation: setting a word and learning whether it was set
 //! before. Here each mechanism is a type that implements [`TestAndSet`] and states its
 //! [scope](crate::scope). A lock adds a way to wait, and takes a mechanism as a parameter. All
-//! locks are those of the crate `lock_api`, with its guards, mapped guards and deadlines:
-//! [`Biased`] is `lock_api::Mutex<atomseq::mutex::RawBiased, T>`.
+//! locks are those of the crate [`lock_api`], with its guards, mapped guards and deadlines:
+//! [`Biased`] is `lock_api::Mutex<atomseq::mutex::RawBiased, T>`. [`Mutex`] and [`SpinLock`] use
+//! [`Interlocked`]; [`MutexBy`] and [`SpinLockBy`] are the same locks by a mechanism of choice.
 //!
 //! # Choosing a lock
 //!
 //! Choose by what can access the data. A lock with a mechanism of scope `SameThread` is not `Sync`,
 //! so a program that shares it with another thread does not compile.
 //!
-//! * **Only this thread and its signal handlers**: [`SpinLock`] with [`Restarting`] or [`Rolling`],
-//!   in a [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. If the data
+//! * **Only this thread and its signal handlers**: [`SpinLockBy`] [`Restarting`] or [`Rolling`], in
+//!   a [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. If the data
 //!   is a single structure, [`local`](crate::local) needs no lock at all.
 //! * **Mostly threads of one CPU at a time**: [`Biased`]. On its home CPU it costs no atomic
 //!   instruction. If many CPUs use it alike, it becomes an ordinary lock. For per-CPU counters,
 //!   stacks and pools, [`percpu`](crate::percpu) needs no lock.
-//! * **Threads that are all bound to one CPU**: [`Mutex`] with [`OnCpu`].
+//! * **Threads that are all bound to one CPU**: [`MutexBy`] [`OnCpu`].
+//! * **All threads, which nearly always only read**: [`RwLock`].
 //! * **All threads**: [`Mutex`]. Its waiters sleep, so it works well with more threads than CPUs.
 //! * **All threads, for a few instructions, and holders that are never preempted**: [`SpinLock`],
 //!   which is unlocked by a store. While a holder is preempted, waiters spin, then yield, until it
@@ -43,10 +45,10 @@
 //! A lock that only a thread and its handlers share:
 //!
 //! ```
-//! use atomseq::mutex::{Restarting, SpinLock};
+//! use atomseq::mutex::{Restarting, SpinLockBy};
 //!
 //! atomseq::local::per_thread! {
-//!     static TOTALS: SpinLock<[u64; 2], Restarting> = SpinLock::new([0; 2]);
+//!     static TOTALS: SpinLockBy<Restarting, [u64; 2]> = SpinLockBy::new([0; 2]);
 //! }
 //!
 //! TOTALS.with(|totals| *totals.lock() = [1, 1500]); // in the thread
@@ -153,27 +155,111 @@ mod mechanism;
 mod notification;
 mod parking;
 mod permits;
+mod readers;
 mod relinquish;
+mod rwlock;
 mod semaphore;
 mod spin;
-mod test_and_set;
 
 use crate::local::Interruptible;
 
 pub use chosen::{Choice, Runs, chosen};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
-pub use mechanism::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling};
+pub use mechanism::{
+    BiasedFlag, Interlocked, Interventions, Masked, OnCpu, Restarting, Rolling, TestAndSet,
+};
 pub use relinquish::RawMutex;
+pub use rwlock::RawRwLock;
 pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
-pub use test_and_set::{Interventions, TestAndSet};
 
-/// A lock whose waiters spin and yield, with the data it protects.
-pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
+/// The crate whose locks and guards these are, for the names that this module does not repeat.
+pub use ::lock_api;
 
 /// A lock whose waiters sleep, with the data it protects.
-pub type Mutex<T, M = Interlocked> = lock_api::Mutex<RawMutex<M>, T>;
+///
+/// ```
+/// let total = atomseq::mutex::Mutex::new(0);
+/// *total.lock() += 7;
+/// assert_eq!(total.into_inner(), 7);
+/// ```
+pub type Mutex<T> = MutexBy<Interlocked, T>;
+
+/// The guard of a [`Mutex`].
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex<Interlocked>, T>;
+
+/// The guard of a part of what a [`Mutex`] protects; see
+/// [`MutexGuard::map`](lock_api::MutexGuard::map).
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex<Interlocked>, T>;
+
+/// A [`Mutex`] by a mechanism of choice.
+///
+/// ```
+/// use atomseq::mutex::{MutexBy, OnCpu};
+///
+/// let total = MutexBy::<OnCpu, _>::new(0);
+/// *total.lock() += 7;
+/// ```
+pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
+
+/// A lock that many readers hold at a time, or one writer, with the data it protects.
+///
+/// Reading costs no atomic instruction while readers are *biased*: each adds to a count of its CPU
+/// by a sequence, and subtracts by another when its guard is dropped, on whichever CPU that is. A
+/// writer keeps new readers out, makes the kernel abort the sequences in progress, and waits until
+/// the sum of all CPUs' counts is zero.
+///
+/// Readers become biased after 1,024 reads without a write. A write ends that, and costs a fence on
+/// all CPUs then: a system call that interrupts each CPU that runs this process. Until readers are
+/// biased again, a read costs two atomic instructions on a word that all CPUs share, and a write
+/// three and no fence. A write always reads a word per CPU, once readers have been biased.
+///
+/// Scope [`Machine`](crate::scope::Machine). Blocks while a writer holds it, or for a writer while
+/// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one, wait
+/// for it: a thread must not read twice at a time, because a writer may come in between, and both
+/// would wait indefinitely. A writer that unlocks and locks again may keep readers out, as with
+/// [`Mutex`]. There is no poisoning.
+///
+/// Memory: 80 bytes on 64-bit targets; from the first bias on, also a slot of 128 bytes per CPU,
+/// mapped by the page. Where the kernel's fence does not work
+/// ([`gates_active`](crate::status::Status::gates_active)), and on other systems than Linux, readers
+/// are never biased.
+///
+/// `try_read`, `try_write` and dropping a guard are async-signal-safe, after
+/// [`status()`](crate::status()) has been called. What a thread holds when it exits stays held. The
+/// child of a fork finds the lock as it was: held by the readers and writers of the parent, even if
+/// their threads do not exist in the child, and by readers that were about to enter.
+///
+/// ```
+/// use atomseq::mutex::RwLock;
+///
+/// static LIMITS: RwLock<[u32; 2]> = RwLock::new([8, 64]);
+///
+/// assert_eq!(LIMITS.read()[0], 8);
+/// LIMITS.write()[0] = 16;
+/// let both = (LIMITS.read(), LIMITS.try_write());
+/// assert!(both.0[0] == 16 && both.1.is_none());
+/// ```
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+
+/// The guard of a reader of a [`RwLock`].
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+
+/// The guard of a writer of a [`RwLock`].
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+
+/// The guard of a part of what a reader of a [`RwLock`] sees.
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+
+/// The guard of a part of what a writer of a [`RwLock`] changes.
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
+
+/// A lock whose waiters spin and yield, with the data it protects.
+pub type SpinLock<T> = SpinLockBy<Interlocked, T>;
+
+/// A [`SpinLock`] by a mechanism of choice.
+pub type SpinLockBy<M, T> = lock_api::Mutex<RawSpin<M>, T>;
 
 /// A lock that the threads of one CPU acquire without an atomic instruction while that CPU uses it
 /// most, with the data it protects. [`BiasedFlag`] explains how that CPU is determined.
@@ -201,4 +287,5 @@ unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M
 pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("mutex/home", home::SEQUENCES),
     ("mutex/mechanism", mechanism::SEQUENCES),
+    ("mutex/rwlock", rwlock::SEQUENCES),
 ];

@@ -59,22 +59,23 @@ pub(super) fn wait(
     notified
 }
 
-/// Notifies at least one waiting thread.
+/// Notifies at least one waiting thread. Returns whether it woke one from its sleep.
 #[inline(always)]
-pub(super) fn notify_one(notifications: &AtomicU32, waiters: &AtomicU32) {
-    if is_awaited(waiters) {
+pub(super) fn notify_one(notifications: &AtomicU32, waiters: &AtomicU32) -> bool {
+    is_awaited(waiters) && {
         add(notifications);
-        wake_one(notifications);
+        wake_one(notifications)
     }
 }
 
-/// Notifies all waiting threads.
+/// Notifies all waiting threads. Returns how many it woke from their sleep.
 #[inline(always)]
-pub(super) fn notify_all(notifications: &AtomicU32, waiters: &AtomicU32) {
-    if is_awaited(waiters) {
-        add(notifications);
-        wake_all(notifications);
+pub(super) fn notify_all(notifications: &AtomicU32, waiters: &AtomicU32) -> usize {
+    if !is_awaited(waiters) {
+        return 0;
     }
+    add(notifications);
+    wake_all(notifications)
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! release     if the word is HANDED: replace it by WAITING
-//!             clear the flag; read the word; if it is WAITING: store NOBODY, wake one thread
+//!             clear the flag; read the word; if it is WAITING: store NO_WAITER, wake one thread
 //! acquire     announce: store WAITING; waiter_barrier; test-and-set
 //!             if the flag was set: sleep while the word is WAITING, and announce again
 //! hand over   replace WAITING by HANDED without clearing the flag; wake one thread
@@ -12,7 +12,7 @@
 //!
 //! 1. No wake-up is lost: either the test-and-set of an announced waiter finds the flag clear, or
 //!    the thread that clears it later finds the announcement.
-//! 2. Only a thread that then wakes a sleeper replaces WAITING by NOBODY. A thread that has slept
+//! 2. Only a thread that then wakes a sleeper replaces WAITING by NO_WAITER. A thread that has slept
 //!    announces itself again, whatever woke it, even if its deadline has passed. While any thread
 //!    sleeps, either the word is therefore WAITING, or a woken thread is about to make it so. Until
 //!    that thread has run, releases wake no other.
@@ -28,7 +28,7 @@
 use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_one};
 
 /// No thread sleeps, or a sleeper is being woken.
-pub(super) const NOBODY: u32 = 0;
+pub(super) const NO_WAITER: u32 = 0;
 /// A thread sleeps, or is about to sleep, or has slept.
 const WAITING: u32 = 1;
 /// The flag is set, and the thread that replaces this value holds it.
@@ -139,7 +139,7 @@ pub(super) unsafe fn release(flag: &impl Flag, word: &AtomicU32) {
     // has just taken the flag from the word.
     unsafe { flag.clear_then_look() }
     // SeqCst: not before the flag is cleared; see `clear_then_look`.
-    if word.load(Ordering::SeqCst) != NOBODY {
+    if word.load(Ordering::SeqCst) != NO_WAITER {
         wake(word);
     }
 }
@@ -158,7 +158,7 @@ fn take_back(word: &AtomicU32) -> bool {
 fn wake(word: &AtomicU32) {
     // Fails, and changes nothing, if another holder has handed over since. Relaxed: nothing that
     // depends on the value is read, and the woken thread synchronizes through the flag.
-    let woken = word.compare_exchange(WAITING, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+    let woken = word.compare_exchange(WAITING, NO_WAITER, Ordering::Relaxed, Ordering::Relaxed);
     if woken.is_ok() {
         wake_one(word);
     }

@@ -29,7 +29,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     )]
     const INIT: RawMutex<M> = RawMutex {
         flag: M::CLEAR,
-        waiting: AtomicU32::new(parking::NOBODY),
+        waiting: AtomicU32::new(parking::NO_WAITER),
     };
     /// Any thread may change the word of waiters. The mechanism says whether another thread may
     /// clear the flag.
@@ -105,7 +105,7 @@ where
     #[inline]
     unsafe fn bump(&self) {
         // Relaxed: a thread that has not announced itself yet has not waited.
-        if self.waiting.load(Ordering::Relaxed) != parking::NOBODY {
+        if self.waiting.load(Ordering::Relaxed) != parking::NO_WAITER {
             // SAFETY: the caller holds the lock.
             unsafe { self.unlock_fair() };
             lock_api::RawMutex::lock(self);
@@ -117,6 +117,12 @@ impl<M: TestAndSet> RawMutex<M> {
     /// Returns the lock's mechanism.
     pub fn mechanism(&self) -> &M {
         &self.flag
+    }
+
+    /// Locks, if that is possible until the deadline. Returns whether it has.
+    #[inline]
+    pub(super) fn lock_until(&self, deadline: Deadline) -> bool {
+        self.flag.test_and_set() || self.lock_slowly(deadline)
     }
 
     #[cold]
@@ -175,11 +181,11 @@ impl<M: TestAndSet> Flag for Parked<'_, M> {
 mod tests {
     use std::thread;
 
-    use super::super::{BiasedFlag, Mutex, OnCpu, Restarting, SpinLock};
+    use super::super::{BiasedFlag, Mutex, MutexBy, OnCpu, Restarting, SpinLock, SpinLockBy};
     use super::*;
 
     fn check_exclusion<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
-        let lock = Mutex::<u64, M>::new(0);
+        let lock = MutexBy::<M, u64>::new(0);
         thread::scope(|scope| {
             for thread in 0..4 {
                 let lock = &lock;
@@ -225,11 +231,11 @@ mod tests {
 
     #[test]
     fn try_lock_fails_at_once_if_its_holder_cannot_run() {
-        let lock = Mutex::<(), Restarting>::new(());
+        let lock = MutexBy::<Restarting, ()>::new(());
         let _held = lock.lock();
         assert!(lock.try_lock_for(Duration::from_secs(1000)).is_none());
         assert!(lock.try_lock_for(Duration::MAX).is_none());
-        let spin = SpinLock::<(), Restarting>::new(());
+        let spin = SpinLockBy::<Restarting, ()>::new(());
         let _spinning = spin.lock();
         assert!(spin.try_lock_for(Duration::MAX).is_none());
     }

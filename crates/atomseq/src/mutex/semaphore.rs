@@ -56,6 +56,7 @@ impl Semaphore {
     /// # Panics
     ///
     /// If `permits` exceeds [`MAX`](Semaphore::MAX). In a constant, the program does not compile.
+    #[track_caller]
     pub const fn new(permits: u32) -> Semaphore {
         assert!(
             permits <= Semaphore::MAX,

@@ -107,11 +107,11 @@ impl<M: TestAndSet> RawSpin<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BiasedFlag, Masked, OnCpu, Restarting, Rolling, SpinLock};
+    use super::super::{BiasedFlag, Masked, OnCpu, Restarting, Rolling, SpinLockBy};
     use super::*;
 
     fn check_exclusion<M: TestAndSet>() {
-        let lock = SpinLock::<u64, M>::new(0);
+        let lock = SpinLockBy::<M, u64>::new(0);
         {
             let mut guard = lock.lock();
             *guard += 1;
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn concurrent_increments_are_not_lost() {
-        let lock = SpinLock::<u64>::new(0);
+        let lock = SpinLockBy::<Interlocked, _>::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..100_000).for_each(|_| *lock.lock() += 1));

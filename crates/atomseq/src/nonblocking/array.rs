@@ -10,14 +10,26 @@
 //! and only the length must change together with the version. Lengths are in bytes, so that
 //! sections need no shift.
 
-use crate::dcas::Backoff;
+use std::ops::Range;
+
 use crate::dcas::Version;
 use crate::dcas::shadow::{Change, Shadow};
 use crate::heap::zeros;
+use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The size of a cell in bytes.
 pub(super) const CELL: usize = 8;
+
+/// The size of a cache line in bytes, where lines are smallest.
+const LINE: usize = 64;
+
+/// How far a thread that takes the turn fetches cells in bytes.
+///
+/// Measured on two CPUs of an AMD EPYC, one producer and one consumer that spin at a stack of 16:
+/// 40 ns an element instead of 46 without (medians of 261 interleaved runs). At a stack of 1,024,
+/// threads that yield took 13.2 ns with this distance and 14.5 ns with half of it (461 runs).
+const FETCHED: usize = 64 * LINE;
 
 #[derive(Debug)]
 pub(super) struct Array {
@@ -65,6 +77,13 @@ impl Array {
     /// Returns the cell at this offset in bytes.
     fn cell(&self, bytes: u64) -> &AtomicU64 {
         &self.cells[bytes as usize / CELL]
+    }
+
+    /// Fetches the cache lines of the cells at these offsets in bytes into this CPU's cache.
+    fn prefetch(&self, cells: Range<usize>) {
+        let address = |offset| self.cells() + offset;
+        let lines = address(cells.start) & !(LINE - 1)..address(cells.end);
+        lines.step_by(LINE).for_each(platform::prefetch_for_store);
     }
 
     /// Continues a push after its first attempt. Returns `false` if there is no room.
@@ -145,8 +164,13 @@ impl Change for Putting<'_> {
         length + CELL as u64
     }
 
-    fn backoff(&self) -> Backoff {
-        Backoff::of_container(self.array.capacity)
+    fn opposite(&self, length: u64) -> u64 {
+        length / CELL as u64
+    }
+
+    fn prefetch(&self, length: u64) {
+        let (length, room) = (length as usize, self.array.room());
+        self.array.prefetch(length..room.min(length + FETCHED));
     }
 }
 
@@ -174,7 +198,12 @@ impl Change for Taking<'_> {
         length - CELL as u64
     }
 
-    fn backoff(&self) -> Backoff {
-        Backoff::of_container(self.array.capacity)
+    fn opposite(&self, length: u64) -> u64 {
+        self.array.capacity as u64 - length / CELL as u64
+    }
+
+    fn prefetch(&self, length: u64) {
+        let length = length as usize;
+        self.array.prefetch(length.saturating_sub(FETCHED)..length);
     }
 }

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::{Error, check_capacity};
+use crate::end::OrPanic;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 
@@ -63,13 +64,14 @@ pub(super) fn clear<T: AsWord, S>(structure: &S, pop: fn(&S) -> Option<T>) {
 
 /// Creates a structure with room for exactly these values, or for one if there are none, and fills
 /// it.
+#[track_caller]
 pub(super) fn filled<T: AsWord, S>(
     values: impl IntoIterator<Item = T>,
-    with_capacity: fn(usize) -> S,
+    with_capacity: fn(usize) -> Result<S, Error>,
     push: fn(&S, T) -> Result<(), T>,
 ) -> S {
     let values: Vec<T> = values.into_iter().collect();
-    let structure = with_capacity(values.len().max(1));
+    let structure = with_capacity(values.len().max(1)).or_panic();
     for value in values {
         let pushed = push(&structure, value);
         debug_assert!(pushed.is_ok(), "there is room for all");

@@ -21,6 +21,7 @@ use super::NoMemory;
 use super::nodes::{self, Chain, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
+use crate::end::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 /// A node.
@@ -48,8 +49,8 @@ impl<T: Send> nodes::Node for Node<T> {
 /// An unbounded stack of values of any type, to whose end values can be added too (S92, figure
 /// 5.4).
 ///
-/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone, it is a
-/// first-in-first-out queue. The scope is `Machine`; progress is that of the
+/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone, it is a queue:
+/// see [`LinkedQueue`](super::LinkedQueue). The scope is `Machine`; progress is that of the
 /// [mechanism](super#progress). An operation costs one change of one or two words: one atomic
 /// instruction under OS-assisted DCAS, at most six under k-CAS. It also takes a node from this
 /// CPU's free ones, or returns it there, at no atomic instruction. Memory: one node per value,
@@ -84,8 +85,9 @@ impl<T: Send> LinkedStack<T> {
     /// # Panics
     ///
     /// If there is no memory, or a value is too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> LinkedStack<T> {
-        LinkedStack::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        LinkedStack::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty stack of up to `values` values: see
@@ -104,15 +106,15 @@ impl<T: Send> LinkedStack<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> LinkedStack<T> {
         let made = LinkedStack::made(VersionedWords::with_mechanism(mechanism), None);
-        made.unwrap_or_else(|error| panic!("{error}"))
+        made.or_panic()
     }
 
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<LinkedStack<T>, type_stable::Error> {
         Ok(LinkedStack {
-            chain: Chain::new(object, limit)?,
+            chain: Chain::new(versioned, limit)?,
             tail: StableWord::default(),
         })
     }
@@ -145,7 +147,7 @@ impl<T: Send> LinkedStack<T> {
         mut gap: impl FnMut(Version) -> Version,
     ) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let head = self.chain.load(&self.chain.head);
             let second = match head {
                 0 => (&self.tail, address(node)),
@@ -164,7 +166,7 @@ impl<T: Send> LinkedStack<T> {
     #[inline]
     pub fn push_back(&self, value: T) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let head = self.chain.load(&self.chain.head);
             let tail = self.chain.load(&self.tail);
             let first = match self.chain.node(tail).filter(|_| head != 0) {
@@ -223,7 +225,7 @@ impl<T: Send> LinkedStack<T> {
     pub(super) unsafe fn pop_at(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
         let chain = &self.chain;
         let node = until_unchanged(|| {
-            let version = chain.object.begin();
+            let version = chain.versioned.begin();
             let head = chain.load(&chain.head);
             let Some(node) = chain.node(head) else {
                 return chain.check(version).map(|()| None);
@@ -254,7 +256,7 @@ impl<T: Send> LinkedStack<T> {
     pub fn len(&self) -> usize {
         let chain = &self.chain;
         until_unchanged(|| {
-            let (version, mut count) = (chain.object.begin(), 0);
+            let (version, mut count) = (chain.versioned.begin(), 0);
             let tail = chain.load(&self.tail);
             chain.seek(version, &chain.head, |node| {
                 count += 1;
@@ -266,7 +268,7 @@ impl<T: Send> LinkedStack<T> {
 
     /// Returns whether the stack was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
         head == 0
     }
 
@@ -279,12 +281,12 @@ impl<T: Send> LinkedStack<T> {
     /// Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this stack uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 }
 
@@ -300,7 +302,7 @@ impl<T: Send> Drop for LinkedStack<T> {
             }
         }
 
-        let _finish = Finish(&self.chain.object);
+        let _finish = Finish(&self.chain.versioned);
         drops::each(|| self.pop().is_some());
     }
 }
@@ -317,10 +319,11 @@ impl<T: Send> Extend<T> for LinkedStack<T> {
     /// # Panics
     ///
     /// If there is no memory, or the limit is reached.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
             // Panics, as other collections do that cannot grow.
-            self.push(value).unwrap_or_else(|error| panic!("{error}"));
+            self.push(value).or_panic();
         }
     }
 }

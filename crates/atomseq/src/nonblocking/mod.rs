@@ -36,8 +36,8 @@
 //! * Array structures hold one-word values ([`AsWord`](crate::AsWord): integers, `Box`, `Arc`,
 //!   addresses). A value belongs to a thread only after the change that takes it out. What the
 //!   thread read before does not count.
-//! * A [`LinkedStack`] and a [`spsc::Ring`] hold values of any type that is `Send`. Only the thread
-//!   that takes a value out accesses it.
+//! * A [`LinkedStack`], a [`LinkedQueue`] and a [`spsc::Ring`] hold values of any type that is
+//!   `Send`. Only the thread that takes a value out accesses it.
 //! * A [`List`] holds keys and values that are [`Plain`]. Several threads copy them out of a node
 //!   at the same time, possibly while a later owner of the node writes there. The version shows
 //!   which copies count.
@@ -55,6 +55,7 @@
 mod array;
 mod bounded;
 mod error;
+mod linked_queue;
 mod linked_stack;
 mod list;
 mod nodes;
@@ -67,6 +68,7 @@ mod stack;
 mod values;
 
 pub use error::Error;
+pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
     Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Unordered,

@@ -2,8 +2,8 @@
 //! traversal.
 //!
 //! ```text
-//! object: version, mechanism        head ──> node ──> node ──> 0         a link holds the address of a node
-//!                                            next     next
+//! versioned: version, mechanism       head ──> node ──> node ──> 0     a link holds the
+//!                                              next     next           address of a node
 //! ```
 //!
 //! A traversal starts at a version and follows links by plain loads. It is valid only if the
@@ -51,14 +51,14 @@ pub(super) struct Position<'a, N> {
 /// A version number, and the head of the list that it covers. They keep their address when the list
 /// is moved.
 pub(super) struct Anchor {
-    pub(super) object: VersionedWords,
+    pub(super) versioned: VersionedWords,
     pub(super) head: StableWord,
 }
 
 impl Anchor {
-    fn new(object: VersionedWords) -> Result<Box<Anchor>, Error> {
+    fn new(versioned: VersionedWords) -> Result<Box<Anchor>, Error> {
         let head = StableWord::default();
-        boxed(Anchor { object, head }).ok_or(Error::OutOfMemory)
+        boxed(Anchor { versioned, head }).ok_or(Error::OutOfMemory)
     }
 }
 
@@ -84,18 +84,18 @@ impl<N: Node> Deref for Chain<N> {
 }
 
 impl<N: Node> Chain<N> {
-    pub(super) fn new(object: VersionedWords, limit: Option<usize>) -> Result<Chain<N>, Error> {
+    pub(super) fn new(versioned: VersionedWords, limit: Option<usize>) -> Result<Chain<N>, Error> {
         let options = Pool::options();
         let pool = match limit {
-            Some(limit) => options.limit(limit).build()?,
-            None => options.build()?,
+            Some(limit) => options.limit(limit).try_build()?,
+            None => options.try_build()?,
         };
         let memory = Memory {
             pool,
-            mechanism: object.mechanism(),
+            mechanism: versioned.mechanism(),
         };
         Ok(Chain {
-            anchor: Anchor::new(object)?,
+            anchor: Anchor::new(versioned)?,
             memory: Shared::new(memory).ok_or(Error::OutOfMemory)?,
         })
     }
@@ -130,7 +130,7 @@ impl<N: Node> Chain<N> {
     /// Returns the value of a covered word, of the list or of a node.
     #[inline(always)]
     pub(super) fn load(&self, word: &StableWord) -> u64 {
-        self.object.load(word)
+        self.versioned.load(word)
     }
 
     /// Returns the node at an address that a link has held, or `None` for 0 and other values that
@@ -172,7 +172,7 @@ impl<N: Node> Chain<N> {
     /// Returns the number of nodes at one version.
     pub(super) fn count(&self) -> usize {
         until_unchanged(|| {
-            let (version, mut count) = (self.object.begin(), 0);
+            let (version, mut count) = (self.versioned.begin(), 0);
             self.seek(version, &self.head, |_| {
                 count += 1;
                 false
@@ -184,7 +184,7 @@ impl<N: Node> Chain<N> {
     /// Returns `Ok` if the version is unchanged, so that everything read since counts.
     #[inline(always)]
     pub(super) fn check(&self, version: Version) -> Result<(), Changed> {
-        match self.object.is_still(version) {
+        match self.versioned.is_still(version) {
             true => Ok(()),
             false => Err(Changed::Seen),
         }
@@ -199,10 +199,10 @@ impl<N: Node> Chain<N> {
         second: (&StableWord, u64),
     ) -> Result<(), Changed> {
         // SAFETY: the words are different. At this version each belongs to this list, to a node in
-        // it, or to a node that the caller alone owns. So only this `object` changes them if the
+        // it, or to a node that the caller alone owns. So only this `versioned` changes them if the
         // version is unchanged. The memory of nodes lives as long as this list and all lists that
         // share it.
-        match unsafe { self.object.store_pair_if(version, first, second) } {
+        match unsafe { self.versioned.store_pair_if(version, first, second) } {
             true => Ok(()),
             false => self.forestalled(),
         }
@@ -218,7 +218,7 @@ impl<N: Node> Chain<N> {
         // SAFETY: at this version the word belongs to this list, to a node in it, or to a node that
         // the caller alone owns. The memory of nodes lives as long as this list and all lists that
         // share it.
-        match unsafe { self.object.store_if(version, word) } {
+        match unsafe { self.versioned.store_if(version, word) } {
             true => Ok(()),
             false => self.forestalled(),
         }
@@ -226,7 +226,7 @@ impl<N: Node> Chain<N> {
 
     #[cold]
     fn forestalled(&self) -> Result<(), Changed> {
-        self.object.back_off();
+        self.versioned.back_off();
         Err(Changed::Forestalled)
     }
 
@@ -234,7 +234,7 @@ impl<N: Node> Chain<N> {
     /// value out of each; this function drops it.
     pub(super) fn clear<V>(&mut self, mut last_look: impl FnMut(&Self, &N) -> V) {
         // Rolls back or completes what an exited thread left unfinished.
-        self.object.begin();
+        self.versioned.begin();
         let mut address = self.load(&self.head);
         drops::each(|| {
             let Some(node) = self.node(address) else {
@@ -256,7 +256,7 @@ impl<N: Node> Drop for Chain<N> {
     fn drop(&mut self) {
         // Rolls back or completes what an exited thread left unfinished. Some of it may be in nodes
         // that other lists of this memory use next.
-        self.object.begin();
+        self.versioned.begin();
     }
 }
 
@@ -274,7 +274,7 @@ pub(super) fn between(version: Version, gap: &mut impl FnMut(Version) -> Version
 pub(super) fn begin_with(
     mut gap: impl FnMut(Version) -> Version,
 ) -> impl FnMut(&VersionedWords) -> Version {
-    move |object| between(object.begin(), &mut gap)
+    move |versioned| between(versioned.begin(), &mut gap)
 }
 
 /// Returns the address of a node, for a link.

@@ -43,7 +43,8 @@ use crate::sync::{AtomicU64, Ordering};
     message = "`{Self}` cannot be copied while another thread overwrites it",
     label = "does not implement `Plain`",
     note = "use integers, floating-point numbers and arrays of them, or declare a struct of them \
-            with `atomseq::nonblocking::plain!`; keep other values in a `RefList`"
+            with `atomseq::nonblocking::plain!`; keep other values in a `RefList`, which lends \
+            them, or, if none is searched for, in a `LinkedQueue` or a `Ring`"
 )]
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 

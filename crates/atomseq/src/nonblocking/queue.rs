@@ -15,6 +15,7 @@ use std::fmt;
 
 use super::Error;
 use super::bounded::{Bounded, Words, clear, filled};
+use crate::end::OrPanic;
 use crate::{AsWord, platform};
 
 mod kcas;
@@ -93,8 +94,9 @@ impl<T: AsWord> Queue<T> {
     /// # Panics
     ///
     /// If [`try_with_capacity`](Queue::try_with_capacity) fails.
+    #[track_caller]
     pub fn with_capacity(capacity: usize) -> Queue<T> {
-        Queue::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Queue::try_with_capacity(capacity).or_panic()
     }
 
     /// Creates a queue of up to `capacity` values.
@@ -116,7 +118,7 @@ impl<T: AsWord> Queue<T> {
     /// Creates a queue that uses k-CAS on every processor, for tests and comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(capacity: usize) -> Queue<T> {
-        Queue(Bounded::new(capacity, Form::covered).unwrap_or_else(|error| panic!("{error}")))
+        Queue(Bounded::new(capacity, Form::covered).or_panic())
     }
 
     /// Pushes a value at the end. One atomic instruction, and none if the queue is full. Under
@@ -186,8 +188,9 @@ impl<T: AsWord> FromIterator<T> for Queue<T> {
     ///
     /// As [`with_capacity`](Queue::with_capacity), except that no values make an empty queue of
     /// capacity 1.
+    #[track_caller]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Queue<T> {
-        filled(values, Queue::with_capacity, Queue::push)
+        filled(values, Queue::try_with_capacity, Queue::push)
     }
 }
 

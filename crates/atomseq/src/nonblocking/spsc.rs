@@ -25,6 +25,7 @@ use std::sync::Arc;
 use super::{Error, check_capacity};
 use crate::distance::distance;
 use crate::drops;
+use crate::end::OrPanic;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
 mod consumer;
@@ -107,8 +108,9 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If [`try_with_capacity`](Ring::try_with_capacity) fails.
+    #[track_caller]
     pub fn with_capacity(capacity: usize) -> Ring<T> {
-        Ring::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Ring::try_with_capacity(capacity).or_panic()
     }
 
     /// Creates an empty ring of up to `capacity` elements.
@@ -303,6 +305,7 @@ impl<T> FromIterator<T> for Ring<T> {
     ///
     /// As [`with_capacity`](Ring::with_capacity), except that no elements make an empty ring of
     /// capacity 1.
+    #[track_caller]
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Ring<T> {
         let mut elements: Vec<T> = elements.into_iter().collect();
         let mut ring = Ring::with_capacity(elements.len().max(1));

@@ -20,6 +20,7 @@ use super::bounded::{Bounded, Words, clear, filled};
 use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
+use crate::end::OrPanic;
 
 crate::sequence! {
     /// Pushes a word, if it is this CPU's turn.
@@ -113,9 +114,12 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
 /// The scope is `Machine`; progress is that of the [mechanism](super#progress).
 /// [`push`](Stack::push) and [`pop`](Stack::pop) cost one atomic instruction each under OS-assisted
 /// DCAS. Under k-CAS, `push` costs eight at most and `pop` four. Both cost none if the stack is
-/// full or empty. No operation allocates after construction, except that a thread's first operation
-/// under k-CAS maps [a page of descriptors](crate::dcas#mechanisms). Memory: one word per value and
-/// six cache lines; under k-CAS, two words per value.
+/// full or empty. At a capacity of at most 128, a thread that has filled or emptied a stack which
+/// another CPU was changing waits once for that CPU, for [at most 256
+/// pauses](crate::docs::internals#stacks-in-arrays), before the operation fails. No operation
+/// allocates after construction, except that a thread's first operation under k-CAS maps [a page of
+/// descriptors](crate::dcas#mechanisms). Memory: one word per value and six cache lines; under
+/// k-CAS, two words per value.
 ///
 /// ```
 /// use atomseq::nonblocking::Stack;
@@ -155,7 +159,7 @@ impl Words for Form {
     fn len(&self) -> usize {
         match self {
             Form::Assisted(array) => array.len(),
-            Form::Kcas(covered) => covered.object.snapshot([&covered.height]).0[0] as usize,
+            Form::Kcas(covered) => covered.versioned.snapshot([&covered.height]).0[0] as usize,
         }
     }
 }
@@ -166,8 +170,9 @@ impl<T: AsWord> Stack<T> {
     /// # Panics
     ///
     /// If [`try_with_capacity`](Stack::try_with_capacity) fails.
+    #[track_caller]
     pub fn with_capacity(capacity: usize) -> Stack<T> {
-        Stack::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Stack::try_with_capacity(capacity).or_panic()
     }
 
     /// Creates a stack of up to `capacity` values.
@@ -184,7 +189,7 @@ impl<T: AsWord> Stack<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(capacity: usize, mechanism: Mechanism) -> Stack<T> {
         let made = Stack::made(mechanism.or_kcas(), capacity);
-        made.unwrap_or_else(|error| panic!("{error}"))
+        made.or_panic()
     }
 
     fn made(mechanism: Mechanism, capacity: usize) -> Result<Stack<T>, Error> {
@@ -266,7 +271,7 @@ impl<T: AsWord> Stack<T> {
     pub fn version(&self) -> Version {
         match &self.0.words {
             Form::Assisted(array) => array.version(),
-            Form::Kcas(covered) => covered.object.version(),
+            Form::Kcas(covered) => covered.versioned.version(),
         }
     }
 
@@ -329,36 +334,36 @@ const POP: Take = Take {
 
 /// The stack under k-CAS: words that a version covers.
 struct Covered {
-    object: VersionedWords,
+    versioned: VersionedWords,
     height: StableWord,
     cells: Cells,
 }
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
+        let versioned = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),
-            object,
+            versioned,
         })
     }
 
     fn push(&self, word: usize) -> bool {
         loop {
-            let version = self.object.begin();
-            let height = self.object.load(&self.height);
+            let version = self.versioned.begin();
+            let height = self.versioned.load(&self.height);
             if height as usize == self.cells.len() {
-                if self.object.is_still(version) {
+                if self.versioned.is_still(version) {
                     return false;
                 }
                 continue;
             }
             let cell = (&self.cells, height as usize, word as u64);
             let higher = (&self.height, height + 1);
-            // SAFETY: the words belong to this stack and are covered by its `object` alone, which
-            // was created to use k-CAS.
-            if unsafe { self.object.store_cell_if_by_kcas(version, cell, higher) } {
+            // SAFETY: the words belong to this stack and are covered by its `versioned` alone,
+            // which was created to use k-CAS.
+            if unsafe { self.versioned.store_cell_if_by_kcas(version, cell, higher) } {
                 return true;
             }
         }
@@ -366,19 +371,19 @@ impl Covered {
 
     fn pop(&self) -> Option<usize> {
         loop {
-            let version = self.object.begin();
-            let height = self.object.load(&self.height);
+            let version = self.versioned.begin();
+            let height = self.versioned.load(&self.height);
             if height == 0 {
-                if self.object.is_still(version) {
+                if self.versioned.is_still(version) {
                     return None;
                 }
                 continue;
             }
-            let word = self.cells.load(&self.object, height as usize - 1);
+            let word = self.cells.load(&self.versioned, height as usize - 1);
             let lower = (&self.height, height - 1);
-            // SAFETY: the word belongs to this stack and is covered by its `object` alone, which
+            // SAFETY: the word belongs to this stack and is covered by its `versioned` alone, which
             // was created to use k-CAS.
-            if unsafe { self.object.store_if_by_kcas(version, lower) } {
+            if unsafe { self.versioned.store_if_by_kcas(version, lower) } {
                 return Some(word as usize);
             }
         }
@@ -397,8 +402,9 @@ impl<T: AsWord> FromIterator<T> for Stack<T> {
     ///
     /// As [`with_capacity`](Stack::with_capacity), except that no values make an empty stack of
     /// capacity 1.
+    #[track_caller]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
-        filled(values, Stack::with_capacity, Stack::push)
+        filled(values, Stack::try_with_capacity, Stack::push)
     }
 }
 

@@ -4,12 +4,12 @@ use std::fmt;
 use std::iter::FusedIterator;
 
 use super::spsc::Ring;
-use super::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
+use super::{LinkedQueue, LinkedStack, OneVisitorList, Queue, RefList, Stack};
 use crate::AsWord;
 
-/// The iterator that `into_iter` of a [`Stack`], a [`LinkedStack`], a [`Queue`], a [`RefList`], a
-/// [`OneVisitorList`] or an [`spsc::Ring`](Ring) returns. It owns the structure and takes its
-/// values out in the structure's order. Dropping it drops the remaining values.
+/// The iterator that `into_iter` of a [`Stack`], a [`LinkedStack`], a [`Queue`], a [`LinkedQueue`],
+/// a [`RefList`], a [`OneVisitorList`] or an [`spsc::Ring`](Ring) returns. It owns the structure
+/// and takes its values out in the structure's order. Dropping it drops the remaining values.
 ///
 /// ```
 /// use atomseq::nonblocking::{Queue, Stack};
@@ -66,6 +66,7 @@ values! {
     Queue<T: AsWord>, |queue| queue.pop(), |queue| exactly(queue.len());
     Ring<T>, |ring| ring.split().1.pop(), |ring| exactly(ring.len());
     LinkedStack<T: Send>, |stack| stack.pop(), |_| UNCOUNTED;
+    LinkedQueue<T: Send>, |queue| queue.pop(), |_| UNCOUNTED;
     OneVisitorList<T: Send>, |list| list.pop_front(), |_| UNCOUNTED;
     RefList<T: Send, Sync>,
         |list| std::iter::from_fn(|| list.pop_front()).find_map(|guard| guard.into_inner().ok()),

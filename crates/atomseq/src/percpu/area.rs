@@ -13,13 +13,15 @@
 //! whose gate is permanently closed. One test of the gate therefore also covers the case that
 //! sections are unavailable.
 
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
 use super::gate::GateGuard;
+use super::lazy::Lazy;
 use super::lock::FOR_GOOD;
 use super::memory;
+use crate::growth::Growth;
 use crate::platform;
 use crate::status::{Reason, Status};
 
@@ -51,20 +53,42 @@ pub(crate) fn started() -> Result<&'static Status, Error> {
 /// online later has one too. The memory comes from the operating system, never from the global
 /// allocator. Use it for structures of your own; [`docs::patterns`](crate::docs::patterns) shows
 /// how.
+///
+/// Safe code that has a reference to an area can store any word in any slot, by a sequence that is
+/// a [plain `fn`](crate::sequence!#plain-functions). A structure whose unsafe sequences take a word
+/// for an address keeps its area in a private field.
 #[derive(Debug)]
 pub struct Area {
-    base: NonNull<u8>,
-    stride: usize,
-    rseq_offset: isize,
+    place: Place,
     cpus: usize,
     bytes: usize,
 }
 
-// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences access the words
-// without atomics, and these are unsafe functions whose callers vouch for the contents.
+/// The words of an area that sequences read.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Place {
+    /// The address of CPU 0's slot.
+    base: NonNull<u8>,
+    /// The distance in bytes between the slots of adjacent CPUs.
+    stride: usize,
+    /// The offset of a thread's `struct rseq` from its thread pointer.
+    rseq_offset: isize,
+}
+
+// A published `Lazy` is used as a `Place`.
+const _: () = assert!(
+    size_of::<Place>() == size_of::<Lazy>()
+        && std::mem::offset_of!(Place, base) == std::mem::offset_of!(Lazy, base)
+        && std::mem::offset_of!(Place, stride) == std::mem::offset_of!(Lazy, stride)
+        && std::mem::offset_of!(Place, rseq_offset) == std::mem::offset_of!(Lazy, rseq_offset)
+);
+
+// SAFETY: an area owns its mapping, which is not tied to a thread. Only sequences that are unsafe
+// functions access memory without atomics, and their callers vouch for the contents.
 unsafe impl Send for Area {}
-// SAFETY: shared methods access the slots with atomic operations only. Sequences are unsafe
-// functions; their callers vouch for concurrent use.
+// SAFETY: shared methods access the slots with atomic operations only, and so do sequences that are
+// safe functions. Callers of the others vouch for concurrent use.
 unsafe impl Sync for Area {}
 
 /// The slots of an area, for the `Slot` parameter of a sequence.
@@ -72,44 +96,45 @@ unsafe impl Sync for Area {}
 // beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a> {
-    area: &'a Area,
+    place: &'a Place,
 }
 
 impl Slots<'_> {
-    /// The offset in [`Area`] of the address of CPU 0's slot.
+    /// The offset from [`area`](Slots::area) of the address of CPU 0's slot.
     #[doc(hidden)]
-    pub const BASE: usize = std::mem::offset_of!(Area, base);
+    pub const BASE: usize = std::mem::offset_of!(Place, base);
 
-    /// The offset in [`Area`] of the distance in bytes between the slots of adjacent CPUs.
+    /// The offset from [`area`](Slots::area) of the distance in bytes between the slots of adjacent
+    /// CPUs.
     #[doc(hidden)]
-    pub const STRIDE: usize = std::mem::offset_of!(Area, stride);
+    pub const STRIDE: usize = std::mem::offset_of!(Place, stride);
 
-    /// Returns the area's address.
+    /// Returns the address of the words that sequences read.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn area(self) -> *const Area {
-        self.area
+    pub fn area(self) -> *const u8 {
+        (&raw const *self.place).cast()
     }
 
     /// Returns the address of CPU 0's slot.
     #[doc(hidden)]
     #[inline(always)]
     pub fn base(self) -> *mut u8 {
-        self.area.base.as_ptr()
+        self.place.base.as_ptr()
     }
 
     /// Returns the distance in bytes between the slots of adjacent CPUs.
     #[doc(hidden)]
     #[inline(always)]
     pub fn stride(self) -> usize {
-        self.area.stride
+        self.place.stride
     }
 
     /// Returns the offset of the thread's `struct rseq` from its thread pointer.
     #[doc(hidden)]
     #[inline(always)]
     pub fn rseq_offset(self) -> isize {
-        self.area.rseq_offset
+        self.place.rseq_offset
     }
 }
 
@@ -149,39 +174,16 @@ impl Area {
 
     fn with_gates(bulk_bytes: usize, status: &Status, open: bool) -> Result<Area, Error> {
         let cpus = status.features().cpus;
-        debug_assert_eq!(
+        let stride = stride(bulk_bytes).ok_or(Error::TooLarge)?;
+        Ok(Area {
+            place: Place {
+                base: map(stride, cpus, open)?,
+                stride,
+                rseq_offset: platform::rseq_offset(),
+            },
             cpus,
-            platform::cpu_slots(),
-            "the number that sections rely on"
-        );
-        let stride = bulk_bytes
-            .checked_next_multiple_of(SLOT_BYTES)
-            .and_then(|bulk| bulk.checked_add(SLOT_BYTES))
-            .ok_or(Error::TooLarge)?;
-        let bytes = stride
-            .checked_mul(cpus + GUARDS)
-            .filter(|bytes| *bytes <= isize::MAX as usize)
-            .ok_or(Error::TooLarge)?;
-        let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
-        // SAFETY: the mapping has `bytes` bytes: the guards and at least one slot.
-        let base = unsafe { start.add(GUARDS * stride) };
-        let area = Area {
-            base,
-            stride,
-            rseq_offset: platform::rseq_offset(),
-            cpus,
-            bytes,
-        };
-        let closed = if open {
-            -(GUARDS as isize)..0
-        } else {
-            -(GUARDS as isize)..cpus as isize
-        };
-        for index in closed {
-            // Relaxed: the area is not shared yet; sharing it orders this store.
-            area.gate_at(index).store(FOR_GOOD, Ordering::Relaxed);
-        }
-        Ok(area)
+            bytes: bytes(stride, cpus).ok_or(Error::TooLarge)?,
+        })
     }
 
     /// Returns the number of CPUs that have a slot: the largest CPU number that the kernel may ever
@@ -195,10 +197,26 @@ impl Area {
         self.bytes
     }
 
+    /// Panics if there is no such CPU.
+    #[inline]
+    #[track_caller]
+    pub(super) fn check(&self, cpu: usize) {
+        assert!(
+            cpu < self.cpus,
+            "CPU {cpu} has no slot: there are {}",
+            self.cpus
+        );
+    }
+
+    /// Returns the size of a slot's bulk memory, rounded up to that of a slot.
+    pub(super) fn bulk_bytes(&self) -> usize {
+        self.place.stride - SLOT_BYTES
+    }
+
     /// Returns the slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
-        Slots { area: self }
+        Slots { place: &self.place }
     }
 
     /// Returns the address of a CPU's bulk memory.
@@ -206,12 +224,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn bulk(&self, cpu: usize) -> NonNull<u8> {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         self.bulk_at(cpu as isize)
     }
 
@@ -245,12 +260,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU, or if `word` is not below 15.
+    #[track_caller]
     pub fn peek(&self, cpu: usize, word: usize) -> usize {
-        assert!(
-            cpu < self.cpus,
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus
-        );
+        self.check(cpu);
         // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
         // to may be read only under the gate.
         self.word(cpu as isize, word).load(Ordering::Acquire)
@@ -266,15 +278,14 @@ impl Area {
     }
 
     pub(super) fn gate_at(&self, index: isize) -> &AtomicU32 {
-        // SAFETY: a slot starts with its gate, which is aligned, only accessed atomically, and
-        // valid as long as `self`.
-        unsafe { AtomicU32::from_ptr(self.slot_at(index).as_ptr().cast()) }
+        // SAFETY: a slot starts with its gate, which is valid as long as `self`.
+        unsafe { gate(self.slot_at(index)) }
     }
 
     pub(super) fn slot_at(&self, index: isize) -> NonNull<u8> {
         assert!(index >= -(GUARDS as isize) && index < self.cpus as isize);
         // SAFETY: the assertion shows that this is a slot or a guard of the mapping.
-        unsafe { self.base.offset(index * self.stride as isize) }
+        unsafe { slot(self.place.base, self.place.stride, index) }
     }
 
     /// Runs the slow path of an operation: registers the thread if it is not registered, closes the
@@ -295,8 +306,174 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: `memory::allocate` returned this start for `bytes` bytes, and the guards came
-        // first. No borrow of the area is left, so no sequence runs on it.
-        unsafe { memory::free(self.base.sub(GUARDS * self.stride), self.bytes) }
+        // SAFETY: `map` returned this address for this stride and number of CPUs. No borrow of the
+        // area is left, so no sequence runs on it.
+        unsafe { unmap(self.place.base, self.place.stride, self.cpus) }
+    }
+}
+
+/// Returns the distance between the slots of adjacent CPUs; `None` if it exceeds the address space.
+const fn stride(bulk_bytes: usize) -> Option<usize> {
+    match bulk_bytes.checked_next_multiple_of(SLOT_BYTES) {
+        Some(bulk) => bulk.checked_add(SLOT_BYTES),
+        None => None,
+    }
+}
+
+/// Returns the size of an area, with its guards; `None` if it exceeds the address space.
+fn bytes(stride: usize, cpus: usize) -> Option<usize> {
+    let bytes = stride.checked_mul(cpus + GUARDS)?;
+    (bytes <= isize::MAX as usize).then_some(bytes)
+}
+
+/// Maps a zeroed area, closes the guards' gates permanently, and the others too unless they are
+/// `open`. Returns the address of CPU 0's slot.
+fn map(stride: usize, cpus: usize, open: bool) -> Result<NonNull<u8>, Error> {
+    debug_assert_eq!(
+        cpus,
+        platform::cpu_slots(),
+        "the number that sections rely on"
+    );
+    let bytes = bytes(stride, cpus).ok_or(Error::TooLarge)?;
+    let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
+    // SAFETY: the mapping has `bytes` bytes: the guards and at least one slot.
+    let base = unsafe { start.add(GUARDS * stride) };
+    let guards = -(GUARDS as isize);
+    let closed = guards..if open { 0 } else { cpus as isize };
+    for index in closed {
+        // SAFETY: this is a slot or a guard of the mapping, and starts with its gate.
+        let gate = unsafe { gate(slot(base, stride, index)) };
+        // Relaxed: the area is not shared yet; sharing it orders this store.
+        gate.store(FOR_GOOD, Ordering::Relaxed);
+    }
+    Ok(base)
+}
+
+/// Frees an area.
+///
+/// # Safety
+///
+/// `map` returned `base` for this stride and number of CPUs, and no reference to the area is left.
+unsafe fn unmap(base: NonNull<u8>, stride: usize, cpus: usize) {
+    // SAFETY: the caller guarantees that this is an area, in which the guards come first, and whose
+    // size `map` has computed without overflow.
+    unsafe { memory::free(base.sub(GUARDS * stride), stride * (cpus + GUARDS)) }
+}
+
+/// Returns the address of a slot or a guard.
+///
+/// # Safety
+///
+/// The area has it.
+unsafe fn slot(base: NonNull<u8>, stride: usize, index: isize) -> NonNull<u8> {
+    // SAFETY: the caller guarantees that the address lies in the mapping.
+    unsafe { base.offset(index * stride as isize) }
+}
+
+/// Returns the gate of a slot.
+///
+/// # Safety
+///
+/// The slot is valid for the lifetime of the result.
+unsafe fn gate<'a>(slot: NonNull<u8>) -> &'a AtomicU32 {
+    // SAFETY: the caller guarantees a valid slot. It starts with its gate, which is aligned and
+    // only accessed atomically.
+    unsafe { AtomicU32::from_ptr(slot.as_ptr().cast()) }
+}
+
+/// Selects the thread that maps the next area at its first use.
+static GROWTH: Growth = Growth::new();
+
+/// An area that is mapped at its first use. No thread ever closes its gates, so each operation on
+/// it must concern a single word; it stays fast where the kernel's rseq fence is unreliable.
+impl Lazy {
+    /// Creates an area that is not mapped yet.
+    ///
+    /// # Panics
+    ///
+    /// If the size of a slot exceeds the address space.
+    pub(super) const fn with_bulk(bulk_bytes: usize) -> Lazy {
+        Lazy {
+            base: AtomicPtr::new(null_mut()),
+            stride: match stride(bulk_bytes) {
+                Some(stride) => stride,
+                None => panic!("the capacity is larger than the address space: ask for less"),
+            },
+            rseq_offset: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns the slots, for the `Slot` parameter of a sequence's `on_cpu` form. `None` until the
+    /// area is mapped, and where sections are unavailable.
+    #[inline(always)]
+    pub(super) fn slots(&self) -> Option<Slots<'_>> {
+        let place = (&raw const *self).cast();
+        // SAFETY: a `Lazy` has the layout of a `Place`. Since it is published, its address is not
+        // null, and neither word changes any more.
+        let place = self.is_published().then(|| unsafe { &*place })?;
+        Some(Slots { place })
+    }
+
+    /// Maps and publishes the area, unless that has been done. Costs an atomic instruction once it
+    /// has been done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`], [`Error::TooLarge`], [`Error::StartingUp`].
+    #[cold]
+    pub(super) fn map(&self) -> Result<(), Error> {
+        let status = started()?;
+        let cpus = status.features().cpus;
+        let rseq_offset = match status.is_active() {
+            true => platform::rseq_offset() as usize,
+            false => 0,
+        };
+        let mut refused = Error::OutOfMemory;
+        let mapped = GROWTH.find_or_grow(
+            || self.base(),
+            || {
+                let map = || {
+                    let mapped = map(self.stride, cpus, status.is_active());
+                    mapped.map_err(|error| refused = error).ok()
+                };
+                // SAFETY: `map` returned the address, and no other thread has seen it.
+                self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus) })
+            },
+        );
+        mapped.ok_or(refused)?;
+        self.publish(rseq_offset);
+        Ok(())
+    }
+
+    /// Returns the number of CPUs that have a slot once the area is mapped; 0 during start-up.
+    pub(super) fn cpus(&self) -> usize {
+        started().map_or(0, |status| status.features().cpus)
+    }
+
+    /// Returns the word at a byte offset from a slot or a guard; `None` if nothing is mapped.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such slot or word.
+    pub(super) fn word(&self, index: isize, offset: usize) -> Option<&AtomicUsize> {
+        let base = self.base()?;
+        let cpus = platform::cpu_slots() as isize;
+        assert!(index >= -(GUARDS as isize) && index < cpus);
+        assert!(offset.is_multiple_of(8) && offset >= WORDS && offset < self.stride);
+        // SAFETY: the assertions keep the address within a slot or a guard of the mapping, behind
+        // the gate. It is aligned to 8 bytes, was zero-initialized, and is valid as long as `self`.
+        Some(unsafe {
+            AtomicUsize::from_ptr(slot(base, self.stride, index).add(offset).as_ptr().cast())
+        })
+    }
+}
+
+impl Drop for Lazy {
+    fn drop(&mut self) {
+        if let Some(base) = self.base() {
+            // SAFETY: `map` returned this address for this stride and the number of CPUs, which
+            // start-up has decided. No borrow of the area is left.
+            unsafe { unmap(base, self.stride, platform::cpu_slots()) }
+        }
     }
 }

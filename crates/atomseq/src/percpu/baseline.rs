@@ -14,6 +14,22 @@ const READINGS: usize = 8;
 /// reading, the result is what this call saw of the additions since the last of these drains, or
 /// zero.
 pub(super) fn since(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
+    match read(drained, total) {
+        Ok(since) => since,
+        // The last drain may have seen more additions than `total` did: then the difference is
+        // negative.
+        Err(since) => usize::try_from(since).unwrap_or(0),
+    }
+}
+
+/// Returns the same of additions that may be negative.
+pub(super) fn signed_since(drained: &AtomicUsize, total: impl Fn() -> usize) -> isize {
+    read(drained, total).map_or_else(|since| since, |since| since as isize)
+}
+
+/// Returns what was added since the last drain. `Err`: a thread drained during every reading, and
+/// this is the difference to the last of these drains.
+fn read(drained: &AtomicUsize, total: impl Fn() -> usize) -> Result<usize, isize> {
     // Acquire: pairs with the exchange in `drain`. Each word of the total is then at least as large
     // as the drain that set this baseline has seen it.
     let mut before = drained.load(Ordering::Acquire);
@@ -25,25 +41,30 @@ pub(super) fn since(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
         fence(Ordering::Acquire);
         let after = drained.load(Ordering::Acquire);
         if after == before {
-            return since;
+            return Ok(since);
         }
         since = since.wrapping_sub(after.wrapping_sub(before));
         before = after;
     }
-    // The last drain may have seen more additions than `total` did: then the difference is
-    // negative.
-    usize::try_from(since as isize).unwrap_or(0)
+    Err(since as isize)
 }
 
 /// Returns what was added since the last drain, and starts again at zero. Each addition is in
 /// exactly one result.
 pub(super) fn drain(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
+    replace(drained, 0, total)
+}
+
+/// Returns what was added since the last drain, and starts again at `value`. Each addition is
+/// either in the result, or added to `value`.
+pub(super) fn replace(drained: &AtomicUsize, value: usize, total: impl Fn() -> usize) -> usize {
     // Acquire, here and on failure: pairs with the release of another thread's exchange. The total
     // read next is at least as large as that baseline.
     let mut before = drained.load(Ordering::Acquire);
     loop {
         let now = total();
-        match drained.compare_exchange_weak(before, now, Ordering::AcqRel, Ordering::Acquire) {
+        let after = now.wrapping_sub(value);
+        match drained.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return now.wrapping_sub(before),
             Err(meanwhile) => before = meanwhile,
         }

@@ -3,20 +3,22 @@
 //! The slow path adds to a separate word with an atomic instruction, because an atomic instruction
 //! on a sequence's word would race with the sequence. [`Counter::take`] moves a
 //! baseline instead of resetting the words. A counter therefore needs no gate, and is fast even
-//! where the kernel's rseq fence is unreliable.
+//! where the kernel's rseq fence is unreliable. Neither of these two words is in the area, so a
+//! counter counts even where no area can be had.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::area::{Area, WORDS};
+use super::area::WORDS;
 use super::baseline;
 use super::error::Error;
+use super::lazy::Lazy;
 use crate::platform;
 
-const VALUE: usize = WORDS;
+pub(super) const VALUE: usize = WORDS;
 
 crate::sequence! {
     /// Adds to this CPU's word, wrapping around.
-    unsafe fn add(slot: Slot, amount: Word) {
+    pub(super) unsafe fn add(slot: Slot, amount: Word) {
         let value = load(slot + VALUE);
         commit(slot + VALUE, value + amount);
     }
@@ -30,8 +32,15 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 ///
 /// Scope `SameCpu`. Wait-free. An addition costs no atomic instruction on the fast path and one on
 /// the slow path. Every operation may be called in a signal handler. A counter never closes a gate,
-/// so it is also fast where the kernel's rseq fence is unreliable. It takes one slot (128 bytes)
-/// per CPU. See [the module](super) for what all per-CPU structures share.
+/// so it is also fast where the kernel's rseq fence is unreliable. See [the module](super) for what
+/// all per-CPU structures share.
+///
+/// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, the
+/// counter adds to one word that all CPUs share. [`prepare`](Counter::prepare) maps it earlier:
+/// call it before handlers are installed that may be the first to add. [`Counters`] holds many
+/// counters in 8 bytes per CPU each.
+///
+/// [`Counters`]: super::Counters
 ///
 /// A thread-local counter is cheaper to add to, but takes memory and reading time for every thread;
 /// [`docs::performance`](crate::docs::performance) compares the two.
@@ -39,38 +48,56 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 /// ```
 /// use atomseq::percpu::Counter;
 ///
-/// let requests = Counter::new();
+/// static REQUESTS: Counter = Counter::new();
+///
 /// std::thread::scope(|scope| {
 ///     for _ in 0..4 {
-///         scope.spawn(|| (0..1000).for_each(|_| requests.increment()));
+///         scope.spawn(|| (0..1000).for_each(|_| REQUESTS.increment()));
 ///     }
 /// });
-/// assert_eq!(requests.sum(), 4000);
+/// assert_eq!(REQUESTS.sum(), 4000);
 /// ```
 pub struct Counter {
-    area: Area,
+    area: Lazy,
+    /// The sum of the additions made on the slow path.
+    overflow: AtomicUsize,
+    /// The baseline: the total at the last `take`.
+    drained: AtomicUsize,
 }
 
 impl Counter {
-    /// Creates a counter at zero.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_new`](Counter::try_new) fails.
-    pub fn new() -> Counter {
-        Counter::try_new().unwrap_or_else(|error| panic!("{error}"))
+    /// Creates a counter at zero. The first addition maps its memory.
+    pub const fn new() -> Counter {
+        Counter {
+            area: Lazy::with_bulk(0),
+            overflow: AtomicUsize::new(0),
+            drained: AtomicUsize::new(0),
+        }
     }
 
-    /// Creates a counter at zero.
+    /// Creates a counter at zero, and maps its memory.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
     /// during start-up.
     pub fn try_new() -> Result<Counter, Error> {
-        Ok(Counter {
-            area: Area::ungated(0)?,
-        })
+        let counter = Counter::new();
+        counter.prepare()?;
+        Ok(counter)
+    }
+
+    /// Maps the counter's memory, unless that has been done, and starts atomseq if it has not been
+    /// started.
+    ///
+    /// The first addition does the same. In a signal handler that is safe only if atomseq has been
+    /// started, because start-up may allocate.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_new`](Counter::try_new). The counter remains usable, on the slow path.
+    pub fn prepare(&self) -> Result<(), Error> {
+        self.area.map()
     }
 
     /// Adds one.
@@ -84,17 +111,19 @@ impl Counter {
     pub fn add(&self, amount: u64) {
         // SAFETY: the sequence accesses only word 0 of a CPU's slot. The area outlives the call,
         // and only this sequence writes that word.
-        if unsafe { add::on_cpu(self.area.slots(), amount as usize) }.is_err() {
+        let add = |slots| unsafe { add::on_cpu(slots, amount as usize) }.is_ok();
+        if !self.area.slots().is_some_and(add) {
             self.add_slowly(amount);
         }
     }
 
     #[cold]
     fn add_slowly(&self, amount: u64) {
+        // Without memory this counts in the shared word, and the next addition asks again.
+        _ = self.prepare();
         platform::register_this_thread();
         // Relaxed: the word is an independent sum that orders nothing.
-        self.overflow()
-            .fetch_add(amount as usize, Ordering::Relaxed);
+        self.overflow.fetch_add(amount as usize, Ordering::Relaxed);
     }
 
     /// Returns the sum of all additions since the start, or since the last [`take`](Counter::take).
@@ -106,14 +135,14 @@ impl Counter {
     /// call `take`, the words are read up to eight times. If a `take` interferes with each reading,
     /// the result is what this call saw of the additions since the last one, or zero.
     pub fn sum(&self) -> u64 {
-        baseline::since(self.drained(), || self.total()) as u64
+        baseline::since(&self.drained, || self.total()) as u64
     }
 
     /// Returns an iterator over the CPU numbers and what each CPU added since the start. Additions
     /// on the slow path belong to no CPU and are left out, and [`take`](Counter::take) has no
     /// effect.
     pub fn per_cpu(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        (0..self.area.cpus()).map(|cpu| (cpu, self.area.peek(cpu, 0) as u64))
+        (0..self.area.cpus()).map(|cpu| (cpu, self.on_cpu(cpu) as u64))
     }
 
     /// Returns the sum and starts again at zero. Every addition is in exactly one of the sums
@@ -122,24 +151,30 @@ impl Counter {
     /// Lock-free. Costs one atomic instruction per attempt and no fence, because it moves the
     /// baseline and leaves the words alone.
     pub fn take(&self) -> u64 {
-        baseline::drain(self.drained(), || self.total()) as u64
+        baseline::drain(&self.drained, || self.total()) as u64
+    }
+
+    /// Returns the sum of additions that may be negative.
+    pub(super) fn signed_sum(&self) -> isize {
+        baseline::signed_since(&self.drained, || self.total())
+    }
+
+    /// Starts again at `value`. Returns the sum.
+    pub(super) fn replace(&self, value: usize) -> usize {
+        baseline::replace(&self.drained, value, || self.total())
     }
 
     fn total(&self) -> usize {
-        let overflow = self.overflow().load(Ordering::Relaxed);
+        let overflow = self.overflow.load(Ordering::Relaxed);
         (0..self.area.cpus())
-            .map(|cpu| self.area.peek(cpu, 0))
+            .map(|cpu| self.on_cpu(cpu))
             .fold(overflow, usize::wrapping_add)
     }
 
-    /// The sum of the additions made on the slow path.
-    fn overflow(&self) -> &AtomicUsize {
-        self.area.word(-1, 0)
-    }
-
-    /// The baseline: the total at the last `take`.
-    fn drained(&self) -> &AtomicUsize {
-        self.area.word(-2, 0)
+    fn on_cpu(&self, cpu: usize) -> usize {
+        let word = self.area.word(cpu as isize, VALUE);
+        // Relaxed: the word is an independent sum; `baseline` adds the ordering that it needs.
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 }
 
@@ -170,7 +205,7 @@ mod tests {
         assert_eq!(counter.sum(), 1_200_000);
         let by_cpu: u64 = counter.per_cpu().map(|(_, value)| value).sum();
         assert_eq!(
-            by_cpu + counter.overflow().load(Ordering::Relaxed) as u64,
+            by_cpu + counter.overflow.load(Ordering::Relaxed) as u64,
             1_200_000
         );
     }

@@ -28,7 +28,7 @@ const LARGEST: usize = 31;
 
 /// The minimum number of batches in all, and the maximum number per CPU. This absorbs bursts of a
 /// few hundred objects.
-const FEWEST_BATCHES: usize = 8;
+const MIN_BATCHES: usize = 8;
 const MAX_BATCHES: usize = 16;
 
 /// A bounded store of batches of words, shared by all CPUs.
@@ -57,8 +57,7 @@ impl Depot {
     /// Creates a depot for about `capacity` words per CPU.
     pub fn try_new(capacity: usize, cpus: usize) -> Result<Depot, Error> {
         let room = (capacity / 2 + 1).min(LARGEST);
-        let cells =
-            (capacity.saturating_mul(cpus) / room).clamp(FEWEST_BATCHES, MAX_BATCHES * cpus);
+        let cells = (capacity.saturating_mul(cpus) / room).clamp(MIN_BATCHES, MAX_BATCHES * cpus);
         let shelves = cells.div_ceil(CELLS);
         let cells_per_shelf = cells / shelves;
         let bytes = shelves * (size_of::<Shelf>() + cells_per_shelf * stride(room));

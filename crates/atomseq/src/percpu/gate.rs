@@ -76,12 +76,9 @@ impl Area {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn close_gate(&self, cpu: usize) -> GateGuard<'_> {
-        assert!(
-            cpu < self.cpus(),
-            "CPU {cpu} has no slot: there are {}",
-            self.cpus()
-        );
+        self.check(cpu);
         let signals = platform::SignalsBlocked::enter();
         self.hold(cpu, signals)
     }

@@ -1,22 +1,27 @@
 //! A histogram with one set of buckets per CPU.
 //!
-//! As in a counter, the slow path adds to separate buckets with an atomic instruction, and
-//! [`Histogram::take`] moves a baseline per bucket. No gate is ever closed. The slow path's buckets
-//! and the baselines are in the bulk memory of the two guards.
+//! As in a counter, the slow path adds to separate words with an atomic instruction, and
+//! [`Histogram::take`] moves a baseline per word. No gate is ever closed. The slow path's words and
+//! the baselines are in the two guards. Word 0 of a slot is the sum, its bulk memory the buckets.
+
+mod scale;
+mod snapshot;
 
 use std::fmt;
-use std::ops::Deref;
-use std::ptr::NonNull;
-use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use self::scale::{Scale, Words};
+pub use self::snapshot::{Quantile, Snapshot};
 use super::area::Area;
 use super::baseline;
+use super::counter;
 use super::error::Error;
-use super::memory;
+use super::lazy::Lazy;
 use crate::platform;
 
 const BUCKETS: usize = Area::BULK;
+const SUM: usize = counter::VALUE;
 
 crate::sequence! {
     /// Adds one to the bucket at byte offset `offset`.
@@ -31,171 +36,226 @@ crate::sequence! {
 #[cfg(feature = "unstable-internals")]
 pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&record::MODEL];
 
-/// The maximum number of buckets.
-const MAX_BUCKETS: usize = 256;
-
-/// The number of buckets of a power-of-two scale.
-const POWERS: usize = 65;
-
-/// The guards whose bulk holds the slow path's buckets, and the baselines.
+/// The guards that hold the slow path's words, and the baselines.
 const OVERFLOW: isize = -1;
 const DRAINED: isize = -2;
 
 /// A histogram for many recording threads and few readers: recording is one plain add to memory.
 ///
 /// Scope `SameCpu`. Wait-free. Recording costs no atomic instruction on the fast path and one on
-/// the slow path. Every operation may be called in a signal handler. A histogram never closes a
-/// gate, so it is also fast where the kernel's rseq fence is unreliable. Reading does not allocate.
-/// It takes one slot (128 bytes) and eight bytes per bucket for each CPU, and eight bytes per
-/// bound. See [the module](super) for what all per-CPU structures share.
+/// the slow path; with a [sum](Histogram::with_sum) it is two plain adds, or two atomic ones. Every
+/// operation may be called in a signal handler. A histogram never closes a gate, so it is also fast
+/// where the kernel's rseq fence is unreliable. It takes one slot (128 bytes) and eight bytes per
+/// bucket for each CPU, which the first recording or [`prepare`](Histogram::prepare) maps. See [the
+/// module](super) for what all per-CPU structures share.
+///
+/// | scale | buckets | for |
+/// |---|---|---|
+/// | [`powers_of_two`](Histogram::powers_of_two) | 65 | every value, within a factor of two |
+/// | [`log_linear`](Histogram::log_linear) | a number per power of two | every value up to a max, at a chosen precision |
+/// | [`with_bounds`](Histogram::with_bounds) | one per bound, and one more | bounds that are given, as those of a service level |
 ///
 /// ```
-/// use atomseq::percpu::Histogram;
+/// use std::time::Duration;
 ///
-/// let latency = Histogram::with_bounds(&[100, 1_000, 10_000]);
-/// for nanoseconds in [40, 90, 700, 50_000] {
-///     latency.record(nanoseconds);
+/// use atomseq::percpu::{Histogram, Quantile};
+///
+/// /// Latencies up to a minute, with an error of at most 1/32.
+/// static LATENCY: Histogram = Histogram::log_linear(5, 60_000_000_000).with_sum();
+///
+/// for microseconds in [40, 90, 700, 50_000] {
+///     LATENCY.record_duration(Duration::from_micros(microseconds));
 /// }
-/// let snapshot = latency.snapshot();
-/// assert_eq!(snapshot.counts(), [2, 1, 0, 1]);
-/// assert_eq!(snapshot.quantile(0.5), Some(100));
+/// LATENCY.record_duration(Duration::from_secs(3600));
+///
+/// let snapshot = LATENCY.snapshot();
+/// assert_eq!(snapshot.total(), 5);
+/// assert_eq!(snapshot.sum(), Some(3_600_050_830_000));
+/// let Some(Quantile::AtMost(median)) = snapshot.quantile(0.5) else { panic!() };
+/// assert!((700_000..722_000).contains(&median));
+/// // Nothing is known of the largest value but that it is above the scale.
+/// assert!(matches!(snapshot.quantile(1.0), Some(Quantile::Above(_))));
 /// ```
 pub struct Histogram {
-    area: Area,
+    area: Lazy,
     scale: Scale,
-}
-
-#[derive(Debug)]
-enum Scale {
-    PowersOfTwo,
-    Bounds(Bounds),
-}
-
-/// The bounds of a histogram. They are not in a `Box`: a global allocator may be built on a
-/// histogram.
-#[derive(Debug)]
-struct Bounds {
-    start: NonNull<u64>,
-    count: usize,
-}
-
-// SAFETY: it owns the numbers, which are not tied to a thread.
-unsafe impl Send for Bounds {}
-// SAFETY: the numbers do not change after `copy`.
-unsafe impl Sync for Bounds {}
-
-impl Bounds {
-    fn copy(bounds: &[u64]) -> Option<Bounds> {
-        let start = memory::allocate(size_of_val(bounds))?.cast();
-        // SAFETY: the new memory has room for the numbers and is aligned to a slot, and so to
-        // `u64`. It is not shared yet.
-        unsafe { start.copy_from_nonoverlapping(NonNull::from(bounds).cast(), bounds.len()) };
-        Some(Bounds {
-            start,
-            count: bounds.len(),
-        })
-    }
-}
-
-impl Deref for Bounds {
-    type Target = [u64];
-
-    #[inline]
-    fn deref(&self) -> &[u64] {
-        // SAFETY: `copy` initialized `count` numbers at `start`, and they stay until `self` is
-        // dropped.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
-    }
-}
-
-impl Drop for Bounds {
-    fn drop(&mut self) {
-        // SAFETY: `copy` allocated `start` for `count` numbers, and no borrow of them is left.
-        unsafe { memory::free(self.start.cast(), self.count * size_of::<u64>()) }
-    }
+    has_sum: bool,
 }
 
 impl Histogram {
     /// Creates a histogram with 65 buckets: 0, 1, 2 to 3, 4 to 7, and so on for all 64 bits.
-    ///
-    /// # Panics
-    ///
-    /// If [`try_powers_of_two`](Histogram::try_powers_of_two) fails.
-    pub fn powers_of_two() -> Histogram {
-        Histogram::try_powers_of_two().unwrap_or_else(|error| panic!("{error}"))
+    pub const fn powers_of_two() -> Histogram {
+        Histogram::of(Scale::PowersOfTwo)
     }
 
-    /// Creates a histogram with the buckets of [`powers_of_two`](Histogram::powers_of_two).
+    /// Creates a histogram with the buckets of [`powers_of_two`](Histogram::powers_of_two), and
+    /// maps its memory.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
     /// during start-up.
     pub fn try_powers_of_two() -> Result<Histogram, Error> {
-        let area = Histogram::area(POWERS)?;
-        let scale = Scale::PowersOfTwo;
-        Ok(Histogram { area, scale })
+        Histogram::powers_of_two().prepared()
     }
 
-    /// Creates a histogram with one bucket per bound, which includes the bound, and one bucket for
-    /// all larger values.
+    /// Creates a histogram whose buckets are as wide as precision demands, as those of HDR
+    /// histograms: 2<sup>`bits`</sup> of equal width in each power of two, up to the one that
+    /// contains `max`, and one bucket for all larger values.
+    ///
+    /// A value below 2<sup>`bits` + 1</sup> has a bucket of its own. The bounds of every other
+    /// bucket are less than a 2<sup>`bits`</sup>th apart, relative to the lower one: 7 bits are
+    /// better than 1 %. For nanoseconds up to a minute that takes 3,809 buckets, 5 bits 1,017.
     ///
     /// # Panics
     ///
-    /// If [`try_with_bounds`](Histogram::try_with_bounds) fails.
-    pub fn with_bounds(bounds: &[u64]) -> Histogram {
-        Histogram::try_with_bounds(bounds).unwrap_or_else(|error| panic!("{error}"))
+    /// If `bits` is more than 12. In a `static`, that is an error of compilation.
+    #[track_caller]
+    pub const fn log_linear(bits: u32, max: u64) -> Histogram {
+        if bits > scale::MAX_BITS {
+            panic!("a precision of more than 12 bits takes too many buckets: ask for less");
+        }
+        Histogram::of(Scale::log_linear(bits, max))
     }
 
-    /// Creates a histogram with the buckets of [`with_bounds`](Histogram::with_bounds).
+    /// Creates a histogram with the buckets of [`log_linear`](Histogram::log_linear), and maps its
+    /// memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if `bits` is more than 12; and those of
+    /// [`try_powers_of_two`](Histogram::try_powers_of_two).
+    pub fn try_log_linear(bits: u32, max: u64) -> Result<Histogram, Error> {
+        if bits > scale::MAX_BITS {
+            return Err(Error::TooLarge);
+        }
+        Histogram::of(Scale::log_linear(bits, max)).prepared()
+    }
+
+    /// Creates a histogram with one bucket per bound, which includes the bound, and one bucket for
+    /// all larger values. [`try_with_bounds`](Histogram::try_with_bounds) takes bounds that are
+    /// known only at run time.
+    ///
+    /// # Panics
+    ///
+    /// If the bounds do not increase strictly, or there are none, or more than 255. In a `static`,
+    /// that is an error of compilation.
+    #[track_caller]
+    pub const fn with_bounds(bounds: &'static [u64]) -> Histogram {
+        if !scale::are_bounds(bounds) {
+            panic!(
+                "histogram bounds must increase strictly, and there must be from 1 to 255 of them"
+            );
+        }
+        Histogram::of(Scale::Bounds(Words::borrowed(bounds)))
+    }
+
+    /// Creates a histogram with the buckets of [`with_bounds`](Histogram::with_bounds) and a copy
+    /// of the bounds, eight bytes each, and maps its memory.
     ///
     /// # Errors
     ///
     /// [`Error::Bounds`] if the bounds do not increase strictly, or there are none, or more than
-    /// 255; [`Error::OutOfMemory`] if the operating system refuses the memory;
-    /// [`Error::StartingUp`] during start-up.
+    /// 255; and those of [`try_powers_of_two`](Histogram::try_powers_of_two).
     pub fn try_with_bounds(bounds: &[u64]) -> Result<Histogram, Error> {
-        let rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
-        if !rising || bounds.is_empty() || bounds.len() >= MAX_BUCKETS {
+        if !scale::are_bounds(bounds) {
             return Err(Error::Bounds);
         }
-        let area = Histogram::area(bounds.len() + 1)?;
-        let bounds = Bounds::copy(bounds).ok_or(Error::OutOfMemory)?;
-        let scale = Scale::Bounds(bounds);
-        Ok(Histogram { area, scale })
+        let bounds = Words::copied(bounds).ok_or(Error::OutOfMemory)?;
+        Histogram::of(Scale::Bounds(bounds)).prepared()
     }
 
-    fn area(buckets: usize) -> Result<Area, Error> {
-        Area::ungated(buckets * 8)
+    const fn of(scale: Scale) -> Histogram {
+        Histogram {
+            area: Lazy::with_bulk(scale.buckets() * 8),
+            scale,
+            has_sum: false,
+        }
+    }
+
+    fn prepared(self) -> Result<Histogram, Error> {
+        self.prepare()?;
+        Ok(self)
+    }
+
+    /// Keeps the sum of the recorded values as well, for [`Snapshot::sum`]. Recording a value is
+    /// then two additions, and another thread's snapshot may come between them.
+    pub const fn with_sum(mut self) -> Histogram {
+        self.has_sum = true;
+        self
+    }
+
+    /// Maps the histogram's memory, unless that has been done, and starts atomseq if it has not
+    /// been started.
+    ///
+    /// The first recording does the same. In a signal handler that is safe only if atomseq has been
+    /// started, because start-up may allocate.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_powers_of_two`](Histogram::try_powers_of_two).
+    pub fn prepare(&self) -> Result<(), Error> {
+        self.area.map()
     }
 
     /// Adds one to the bucket of a value. With bounds, finds the bucket by binary search.
+    ///
+    /// # Panics
+    ///
+    /// If this maps the histogram's memory, and [`prepare`](Histogram::prepare) fails.
     #[inline]
     pub fn record(&self, value: u64) {
         let bucket = self.scale.bucket(value);
         // SAFETY: `bucket` is below the number of buckets, so the offset lies in the bulk of a CPU
         // or a guard. The area outlives the call, and only this sequence writes a CPU's buckets.
-        if unsafe { record::on_cpu(self.area.slots(), bucket * 8) }.is_err() {
-            self.record_slowly(bucket);
+        let record = |slots| unsafe { record::on_cpu(slots, bucket * 8) }.is_ok();
+        if !self.area.slots().is_some_and(record) {
+            self.add_slowly(BUCKETS + bucket * 8, 1);
+        }
+        if self.has_sum {
+            // SAFETY: the sequence accesses only word 0 of a CPU's slot. The area outlives the
+            // call, and only this sequence writes that word.
+            let add = |slots| unsafe { counter::add::on_cpu(slots, value as usize) }.is_ok();
+            if !self.area.slots().is_some_and(add) {
+                self.add_slowly(SUM, value as usize);
+            }
         }
     }
 
-    #[cold]
-    fn record_slowly(&self, bucket: usize) {
-        platform::register_this_thread();
-        // Relaxed: a bucket is an independent sum that orders nothing.
-        self.bucket(OVERFLOW, bucket)
-            .fetch_add(1, Ordering::Relaxed);
+    /// Records a duration in nanoseconds: at most 2^64 - 1, or 584 years.
+    ///
+    /// # Panics
+    ///
+    /// As [`record`](Histogram::record).
+    #[inline]
+    pub fn record_duration(&self, duration: Duration) {
+        self.record(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Returns the counts of all CPUs since the start, or since the last [`take`](Histogram::take).
-    ///
-    /// Includes every `record` that happened before the call, and some that happen during it.
+    /// Adds to the slow path's word at a byte offset from a slot.
+    #[cold]
+    fn add_slowly(&self, offset: usize, amount: usize) {
+        let prepared = self.prepare();
+        platform::register_this_thread();
+        match self.area.word(OVERFLOW, offset) {
+            // Relaxed: a word is an independent sum that orders nothing.
+            Some(word) => _ = word.fetch_add(amount, Ordering::Relaxed),
+            None => panic!("{}", prepared.expect_err("it is mapped if that succeeded")),
+        }
+    }
+
+    /// Returns the counts, over all CPUs and the slow path, since the start or the last
+    /// [`take`](Histogram::take).
     ///
     /// Wait-free: one load per bucket and possible CPU. While other threads call `take`, each word
     /// is read up to eight times, as in [`Counter::sum`](super::Counter::sum). Buckets are read one
     /// after the other: during a concurrent `take`, some may be from before it and some from after.
-    /// Their total may then be one that the histogram never had.
+    /// Their total may then be one that the histogram never had. Up to 256 buckets are read into
+    /// the result itself; memory for more comes from the operating system.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses that memory.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }
@@ -210,80 +270,55 @@ impl Histogram {
     ///
     /// # Panics
     ///
-    /// If there is no such CPU.
+    /// If there is no such CPU, or as [`snapshot`](Histogram::snapshot).
     pub fn snapshot_on(&self, cpu: usize) -> Snapshot<'_> {
         let cpus = self.cpus();
         assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
-        let mut counts = [0; MAX_BUCKETS];
-        for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
-            // Relaxed: a count is an independent value that orders nothing.
-            *into = self.bucket(cpu as isize, bucket).load(Ordering::Relaxed) as u64;
-        }
-        Snapshot {
-            counts,
-            scale: &self.scale,
-        }
+        // Relaxed: a count is an independent value that orders nothing.
+        let word = |offset| {
+            let word = self.area.word(cpu as isize, offset);
+            word.map_or(0, |word| word.load(Ordering::Relaxed))
+        };
+        self.collect(word)
     }
 
     /// Returns the snapshot and starts again at zero. Every recorded value is in exactly one of the
     /// snapshots taken.
     ///
     /// Lock-free. Costs one atomic instruction per bucket and attempt, and no fence.
+    ///
+    /// # Panics
+    ///
+    /// As [`snapshot`](Histogram::snapshot), before anything is taken.
     pub fn take(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::drain(drained, total))
     }
 
     fn read(&self, count: impl Fn(&dyn Fn() -> usize, &AtomicUsize) -> usize) -> Snapshot<'_> {
-        let mut counts = [0; MAX_BUCKETS];
-        for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
-            *into = count(&|| self.total(bucket), self.bucket(DRAINED, bucket)) as u64;
-        }
-        Snapshot {
-            counts,
-            scale: &self.scale,
-        }
+        self.collect(|offset| {
+            let drained = self.area.word(DRAINED, offset);
+            drained.map_or(0, |drained| count(&|| self.total(offset), drained))
+        })
     }
 
-    /// Returns the sum of one bucket since the start, over all CPUs and the slow path.
-    fn total(&self, bucket: usize) -> usize {
+    /// Returns what `word` returns for the byte offset of each bucket, and of the sum.
+    fn collect(&self, word: impl Fn(usize) -> usize) -> Snapshot<'_> {
+        let sum = || word(SUM) as u64;
+        Snapshot::new(
+            &self.scale,
+            |bucket| word(BUCKETS + bucket * 8) as u64,
+            || self.has_sum.then(sum),
+        )
+    }
+
+    /// Returns the total of one word since the start, over all CPUs and the slow path.
+    fn total(&self, offset: usize) -> usize {
         (OVERFLOW..self.area.cpus() as isize)
+            .filter_map(|index| self.area.word(index, offset))
             // Relaxed: each count is an independent value; `baseline` adds the ordering that it
             // needs.
-            .map(|index| self.bucket(index, bucket).load(Ordering::Relaxed))
+            .map(|word| word.load(Ordering::Relaxed))
             .fold(0, usize::wrapping_add)
-    }
-
-    fn bucket(&self, index: isize, bucket: usize) -> &AtomicUsize {
-        assert!(bucket < self.scale.buckets());
-        let buckets = self.area.bulk_at(index).as_ptr();
-        // SAFETY: the assertion keeps the address within the buckets in the bulk of a CPU or a
-        // guard, which are aligned, zero-initialized and valid as long as `self`.
-        unsafe { AtomicUsize::from_ptr(buckets.add(bucket * 8).cast()) }
-    }
-}
-
-impl Scale {
-    fn buckets(&self) -> usize {
-        match self {
-            Scale::PowersOfTwo => POWERS,
-            Scale::Bounds(bounds) => bounds.len() + 1,
-        }
-    }
-
-    #[inline]
-    fn bucket(&self, value: u64) -> usize {
-        match self {
-            Scale::PowersOfTwo => 64 - value.leading_zeros() as usize,
-            Scale::Bounds(bounds) => bounds.partition_point(|bound| *bound < value),
-        }
-    }
-
-    /// Returns the largest value of a bucket.
-    fn upper(&self, bucket: usize) -> u64 {
-        match self {
-            Scale::PowersOfTwo => u64::MAX.checked_shr(64 - bucket as u32).unwrap_or(0),
-            Scale::Bounds(bounds) => bounds.get(bucket).copied().unwrap_or(u64::MAX),
-        }
     }
 }
 
@@ -291,60 +326,6 @@ impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
             .field("snapshot", &self.snapshot())
-            .finish()
-    }
-}
-
-/// The counts that a [`Histogram`] had when they were read, of one CPU or of all CPUs together.
-/// Later recordings do not change them.
-#[derive(Clone)]
-pub struct Snapshot<'a> {
-    counts: [u64; MAX_BUCKETS],
-    scale: &'a Scale,
-}
-
-impl Snapshot<'_> {
-    /// Returns the count of each bucket, from the smallest values up.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts[..self.scale.buckets()]
-    }
-
-    /// Returns an iterator over each bucket's largest value, in the unit that was recorded, and its
-    /// count, from the smallest values up.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.counts()
-            .iter()
-            .enumerate()
-            .map(|(bucket, count)| (self.scale.upper(bucket), *count))
-    }
-
-    /// Returns the number of values recorded.
-    pub fn total(&self) -> u64 {
-        self.counts().iter().sum()
-    }
-
-    /// Returns the largest value of the bucket that contains the quantile `part`, from 0 to 1.
-    /// `None` if no value was recorded.
-    pub fn quantile(&self, part: f64) -> Option<u64> {
-        let total = self.total();
-        let part = part.clamp(0.0, 1.0);
-        let mut wanted = ((part * total as f64).ceil() as u64).clamp(1, total.max(1));
-        // The product may have been rounded up to just above an integer.
-        if wanted > 1 && (wanted - 1) as f64 / total as f64 >= part {
-            wanted -= 1;
-        }
-        let mut seen = 0;
-        self.buckets().find_map(|(upper, count)| {
-            seen += count;
-            (seen >= wanted).then_some(upper)
-        })
-    }
-}
-
-impl fmt::Debug for Snapshot<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.buckets().filter(|(_, count)| *count > 0))
             .finish()
     }
 }
@@ -367,14 +348,16 @@ mod tests {
         );
         assert_eq!(snapshot.total(), 8);
         let slowly: usize = (0..65)
-            .map(|bucket| histogram.bucket(OVERFLOW, bucket).load(Ordering::Relaxed))
+            .filter_map(|bucket| histogram.area.word(OVERFLOW, BUCKETS + bucket * 8))
+            .map(|word| word.load(Ordering::Relaxed))
             .sum();
         let by_cpu: u64 = (0..histogram.cpus())
             .map(|cpu| histogram.snapshot_on(cpu).total())
             .sum();
         assert_eq!(by_cpu + slowly as u64, 8);
-        assert_eq!(snapshot.quantile(0.0), Some(0));
-        assert_eq!(snapshot.quantile(1.0), Some(u64::MAX));
+        assert_eq!(snapshot.quantile(0.0), Some(Quantile::AtMost(0)));
+        assert_eq!(snapshot.quantile(1.0), Some(Quantile::AtMost(u64::MAX)));
+        assert_eq!(snapshot.sum(), None);
     }
 
     #[test]
@@ -384,21 +367,92 @@ mod tests {
             histogram.record(value);
         }
         assert_eq!(histogram.snapshot().counts(), [2, 2, 1]);
-        assert_eq!(histogram.snapshot().quantile(0.5), Some(20));
+        assert_eq!(
+            histogram.snapshot().quantile(0.5),
+            Some(Quantile::AtMost(20))
+        );
     }
 
     #[test]
     fn a_quantile_at_an_exact_rank_is_the_value_of_that_rank() {
         let bounds: Vec<u64> = (1..=100).collect();
-        let histogram = Histogram::with_bounds(&bounds);
+        let histogram = Histogram::try_with_bounds(&bounds).unwrap();
         for total in 1..=100 {
             histogram.record(total);
             let snapshot = histogram.snapshot();
             for value in 1..=total {
                 let part = value as f64 / total as f64;
-                assert_eq!(snapshot.quantile(part), Some(value), "{value} of {total}");
+                let expected = Some(Quantile::AtMost(value));
+                assert_eq!(snapshot.quantile(part), expected, "{value} of {total}");
             }
         }
+    }
+
+    #[test]
+    fn a_quantile_in_the_overflow_bucket_has_no_value() {
+        let histogram = Histogram::with_bounds(&[10, 20]);
+        assert_eq!(histogram.snapshot().quantile(0.5), None);
+        for value in [5, 21, u64::MAX] {
+            histogram.record(value);
+        }
+        let snapshot = histogram.snapshot();
+        let quantiles = [0.3, 0.5, 1.0].map(|part| snapshot.quantile(part).unwrap());
+        let above = Quantile::Above(20);
+        assert_eq!(quantiles, [Quantile::AtMost(10), above, above]);
+        assert_eq!(above.to_string(), "more than 20");
+        // A bound may be the largest value of all: then nothing is above it.
+        let histogram = Histogram::with_bounds(&[u64::MAX]);
+        histogram.record(u64::MAX);
+        let quantile = histogram.snapshot().quantile(1.0);
+        assert_eq!(quantile, Some(Quantile::AtMost(u64::MAX)));
+    }
+
+    #[test]
+    fn a_sum_is_kept_if_it_is_asked_for() {
+        static LATENCY: Histogram = Histogram::log_linear(3, 1 << 20).with_sum();
+        assert_eq!(LATENCY.snapshot().sum(), Some(0));
+        LATENCY.record(7);
+        LATENCY.record_duration(Duration::from_micros(3));
+        LATENCY.record_duration(Duration::MAX);
+        let expected = 3007_usize.wrapping_sub(1) as u64;
+        assert_eq!(LATENCY.take().sum(), Some(expected));
+        assert_eq!(LATENCY.snapshot().sum(), Some(0));
+        let by_cpu = (0..LATENCY.cpus()).map(|cpu| LATENCY.snapshot_on(cpu).sum().unwrap());
+        let slowly = LATENCY.area.word(OVERFLOW, SUM).unwrap();
+        let all = by_cpu.fold(slowly.load(Ordering::Relaxed), |sum, own| {
+            sum.wrapping_add(own as usize)
+        });
+        assert_eq!(all as u64, expected);
+    }
+
+    #[test]
+    fn concurrent_takes_return_every_sum_once() {
+        let histogram = Histogram::powers_of_two().with_sum();
+        let sum = || histogram.take().sum().unwrap();
+        let drained = std::thread::scope(|scope| {
+            let drainer = scope.spawn(|| (0..1000).map(|_| sum()).sum::<u64>());
+            for _ in 0..2 {
+                scope.spawn(|| (0..100_000).for_each(|value| histogram.record(value % 3)));
+            }
+            drainer.join().unwrap()
+        });
+        assert_eq!(drained + sum(), 199_998);
+    }
+
+    #[test]
+    fn a_snapshot_of_many_buckets_is_exact() {
+        let histogram = Histogram::log_linear(7, u64::MAX);
+        for bit in 0..64 {
+            histogram.record(1 << bit);
+        }
+        let snapshot = histogram.snapshot();
+        assert_eq!(snapshot.counts().len(), 7424);
+        assert_eq!(snapshot.clone().total(), 64);
+        let median = snapshot.quantile(0.5).unwrap();
+        assert!(matches!(median, Quantile::AtMost(value) if value >> 31 == 1));
+        let last = snapshot.quantile(1.0);
+        let widest = (1 << 56) - 1;
+        assert_eq!(last, Some(Quantile::AtMost((1 << 63) + widest)));
     }
 
     #[test]

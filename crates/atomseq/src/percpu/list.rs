@@ -15,6 +15,7 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::drops;
+use crate::end::OrPanic;
 use crate::word::Invariant;
 
 const FIRST: usize = WORDS;
@@ -207,8 +208,9 @@ impl<P: Owner> List<P> {
     /// # Panics
     ///
     /// If [`try_new`](List::try_new) fails.
+    #[track_caller]
     pub fn new() -> List<P> {
-        List::try_new().unwrap_or_else(|error| panic!("{error}"))
+        List::try_new().or_panic()
     }
 
     /// Creates an empty list.
@@ -240,6 +242,7 @@ impl<P: Owner> List<P> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn is_empty_on(&self, cpu: usize) -> bool {
         self.area.peek(cpu, 0) == 0
     }
@@ -296,6 +299,7 @@ impl<P: Owner> List<P> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn steal_from(&self, cpu: usize) -> Option<P>
     where
         P: Send,

@@ -53,36 +53,36 @@
 //! # Memory, allocation, signals
 //!
 //! A constructor takes memory from the operating system, for every CPU that the kernel may ever
-//! bring online. After that no operation calls the global allocator, takes a lock of the standard
+//! bring online; the first operation does so where the constructor is `const`. After that no
+//! operation calls the global allocator, takes a lock of the standard
 //! library, or touches a thread-local that is initialized on first use. Every operation may be
 //! called from a signal handler, including one that interrupted an operation on the same structure.
 //! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
 //! elements' destructors.
 //!
-//! Constructors are not `const`. Put a structure into a [`LazyLock`](std::sync::LazyLock); or, if
-//! handlers use it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are
-//! installed, and read it with `get`. In the type of a static [`Pool`], the source is a function
-//! pointer:
+//! [`Counter`], [`Counters`], [`Gauge`] and [`Histogram`] have `const` constructors, for statics.
+//! If handlers use one, call its `prepare` before they are installed. The other constructors are
+//! not `const`. Put such a structure into a [`LazyLock`](std::sync::LazyLock); or, if handlers use
+//! it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are installed, and read
+//! it with `get`. In the type of a static [`Pool`], the source is a function pointer:
 //!
 //! ```
 //! use atomseq::percpu::{Counter, Pool};
-//! use std::sync::{LazyLock, OnceLock};
+//! use std::sync::LazyLock;
 //!
 //! type Buffer = Box<[u8; 4096]>;
 //! static BUFFERS: LazyLock<Pool<Buffer, fn() -> Buffer>> =
 //!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 4096])));
-//! static TICKS: OnceLock<Counter> = OnceLock::new();
+//! static TICKS: Counter = Counter::new();
 //!
 //! fn in_a_handler() {
-//!     if let Some(ticks) = TICKS.get() {
-//!         ticks.increment();
-//!     }
+//!     TICKS.increment();
 //! }
 //!
-//! TICKS.get_or_init(Counter::new); // before handlers are installed
+//! TICKS.prepare().unwrap(); // before handlers are installed
 //! # in_a_handler();
 //! BUFFERS.lease().unwrap()[0] = 1;
-//! # assert_eq!(TICKS.get().unwrap().sum(), 1);
+//! # assert_eq!(TICKS.sum(), 1);
 //! ```
 //!
 //! # Errors and panics
@@ -102,10 +102,13 @@ mod area;
 mod baseline;
 mod batch;
 mod counter;
+mod counters;
 mod depot;
 mod error;
 pub(crate) mod gate;
+mod gauge;
 mod histogram;
+mod lazy;
 mod list;
 pub(crate) mod lock;
 pub(crate) mod memory;
@@ -121,11 +124,13 @@ pub(crate) use area::started;
 pub use area::{Area, Slots};
 pub use batch::Batch;
 pub use counter::Counter;
+pub use counters::{Count, Counters};
 pub use error::Error;
 pub use gate::GateGuard;
-pub use histogram::{Histogram, Snapshot};
+pub use gauge::Gauge;
+pub use histogram::{Histogram, Quantile, Snapshot};
 pub use list::{Link, List, Node, Owner, RawNode};
-pub use pool::{Lease, Pool, PoolDrain, Source};
+pub use pool::{Lease, OwnedLease, Pool, PoolDrain, Source};
 pub use queue::Queue;
 pub use remote::Drain;
 pub use ring::Ring;
@@ -135,6 +140,7 @@ pub use stack::Stack;
 #[cfg(feature = "unstable-internals")]
 pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("counter", counter::SEQUENCES),
+    ("counters", counters::SEQUENCES),
     ("histogram", histogram::SEQUENCES),
     ("list", list::SEQUENCES),
     ("queue", queue::SEQUENCES),

@@ -12,6 +12,7 @@
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use super::batch::{Batch, ElementWord};
 use super::depot::Depot;
@@ -20,6 +21,7 @@ use super::remote::Drain;
 use super::stack::Stack;
 use crate::AsWord;
 use crate::drops;
+use crate::end::OrPanic;
 use crate::sequence::Closed;
 
 /// Where the objects of a [`Pool`] come from and go to.
@@ -94,8 +96,9 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// # Panics
     ///
     /// If [`try_with_capacity_per_cpu`](Pool::try_with_capacity_per_cpu) fails.
+    #[track_caller]
     pub fn with_capacity_per_cpu(capacity: usize, source: S) -> Pool<T, S> {
-        Pool::try_with_capacity_per_cpu(capacity, source).unwrap_or_else(|error| panic!("{error}"))
+        Pool::try_with_capacity_per_cpu(capacity, source).or_panic()
     }
 
     /// Creates a pool as [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu) does.
@@ -211,6 +214,26 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         })
     }
 
+    /// Gets an object as [`lease`](Pool::lease) does, with a lease that keeps the pool alive and
+    /// borrows nothing. It costs two atomic instructions more, those of the [`Arc`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use atomseq::percpu::Pool;
+    ///
+    /// let buffers = Arc::new(Pool::with_capacity_per_cpu(64, || Box::new([0u8; 4096])));
+    /// let mut buffer = buffers.lease_owned().unwrap();
+    /// std::thread::spawn(move || buffer[0] = 1).join().unwrap();
+    /// assert_eq!(buffers.cached(), 1);
+    /// ```
+    pub fn lease_owned(self: &Arc<Self>) -> Option<OwnedLease<T, S>> {
+        let object = self.get()?;
+        Some(OwnedLease {
+            pool: Arc::clone(self),
+            object: Some(object),
+        })
+    }
+
     /// Returns an iterator that removes every cached object: first CPU by CPU under the gates, as
     /// in [`Stack::drain`], then those in the depot. If other threads use the pool meanwhile, [some
     /// may remain](PoolDrain).
@@ -278,6 +301,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn steal_from(&self, cpu: usize) -> Option<T>
     where
         T: Send,
@@ -439,50 +463,60 @@ pub struct Lease<'a, T: AsWord, S: Source<T>> {
     object: Option<T>,
 }
 
-impl<T: AsWord, S: Source<T>> Lease<'_, T, S> {
-    /// Returns the object and keeps it out of the pool.
-    pub fn into_inner(mut self) -> T {
-        self.object
-            .take()
-            .expect("a lease holds its object until it is dropped")
-    }
+/// An object of a [`Pool`] in an [`Arc`], which it keeps alive, and to which it returns when the
+/// lease is dropped; created by [`Pool::lease_owned`].
+pub struct OwnedLease<T: AsWord, S: Source<T>> {
+    pool: Arc<Pool<T, S>>,
+    object: Option<T>,
 }
 
-impl<T: AsWord, S: Source<T>> Deref for Lease<'_, T, S> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.object
-            .as_ref()
-            .expect("a lease holds its object until it is dropped")
-    }
-}
-
-impl<T: AsWord, S: Source<T>> DerefMut for Lease<'_, T, S> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.object
-            .as_mut()
-            .expect("a lease holds its object until it is dropped")
-    }
-}
-
-impl<T: AsWord, S: Source<T>> Drop for Lease<'_, T, S> {
-    fn drop(&mut self) {
-        if let Some(object) = self.object.take() {
-            self.pool.put(object);
+/// Implements the operations of a lease.
+macro_rules! lease {
+    ($name:literal [$($lifetime:lifetime)?] $lease:ty) => {
+        impl<$($lifetime,)? T: AsWord, S: Source<T>> $lease {
+            /// Returns the object and keeps it out of the pool.
+            pub fn into_inner(mut self) -> T {
+                self.object.take().expect(HELD)
+            }
         }
-    }
+
+        impl<$($lifetime,)? T: AsWord, S: Source<T>> Deref for $lease {
+            type Target = T;
+
+            fn deref(&self) -> &T {
+                self.object.as_ref().expect(HELD)
+            }
+        }
+
+        impl<$($lifetime,)? T: AsWord, S: Source<T>> DerefMut for $lease {
+            fn deref_mut(&mut self) -> &mut T {
+                self.object.as_mut().expect(HELD)
+            }
+        }
+
+        impl<$($lifetime,)? T: AsWord, S: Source<T>> Drop for $lease {
+            fn drop(&mut self) {
+                if let Some(object) = self.object.take() {
+                    self.pool.put(object);
+                }
+            }
+        }
+
+        impl<$($lifetime,)? T: AsWord + fmt::Debug, S: Source<T>> fmt::Debug for $lease {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple($name).field(&**self).finish()
+            }
+        }
+    };
 }
 
-impl<T: AsWord + fmt::Debug, S: Source<T>> fmt::Debug for Lease<'_, T, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lease").field(&**self).finish()
-    }
-}
+const HELD: &str = "a lease holds its object until it is dropped";
+
+lease!("Lease" ['a] Lease<'a, T, S>);
+lease!("OwnedLease" [] OwnedLease<T, S>);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -706,5 +740,24 @@ mod tests {
         assert_eq!(pool.get(), None);
         pool.put(3);
         assert_eq!(pool.get().or_else(|| pool.steal()), Some(3));
+    }
+
+    #[test]
+    fn an_owned_lease_keeps_its_pool_and_returns_its_object() {
+        let source = Arc::new(Counting::default());
+        let pool = Arc::new(Pool::with_capacity_per_cpu(8, source.clone()));
+        let [first, second] = [0, 1].map(|_| pool.lease_owned().unwrap());
+        drop(pool);
+        assert_eq!(source.returned.load(Ordering::Relaxed), 0);
+        let mut second = second;
+        **second = 77;
+        let made = source.made.load(Ordering::Relaxed);
+        let kept = std::thread::spawn(move || {
+            drop(second);
+            first.into_inner()
+        });
+        kept.join().unwrap();
+        // The pool went with its last lease.
+        assert_eq!(source.returned.load(Ordering::Relaxed), made - 1);
     }
 }

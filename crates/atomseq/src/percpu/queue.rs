@@ -33,6 +33,7 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::memory;
 use super::remote::{self, Drain, Raw, Take};
+use crate::end::OrPanic;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 
@@ -215,8 +216,9 @@ impl<T: AsWord> Queue<T> {
     /// # Panics
     ///
     /// If [`try_new`](Queue::try_new) fails.
+    #[track_caller]
     pub fn new() -> Queue<T> {
-        Queue::try_new().unwrap_or_else(|error| panic!("{error}"))
+        Queue::try_new().or_panic()
     }
 
     /// Creates an empty queue.
@@ -268,6 +270,7 @@ impl<T: AsWord> Queue<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn is_empty_on(&self, cpu: usize) -> bool {
         self.was_empty(cpu, || ())
     }
@@ -276,6 +279,7 @@ impl<T: AsWord> Queue<T> {
     /// head of this file explains the algorithm. Tests use `gap` to change the queue between the
     /// loads.
     #[inline(always)]
+    #[track_caller]
     fn was_empty(&self, cpu: usize, mut gap: impl FnMut()) -> bool {
         let head = self.area.peek(cpu, 0);
         gap();
@@ -383,6 +387,7 @@ impl<T: AsWord> Queue<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn steal_from(&self, cpu: usize) -> Option<T>
     where
         T: Send,

@@ -43,13 +43,10 @@ pub(super) trait Take<T>: Sync {
 }
 
 /// Removes one element from a CPU's slot.
+#[track_caller]
 pub(super) fn steal_from<T>(structure: &dyn Take<T>, cpu: usize) -> Option<T> {
     let area = structure.area();
-    assert!(
-        cpu < area.cpus(),
-        "CPU {cpu} has no slot: there are {}",
-        area.cpus()
-    );
+    area.check(cpu);
     if !structure.seems_occupied(cpu) {
         return None;
     }

@@ -27,6 +27,7 @@ use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
+use crate::end::OrPanic;
 use crate::word::Invariant;
 
 const HEAD: usize = WORDS;
@@ -171,8 +172,9 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If [`try_with_capacity_per_cpu`](Ring::try_with_capacity_per_cpu) fails.
+    #[track_caller]
     pub fn with_capacity_per_cpu(capacity: usize) -> Ring<T> {
-        Ring::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Ring::try_with_capacity_per_cpu(capacity).or_panic()
     }
 
     /// Creates a ring of up to `capacity` elements per CPU.
@@ -229,7 +231,9 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn len_on(&self, cpu: usize) -> usize {
+        self.area.check(cpu);
         let [head, tail] = [0, 1].map(|word| move || self.area.peek(cpu, word));
         distance(head, tail, 1, self.capacity)
     }
@@ -570,6 +574,7 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn steal_from(&self, cpu: usize) -> Option<T>
     where
         T: Send,

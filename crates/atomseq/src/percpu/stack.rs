@@ -24,6 +24,7 @@ use super::remote::{self, Drain, Raw, Take};
 use crate::AsWord;
 use crate::distance::distance;
 use crate::drops;
+use crate::end::OrPanic;
 use crate::sequence::Closed;
 use crate::word::Invariant;
 
@@ -123,8 +124,9 @@ impl<T: AsWord> Stack<T> {
     /// # Panics
     ///
     /// If [`try_with_capacity_per_cpu`](Stack::try_with_capacity_per_cpu) fails.
+    #[track_caller]
     pub fn with_capacity_per_cpu(capacity: usize) -> Stack<T> {
-        Stack::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
+        Stack::try_with_capacity_per_cpu(capacity).or_panic()
     }
 
     /// Creates a stack of up to `capacity` elements per CPU.
@@ -176,7 +178,9 @@ impl<T: AsWord> Stack<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn len_on(&self, cpu: usize) -> usize {
+        self.area.check(cpu);
         let [pushed, popped] = [0, 1].map(|word| move || self.area.peek(cpu, word));
         distance(popped, pushed, 8, self.capacity) / 8
     }
@@ -350,6 +354,7 @@ impl<T: AsWord> Stack<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
+    #[track_caller]
     pub fn steal_from(&self, cpu: usize) -> Option<T>
     where
         T: Send,

@@ -136,6 +136,9 @@ pub fn has_double_width() -> bool {
     false
 }
 
+/// Does nothing: it is a hint.
+pub fn prefetch_for_store(_address: usize) {}
+
 /// Never called, because [`has_double_width`] returns `false`.
 ///
 /// # Safety

@@ -13,7 +13,7 @@ use crate::clock;
 const SPINS: u32 = 64;
 const YIELDS: u32 = 64;
 
-const LONGEST: Duration = Duration::from_micros(100);
+const MAX_SLEEP: Duration = Duration::from_micros(100);
 
 /// Waits until `word` no longer holds `expected`. May return early, so the caller checks again.
 /// Returns `false`, because no wake-up ends the sleep.
@@ -23,7 +23,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> bool {
 
 /// Waits as [`wait`] does, for at most a short while.
 pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
-    wait_at_most(word, expected, LONGEST)
+    wait_at_most(word, expected, MAX_SLEEP)
 }
 
 /// Waits as [`wait`] does, for at most about `limit`.
@@ -45,7 +45,7 @@ pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     // Without a clock it returns at once, and the caller checks again.
     let is_over = || waited().is_none_or(|waited| waited >= limit);
     while unchanged() && !is_over() {
-        thread::sleep(LONGEST.min(limit.saturating_sub(waited().unwrap_or_default())));
+        thread::sleep(MAX_SLEEP.min(limit.saturating_sub(waited().unwrap_or_default())));
     }
     false
 }
@@ -58,8 +58,10 @@ pub fn wake_one(_word: &AtomicU32) -> bool {
 /// Wakes no thread: sleepers wake by themselves.
 pub fn wake_many(_word: &AtomicU32, _max: u32) {}
 
-/// Wakes no thread: sleepers wake by themselves.
-pub fn wake_all(_word: &AtomicU32) {}
+/// Wakes no thread and returns 0: sleepers wake by themselves.
+pub fn wake_all(_word: &AtomicU32) -> usize {
+    0
+}
 
 #[cfg(test)]
 mod tests {
@@ -70,7 +72,7 @@ mod tests {
         let word = AtomicU32::new(0);
         thread::scope(|scope| {
             let sleeper = scope.spawn(|| wait(&word, 0));
-            thread::sleep(LONGEST * 10);
+            thread::sleep(MAX_SLEEP * 10);
             assert!(!sleeper.is_finished());
             word.store(1, Ordering::Relaxed);
         });

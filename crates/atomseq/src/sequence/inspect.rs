@@ -19,7 +19,7 @@ use core::fmt;
 use super::table::{Clone, Row};
 
 /// The maximum number of instructions in a sequence. The compiler has the same limit.
-const LONGEST: usize = 32;
+const MAX_INSTRUCTIONS: usize = 32;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub(super) fn is_possible(row: &Row) -> bool {
 }
 
 fn extents(machine: &Machine, row: &Row) -> Result<(), Refused> {
-    let longest = LONGEST * machine.longest;
+    let longest = MAX_INSTRUCTIONS * machine.longest;
     let bytes = |start: usize, end: usize| end.checked_sub(start);
     let length = bytes(row.start, row.end).filter(|length| *length <= longest);
     let Some(length) = length else {
@@ -161,7 +161,7 @@ fn extents(machine: &Machine, row: &Row) -> Result<(), Refused> {
         return Ok(());
     };
     // A sequence has at most as many ends as ways out.
-    let max = longest + (LONGEST + 1) * (machine.back.len() + 4);
+    let max = longest + (MAX_INSTRUCTIONS + 1) * (machine.back.len() + 4);
     match bytes(clone.start, clone.limit).is_some_and(|bytes| (length..=max).contains(&bytes)) {
         true => Ok(()),
         false => Err(Refused {
@@ -196,7 +196,7 @@ unsafe fn inspect_as(machine: &Machine, row: &Row) -> Result<usize, Refused> {
                 false => refuse(at, Why::Instruction),
             };
         };
-        if count == LONGEST {
+        if count == MAX_INSTRUCTIONS {
             return refuse(at, Why::TooLong);
         }
         if let Some(branch) = instruction.branch {

@@ -67,6 +67,7 @@ pub enum Operator {
     ShiftLeft,
     ShiftRight,
     Minimum,
+    Maximum,
 }
 
 /// Unsigned comparisons.
@@ -483,6 +484,7 @@ impl Operator {
             Operator::ShiftLeft => a.wrapping_shl(b as u32),
             Operator::ShiftRight => a.wrapping_shr(b as u32),
             Operator::Minimum => a.min(b),
+            Operator::Maximum => a.max(b),
         }
     }
 }

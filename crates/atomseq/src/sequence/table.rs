@@ -150,10 +150,10 @@ fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
         let mut rows = noted(object).peekable();
         for address in object.addresses() {
-            if let Holder::Object(identity) = objects::containing(address)
-                && (rows.peek().is_some() || !object.is_found_by(identity))
-            {
-                with(Entry::Object(identity));
+            if let Holder::Object(identity) = objects::containing(address) {
+                if rows.peek().is_some() || !object.is_found_by(identity) {
+                    with(Entry::Object(identity));
+                }
             }
         }
         rows.for_each(|row| {

@@ -97,7 +97,7 @@ impl std::fmt::Display for Audit {
                     "has atomseq's entry without a handler, which other code has put back: call repair()"
                 }
                 Fault::Displaced => {
-                    "has a handler of other code: remove that handler, or install again"
+                    "has a handler of other code: remove that handler, or install again and chain to it"
                 }
                 Fault::Unknown => "has an unknown handler: let the sandbox allow rt_sigaction",
             };

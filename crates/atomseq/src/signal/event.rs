@@ -135,8 +135,9 @@ impl Event<'_> {
     /// Calls the handler that was there when this one was installed, if there was one.
     ///
     /// The signals that it asked for are blocked while it runs. The default action is not carried
-    /// out: that is [`default_action`](Event::default_action). Costs two system calls if there is a
-    /// handler.
+    /// out: that is [`default_action`](Event::default_action). A handler with `SA_RESETHAND` is
+    /// called once, as the kernel would call it, and is the default action from then on. Costs two
+    /// system calls if there is a handler.
     pub fn chain(&mut self) -> Chained {
         // SAFETY: this runs in a handler, on the thread and with the record and the context that
         // the kernel gave it.
@@ -161,7 +162,7 @@ impl Event<'_> {
     /// installed over this handler. Costs up to four system calls.
     #[cfg(unix)]
     pub fn default_action(&mut self) {
-        super::runtime::default_action(self.signal, self.info);
+        super::runtime::carry_out_default(self.signal, self.info);
     }
 }
 

@@ -56,10 +56,12 @@
 //! later. That disposition stands for
 //!
 //! * atomseq's handler, while that is installed;
-//! * what was there before the handler, once it was [uninstalled](uninstall);
+//! * what was there before the handler, once it was [uninstalled](uninstall), or once another one
+//!   was installed over a handler of other code that had displaced it;
 //! * the default action, once a handler for [one signal](Options::once) is used up.
 //!
-//! Atomseq never removes a handler that other code has installed over its own.
+//! [`uninstall`], [`audit()`] and [`repair()`] never remove a handler that other code has installed
+//! over atomseq's. [`install`] installs over it, as over any handler of other code.
 //!
 //! # Deferred signals
 //!
@@ -241,11 +243,14 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 
 /// Installs a handler for a signal, which is managed from then on.
 ///
-/// Replaces a handler that was installed here before. A handler of other code remains reachable by
-/// [chaining](Event::chain). For `SIGSEGV` and `SIGBUS` that is the standard library's, whose
-/// report of a [stack overflow](crate::signal#stack-overflows) goes otherwise. The first call
-/// [starts atomseq up](crate::status()), so that no handler has to. Sequences of objects that were
-/// loaded since the last installation are protected from now on.
+/// If the current handler was installed here, the new one takes its place:
+/// [chaining](Event::chain) leads to what was there before that one. A current handler of other
+/// code remains reachable by chaining, also if it was installed over one of atomseq's. That one of
+/// atomseq's is not called any more. For `SIGSEGV` and `SIGBUS`, the standard library's report of a
+/// [stack overflow](crate::signal#stack-overflows) goes with its handler, unless chained.
+///
+/// The first call [starts atomseq up](crate::status()), so that no handler has to. Sequences of
+/// objects that were loaded since the last installation are protected from now on.
 ///
 /// Takes a lock and memory. Costs about 80 system calls, since it examines the handlers of all
 /// signals, and four more for each handler that it changes. Not async-signal-safe.
@@ -268,7 +273,7 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
     unsafe { runtime::install(signal, handler, options) }
 }
 
-/// Removes a handler that was installed here, and restores what was there before the first one.
+/// Removes a handler that was installed here, and restores what [chaining](Event::chain) leads to.
 ///
 /// A handler of other code keeps, or gets, the wider mask that covers the signals that are still
 /// managed. Atomseq's handlers of other signals no longer hold this signal back; until they are
@@ -287,7 +292,7 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
 /// [`Error::NoSignal`] and [`Error::Reserved`]. [`Error::NotInstalled`] if the signal has no
 /// handler here. [`Error::Displaced`] if other code has installed a handler since: that handler may
 /// call atomseq's, and what it would restore is not known. [`Error::Refused`] if the kernel
-/// refuses.
+/// refuses, and [`Error::Unsupported`] on systems without signals.
 pub fn uninstall(signal: i32) -> Result<(), Error> {
     runtime::uninstall(signal)
 }

@@ -141,7 +141,8 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 
 /// A bounded number of descriptors that stand for a larger set. When all are taken, the contents of
 /// one are handed back to their [owner](WriteBack), and the descriptor serves the new load (GC96,
-/// section 2, *the caching model*).
+/// section 2, *the caching model*). The names are the paper's: a *load* takes a descriptor for new
+/// contents, which the caller then fills in; nothing is read.
 ///
 /// A [`Loaded`] identifies a load. It may be [`Gone`] at any time; the caller then loads the
 /// contents again, once the owner has received everything that was written back. While an [`InUse`]
@@ -204,7 +205,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// during atomseq's own initialization.
     pub fn try_new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
         Ok(Cache {
-            pool: Pool::options().limit(limit).cached(0).build()?,
+            pool: Pool::options().limit(limit).cached(0).try_build()?,
             owner,
             uses: AtomicU64::new(0),
             vacancies: Vacancies::new(),
@@ -465,6 +466,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// # Panics
     ///
     /// If the descriptor is in use 32,767 times already.
+    #[track_caller]
     pub fn get(&self) -> Result<InUse<'cache, T, W>, Gone> {
         // Acquire, here and in a failed exchange: pairs with the Release of the thread that wrote
         // it back or unloaded it.

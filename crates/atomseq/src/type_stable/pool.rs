@@ -13,6 +13,7 @@ use super::layout::{Framed, Geometry};
 use super::reference::Reference;
 use super::shared::{Address, Shared};
 use super::unclaimed;
+use crate::end::OrPanic;
 use crate::{percpu, platform};
 
 /// The default number of free descriptors that a CPU keeps for itself.
@@ -84,7 +85,7 @@ impl<T: Descriptor> Options<T> {
     /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
     /// address space; [`Error::OutOfMemory`] if the system refuses memory; [`Error::StartingUp`]
     /// during atomseq's own initialization.
-    pub fn build(self) -> Result<Pool<T>, Error> {
+    pub fn try_build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
         let error = |error| match error {
             percpu::Error::TooLarge => Error::TooLarge,
@@ -166,10 +167,11 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// # Panics
     ///
-    /// If [`Options::build`] fails.
+    /// If [`Options::try_build`] fails.
+    #[track_caller]
     pub fn new() -> Pool<T> {
-        let pool = Pool::options().build();
-        pool.unwrap_or_else(|error| panic!("{error}"))
+        let pool = Pool::options().try_build();
+        pool.or_panic()
     }
 
     /// Returns the default options of a pool.
@@ -182,7 +184,7 @@ impl<T: Descriptor> Pool<T> {
     /// let pool = Pool::<AtomicU64>::options()
     ///     .limit(1000)
     ///     .stable_for(Duration::from_secs(1))
-    ///     .build()?;
+    ///     .try_build()?;
     /// assert_eq!(pool.limit(), 1000);
     /// # Ok::<(), atomseq::type_stable::Error>(())
     /// ```

@@ -55,7 +55,7 @@ impl<T: Descriptor> Pool<T> {
     /// use std::sync::atomic::AtomicU64;
     /// use std::time::Duration;
     ///
-    /// let pool = Pool::<AtomicU64>::options().stable_for(Duration::from_millis(2)).build()?;
+    /// let pool = Pool::<AtomicU64>::options().stable_for(Duration::from_millis(2)).try_build()?;
     /// let many: Vec<_> = (0..10_000).map(|_| pool.allocate()).collect::<Result<_, _>>()?;
     /// drop(many);
     /// assert_eq!(pool.trim(), 0);

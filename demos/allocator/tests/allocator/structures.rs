@@ -65,7 +65,7 @@ impl Structures {
             descriptors: type_stable::Pool::options()
                 .cached(8)
                 .stable_for(Duration::ZERO)
-                .build()
+                .try_build()
                 .unwrap(),
             cache: type_stable::Cache::try_new(10, write_back as fn(&AtomicUsize)).unwrap(),
         })

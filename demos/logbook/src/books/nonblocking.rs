@@ -91,7 +91,7 @@ impl Ledger for Lists {
 
 /// Copies a snapshot of the first ranks, without allocation.
 fn copy(list: &List<Rank>, ranks: &mut [Rank]) -> usize {
-    let mut entries = [(Rank::NONE, ()); super::super::ranking::LONGEST + 1];
+    let mut entries = [(Rank::NONE, ()); super::super::ranking::MAX_RANKS + 1];
     let room = ranks.len().min(entries.len());
     let count = list.copy_first(&mut entries[..room]);
     for (rank, (entry, ())) in ranks.iter_mut().zip(&entries[..count]) {

@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind, Read};
 
 /// The maximum length of a word. A longer run is counted as several words.
-pub const LONGEST: usize = 1 << 16;
+pub const MAX_BYTES: usize = 1 << 16;
 
 /// Room for the beginning of a word and several more words.
-const BUFFER: usize = 4 * LONGEST;
+const BUFFER: usize = 4 * MAX_BYTES;
 
 /// The bytes that words consist of: ASCII letters, digits, the underscore, and everything beyond
 /// ASCII. So words in UTF-8 stay whole, and other encodings do no harm.
@@ -36,7 +36,7 @@ pub fn each_word(
     mut word: impl FnMut(&[u8]),
 ) -> io::Result<u64> {
     let mut bytes = 0;
-    // The length of an unfinished word at the start of the buffer, less than `LONGEST`.
+    // The length of an unfinished word at the start of the buffer, less than `MAX_BYTES`.
     let mut kept = 0;
     loop {
         let read = match from.read(&mut buffer[kept..]) {
@@ -69,7 +69,7 @@ fn split(text: &[u8], kept: usize, word: &mut impl FnMut(&[u8])) -> usize {
         if at == text.len() {
             break;
         }
-        for piece in text[start..at].chunks(LONGEST) {
+        for piece in text[start..at].chunks(MAX_BYTES) {
             word(piece);
         }
         while at < text.len() && !is_of_word(text[at]) {
@@ -77,8 +77,8 @@ fn split(text: &[u8], kept: usize, word: &mut impl FnMut(&[u8])) -> usize {
         }
         start = at;
     }
-    let whole = (at - start) / LONGEST * LONGEST;
-    for piece in text[start..start + whole].chunks(LONGEST) {
+    let whole = (at - start) / MAX_BYTES * MAX_BYTES;
+    for piece in text[start..start + whole].chunks(MAX_BYTES) {
         word(piece);
     }
     start + whole
@@ -119,18 +119,18 @@ mod tests {
     #[test]
     fn long_words_are_split() {
         for length in [
-            LONGEST - 1,
-            LONGEST,
-            LONGEST + 1,
-            5 * LONGEST,
-            5 * LONGEST + 3,
+            MAX_BYTES - 1,
+            MAX_BYTES,
+            MAX_BYTES + 1,
+            5 * MAX_BYTES,
+            5 * MAX_BYTES + 3,
         ] {
             let text = [vec![b'a'; length], vec![b' '], vec![b'b'; length]].concat();
             let expected: Vec<usize> = text
                 .split(|byte| *byte == b' ')
-                .flat_map(|run| run.chunks(LONGEST).map(<[u8]>::len))
+                .flat_map(|run| run.chunks(MAX_BYTES).map(<[u8]>::len))
                 .collect();
-            for max in [1000, LONGEST, usize::MAX] {
+            for max in [1000, MAX_BYTES, usize::MAX] {
                 let lengths: Vec<usize> = words_of(&text, max).iter().map(Vec::len).collect();
                 assert_eq!(lengths, expected);
             }

@@ -4,7 +4,9 @@
 use atomseq::dcas::{Cell, Change, Domain, Version};
 use atomseq::mutex::{Biased, OnCpu, TestAndSet};
 use atomseq::nonblocking;
-use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
+use atomseq::percpu::{
+    Count, Counter, Counters, Histogram, Link, List, Node, Pool, Queue, Ring, Stack,
+};
 
 /// A node of a list.
 pub struct Buffer {
@@ -19,6 +21,7 @@ unsafe impl Node for Buffer {
 /// The structures that the functions use.
 pub struct Structures {
     counter: Counter,
+    count: Count<'static>,
     histogram: Histogram,
     stack: Stack<usize>,
     list: List<&'static mut Buffer>,
@@ -55,6 +58,7 @@ macro_rules! operations {
 operations! {
     counter_add: it, amount: u64 => (), it.counter.add(amount);
     counter_increment: it => (), it.counter.increment();
+    count_add: it, amount: u64 => (), it.count.add(amount);
     histogram_record: it, value: u64 => (), it.histogram.record(value);
     stack_push: it, value: usize => bool, it.stack.push(value).is_ok();
     stack_pop: it => Option<usize>, it.stack.pop();
@@ -80,10 +84,13 @@ operations! {
     nonblocking_queue_pop: it => Option<usize>, it.shared_queue.pop();
 }
 
+static COUNTERS: Counters = Counters::new();
+
 /// Runs each of them, so that none can be left out of the executable.
 pub fn run() {
     let it = Structures {
         counter: Counter::new(),
+        count: COUNTERS.create(),
         histogram: Histogram::powers_of_two(),
         stack: Stack::with_capacity_per_cpu(4),
         list: List::new(),
@@ -99,6 +106,7 @@ pub fn run() {
     };
     functions::counter_add(&it, 2);
     functions::counter_increment(&it);
+    functions::count_add(&it, 4);
     functions::histogram_record(&it, 3);
     assert!(functions::stack_push(&it, 4));
     functions::stack_pop(&it);

@@ -3,7 +3,7 @@
 //! forms.
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack};
-use atomseq::mutex::{Restarting, Rolling, SpinLock};
+use atomseq::mutex::{Restarting, Rolling, SpinLockBy};
 
 mod sequences {
     atomseq::sequence! {
@@ -172,8 +172,8 @@ fn local() {
     assert_eq!((queue.push(4), queue.pop()), (Ok(()), Some(4)));
     assert_eq!((ring.push(5), ring.pop()), (Ok(()), Some(5)));
     let (restarting, rolling) = (
-        SpinLock::<_, Restarting>::new(9),
-        SpinLock::<_, Rolling>::new(9),
+        SpinLockBy::<Restarting, _>::new(9),
+        SpinLockBy::<Rolling, _>::new(9),
     );
     assert_eq!((*restarting.lock(), *rolling.lock()), (9, 9));
     assert!(map.insert(6, 7).is_ok() && map.add(6, 1).is_ok());

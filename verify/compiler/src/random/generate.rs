@@ -2,7 +2,8 @@
 //! by `words`.
 
 use super::Expression::{self, Binary, CompareExchange, Constant, Cpu, Literal, Load, Name};
-use super::{copies, Kind, Outcome, Parameter, Program, Returns, Statement, BACK, BULK_ADDRESS};
+use super::{copies, Kind, Outcome, Parameter, Program, Returns, Statement};
+use super::{BULK_ADDRESS, CONSTANTS};
 
 impl Kind {
     /// Divides seeds among the kinds; those with a `cas` have the most rules, and get the most.
@@ -376,7 +377,7 @@ impl Generator {
             (0..count)
                 .map(|_| match generator.random.usize(0..3) {
                     0 => generator.literal(),
-                    1 => Constant(generator.random.usize(0..BACK)),
+                    1 => Constant(generator.random.usize(0..CONSTANTS.len())),
                     _ => Name(*generator.pick(&generator.words.clone())),
                 })
                 .collect()
@@ -420,7 +421,7 @@ impl Generator {
             0 => self.number(1),
             // `load p; op; store p`, which x86-64 does in one instruction.
             _ => {
-                let operator = *self.pick(&["+", "-", "&", "|", "^", "*", "min"]);
+                let operator = *self.pick(&["+", "-", "&", "|", "^", "*", "min", "max"]);
                 let old = Load(Box::new(to.clone()), width, false);
                 let other = self.leaf();
                 match self.one_in(3) {

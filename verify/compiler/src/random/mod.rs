@@ -48,7 +48,8 @@ pub fn break_a_rule(seed: u64) -> Program {
 pub const BULK_ADDRESS: u64 = 112;
 
 /// The named constants that sequences use. The first is the largest immediate, and too large for an
-/// offset; the last is negative, and so an offset only; the others are both.
+/// offset. Those from [`BACK`] on take a register as words; the first of them is negative, and may
+/// be an offset. The others are both.
 pub const CONSTANTS: &[(&str, u64)] = &[
     ("LARGEST", 65_535),
     ("NONE", 0),
@@ -56,10 +57,12 @@ pub const CONSTANTS: &[(&str, u64)] = &[
     ("EIGHT", 8),
     ("FORTY", 40),
     ("BACK", 8u64.wrapping_neg()),
+    ("MORE", 65_536),
+    ("WIDE", 0xfedc_ba98_7654_3210),
 ];
 
 /// The index of the negative one.
-pub const BACK: usize = CONSTANTS.len() - 1;
+pub const BACK: usize = 5;
 
 /// The names of parameters: what the generated code calls its own variables and operands.
 const NAMES: &[&str] = &[
@@ -190,6 +193,8 @@ pub enum Expression {
     Load(Box<Expression>, u64, bool),
     /// An operator and its operands.
     Binary(&'static str, Box<Expression>, Box<Expression>),
+    /// `!`.
+    Not(Box<Expression>),
 }
 
 impl Expression {
@@ -205,6 +210,7 @@ impl Expression {
             "<<" => a << (b % 64),
             ">>" => a >> (b % 64),
             "min" => a.min(b),
+            "max" => a.max(b),
             other => panic!("no such operator: {other}"),
         }
     }
@@ -217,6 +223,7 @@ impl Expression {
             Expression::Binary(operator, a, b) => {
                 Some(Expression::apply(operator, a.constant()?, b.constant()?))
             }
+            Expression::Not(word) => Some(!word.constant()?),
             _ => None,
         }
     }
@@ -242,7 +249,7 @@ impl Expression {
     pub(super) fn names(&self, used: &mut Vec<usize>) {
         match self {
             Expression::Name(name) => used.push(*name),
-            Expression::Load(address, _, _) => address.names(used),
+            Expression::Load(word, _, _) | Expression::Not(word) => word.names(used),
             Expression::CompareExchange(at, expected, new) => {
                 [at, expected, new]
                     .into_iter()

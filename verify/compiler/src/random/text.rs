@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Expression::{self, Binary, CompareExchange, Constant, Cpu, Literal, Load, Name};
+use super::Expression::{self, Binary, CompareExchange, Constant, Cpu, Literal, Load, Name, Not};
 use super::{Kind, Outcome, Parameter, Program, Returns, Statement, CONSTANTS, NAMES};
 
 impl Program {
@@ -47,11 +47,21 @@ impl Program {
                 let (at, expected) = (self.word(at), self.word(expected));
                 format!("cas({at}, {expected}, {})", self.word(new))
             }
-            Binary("min", a, b) => format!("min({}, {})", self.word(a), self.word(b)),
+            Binary(called @ ("min" | "max"), a, b) => {
+                format!("{called}({}, {})", self.word(a), self.word(b))
+            }
+            Not(word) => match &**word {
+                Binary(inner, ..) if !["min", "max"].contains(inner) => {
+                    format!("!({})", self.word(word))
+                }
+                _ => format!("!{}", self.word(word)),
+            },
             Binary(operator, a, b) => {
                 // No more parentheses than needed: rustc's lints look at generated code too.
                 let side = |side: &Expression| match side {
-                    Binary(inner, ..) if *inner != "min" => format!("({})", self.word(side)),
+                    Binary(inner, ..) if !["min", "max"].contains(inner) => {
+                        format!("({})", self.word(side))
+                    }
                     _ => self.word(side),
                 };
                 format!("{} {operator} {}", side(a), side(b))

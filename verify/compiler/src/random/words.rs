@@ -1,8 +1,8 @@
 //! Draws the words of a sequence: addresses in memory, numbers, conditions and results.
 
 use super::generate::{Generator, Part};
-use super::Expression::{self, Binary, Constant, Cpu, Literal, Load, Name};
-use super::{Kind, Outcome, Returns, Statement, BACK};
+use super::Expression::{self, Binary, Constant, Cpu, Literal, Load, Name, Not};
+use super::{Kind, Outcome, Returns, Statement, BACK, CONSTANTS};
 
 impl Generator {
     /// Draws a part of memory.
@@ -140,8 +140,20 @@ impl Generator {
         ]))
     }
 
-    /// Draws a named constant, or an expression over one whose value is at most 65,535 too.
+    /// Draws a named constant, or an expression over one. If no large one is part of it, its value
+    /// is at most 65,535 too.
     fn constant(&mut self) -> Expression {
+        if self.one_in(4) {
+            let large = Constant(self.random.usize(BACK..CONSTANTS.len()));
+            return match self.random.usize(0..4) {
+                0 => Not(Box::new(large)),
+                1 => {
+                    let operator = *self.pick(&["+", "-", "*", "&", "|", "^", "min", "max"]);
+                    Binary(operator, Box::new(large), Box::new(self.literal()))
+                }
+                _ => large,
+            };
+        }
         let (a, b) = (self.random.usize(0..BACK), self.random.usize(0..BACK));
         if self.one_in(2) {
             return Constant(a);
@@ -150,7 +162,7 @@ impl Generator {
             true => Constant(b),
             false => Literal(self.random.u64(0..64)),
         };
-        let operator = *self.pick(&["+", "-", "*", "&", "|", "^", "<<", ">>", "min"]);
+        let operator = *self.pick(&["+", "-", "*", "&", "|", "^", "<<", ">>", "min", "max"]);
         let both = Binary(operator, Box::new(Constant(a)), Box::new(other));
         match both.constant() {
             Some(value) if value <= 65_535 => both,
@@ -164,6 +176,7 @@ impl Generator {
             0 => self.literal(),
             1 => self.constant(),
             2 if self.one_in(4) => Name(*self.pick(&self.pointers.clone())),
+            3 if self.one_in(3) => Not(Box::new(Name(self.recent_number()))),
             _ => Name(self.recent_number()),
         }
     }
@@ -197,6 +210,13 @@ impl Generator {
                 let (operator, name) = (self.operator(), self.recent_number());
                 Binary(operator, Box::new(Name(name)), Box::new(Name(name)))
             }
+            5 if self.one_in(2) => {
+                let word = self.number(depth - 1);
+                match word.is_constant() {
+                    true => Not(Box::new(Name(self.recent_number()))),
+                    false => Not(Box::new(word)),
+                }
+            }
             _ => {
                 let operator = self.operator();
                 let (a, b) = (self.number(depth - 1), self.number(depth - 1));
@@ -207,7 +227,9 @@ impl Generator {
 
     /// Draws an operator.
     fn operator(&mut self) -> &'static str {
-        self.pick::<&'static str>(&["+", "+", "-", "-", "*", "&", "|", "^", "<<", ">>", "min"])
+        self.pick::<&'static str>(&[
+            "+", "+", "-", "-", "*", "&", "|", "^", "<<", ">>", "min", "max",
+        ])
     }
 
     /// Returns an operation. Two constants are kept apart: folded, they might leave their range.
@@ -279,7 +301,7 @@ impl Generator {
             words
                 .into_iter()
                 .map(|word| match word {
-                    Binary(..) => Name(self.bind(statements, word)),
+                    Binary(..) | Not(_) => Name(self.bind(statements, word)),
                     word => word,
                 })
                 .collect()

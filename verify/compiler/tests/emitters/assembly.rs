@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use atomseq_compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line};
+use atomseq_compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line, NamedWords};
 use atomseq_compiler::forms::Form;
 use atomseq_compiler::ir::Sequence;
 
@@ -30,6 +30,7 @@ pub struct Emitted {
     pub sequence: Rc<Sequence>,
     pub assembly: Assembly,
     pub constants: Vec<i64>,
+    named_words: NamedWords,
 }
 
 impl Emitted {
@@ -38,13 +39,27 @@ impl Emitted {
         form: Form,
         value: impl Fn(&ConstantOperand) -> i64,
     ) -> Emitted {
-        let assembly = aarch64::emit(&sequence, form);
-        let constants = assembly.constants.iter().map(value).collect();
+        let emit = |named_words| {
+            let assembly = aarch64::emit_with(&sequence, form, named_words);
+            let constants: Vec<i64> = assembly.constants.iter().map(&value).collect();
+            (assembly, constants, named_words)
+        };
+        let small = emit(NamedWords::Immediates);
+        // As rustc chooses.
+        let mut operands = small.0.constants.iter().zip(&small.1);
+        let fits = |(operand, value): (&ConstantOperand, &i64)| {
+            !matches!(operand, ConstantOperand::Immediate(_)) || (0..=65_535).contains(value)
+        };
+        let (assembly, constants, named_words) = match operands.all(fits) {
+            true => small,
+            false => emit(NamedWords::Registers),
+        };
         Emitted {
             form,
             sequence,
             assembly,
             constants,
+            named_words,
         }
     }
 
@@ -53,8 +68,9 @@ impl Emitted {
         Emitted {
             form,
             sequence: Rc::clone(&self.sequence),
-            assembly: aarch64::emit(&self.sequence, form),
+            assembly: aarch64::emit_with(&self.sequence, form, self.named_words),
             constants: self.constants.clone(),
+            named_words: self.named_words,
         }
     }
 
@@ -81,6 +97,11 @@ impl Emitted {
         }
         for index in 0..self.assembly.temporaries {
             operands.insert(format!("t{index}"), next());
+        }
+        for (index, constant) in self.assembly.constants.iter().enumerate() {
+            if matches!(constant, ConstantOperand::Register(_)) {
+                operands.insert(format!("c{index}"), next());
+            }
         }
         operands.insert("status".to_string(), next());
         operands
@@ -157,6 +178,15 @@ impl Emitted {
                     registers[&format!("a{index}")],
                     8 * index
                 ));
+            }
+            for (index, value) in self.constants.iter().enumerate() {
+                let Some(register) = registers.get(&format!("c{index}")) else {
+                    continue;
+                };
+                for (shift, mnemonic) in [(0, "movz"), (16, "movk"), (32, "movk"), (48, "movk")] {
+                    let bits = (*value as u64 >> shift) & 0xffff;
+                    line(format!("    {mnemonic} x{register}, #{bits}, lsl #{shift}"));
+                }
             }
             if aborted {
                 line("    b 53f".into());

@@ -27,18 +27,28 @@ use atomseq_compiler::forms::Forms;
 const DESCRIPTOR_BYTES: usize = 32;
 const SIGNATURE: u32 = 0xd428_bc00;
 
-/// Returns the largest value that an operand may have, or the smallest.
-fn extreme(operand: &ConstantOperand, largest: bool) -> i64 {
-    match (operand, largest) {
-        (ConstantOperand::Immediate(_), true) => 65_535,
-        (ConstantOperand::Immediate(_), false) => 0,
-        (ConstantOperand::Offset(_, bytes), true) => 4095 * i64::from(*bytes),
-        (ConstantOperand::Offset(..), false) => -256,
+/// Values for the operands of a template.
+#[derive(Clone, Copy, PartialEq)]
+enum Extreme {
+    Smallest,
+    /// The largest that instructions hold.
+    Largest,
+    /// For words, the largest there is.
+    Beyond,
+}
+
+fn extreme(operand: &ConstantOperand, extreme: Extreme) -> i64 {
+    match (operand, extreme) {
+        (ConstantOperand::Immediate(_), Extreme::Largest) => 65_535,
+        (ConstantOperand::Immediate(_), Extreme::Smallest) => 0,
+        (ConstantOperand::Immediate(_) | ConstantOperand::Register(_), _) => -1,
+        (ConstantOperand::Offset(..), Extreme::Smallest) => -256,
+        (ConstantOperand::Offset(_, bytes), _) => 4095 * i64::from(*bytes),
     }
 }
 
-/// Returns the library's sequences and the random ones, each with the largest and the smallest
-/// constants.
+/// Returns the library's sequences and the random ones, each with the smallest constants, with the
+/// largest that instructions hold, and with larger ones.
 pub fn all(form: Form) -> Vec<(String, Emitted)> {
     let random = SEEDS.iter().map(|seed| {
         let program = random::generate(*seed);
@@ -51,9 +61,13 @@ pub fn all(form: Form) -> Vec<(String, Emitted)> {
             continue;
         }
         let sequence = Rc::new(sequence);
-        for (suffix, largest) in [("smallest", false), ("largest", true)] {
+        for (suffix, values) in [
+            ("smallest", Extreme::Smallest),
+            ("largest", Extreme::Largest),
+            ("beyond", Extreme::Beyond),
+        ] {
             let sequence = Rc::clone(&sequence);
-            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, largest));
+            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, values));
             all.push((format!("{name}_{suffix}"), emitted));
         }
     }

@@ -17,7 +17,7 @@ use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
 use super::{library, tools};
-use atomseq_compiler::emit::{ConstantOperand, Place};
+use atomseq_compiler::emit::Place;
 use atomseq_compiler::forms::Form;
 use atomseq_compiler::ir::{self, Constant, Sequence};
 
@@ -221,10 +221,8 @@ fn compare(
 /// Emits a random sequence, its constants evaluated.
 pub fn emit(program: &Program, form: Form) -> Emitted {
     let sequence = Rc::new(library::sequence(&program.text()));
-    Emitted::new(Rc::clone(&sequence), form, |operand| match operand {
-        ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
-            evaluate(&sequence, constant) as i64
-        }
+    Emitted::new(Rc::clone(&sequence), form, |operand| {
+        evaluate(&sequence, operand.constant()) as i64
     })
 }
 
@@ -280,13 +278,22 @@ fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
                     _ => panic!("constants are not combined so"),
                 }
             }
-            // A minimum.
-            syn::Expr::If(smaller) => {
-                let syn::Expr::Binary(comparison) = &*smaller.cond else {
-                    panic!("a minimum compares");
+            // A minimum or a maximum.
+            syn::Expr::If(less) => {
+                let syn::Expr::Binary(comparison) = &*less.cond else {
+                    panic!("they compare");
                 };
-                value(&comparison.left).min(value(&comparison.right))
+                let is_less = value(&comparison.left) < value(&comparison.right);
+                let (_, otherwise) = less.else_branch.as_ref().expect("they choose");
+                match (is_less, less.then_branch.stmts.as_slice()) {
+                    (true, [syn::Stmt::Expr(chosen, None)]) => value(chosen),
+                    _ => value(otherwise),
+                }
             }
+            syn::Expr::Block(block) => match block.block.stmts.as_slice() {
+                [syn::Stmt::Expr(only, None)] => value(only),
+                _ => panic!("the branch of a choice is a word"),
+            },
             _ => panic!("the random sequences have no such constant"),
         }
     }

@@ -13,4 +13,5 @@ mod fragments;
 mod memory;
 mod names;
 mod places;
+mod plain;
 mod words;

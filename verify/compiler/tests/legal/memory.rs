@@ -1,5 +1,7 @@
 //! Every access to memory.
 
+use atomseq::percpu::Area;
+
 const VALUE: usize = 8;
 const WORDS: usize = 4;
 const NEXT: usize = 56;
@@ -32,7 +34,7 @@ atomseq::sequence! {
     /// Slots are copied from and to, and the bulk memory behind them.
     pub unsafe fn copies(slot: Slot, words: Word) {
         prepare_copy(slot + 88, slot + 48, 5);
-        prepare(slot + atomseq::percpu::Area::BULK + 8, load(slot + 1024));
+        prepare(slot + Area::BULK + 8, load(slot + Area::BULK + 896));
         prepare_copy(slot + 24, slot + 16, words & 0);
         commit(slot + 8, words);
     }

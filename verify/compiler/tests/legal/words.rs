@@ -42,6 +42,9 @@ impl<const NUMBER: u32> Number<NUMBER> {
 
 const N: usize = 3;
 const EIGHT: usize = 8;
+const MORE: usize = 65_536;
+const WIDE: u64 = 0xfedc_ba98_7654_3210;
+const MINUS: isize = -1;
 
 atomseq::sequence! {
     /// Operators.
@@ -50,9 +53,9 @@ atomseq::sequence! {
         let product = sum * 3 * a;
         let bits = (product & 0xff) | (a ^ b);
         let shifted = (bits << 3) >> (a & 63);
-        let least = min(shifted, min(b, 100));
-        commit(slot + 8, least);
-        least
+        let least = max(min(shifted, min(b, 100)), 3);
+        commit(slot + 8, !least & !0xff | !N);
+        !(least)
     }
 
     /// Comparisons, with constants on either side.
@@ -76,6 +79,20 @@ atomseq::sequence! {
         prepare(a + Step::SIZE + 8, masked + field);
         commit(slot + layout::FIRST, large);
         (named, usize::MAX)
+    }
+
+    /// Constants that no instruction holds, in every place for a word.
+    pub unsafe fn large(a: Word, b: Word) -> (Word, Word) {
+        if b == WIDE { return (WIDE, MINUS) }
+        if load(a) > !MORE { return (0, 0) }
+        let product = load(a + 8) * WIDE;
+        let shifted = b << MORE;
+        let far = a + MORE;
+        prepare32(a + 16, WIDE);
+        let mixed = WIDE ^ b;
+        prepare(a + 24, min(product, MORE));
+        commit(a + 32, (shifted + MINUS) ^ far);
+        (mixed, MORE)
     }
 
     /// A constant as a raw identifier, which is the same name.
@@ -108,6 +125,27 @@ fn words_compiles() {
     // SAFETY: words of this function's own.
     unsafe { raw::rolling(&raw mut words as usize) };
     assert_eq!(words, [1, 2 + N]);
+}
+
+/// Both forms, each with both ways out.
+#[test]
+fn large_constants_are_words() {
+    let (wide, minus) = (WIDE as usize, usize::MAX);
+    type Form = unsafe fn(usize, usize) -> (usize, usize);
+    let forms: [Form; 2] = [large::restarting, large::rolling];
+    for form in forms {
+        let mut words = [5usize, 3, 9, 9, 9];
+        let a = &raw mut words as usize;
+        // SAFETY: words of this function's own.
+        let results = [wide, 6].map(|b| unsafe { form(a, b) });
+        assert_eq!(results, [(wide, minus), (wide ^ 6, MORE)]);
+        let half = wide & 0xffff_ffff;
+        let last = (6usize << (MORE % 64)).wrapping_add(minus) ^ (a + MORE);
+        assert_eq!(words, [5, 3, half, MORE, last]);
+        let mut word = !MORE + 1;
+        // SAFETY: as above, and this way out reads the first word alone.
+        assert_eq!(unsafe { form(&raw mut word as usize, 6) }, (0, 0));
+    }
 }
 
 /// One run.

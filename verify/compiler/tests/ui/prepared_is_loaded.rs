@@ -41,9 +41,9 @@ atomseq::sequence! {
 
 // A word that a copy of at most 64 words may prepare.
 atomseq::sequence! {
-    pub unsafe fn copied_at_most_is_loaded_before(slot: Slot, a: Word, words: Word) -> Word {
-        let old = load(slot + 632);
-        prepare_copy(slot + 128, a, min(words, 64));
+    pub unsafe fn copied_at_most_is_loaded_before(slot: Slot, a: Word, b: Word, words: Word) -> Word {
+        let old = load(b + 504);
+        prepare_copy(b, a, min(words, 64));
         commit(slot + 8, old);
         old
     }

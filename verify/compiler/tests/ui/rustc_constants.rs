@@ -1,11 +1,14 @@
 //! What rustc judges of named constants: their range, as words and as offsets.
 
-// At most 65,535 as a word.
+// Beyond 65,535 a word takes a register, and x86-64 has thirteen.
 const LARGE: usize = 65_536;
 
 atomseq::sequence! {
-    pub unsafe fn constant_out_of_range(slot: Slot, a: Word, b: Word) {
-        commit(slot + 8, a + LARGE);
+    pub unsafe fn no_register_for_constant(
+        a: Word, b: Word, c: Word, d: Word, e: Word, f: Word, g: Word, h: Word, i: Word, j: Word,
+        k: Word, l: Word,
+    ) {
+        commit(a, b ^ c ^ d ^ e ^ f ^ g ^ h ^ i ^ j ^ k ^ l ^ LARGE);
     }
 }
 
@@ -48,6 +51,43 @@ const GATE: usize = 0;
 
 atomseq::sequence! {
     pub unsafe fn slot_named_gate(slot: Slot, a: Word, b: Word) {
+        commit(slot + GATE, a);
+    }
+}
+
+// And within its words.
+const BEHIND: usize = 128;
+
+atomseq::sequence! {
+    pub unsafe fn slot_named_behind(slot: Slot, a: Word, b: Word) {
+        commit(slot + BEHIND, a);
+    }
+}
+
+// All words of a copy.
+const SIXTEEN: usize = 16;
+
+atomseq::sequence! {
+    pub unsafe fn slot_copied_behind_by_constant(slot: Slot, a: Word, b: Word) {
+        prepare_copy(a, slot + 8, min(b, SIXTEEN));
+        commit(slot + 8, b);
+    }
+}
+
+// The name of bulk memory does not lead to the gate.
+atomseq::sequence! {
+    pub unsafe fn slot_gate_by_bulk(slot: Slot, a: Word, b: Word) {
+        commit(slot + atomseq::percpu::Area::BULK - 128, b);
+    }
+}
+
+// So does a plain `fn`, whose callers vouch for nothing.
+atomseq::sequence! {
+    pub fn plain_behind(slot: Slot, a: Word) {
+        let word = load(slot + BEHIND);
+        commit(slot + 8, word + a);
+    }
+    pub fn plain_gate(slot: Slot, a: Word) {
         commit(slot + GATE, a);
     }
 }

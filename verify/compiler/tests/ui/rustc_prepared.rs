@@ -43,9 +43,9 @@ atomseq::sequence! {
 
 // A copy of 64 words reaches a word that was loaded.
 atomseq::sequence! {
-    pub unsafe fn copied_by_constant_is_loaded_before(slot: Slot, a: Word) -> Word {
-        let old = load(slot + 632);
-        prepare_copy(slot + 128, a, SIXTY_FOUR);
+    pub unsafe fn copied_by_constant_is_loaded_before(slot: Slot, a: Word, b: Word) -> Word {
+        let old = load(b + 504);
+        prepare_copy(b, a, SIXTY_FOUR);
         commit(slot + 8, old);
         old
     }

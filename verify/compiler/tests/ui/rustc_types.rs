@@ -11,7 +11,7 @@ atomseq::sequence! {
     }
 }
 
-// Without a slot and `cpu()` there is no form for a CPU.
+// Without a slot and `cpu()` there is no form for a CPU, and a call says why.
 atomseq::sequence! {
     pub unsafe fn sets(word: Word) {
         commit(word, 1);
@@ -26,6 +26,14 @@ atomseq::sequence! {
     }
 }
 
+// Nor is there one for what does not commit.
+atomseq::sequence! {
+    pub unsafe fn adds(slot: Slot, amount: Word) {
+        store(slot + 8, load(slot + 8) + amount);
+    }
+    unsafe fn nothing() {}
+}
+
 // What asks for its CPU is not rolled forward.
 atomseq::sequence! {
     pub unsafe fn takes(word: Word, home: Word) -> bool {
@@ -38,6 +46,9 @@ atomseq::sequence! {
 fn main() {
     let mut word = 0usize;
     let _ = unsafe { sets::on_cpu(&raw mut word as usize) };
+    let slots = atomseq::percpu::Area::try_new(0).unwrap();
+    let _ = unsafe { adds::on_cpu(slots.slots(), 1) };
+    let _ = unsafe { nothing::on_cpu() };
     let mut words = [0usize; 2];
     let [a, b] = [&raw mut words[0] as usize, &raw mut words[1] as usize];
     unsafe { both::restarting(a, b) };

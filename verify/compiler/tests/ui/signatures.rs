@@ -1,4 +1,4 @@
-//! A sequence is an `unsafe fn` over slots and words.
+//! A sequence is a function over slots and words.
 
 // No sequence at all.
 atomseq::sequence! {}
@@ -6,13 +6,6 @@ atomseq::sequence! {}
 // Not a function.
 atomseq::sequence! {
     const A: usize = 1;
-}
-
-// The caller vouches for the addresses.
-atomseq::sequence! {
-    pub fn not_unsafe(slot: Slot, a: Word) {
-        commit(slot + 8, a);
-    }
 }
 
 // `const`.

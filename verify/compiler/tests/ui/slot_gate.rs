@@ -1,4 +1,4 @@
-//! A sequence leaves the gate of its slot alone, and the memory before the slot.
+//! A sequence leaves the gate of its slot alone, and the memory before the slot and behind it.
 
 // The gate.
 atomseq::sequence! {
@@ -38,6 +38,37 @@ atomseq::sequence! {
         if found != 0 { return 2 }
         commit(lock, 0);
         0
+    }
+}
+
+// The gate of the next CPU, in an area without bulk memory.
+atomseq::sequence! {
+    pub unsafe fn slot_behind(slot: Slot, a: Word, b: Word) {
+        commit(slot + 128, a);
+    }
+}
+
+// The same, half a word.
+atomseq::sequence! {
+    pub unsafe fn slot_behind_half(slot: Slot, a: Word, b: Word) {
+        let other = load32(slot + 128);
+        commit(slot + 8, other);
+    }
+}
+
+// The sixteenth word of a copy.
+atomseq::sequence! {
+    pub unsafe fn slot_copied_behind(slot: Slot, a: Word, b: Word) {
+        prepare_copy(slot + 16, a, 15);
+        commit(slot + 8, b);
+    }
+}
+
+// It may be the sixteenth.
+atomseq::sequence! {
+    pub unsafe fn slot_copied_from_behind(slot: Slot, a: Word, b: Word) {
+        prepare_copy(a, slot + 8, min(b, 16));
+        commit(slot + 8, b);
     }
 }
 

@@ -66,7 +66,7 @@ atomseq::sequence! {
     }
 }
 
-// A unary operator.
+// A unary operator other than `!`.
 atomseq::sequence! {
     pub unsafe fn negation(slot: Slot, a: Word, b: Word) {
         commit(slot + 8, -a);

@@ -96,7 +96,7 @@ fn update(pair: &Pair) -> Words {
 
 #[inline(never)]
 fn read(pair: &Pair) -> Words {
-    pair.snapshot([&pair[0], &pair[1]]).0.to_vec()
+    pair.load_all([&pair[0], &pair[1]]).to_vec()
 }
 
 fn check_pair(checker: &mut impl Check) {

@@ -8,6 +8,7 @@ mod containers;
 mod dcas;
 mod own;
 mod pool;
+mod readers;
 mod ring;
 mod sums;
 
@@ -17,11 +18,13 @@ use verify_support::cpus;
 /// Checks all scenarios.
 pub fn check(checker: &mut impl Check) {
     sums::check_counter(checker);
+    sums::check_counters(checker);
     sums::check_histogram(checker);
     containers::check(checker);
     ring::check(checker);
     pool::check(checker);
     own::check_flags(checker);
+    readers::check(checker);
     own::check(checker);
 }
 

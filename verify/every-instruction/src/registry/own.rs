@@ -1,6 +1,7 @@
 //! A user's own sequences, with the operations that the library's sequences do not use: half words,
-//! an acquire, a release, the CPU's number, two words returned, a shift by a word, no slot. Then
-//! test-and-set flags with a home: [`OnCpu`] and [`BiasedFlag`].
+//! an acquire, a release, the CPU's number, two words returned, a shift by a word, a constant that
+//! no instruction holds, no slot. One is a plain `fn`. Then test-and-set flags with a home:
+//! [`OnCpu`] and [`BiasedFlag`].
 
 use atomseq::mutex::{BiasedFlag, OnCpu, TestAndSet};
 use atomseq::percpu::Area;
@@ -12,10 +13,12 @@ use crate::scenario::{Check, Operation, Scenario, Words};
 const WORD: usize = Area::FIRST_WORD;
 const HALF: usize = Area::FIRST_WORD + 8;
 const SPARE: usize = Area::FIRST_WORD + 12;
+/// Takes a register.
+const KEPT: u64 = 0x7fff_ffff_ffff;
 
 atomseq::sequence! {
     /// Exchanges the word; returns its old value and the CPU.
-    unsafe fn exchange(slot: Slot, new: Word) -> (Word, Word) {
+    fn exchange(slot: Slot, new: Word) -> (Word, Word) {
         let old = load_acquire(slot + WORD);
         let here = cpu();
         commit_release(slot + WORD, new);
@@ -27,7 +30,7 @@ atomseq::sequence! {
         let old = load32(slot + HALF);
         if old > 10_000 { return None }
         prepare32(slot + SPARE, old);
-        commit32(slot + HALF, min(((old * factor) << shift) ^ 5, 20_000));
+        commit32(slot + HALF, max(min(((old * factor) << shift) ^ 5, 20_000), !old & 1) & KEPT);
         Some(old)
     }
 
@@ -42,14 +45,9 @@ atomseq::sequence! {
 
 #[inline(never)]
 fn run_exchange(area: &Area, new: usize) -> Words {
-    // SAFETY: the word is in the slot, and only these sequences use it.
-    let (old, here) = match unsafe { exchange::on_cpu(area.slots(), new) } {
+    let (old, here) = match exchange::on_cpu(area.slots(), new) {
         Ok(words) => words,
-        Err(_) => area.on_slow_path(|held| {
-            // SAFETY: the same, and the gate is held.
-            let (old, _) = unsafe { exchange::gated(held, new) };
-            (old, held.cpu())
-        }),
+        Err(_) => area.on_slow_path(|held| (exchange::gated(held, new).0, held.cpu())),
     };
     vec![old as u64, here as u64]
 }

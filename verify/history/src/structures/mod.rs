@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, List, Unordered};
+use atomseq::nonblocking::{LinkedQueue, LinkedStack, List, Unordered};
 use fastrand::Rng;
 
 use crate::record::Subject;
@@ -168,6 +168,42 @@ impl<E: Element> Subject for BothEnds<E> {
         match *call {
             Call::PutHead(value) => Answer::Put(self.0.push(E::of(value)).is_ok()),
             Call::PutTail(value) => Answer::Put(self.0.push_back(E::of(value)).is_ok()),
+            Call::Count => Answer::Count(self.0.len()),
+            _ => Answer::Value(self.0.pop().map(|value| value.number())),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        take_all(before)
+    }
+}
+
+/// `nonblocking::LinkedQueue`.
+pub struct OldestFirst<E: Element>(LinkedQueue<E>);
+
+impl<E: Element> OldestFirst<E> {
+    /// Makes an empty one under this mechanism.
+    pub fn fresh(mechanism: Mechanism) -> (OldestFirst<E>, Ends) {
+        let queue = LinkedQueue::forced(mechanism);
+        (OldestFirst(queue), Ends::empty(NEVER_FULL))
+    }
+}
+
+impl<E: Element> Subject for OldestFirst<E> {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
+        Some(match rng.u32(..16) {
+            0 => Call::Count,
+            1..9 => Call::PutTail(value),
+            _ => Call::Take,
+        })
+    }
+
+    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+        match *call {
+            Call::PutTail(value) => Answer::Put(self.0.push(E::of(value)).is_ok()),
             Call::Count => Answer::Count(self.0.len()),
             _ => Answer::Value(self.0.pop().map(|value| value.number())),
         }

@@ -36,7 +36,7 @@ const FAR: usize = 70_000;
 atomseq::sequence! {
     unsafe fn give(at: Word) -> Word {
         let old = load(at);
-        commit(at, FAR);
+        commit(at + FAR, old);
         old
     }
 }

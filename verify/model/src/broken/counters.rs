@@ -10,7 +10,7 @@ use super::local::{Recovering, torn};
 use crate::execution::Fault;
 use crate::layout::{slot, word};
 use crate::structure::{Answer, Call, Content, Recovery, Structure, answer, plain};
-use crate::structures::{Counter, Flags, Homes, program};
+use crate::structures::{Counter, Flags, Homes, Readers, program};
 
 const VALUE: usize = Area::FIRST_WORD;
 
@@ -251,6 +251,19 @@ mod homes {
     }
 }
 
+mod readers {
+    pub(super) mod unasked {
+        atomseq::sequence! {
+            /// Does not read the state.
+            pub(in super::super) unsafe fn enter(slot: Slot, state: Word) -> bool {
+                let count = load(slot + 8);
+                commit(slot + 8, count + 1);
+                true
+            }
+        }
+    }
+}
+
 pub fn flags_and_homes() -> Vec<Broken> {
     let wrong = |fault: &Fault| {
         matches!(
@@ -299,6 +312,18 @@ pub fn flags_and_homes() -> Vec<Broken> {
             "nothing restarts a test-and-set on its home CPU",
             Recovering(Homes, |_| Recovery::Nothing),
             program("mutex/home", "take"),
+            torn,
+        ),
+        Broken::new(
+            "a reader enters whatever the state",
+            Readers,
+            &readers::unasked::enter::MODEL,
+            wrong,
+        ),
+        Broken::new(
+            "nothing restarts a reader that leaves",
+            Recovering(Readers, |_| Recovery::Nothing),
+            program("mutex/rwlock", "leave"),
             torn,
         ),
     ]

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use atomseq::sequence::model::{Memory, Program};
+use atomseq::sequence::model::{Memory, Program, Step};
 pub use thread::Task;
 use thread::{At, Effect, Ending, Thread};
 pub(crate) use thread::{advance, exchange};
@@ -103,6 +103,16 @@ pub fn program(name: &str) -> &'static Program {
         .flat_map(|(_, programs)| programs.iter());
     all.find(|program| program.name == name)
         .unwrap_or_else(|| panic!("dcas has no sequence {name}"))
+}
+
+/// Returns a program with its steps changed.
+pub fn changed(program: &'static Program, change: impl FnOnce(&mut Vec<Step>)) -> &'static Program {
+    let mut steps = program.steps.to_vec();
+    change(&mut steps);
+    Box::leak(Box::new(Program {
+        steps: Vec::leak(steps),
+        ..*program
+    }))
 }
 
 /// The addresses of the lock, the log and the words.

@@ -17,22 +17,25 @@ use crate::structure::Structure;
 pub use lists::Guide;
 pub use lists::List;
 pub use lists::Stack;
-pub use mutex::{Flags, Homes};
+pub use mutex::{Flags, Homes, Readers};
 pub use queues::Fifo;
 pub use queues::Queue;
 pub use ring::Ring;
 pub use sums::Counter;
+pub use sums::Counters;
 pub use sums::Histogram;
 
 /// Returns every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
     let mut all: Vec<Box<dyn Structure>> = vec![
         Box::new(Counter),
+        Box::new(Counters),
         Box::new(Fifo),
         Box::new(Guide),
         Box::new(Histogram),
         Box::new(Flags),
         Box::new(Homes),
+        Box::new(Readers),
         Box::new(List),
         Box::new(Queue {
             cpus: 1,

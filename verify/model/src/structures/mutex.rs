@@ -3,8 +3,8 @@
 
 use atomseq::sequence::model::{Memory, Program};
 
-use super::program;
-use crate::layout::bulk;
+use super::{program, zeroed};
+use crate::layout::{bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, plain, truth};
 
 mod sequences {
@@ -162,6 +162,76 @@ impl Structure for Homes {
                 answer(truth(true))
             }
             "release" => answer(truth(false)),
+            other => panic!("the meaning of {other} is not defined"),
+        }
+    }
+}
+
+/// The counts of readers on three CPUs, and three states, of which only one lets readers enter.
+/// (`tests/protocols/readers.rs` covers writers.)
+pub struct Readers;
+
+const READERS_CPUS: usize = 3;
+const STATES: usize = 3;
+
+fn state_at(state: usize) -> usize {
+    bulk(0) + 8 * state
+}
+
+impl Structure for Readers {
+    fn name(&self) -> &'static str {
+        "mutex/rwlock"
+    }
+
+    fn cpus(&self) -> usize {
+        READERS_CPUS
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        8 * STATES
+    }
+
+    /// Counts of single CPUs may wrap around, and return to an earlier state only after as many.
+    fn longest_history(&self) -> usize {
+        5
+    }
+
+    fn empty(&self) -> Memory {
+        let mut memory = zeroed(READERS_CPUS, 1);
+        (0..STATES).for_each(|state| memory.store(state_at(state), state));
+        memory
+    }
+
+    fn calls(&self, _memory: &Memory) -> Vec<Call> {
+        let enter = program("mutex/rwlock", "enter");
+        let mut calls: Vec<Call> = (0..STATES)
+            .map(|state| Call::new(enter, &[state_at(state)]))
+            .collect();
+        calls.push(Call::new(program("mutex/rwlock", "leave"), &[]));
+        calls
+    }
+
+    fn content(&self, memory: &Memory) -> Result<Content, String> {
+        let states = (0..STATES).map(|state| memory.load(state_at(state)));
+        if !states.eq(0..STATES) {
+            return Err("a reader has changed the state".to_owned());
+        }
+        let counts = (0..READERS_CPUS).map(|cpu| vec![memory.load(word(cpu, 0))]);
+        Ok(counts.collect())
+    }
+
+    fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer {
+        let count = &mut content[cpu][0];
+        match call.program.name {
+            "enter" => {
+                let enters = call.words[0] == state_at(0);
+                *count = count.wrapping_add(enters.into());
+                answer(truth(enters))
+            }
+            "leave" => {
+                *count = count.wrapping_sub(1);
+                answer(plain(&[]))
+            }
             other => panic!("the meaning of {other} is not defined"),
         }
     }

@@ -1,4 +1,4 @@
-//! `Counter`: one word in each slot, the first behind the gate; and `Histogram`.
+//! `Counter`: one word in each slot, the first behind the gate; `Histogram` and `Counters`.
 
 use atomseq::sequence::model::Memory;
 
@@ -52,7 +52,7 @@ impl Structure for Counter {
 /// A histogram on two CPUs with three buckets each.
 pub struct Histogram;
 
-const HISTOGRAM_CPUS: usize = 2;
+const CPUS: usize = 2;
 const BUCKETS: usize = 3;
 
 impl Structure for Histogram {
@@ -71,7 +71,7 @@ impl Structure for Histogram {
 
     fn empty(&self) -> Memory {
         let mut memory = Memory::default();
-        for cpu in 0..HISTOGRAM_CPUS {
+        for cpu in 0..CPUS {
             for bucket in 0..BUCKETS {
                 memory.store(bulk(cpu) + 8 * bucket, 0);
             }
@@ -87,7 +87,7 @@ impl Structure for Histogram {
     }
 
     fn content(&self, memory: &Memory) -> Result<Content, String> {
-        (0..HISTOGRAM_CPUS)
+        (0..CPUS)
             .map(|cpu| {
                 let counts = (0..BUCKETS).map(|bucket| memory.load(bulk(cpu) + 8 * bucket));
                 Ok(counts.collect())
@@ -97,6 +97,62 @@ impl Structure for Histogram {
 
     fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer {
         content[cpu][call.words[0] / 8] += 1;
+        answer(plain(&[]))
+    }
+}
+
+// `Counters`: behind each slot, that CPU's words.
+
+/// Two counters on two CPUs, to which 1 is added, or enough to wrap the word around.
+pub struct Counters;
+
+const COUNTERS: usize = 2;
+
+impl Structure for Counters {
+    fn name(&self) -> &'static str {
+        "counters"
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        8 * COUNTERS
+    }
+
+    /// A counter never returns to an earlier state.
+    fn longest_history(&self) -> usize {
+        5
+    }
+
+    fn empty(&self) -> Memory {
+        let mut memory = Memory::default();
+        for cpu in 0..CPUS {
+            for counter in 0..COUNTERS {
+                memory.store(bulk(cpu) + 8 * counter, 0);
+            }
+        }
+        memory
+    }
+
+    fn calls(&self, _memory: &Memory) -> Vec<Call> {
+        let add = program("counters", "add");
+        let amounts = [1, usize::MAX - 1].into_iter();
+        amounts
+            .flat_map(|amount| (0..COUNTERS).map(move |counter| [8 * counter, amount]))
+            .map(|words| Call::new(add, &words))
+            .collect()
+    }
+
+    fn content(&self, memory: &Memory) -> Result<Content, String> {
+        (0..CPUS)
+            .map(|cpu| {
+                let words = (0..COUNTERS).map(|counter| memory.load(bulk(cpu) + 8 * counter));
+                Ok(words.collect())
+            })
+            .collect()
+    }
+
+    fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer {
+        let word = &mut content[cpu][call.words[0] / 8];
+        *word = word.wrapping_add(call.words[1]);
         answer(plain(&[]))
     }
 }

@@ -118,6 +118,10 @@ macro_rules! library {
                     Backoff
                 }
 
+                pub fn during(_changes: u64) -> Backoff {
+                    Backoff
+                }
+
                 pub fn spin(&mut self) {}
             }
         }
@@ -153,6 +157,10 @@ macro_rules! library {
                     .store(self.2, crate::sync::Ordering::Relaxed);
                 state + 8
             }
+
+            fn opposite(&self, state: u64) -> u64 {
+                state / 8
+            }
         }
 
         impl shadow::Change for Pop<'_> {
@@ -172,6 +180,10 @@ macro_rules! library {
             fn store(&mut self, _version: u64, state: u64) -> u64 {
                 self.2 = self.1.at(state - 8).load(crate::sync::Ordering::Relaxed);
                 state - 8
+            }
+
+            fn opposite(&self, state: u64) -> u64 {
+                (self.1.room() - state) / 8
             }
         }
 

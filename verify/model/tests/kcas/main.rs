@@ -25,7 +25,7 @@ mod sync {
     pub fn spin_loop() {}
 }
 
-/// No block has a home thread here: `tests/kcas_loom` has models of homes.
+/// No thread owns a block here: `tests/kcas_loom` has models of owners.
 mod platform {
     pub const NAME_BITS: u32 = 52;
 

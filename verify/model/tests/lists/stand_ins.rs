@@ -215,7 +215,7 @@ pub mod type_stable {
             Options { limit, ..self }
         }
 
-        pub fn build(self) -> Result<Pool<T>, Error> {
+        pub fn try_build(self) -> Result<Pool<T>, Error> {
             Ok(Pool {
                 limit: self.limit,
                 all: RefCell::new(Vec::new()),

@@ -111,6 +111,42 @@ fn every_addition_is_drained_once() {
     holds("drain: two that add", Small, || two_add_and_drain(ALL));
 }
 
+/// A gauge is set while a section and the slow path add to it.
+fn add_and_set(replace: fn(&Sums, usize) -> usize) {
+    let sums = Sums::new();
+    let adding = {
+        let sums = sums.clone();
+        thread::spawn(move || {
+            sums.add(0);
+            (ALL.add_slowly)(&sums);
+        })
+    };
+    let replaced = replace(&sums, 7);
+    let value = baseline::signed_since(&sums.drained, || sums.total());
+    assert!(
+        (7..=9).contains(&value),
+        "additions lost or doubled: {value}"
+    );
+    adding.join().unwrap();
+    let value = baseline::signed_since(&sums.drained, || sums.total());
+    let kept = usize::try_from(value).unwrap() - 7;
+    assert_eq!(replaced + kept, 2, "additions lost or doubled");
+}
+
+#[test]
+fn every_addition_is_replaced_or_kept() {
+    holds("set: a gauge", Small, || {
+        add_and_set(|sums, value| baseline::replace(&sums.drained, value, || sums.total()));
+    });
+    fails("set: the total read twice", LOST, Small, || {
+        add_and_set(|sums, value| {
+            let replaced = sums.total();
+            baseline::replace(&sums.drained, value, || sums.total());
+            replaced
+        });
+    });
+}
+
 const LOST: &str = "additions lost or doubled";
 
 #[test]

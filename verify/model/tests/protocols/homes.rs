@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::bias::{APART, Bias, FREE, HELD, INTERLOCKED, Policy, UNSET};
+use crate::bias::{APART, FREE, HELD, HomeFlag, INTERLOCKED, Policy, UNSET};
 use crate::machine::Aborted;
 use crate::parking::{self, Flag};
 use crate::sync::Size::{Huge, Large};
@@ -43,7 +43,7 @@ impl Policy for Habit {
 
 /// The library's lock, and a sum that it protects.
 struct Lock {
-    flag: Bias,
+    flag: HomeFlag,
     habit: Habit,
     word: AtomicU32,
     sum: Plain,
@@ -53,9 +53,9 @@ impl Lock {
     /// Returns a lock whose home is CPU 0.
     fn new(habit: Habit, machine: &Arc<Machine>) -> Lock {
         let lock = Lock {
-            flag: Bias::clear_one(),
+            flag: HomeFlag::clear_one(),
             habit,
-            word: AtomicU32::new(parking::NOBODY),
+            word: AtomicU32::new(parking::NO_WAITER),
             sum: Plain::new(0),
         };
         machine.move_to(0);
@@ -254,22 +254,22 @@ impl Protections {
 }
 
 /// One CPU: the number of the attempt that runs there. The mutex makes each step on it atomic.
-struct Cpu(Mutex<u32>);
+pub struct Cpu(Mutex<u32>);
 
 impl Cpu {
-    fn new() -> Cpu {
+    pub fn new() -> Cpu {
         Cpu(Mutex::new(0))
     }
 
     /// Begins an attempt, or fences: the attempt that ran here before is aborted.
-    fn next(&self) -> u32 {
+    pub fn next(&self) -> u32 {
         let mut current = self.0.lock().unwrap();
         *current += 1;
         *current
     }
 
     /// Performs one instruction of an attempt.
-    fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
+    pub fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
         let current = self.0.lock().unwrap();
         if *current != attempt {
             return Err(Aborted);
@@ -278,7 +278,7 @@ impl Cpu {
     }
 
     /// Performs an action outside of sequences on this CPU.
-    fn on<R>(&self, step: impl FnOnce() -> R) -> R {
+    pub fn on<R>(&self, step: impl FnOnce() -> R) -> R {
         let _current = self.0.lock().unwrap();
         step()
     }
@@ -313,10 +313,10 @@ fn here() -> (Arc<Machine>, usize) {
         .expect("every thread of these models is on a CPU")
 }
 
-impl Bias {
+impl HomeFlag {
     /// Returns a flag that is clear.
-    pub fn clear_one() -> Bias {
-        Bias {
+    pub fn clear_one() -> HomeFlag {
+        HomeFlag {
             apart: [0; APART],
             home: AtomicUsize::new(UNSET),
             held: AtomicUsize::new(FREE),
@@ -326,13 +326,13 @@ impl Bias {
 }
 
 /// Runs the sequence: one attempt, and another if it was aborted.
-pub fn take_at_home(flag: &Bias) -> bool {
+pub fn take_at_home(flag: &HomeFlag) -> bool {
     let (machine, cpu) = here();
     let attempt = || attempt(flag, &machine.cpus[cpu], cpu, machine.protections);
     attempt().or_else(|Aborted| attempt()).unwrap_or(false)
 }
 
-fn attempt(flag: &Bias, cpu: &Cpu, number: usize, rules: Protections) -> Result<bool, Aborted> {
+fn attempt(flag: &HomeFlag, cpu: &Cpu, number: usize, rules: Protections) -> Result<bool, Aborted> {
     let is_home = || flag.home.load(Ordering::Acquire) == number;
     if !rules.looks_inside && !is_home() {
         return Ok(false);
@@ -349,7 +349,7 @@ fn attempt(flag: &Bias, cpu: &Cpu, number: usize, rules: Protections) -> Result<
 }
 
 /// Stores on this CPU; only the barrier orders that before the thread's next action.
-pub fn clear(flag: &Bias, free: usize) {
+pub fn clear(flag: &HomeFlag, free: usize) {
     let (machine, cpu) = here();
     machine.cpus[cpu].on(|| flag.held.store(free, Ordering::Release));
 }

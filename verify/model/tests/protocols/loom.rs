@@ -1,7 +1,7 @@
 //! The modules on which the library's locks and the models are built, over loom.
 
 pub use loom::sync::Mutex;
-pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 pub use loom::{thread, thread_local as thread_of_a_model};
 
 use std::cell::Cell;
@@ -143,13 +143,12 @@ pub fn wake_many(word: &AtomicU32, most: u32) {
     (0..most).take_while(|_| wake_one(word)).for_each(drop);
 }
 
-/// Wakes all waiters of the word.
-pub fn wake_all(word: &AtomicU32) {
+/// Wakes all waiters of the word; returns how many there were.
+pub fn wake_all(word: &AtomicU32) -> usize {
     let mut waiters = WAITERS.lock().unwrap();
     let address = std::ptr::from_ref(word) as usize;
-    for waiter in waiters.extract_if(.., |waiter| waiter.word == address) {
-        waiter.woken.notify_one();
-    }
+    let woken = waiters.extract_if(.., |waiter| waiter.word == address);
+    woken.map(|waiter| waiter.woken.notify_one()).count()
 }
 
 /// A word that no other thread may touch while a thread changes it: loom reports a race.

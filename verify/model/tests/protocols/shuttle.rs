@@ -1,7 +1,7 @@
 //! The modules on which the library's locks and the models are built, over shuttle.
 
 pub use shuttle::sync::Mutex;
-pub use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+pub use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 pub use shuttle::{thread, thread_local as thread_of_a_model};
 
 use std::cell::{Cell, RefCell};
@@ -144,9 +144,9 @@ pub fn wake_many(word: &AtomicU32, most: u32) {
     wake(word, most as usize);
 }
 
-/// Wakes all waiters of the word.
-pub fn wake_all(word: &AtomicU32) {
-    wake(word, usize::MAX);
+/// Wakes all waiters of the word; returns how many there were.
+pub fn wake_all(word: &AtomicU32) -> usize {
+    wake(word, usize::MAX)
 }
 
 fn wake(word: &AtomicU32, most: usize) -> usize {

@@ -78,7 +78,7 @@ impl Lock {
     fn new(fences: Fences) -> Lock {
         Lock {
             flag: AtomicU32::new(CLEAR),
-            word: AtomicU32::new(parking::NOBODY),
+            word: AtomicU32::new(parking::NO_WAITER),
             cpu: Mutex::new(()),
             fences,
         }

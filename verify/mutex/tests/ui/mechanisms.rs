@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use atomseq::mutex::{Mutex, counts};
+use atomseq::mutex::{Mutex, MutexBy, counts};
 
-static NO_MECHANISM: Mutex<u32, AtomicBool> = Mutex::new(0);
+static NO_MECHANISM: MutexBy<AtomicBool, u32> = MutexBy::new(0);
 
 static NOT_COUNTED: Mutex<u32> = Mutex::new(0);
 

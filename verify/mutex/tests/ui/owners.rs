@@ -1,7 +1,7 @@
 //! Locks that only the thread that locked them may unlock, as their mechanism says, are neither
 //! handed over nor unlocked elsewhere. A spin lock does not know its waiters.
 
-use atomseq::mutex::{Interlocked, Mutex, SpinLock, TestAndSet};
+use atomseq::mutex::{Interlocked, MutexBy, SpinLock, TestAndSet};
 
 struct Owned(Interlocked);
 
@@ -27,7 +27,7 @@ unsafe impl TestAndSet for Owned {
     }
 }
 
-static LOCK: Mutex<u32, Owned> = Mutex::new(0);
+static LOCK: MutexBy<Owned, u32> = MutexBy::new(0);
 
 fn fair_bound() {
     lock_api::MutexGuard::unlock_fair(LOCK.lock());

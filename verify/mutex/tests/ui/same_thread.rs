@@ -1,15 +1,15 @@
 //! Locks whose mechanism is atomic against the handlers of one thread only, in the hands of another
 //! thread.
 
-use atomseq::mutex::{Counted, Masked, Mutex, Restarting, Rolling, SpinLock};
+use atomseq::mutex::{Counted, Masked, MutexBy, Restarting, Rolling, SpinLockBy};
 
-static STATIC: SpinLock<u32, Restarting> = SpinLock::new(0);
+static STATIC: SpinLockBy<Restarting, u32> = SpinLockBy::new(0);
 
 /// Counting does not widen the scope.
-static COUNTED: Mutex<u32, Counted<Restarting>> = Mutex::new(0);
+static COUNTED: MutexBy<Counted<Restarting>, u32> = MutexBy::new(0);
 
 fn shared() {
-    let lock = Mutex::<u32, Rolling>::new(0);
+    let lock = MutexBy::<Rolling, u32>::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| *lock.lock() += 1);
     });
@@ -17,13 +17,13 @@ fn shared() {
 
 /// Its handlers stay behind.
 fn sent() {
-    let lock = SpinLock::<u32, Masked>::new(0);
+    let lock = SpinLockBy::<Masked, u32>::new(0);
     std::thread::spawn(move || *lock.lock() += 1);
 }
 
 /// A guard unlocks where it is dropped.
 fn sent_guard() {
-    let lock = SpinLock::<u32, Restarting>::new(0);
+    let lock = SpinLockBy::<Restarting, u32>::new(0);
     let guard = lock.lock();
     std::thread::scope(|scope| {
         scope.spawn(move || drop(guard));

@@ -4,14 +4,14 @@
 use std::rc::Rc;
 
 use atomseq::local::per_thread;
-use atomseq::mutex::{Restarting, Semaphore, SpinLock};
+use atomseq::mutex::{Restarting, Semaphore, SpinLockBy};
 
 per_thread! {
-    static SHARED: SpinLock<Option<Rc<u32>>, Restarting> = SpinLock::new(None);
+    static SHARED: SpinLockBy<Restarting, Option<Rc<u32>>> = SpinLockBy::new(None);
 }
 
 per_thread! {
-    static TEXT: SpinLock<String, Restarting> = SpinLock::new(String::new());
+    static TEXT: SpinLockBy<Restarting, String> = SpinLockBy::new(String::new());
 }
 
 static PERMITS: Semaphore = Semaphore::new(Semaphore::MAX + 1);

@@ -194,7 +194,7 @@ fn a_difference_stands_beside_its_figure() {
         .map(|(case, value)| Series {
             case,
             unit: "ns/op",
-            values: vec![value; crate::bench::engine::Effort::FEWEST],
+            values: vec![value; crate::bench::engine::Effort::MIN_ROUNDS],
         })
         .collect();
     let outcome = Outcome::of(experiment.name, 1, false, &series)
@@ -233,7 +233,7 @@ fn b91s_reservations_may_come_in_another_order() {
             .map(|(case, value)| Series {
                 case,
                 unit: "ns/op",
-                values: vec![value; crate::bench::engine::Effort::FEWEST],
+                values: vec![value; crate::bench::engine::Effort::MIN_ROUNDS],
             })
             .collect();
         let outcome = Outcome::of("b91-table1", 1, false, &series).over("loop", &series);

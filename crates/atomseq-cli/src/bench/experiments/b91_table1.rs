@@ -15,7 +15,7 @@ use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, Fenced, Lamport, OneCpu, Strength, Unfenced};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, Workload, case};
+use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
@@ -27,70 +27,35 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table1",
     about: "B91's table 1: enter, count, leave, on one thread",
-    cases: &[
-        case(
-            "restart-inlined",
-            "restarted if a signal handler interrupts it",
-            |_| Passes::<Inlined<Restarting>>::boxed(),
-        ),
-        case(
-            "restart-branch",
-            "restarted if a signal handler interrupts it, called",
-            |_| Passes::<Called<Restarting>>::boxed(),
-        ),
-        case(
-            "cpu-inlined",
-            "restarted by the kernel, for the threads of one CPU",
-            |_| Passes::<Inlined<OnCpu>>::boxed(),
-        ),
-        case(
-            "cpu-branch",
-            "restarted by the kernel, for the threads of one CPU, called",
-            |_| Passes::<Called<OnCpu>>::boxed(),
-        ),
-        case(
-            "rolling-inlined",
-            "rolled forward if a signal handler interrupts it",
-            |_| Passes::<Inlined<Rolling>>::boxed(),
-        ),
-        case("masked-inlined", "under signal::mask()", |_| {
-            Passes::<Inlined<Masked>>::boxed()
-        }),
-        case(
-            "emulation-trap",
-            "an undefined instruction, which a signal handler emulates",
-            |_| Passes::<Inlined<Trap>>::boxed(),
-        ),
-        case(
-            "emulation-call",
-            "a system call that compares and swaps: FUTEX_TRYLOCK_PI",
-            |_| Passes::<Inlined<Call>>::boxed(),
-        ),
-        case(
-            "reservation-a",
+    cases: cases! {
+        "restart-inlined", "restarted if a signal handler interrupts it",
+            |_| Passes::<Inlined<Restarting>>::boxed();
+        "restart-branch", "restarted if a signal handler interrupts it, called",
+            |_| Passes::<Called<Restarting>>::boxed();
+        "cpu-inlined", "restarted by the kernel, for the threads of one CPU",
+            |_| Passes::<Inlined<OnCpu>>::boxed();
+        "cpu-branch", "restarted by the kernel, for the threads of one CPU, called",
+            |_| Passes::<Called<OnCpu>>::boxed();
+        "rolling-inlined", "rolled forward if a signal handler interrupts it",
+            |_| Passes::<Inlined<Rolling>>::boxed();
+        "masked-inlined", "under signal::mask()", |_| Passes::<Inlined<Masked>>::boxed();
+        "emulation-trap", "an undefined instruction, which a signal handler emulates",
+            |_| Passes::<Inlined<Trap>>::boxed();
+        "emulation-call", "a system call that compares and swaps: FUTEX_TRYLOCK_PI",
+            |_| Passes::<Inlined<Call>>::boxed();
+        "reservation-a",
             "Lamport's algorithm, one instance for each lock, for the threads of one CPU",
-            |_| Passes::<Printed<OneCpuOnly>>::boxed(),
-        ),
-        case(
-            "reservation-b",
+            |_| Passes::<Printed<OneCpuOnly>>::boxed();
+        "reservation-b",
             "test-and-set inside one instance for all locks, for the threads of one CPU",
-            |_| Passes::<Inlined<Bundled<OneCpuOnly>>>::boxed(),
-        ),
-        case(
-            "reservation-a-fenced",
-            "reservation-a with the fences that threads of several CPUs need",
-            |_| Passes::<Printed<Fenced>>::boxed(),
-        ),
-        case(
-            "reservation-b-fenced",
-            "reservation-b with those fences",
-            |_| Passes::<Inlined<Bundled<Fenced>>>::boxed(),
-        ),
-        case("interlocked", "an interlocked exchange", |_| {
-            Passes::<Inlined<Interlocked>>::boxed()
-        }),
-        case("loop", "the loop alone", |_| Box::new(Loop::default())),
-    ],
+            |_| Passes::<Inlined<Bundled<OneCpuOnly>>>::boxed();
+        "reservation-a-fenced", "reservation-a with the fences that threads of several CPUs need",
+            |_| Passes::<Printed<Fenced>>::boxed();
+        "reservation-b-fenced", "reservation-b with those fences",
+            |_| Passes::<Inlined<Bundled<Fenced>>>::boxed();
+        "interlocked", "an interlocked exchange", |_| Passes::<Inlined<Interlocked>>::boxed();
+        "loop", "the loop alone", |_| Box::new(Loop::default());
+    },
     peers: &["loop"],
     method: Method::Placed {
         threads: 1,

@@ -10,13 +10,13 @@
 use std::hint::black_box;
 
 use atomseq::mutex::{
-    Condvar, Interlocked, Mutex, OnCpu, RawMutex, Restarting, SpinLock, TestAndSet,
+    Condvar, Interlocked, MutexBy, OnCpu, RawMutex, Restarting, SpinLockBy, TestAndSet,
 };
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, Workload, case};
+use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
@@ -29,108 +29,58 @@ use crate::machine;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table2",
     about: "B91's table 2: locks and turns of two threads of one CPU, by each mechanism",
-    cases: &[
-        case(
-            "spinlock:restart",
+    cases: cases! {
+        "spinlock:restart",
             "SpinLock, restarted if a signal handler interrupts it, a lock for each thread",
-            |_| Apart::<SpinLock<Tally, Restarting>>::boxed(THREADS),
-        ),
-        case(
-            "spinlock:cpu",
-            "SpinLock, restarted by the kernel, for the threads of one CPU",
-            |_| together::<SpinLock<Tally, OnCpu>>(),
-        ),
-        case(
-            "spinlock:interlocked",
-            "SpinLock, an interlocked exchange",
-            |_| together::<SpinLock<Tally, Interlocked>>(),
-        ),
-        case(
-            "spinlock:emulation-trap",
+            |_| Apart::<SpinLockBy<Restarting, Tally>>::boxed(THREADS);
+        "spinlock:cpu", "SpinLock, restarted by the kernel, for the threads of one CPU",
+            |_| together::<SpinLockBy<OnCpu, Tally>>();
+        "spinlock:interlocked", "SpinLock, an interlocked exchange",
+            |_| together::<SpinLockBy<Interlocked, Tally>>();
+        "spinlock:emulation-trap",
             "SpinLock, an undefined instruction, which a signal handler emulates",
-            |_| together::<SpinLock<Tally, Trap>>(),
-        ),
-        case(
-            "spinlock:emulation-call",
-            "SpinLock, a system call that compares and swaps",
-            |_| together::<SpinLock<Tally, Call>>(),
-        ),
-        case(
-            "spinlock:reservation-a",
+            |_| together::<SpinLockBy<Trap, Tally>>();
+        "spinlock:emulation-call", "SpinLock, a system call that compares and swaps",
+            |_| together::<SpinLockBy<Call, Tally>>();
+        "spinlock:reservation-a",
             "SpinLock, Lamport's algorithm, one instance for each lock, without fences",
-            |_| together::<SpinLock<Tally, PerLock<OneCpuOnly>>>(),
-        ),
-        case(
-            "spinlock:reservation-b",
+            |_| together::<SpinLockBy<PerLock<OneCpuOnly>, Tally>>();
+        "spinlock:reservation-b",
             "SpinLock, test-and-set inside one instance for all locks, without fences",
-            |_| together::<SpinLock<Tally, Bundled<OneCpuOnly>>>(),
-        ),
-        case(
-            "mutexlock:restart",
+            |_| together::<SpinLockBy<Bundled<OneCpuOnly>, Tally>>();
+        "mutexlock:restart",
             "Mutex, restarted if a signal handler interrupts it, a lock for each thread",
-            |_| Apart::<Mutex<Tally, Restarting>>::boxed(THREADS),
-        ),
-        case(
-            "mutexlock:cpu",
-            "Mutex, restarted by the kernel, for the threads of one CPU",
-            |_| together::<Mutex<Tally, OnCpu>>(),
-        ),
-        case(
-            "mutexlock:interlocked",
-            "Mutex, an interlocked exchange",
-            |_| together::<Mutex<Tally, Interlocked>>(),
-        ),
-        case(
-            "mutexlock:emulation-trap",
+            |_| Apart::<MutexBy<Restarting, Tally>>::boxed(THREADS);
+        "mutexlock:cpu", "Mutex, restarted by the kernel, for the threads of one CPU",
+            |_| together::<MutexBy<OnCpu, Tally>>();
+        "mutexlock:interlocked", "Mutex, an interlocked exchange",
+            |_| together::<MutexBy<Interlocked, Tally>>();
+        "mutexlock:emulation-trap",
             "Mutex, an undefined instruction, which a signal handler emulates",
-            |_| together::<Mutex<Tally, Trap>>(),
-        ),
-        case(
-            "mutexlock:emulation-call",
-            "Mutex, a system call that compares and swaps",
-            |_| together::<Mutex<Tally, Call>>(),
-        ),
-        case(
-            "mutexlock:reservation-a",
+            |_| together::<MutexBy<Trap, Tally>>();
+        "mutexlock:emulation-call", "Mutex, a system call that compares and swaps",
+            |_| together::<MutexBy<Call, Tally>>();
+        "mutexlock:reservation-a",
             "Mutex, Lamport's algorithm, one instance for each lock, without fences",
-            |_| together::<Mutex<Tally, PerLock<OneCpuOnly>>>(),
-        ),
-        case(
-            "mutexlock:reservation-b",
+            |_| together::<MutexBy<PerLock<OneCpuOnly>, Tally>>();
+        "mutexlock:reservation-b",
             "Mutex, test-and-set inside one instance for all locks, without fences",
-            |_| together::<Mutex<Tally, Bundled<OneCpuOnly>>>(),
-        ),
-        case(
-            "pingpong:cpu",
-            "Mutex and Condvar, restarted by the kernel",
-            |_| Turns::<OnCpu>::boxed(),
-        ),
-        case(
-            "pingpong:interlocked",
-            "Mutex and Condvar, an interlocked exchange",
-            |_| Turns::<Interlocked>::boxed(),
-        ),
-        case(
-            "pingpong:emulation-trap",
+            |_| together::<MutexBy<Bundled<OneCpuOnly>, Tally>>();
+        "pingpong:cpu", "Mutex and Condvar, restarted by the kernel", |_| Turns::<OnCpu>::boxed();
+        "pingpong:interlocked", "Mutex and Condvar, an interlocked exchange",
+            |_| Turns::<Interlocked>::boxed();
+        "pingpong:emulation-trap",
             "Mutex and Condvar, an undefined instruction, which a signal handler emulates",
-            |_| Turns::<Trap>::boxed(),
-        ),
-        case(
-            "pingpong:emulation-call",
-            "Mutex and Condvar, a system call that compares and swaps",
-            |_| Turns::<Call>::boxed(),
-        ),
-        case(
-            "pingpong:reservation-a",
+            |_| Turns::<Trap>::boxed();
+        "pingpong:emulation-call", "Mutex and Condvar, a system call that compares and swaps",
+            |_| Turns::<Call>::boxed();
+        "pingpong:reservation-a",
             "Mutex and Condvar, Lamport's algorithm, one instance for each lock, without fences",
-            |_| Turns::<PerLock<OneCpuOnly>>::boxed(),
-        ),
-        case(
-            "pingpong:reservation-b",
+            |_| Turns::<PerLock<OneCpuOnly>>::boxed();
+        "pingpong:reservation-b",
             "Mutex and Condvar, test-and-set inside one instance for all locks, without fences",
-            |_| Turns::<Bundled<OneCpuOnly>>::boxed(),
-        ),
-    ],
+            |_| Turns::<Bundled<OneCpuOnly>>::boxed();
+    },
     peers: &[],
     method: Method::Placed {
         threads: THREADS,

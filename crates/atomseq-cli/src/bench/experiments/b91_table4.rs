@@ -5,29 +5,22 @@
 use atomseq::mutex::{Interlocked, Restarting};
 
 use super::b91_table1::{Called, Inlined, Loop, Passes};
-use super::{Experiment, Method, Threads, Workload, case};
+use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::beside::{Beside, Difference};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table4",
     about: "B91's table 4: an interlocked instruction, a restartable sequence, and the cost of calling the latter",
-    cases: &[
-        case("interlocked", "an interlocked exchange, inlined", |_| {
-            Passes::<Inlined<Interlocked>>::boxed()
-        }),
-        case(
-            "restart-branch",
-            "restarted if a signal handler interrupts it, called",
-            |_| Passes::<Called<Restarting>>::boxed(),
-        ),
-        case(
-            "restart-inlined",
-            "restarted if a signal handler interrupts it, inlined",
-            |_| Passes::<Inlined<Restarting>>::boxed(),
-        ),
-        case("loop", "the loop alone", |_| Box::new(Loop::default())),
-    ],
+    cases: cases! {
+        "interlocked", "an interlocked exchange, inlined",
+            |_| Passes::<Inlined<Interlocked>>::boxed();
+        "restart-branch", "restarted if a signal handler interrupts it, called",
+            |_| Passes::<Called<Restarting>>::boxed();
+        "restart-inlined", "restarted if a signal handler interrupts it, inlined",
+            |_| Passes::<Inlined<Restarting>>::boxed();
+        "loop", "the loop alone", |_| Box::new(Loop::default());
+    },
     peers: &["loop"],
     method: Method::Placed {
         threads: 1,

@@ -8,10 +8,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use atomseq::mutex::{Biased, Interlocked, Mutex};
+use atomseq::mutex::{Biased, Mutex};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, Workload, case};
+use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
@@ -20,108 +20,50 @@ use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "biased",
     about: "locks that one CPU uses most: on their home CPU, with visits from another CPU, and contended",
-    cases: &[
-        case(
-            "home:biased",
-            "mutex::Biased, two threads of one CPU",
-            |_| Contention::<Biased<Tally>>::shared(Hold::NONE, THREADS as u64),
-        ),
-        case(
-            "home:interlocked",
-            "mutex::Mutex, two threads of one CPU",
-            |_| Contention::<Mutex<Tally, Interlocked>>::shared(Hold::NONE, THREADS as u64),
-        ),
-        case(
-            "home:std",
-            "std::sync::Mutex, two threads of one CPU",
-            |_| Contention::<std::sync::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
-        ),
-        case(
-            "home:parking_lot",
-            "parking_lot::Mutex, two threads of one CPU",
-            |_| Contention::<parking_lot::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
-        ),
-        case(
-            "visitor-1e6:biased",
-            "mutex::Biased, one CPU, and another every 1,000,000 operations",
-            |_| Visited::<Biased<Tally>>::boxed(1_000_000),
-        ),
-        case(
-            "visitor-1e6:interlocked",
-            "mutex::Mutex, one CPU, and another every 1,000,000 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(1_000_000),
-        ),
-        case(
-            "visitor-1e6:std",
-            "std::sync::Mutex, one CPU, and another every 1,000,000 operations",
-            |_| Visited::<std::sync::Mutex<Tally>>::boxed(1_000_000),
-        ),
-        case(
-            "visitor-1e6:parking_lot",
+    cases: cases! {
+        "home:biased", "mutex::Biased, two threads of one CPU",
+            |_| Contention::<Biased<Tally>>::shared(Hold::NONE, THREADS as u64);
+        "home:interlocked", "mutex::Mutex, two threads of one CPU",
+            |_| Contention::<Mutex<Tally>>::shared(Hold::NONE, THREADS as u64);
+        "home:std", "std::sync::Mutex, two threads of one CPU",
+            |_| Contention::<std::sync::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64);
+        "home:parking_lot", "parking_lot::Mutex, two threads of one CPU",
+            |_| Contention::<parking_lot::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64);
+        "visitor-1e6:biased", "mutex::Biased, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<Biased<Tally>>::boxed(1_000_000);
+        "visitor-1e6:interlocked", "mutex::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<Mutex<Tally>>::boxed(1_000_000);
+        "visitor-1e6:std", "std::sync::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(1_000_000);
+        "visitor-1e6:parking_lot",
             "parking_lot::Mutex, one CPU, and another every 1,000,000 operations",
-            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(1_000_000),
-        ),
-        case(
-            "visitor-1e4:biased",
-            "mutex::Biased, one CPU, and another every 10,000 operations",
-            |_| Visited::<Biased<Tally>>::boxed(10_000),
-        ),
-        case(
-            "visitor-1e4:interlocked",
-            "mutex::Mutex, one CPU, and another every 10,000 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(10_000),
-        ),
-        case(
-            "visitor-1e4:std",
-            "std::sync::Mutex, one CPU, and another every 10,000 operations",
-            |_| Visited::<std::sync::Mutex<Tally>>::boxed(10_000),
-        ),
-        case(
-            "visitor-1e4:parking_lot",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(1_000_000);
+        "visitor-1e4:biased", "mutex::Biased, one CPU, and another every 10,000 operations",
+            |_| Visited::<Biased<Tally>>::boxed(10_000);
+        "visitor-1e4:interlocked", "mutex::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<Mutex<Tally>>::boxed(10_000);
+        "visitor-1e4:std", "std::sync::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(10_000);
+        "visitor-1e4:parking_lot",
             "parking_lot::Mutex, one CPU, and another every 10,000 operations",
-            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(10_000),
-        ),
-        case(
-            "visitor-1e2:biased",
-            "mutex::Biased, one CPU, and another every 100 operations",
-            |_| Visited::<Biased<Tally>>::boxed(100),
-        ),
-        case(
-            "visitor-1e2:interlocked",
-            "mutex::Mutex, one CPU, and another every 100 operations",
-            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(100),
-        ),
-        case(
-            "visitor-1e2:std",
-            "std::sync::Mutex, one CPU, and another every 100 operations",
-            |_| Visited::<std::sync::Mutex<Tally>>::boxed(100),
-        ),
-        case(
-            "visitor-1e2:parking_lot",
-            "parking_lot::Mutex, one CPU, and another every 100 operations",
-            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(100),
-        ),
-        case(
-            "contended:biased",
-            "mutex::Biased, two threads on two CPUs",
-            |_| Contention::<Biased<Tally>>::boxed(Hold::NONE),
-        ),
-        case(
-            "contended:interlocked",
-            "mutex::Mutex, two threads on two CPUs",
-            |_| Contention::<Mutex<Tally, Interlocked>>::boxed(Hold::NONE),
-        ),
-        case(
-            "contended:std",
-            "std::sync::Mutex, two threads on two CPUs",
-            |_| Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE),
-        ),
-        case(
-            "contended:parking_lot",
-            "parking_lot::Mutex, two threads on two CPUs",
-            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE),
-        ),
-    ],
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(10_000);
+        "visitor-1e2:biased", "mutex::Biased, one CPU, and another every 100 operations",
+            |_| Visited::<Biased<Tally>>::boxed(100);
+        "visitor-1e2:interlocked", "mutex::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<Mutex<Tally>>::boxed(100);
+        "visitor-1e2:std", "std::sync::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(100);
+        "visitor-1e2:parking_lot", "parking_lot::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(100);
+        "contended:biased", "mutex::Biased, two threads on two CPUs",
+            |_| Contention::<Biased<Tally>>::boxed(Hold::NONE);
+        "contended:interlocked", "mutex::Mutex, two threads on two CPUs",
+            |_| Contention::<Mutex<Tally>>::boxed(Hold::NONE);
+        "contended:std", "std::sync::Mutex, two threads on two CPUs",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE);
+        "contended:parking_lot", "parking_lot::Mutex, two threads on two CPUs",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE);
+    },
     peers: &["std", "parking_lot"],
     method: Method::Placed {
         threads: THREADS,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomseq::dcas::{Adjacent, Cell, Change, Covered, Domain, Mechanism};
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
 #[cfg(target_arch = "x86_64")]
 use crate::bench::peers::crate_mwcas::CrateMwcas;
@@ -17,47 +17,25 @@ use crate::bench::workloads::pair::{Counting, Pair};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dcas",
     about: "reading two words that all threads share, and changing both if neither has changed",
-    cases: &[
-        case(
-            "os-assisted",
-            "dcas::Domain, OS-assisted, two words anywhere",
-            |threads| Counting::boxed(threads, domain(Mechanism::Assisted)),
-        ),
-        case(
-            "k-cas",
-            "dcas::Domain, k-CAS, which is portable",
-            |threads| Counting::boxed(threads, domain(Mechanism::Kcas)),
-        ),
-        case(
-            "adjacent",
-            "dcas::Adjacent, double-width compare-and-swap of two adjacent words",
-            |threads| Counting::boxed(threads, Adjacent::new(0, 0)),
-        ),
-        case(
-            "cas",
-            "one AtomicU64, compare_exchange: the cost of one word",
-            |threads| Counting::boxed(threads, Single::default()),
-        ),
-        case(
-            "seqlock",
-            "two words under a sequence lock; a preempted writer keeps it",
-            |threads| Counting::boxed(threads, SequenceLock::default()),
-        ),
-        case("parking_lot", "parking_lot::Mutex<(u64, u64)>", |threads| {
-            Counting::boxed(threads, parking_lot::Mutex::new((0, 0)))
-        }),
-        case(
-            "crate-kcas",
-            "kcas 0.1.0: multi-word compare-and-swap without allocation",
-            |threads| Counting::boxed(threads, CrateKcas::default()),
-        ),
+    cases: cases! {
+        "os-assisted", "dcas::Domain, OS-assisted, two words anywhere",
+            |threads| Counting::boxed(threads, domain(Mechanism::Assisted));
+        "k-cas", "dcas::Domain, k-CAS, which is portable",
+            |threads| Counting::boxed(threads, domain(Mechanism::Kcas));
+        "adjacent", "dcas::Adjacent, double-width compare-and-swap of two adjacent words",
+            |threads| Counting::boxed(threads, Adjacent::new(0, 0));
+        "cas", "one AtomicU64, compare_exchange: the cost of one word",
+            |threads| Counting::boxed(threads, Single::default());
+        "seqlock", "two words under a sequence lock; a preempted writer keeps it",
+            |threads| Counting::boxed(threads, SequenceLock::default());
+        "parking_lot", "parking_lot::Mutex<(u64, u64)>",
+            |threads| Counting::boxed(threads, parking_lot::Mutex::new((0, 0)));
+        "crate-kcas", "kcas 0.1.0: multi-word compare-and-swap without allocation",
+            |threads| Counting::boxed(threads, CrateKcas::default());
         #[cfg(target_arch = "x86_64")]
-        case(
-            "crate-mwcas",
-            "mwcas 0.2.0: multi-word compare-and-swap, freed by epochs",
-            |threads| Counting::boxed(threads, CrateMwcas::default()),
-        ),
-    ],
+        "crate-mwcas", "mwcas 0.2.0: multi-word compare-and-swap, freed by epochs",
+            |threads| Counting::boxed(threads, CrateMwcas::default());
+    },
     peers: &["cas", "seqlock", "parking_lot", "crate-kcas", "crate-mwcas"],
     method: Method::Timed,
     threads: Threads::Crowded,
@@ -105,7 +83,7 @@ impl Pair for Domain<[Padded; 2]> {
     fn add(&self, _hand: &mut (), amount: u64) {
         let words = [&*self[0], &*self[1]];
         loop {
-            let ([a, b], _) = self.snapshot(words);
+            let [a, b] = self.load_all(words);
             let first = Change::of(words[0], a, a + amount);
             let second = Change::of(words[1], b, b + amount);
             if self.compare_exchange_pair(first, second).is_ok() {
@@ -115,7 +93,7 @@ impl Pair for Domain<[Padded; 2]> {
     }
 
     fn both(&self) -> (u64, u64) {
-        let ([a, b], _) = self.snapshot([&*self[0], &*self[1]]);
+        let [a, b] = self.load_all([&*self[0], &*self[1]]);
         (a, b)
     }
 }

@@ -11,80 +11,49 @@ use atomseq::{percpu, type_stable};
 use crossbeam_queue::ArrayQueue;
 
 use super::pools::Descriptor;
-use super::{Experiment, Method, Threads, case};
+use super::{Entry, Experiment, Method, Threads, cases};
 use crate::bench::engine::Subject;
 use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::{Malloc, Mimalloc};
 use crate::bench::peers::mutexed::{Limited, Mutexed};
 use crate::bench::workloads::borrowing::{Block, Blocks, IDLE, new_block};
-use crate::bench::workloads::flow::{Conveyor, Flow, Roles, Wait, Way};
+use crate::bench::workloads::flow::{Flow, Roles, Wait, Way};
+use crate::bench::workloads::push_and_pop;
+
+/// The cases of a bounded container: by how its threads wait and how many elements it has room for,
+/// atomseq's, crossbeam's, and a `$locked` of the standard library behind a mutex.
+macro_rules! bounded {
+    ($own:ident, $locked:literal, $limited:ident) => {
+        bounded! { $own, $locked, $limited:
+            "spin", Spin, 16, "16"; "spin", Spin, 1024, "1,024";
+            "yield", Yield, 16, "16"; "yield", Yield, 1024, "1,024";
+        }
+    };
+    ($own:ident, $locked:literal, $limited:ident:
+     $($verb:literal, $wait:ident, $room:literal, $written:literal;)*) => {
+        &[$(
+            bounded!("atomseq", concat!("nonblocking::", stringify!($own)), $written, $verb, $room,
+                |threads| Flow::bounded(threads, Wait::$wait, $own::<u64>::with_capacity($room))),
+            bounded!("crossbeam-array", "crossbeam_queue::ArrayQueue", $written, $verb, $room,
+                |threads| Flow::bounded(threads, Wait::$wait, ArrayQueue::new($room))),
+            bounded!("mutex", concat!("std::sync::Mutex<", $locked, ">"), $written, $verb, $room,
+                |threads| Flow::bounded(threads, Wait::$wait, $limited($room))),
+        )*]
+    };
+    ($name:literal, $what:expr, $written:literal, $verb:literal, $room:literal, $make:expr) => {
+        Entry {
+            name: concat!($verb, "-", $room, ":", $name),
+            about: concat!($what, " of ", $written, ", threads that wait ", $verb),
+            make: Some($make),
+        }
+    };
+}
 
 /// The experiment.
 pub const QUEUE: Experiment = Experiment {
     name: "flow-queue",
     about: "an element through a bounded queue, from threads that push to threads that pop",
-    cases: &[
-        case(
-            "spin-16:atomseq",
-            "nonblocking::Queue of 16, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(16)),
-        ),
-        case(
-            "spin-16:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 16, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
-        ),
-        case(
-            "spin-16:mutex",
-            "std::sync::Mutex<VecDeque> of 16, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, limited_queue(16)),
-        ),
-        case(
-            "spin-1024:atomseq",
-            "nonblocking::Queue of 1,024, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(1024)),
-        ),
-        case(
-            "spin-1024:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 1,024, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024)),
-        ),
-        case(
-            "spin-1024:mutex",
-            "std::sync::Mutex<VecDeque> of 1,024, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, limited_queue(1024)),
-        ),
-        case(
-            "yield-16:atomseq",
-            "nonblocking::Queue of 16, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(16)),
-        ),
-        case(
-            "yield-16:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 16, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16)),
-        ),
-        case(
-            "yield-16:mutex",
-            "std::sync::Mutex<VecDeque> of 16, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, limited_queue(16)),
-        ),
-        case(
-            "yield-1024:atomseq",
-            "nonblocking::Queue of 1,024, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(1024)),
-        ),
-        case(
-            "yield-1024:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 1,024, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024)),
-        ),
-        case(
-            "yield-1024:mutex",
-            "std::sync::Mutex<VecDeque> of 1,024, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, limited_queue(1024)),
-        ),
-    ],
+    cases: bounded!(Queue, "VecDeque", limited_queue),
     peers: &["crossbeam-array", "mutex"],
     method: Method::Timed,
     threads: Threads::Flow,
@@ -95,84 +64,13 @@ fn limited_queue(room: usize) -> Limited<VecDeque<u64>> {
     Limited::new(Mutexed::new(VecDeque::with_capacity(room)), room)
 }
 
-impl Conveyor for Queue<u64> {
-    #[inline(always)]
-    fn push(&self, number: u64) -> Result<(), u64> {
-        Self::push(self, number)
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
-}
+push_and_pop!(Conveyor for Queue<u64>: Self::push, Self::pop);
 
 /// The experiment.
 pub const STACK: Experiment = Experiment {
     name: "flow-stack",
     about: "an element through a bounded stack, from threads that push to threads that pop",
-    cases: &[
-        case(
-            "spin-16:atomseq",
-            "nonblocking::Stack of 16, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(16)),
-        ),
-        case(
-            "spin-16:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 16, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
-        ),
-        case(
-            "spin-16:mutex",
-            "std::sync::Mutex<Vec> of 16, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, limited_stack(16)),
-        ),
-        case(
-            "spin-1024:atomseq",
-            "nonblocking::Stack of 1,024, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(1024)),
-        ),
-        case(
-            "spin-1024:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 1,024, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024)),
-        ),
-        case(
-            "spin-1024:mutex",
-            "std::sync::Mutex<Vec> of 1,024, threads that wait spin",
-            |threads| Flow::bounded(threads, Wait::Spin, limited_stack(1024)),
-        ),
-        case(
-            "yield-16:atomseq",
-            "nonblocking::Stack of 16, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(16)),
-        ),
-        case(
-            "yield-16:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 16, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16)),
-        ),
-        case(
-            "yield-16:mutex",
-            "std::sync::Mutex<Vec> of 16, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, limited_stack(16)),
-        ),
-        case(
-            "yield-1024:atomseq",
-            "nonblocking::Stack of 1,024, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(1024)),
-        ),
-        case(
-            "yield-1024:crossbeam-array",
-            "crossbeam_queue::ArrayQueue of 1,024, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024)),
-        ),
-        case(
-            "yield-1024:mutex",
-            "std::sync::Mutex<Vec> of 1,024, threads that wait yield",
-            |threads| Flow::bounded(threads, Wait::Yield, limited_stack(1024)),
-        ),
-    ],
+    cases: bounded!(Stack, "Vec", limited_stack),
     peers: &["crossbeam-array", "mutex"],
     method: Method::Timed,
     threads: Threads::Flow,
@@ -183,44 +81,22 @@ fn limited_stack(room: usize) -> Limited<Vec<u64>> {
     Limited::new(Mutexed::new(Vec::with_capacity(room)), room)
 }
 
-impl Conveyor for Stack<u64> {
-    #[inline(always)]
-    fn push(&self, number: u64) -> Result<(), u64> {
-        Self::push(self, number)
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
-}
+push_and_pop!(Conveyor for Stack<u64>: Self::push, Self::pop);
 
 /// The experiment.
 pub const POOL: Experiment = Experiment {
     name: "flow-pool",
     about: "getting a block of 64 bytes on one CPU and putting it back on another",
-    cases: &[
-        case("percpu-pool", "percpu::Pool of boxes", |threads| {
-            carried(
-                threads,
-                percpu::Pool::with_capacity_per_cpu(IDLE, new_block),
-            )
-        }),
-        case("type-stable-pool", "type_stable::Pool", |threads| {
-            carried(threads, type_stable::Pool::<Descriptor>::new())
-        }),
-        case("malloc", "the C library's malloc and free", |threads| {
-            carried(threads, Malloc)
-        }),
-        case("mimalloc", "mimalloc's mi_malloc and mi_free", |threads| {
-            carried(threads, Mimalloc)
-        }),
-        case(
-            "crossbeam",
-            "idle blocks in a crossbeam_queue::ArrayQueue",
-            |threads| carried(threads, QueuedBlocks::new(threads * IDLE)),
-        ),
-    ],
+    cases: cases! {
+        "percpu-pool", "percpu::Pool of boxes",
+            |threads| carried(threads, percpu::Pool::with_capacity_per_cpu(IDLE, new_block));
+        "type-stable-pool", "type_stable::Pool",
+            |threads| carried(threads, type_stable::Pool::<Descriptor>::new());
+        "malloc", "the C library's malloc and free", |threads| carried(threads, Malloc);
+        "mimalloc", "mimalloc's mi_malloc and mi_free", |threads| carried(threads, Mimalloc);
+        "crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue",
+            |threads| carried(threads, QueuedBlocks::new(threads * IDLE));
+    },
     peers: &["malloc", "crossbeam", "mimalloc"],
     method: Method::Timed,
     threads: Threads::Flow,

@@ -2,25 +2,20 @@
 
 use atomseq::dcas::Bare;
 
-use super::{Experiment, Method, Threads, Workload, case};
+use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::workloads::pair::{Counting, Pair};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kcas-reclamation",
     about: "k-CAS of two words of one thread, whose descriptors are used again once they are free, or at once (always 1 thread)",
-    cases: &[
-        case(
-            "reclaimed",
-            "a thread takes a free descriptor of its block",
-            |threads| Counting::boxed(threads, Bare::<true>::default()),
-        ),
-        case(
-            "unreclaimed",
+    cases: cases! {
+        "reclaimed", "a thread takes a free descriptor of its block",
+            |threads| Counting::boxed(threads, Bare::<true>::default());
+        "unreclaimed",
             "a thread takes its next descriptor, free or not; correct for one thread only",
-            |threads| Counting::boxed(threads, Bare::<false>::default()),
-        ),
-    ],
+            |threads| Counting::boxed(threads, Bare::<false>::default());
+    },
     peers: &[],
     method: Method::Placed {
         threads: 1,

@@ -26,6 +26,7 @@ mod percpu_ring;
 mod pools;
 #[cfg(atomseq_sections)]
 mod rollforward_cost;
+mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
 #[cfg(target_os = "linux")]
@@ -70,30 +71,20 @@ pub struct Entry {
     pub about: &'static str,
     /// Makes the subject for that many threads; `None` where the experiment has its own way to
     /// measure.
-    make: Option<fn(usize) -> Box<dyn Subject>>,
+    pub(in crate::bench) make: Option<fn(usize) -> Box<dyn Subject>>,
 }
 
-/// A case that the engine runs.
-pub const fn case(
-    name: &'static str,
-    about: &'static str,
-    make: fn(usize) -> Box<dyn Subject>,
-) -> Entry {
-    Entry {
-        name,
-        about,
-        make: Some(make),
-    }
+/// A list of cases: name, about, and what makes the subject, unless the experiment has its own way
+/// to measure.
+macro_rules! cases {
+    ($($(#[$if:meta])* $name:literal, $about:literal, $make:expr;)*) => {
+        &[$($(#[$if])* $crate::bench::experiments::Entry { name: $name, about: $about, make: Some($make) }),*]
+    };
+    ($($name:expr, $about:literal;)*) => {
+        &[$($crate::bench::experiments::Entry { name: $name, about: $about, make: None }),*]
+    };
 }
-
-/// A case of an experiment that has its own way to measure.
-const fn listed(name: &'static str, about: &'static str) -> Entry {
-    Entry {
-        name,
-        about,
-        make: None,
-    }
-}
+pub(in crate::bench) use cases;
 
 impl Experiment {
     /// Makes those cases that `keep` names, for that many threads.
@@ -227,6 +218,7 @@ pub const ALL: &[&Experiment] = &[
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
+    &rwlock::EXPERIMENT,
     &dcas::EXPERIMENT,
     &kcas_reclamation::EXPERIMENT,
     #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use atomseq::mutex::{Biased, Mutex, SpinLock};
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::locks::BackoffLock;
 use crate::bench::peers::locks::QueueLock;
 use crate::bench::workloads::locking::{Contention, Hold, Tally};
@@ -14,105 +14,53 @@ use crate::bench::workloads::locking::{Contention, Hold, Tally};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mutex",
     about: "a lock that all threads contend for, held to count, for 100 ns more and for 1 µs more",
-    cases: &[
-        case("hold-0:mutex", "mutex::Mutex, held to count", |_| {
-            Contention::<Mutex<Tally>>::boxed(Hold::NONE)
-        }),
-        case("hold-0:spin", "mutex::SpinLock, held to count", |_| {
-            Contention::<SpinLock<Tally>>::boxed(Hold::NONE)
-        }),
-        case("hold-0:biased", "mutex::Biased, held to count", |_| {
-            Contention::<Biased<Tally>>::boxed(Hold::NONE)
-        }),
-        case(
-            "hold-0:queue-lock",
-            "Mellor-Crummey and Scott's queue lock, held to count",
-            |_| Contention::<QueueLock>::boxed(Hold::NONE),
-        ),
-        case(
-            "hold-0:backoff",
-            "test-and-test-and-set with exponential backoff, held to count",
-            |_| Contention::<BackoffLock>::boxed(Hold::NONE),
-        ),
-        case("hold-0:std", "std::sync::Mutex, held to count", |_| {
-            Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE)
-        }),
-        case(
-            "hold-0:parking_lot",
-            "parking_lot::Mutex, held to count",
-            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE),
-        ),
-        case(
-            "hold-100ns:mutex",
-            "mutex::Mutex, held for about 100 ns more",
-            |_| Contention::<Mutex<Tally>>::boxed(short()),
-        ),
-        case(
-            "hold-100ns:spin",
-            "mutex::SpinLock, held for about 100 ns more",
-            |_| Contention::<SpinLock<Tally>>::boxed(short()),
-        ),
-        case(
-            "hold-100ns:biased",
-            "mutex::Biased, held for about 100 ns more",
-            |_| Contention::<Biased<Tally>>::boxed(short()),
-        ),
-        case(
-            "hold-100ns:queue-lock",
+    cases: cases! {
+        "hold-0:mutex", "mutex::Mutex, held to count",
+            |_| Contention::<Mutex<Tally>>::boxed(Hold::NONE);
+        "hold-0:spin", "mutex::SpinLock, held to count",
+            |_| Contention::<SpinLock<Tally>>::boxed(Hold::NONE);
+        "hold-0:biased", "mutex::Biased, held to count",
+            |_| Contention::<Biased<Tally>>::boxed(Hold::NONE);
+        "hold-0:queue-lock", "Mellor-Crummey and Scott's queue lock, held to count",
+            |_| Contention::<QueueLock>::boxed(Hold::NONE);
+        "hold-0:backoff", "test-and-test-and-set with exponential backoff, held to count",
+            |_| Contention::<BackoffLock>::boxed(Hold::NONE);
+        "hold-0:std", "std::sync::Mutex, held to count",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE);
+        "hold-0:parking_lot", "parking_lot::Mutex, held to count",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE);
+        "hold-100ns:mutex", "mutex::Mutex, held for about 100 ns more",
+            |_| Contention::<Mutex<Tally>>::boxed(short());
+        "hold-100ns:spin", "mutex::SpinLock, held for about 100 ns more",
+            |_| Contention::<SpinLock<Tally>>::boxed(short());
+        "hold-100ns:biased", "mutex::Biased, held for about 100 ns more",
+            |_| Contention::<Biased<Tally>>::boxed(short());
+        "hold-100ns:queue-lock",
             "Mellor-Crummey and Scott's queue lock, held for about 100 ns more",
-            |_| Contention::<QueueLock>::boxed(short()),
-        ),
-        case(
-            "hold-100ns:backoff",
+            |_| Contention::<QueueLock>::boxed(short());
+        "hold-100ns:backoff",
             "test-and-test-and-set with exponential backoff, held for about 100 ns more",
-            |_| Contention::<BackoffLock>::boxed(short()),
-        ),
-        case(
-            "hold-100ns:std",
-            "std::sync::Mutex, held for about 100 ns more",
-            |_| Contention::<std::sync::Mutex<Tally>>::boxed(short()),
-        ),
-        case(
-            "hold-100ns:parking_lot",
-            "parking_lot::Mutex, held for about 100 ns more",
-            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(short()),
-        ),
-        case(
-            "hold-1us:mutex",
-            "mutex::Mutex, held for about 1 µs more",
-            |_| Contention::<Mutex<Tally>>::boxed(long()),
-        ),
-        case(
-            "hold-1us:spin",
-            "mutex::SpinLock, held for about 1 µs more",
-            |_| Contention::<SpinLock<Tally>>::boxed(long()),
-        ),
-        case(
-            "hold-1us:biased",
-            "mutex::Biased, held for about 1 µs more",
-            |_| Contention::<Biased<Tally>>::boxed(long()),
-        ),
-        case(
-            "hold-1us:queue-lock",
-            "Mellor-Crummey and Scott's queue lock, held for about 1 µs more",
-            |_| Contention::<QueueLock>::boxed(long()),
-        ),
-        case(
-            "hold-1us:backoff",
+            |_| Contention::<BackoffLock>::boxed(short());
+        "hold-100ns:std", "std::sync::Mutex, held for about 100 ns more",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(short());
+        "hold-100ns:parking_lot", "parking_lot::Mutex, held for about 100 ns more",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(short());
+        "hold-1us:mutex", "mutex::Mutex, held for about 1 µs more",
+            |_| Contention::<Mutex<Tally>>::boxed(long());
+        "hold-1us:spin", "mutex::SpinLock, held for about 1 µs more",
+            |_| Contention::<SpinLock<Tally>>::boxed(long());
+        "hold-1us:biased", "mutex::Biased, held for about 1 µs more",
+            |_| Contention::<Biased<Tally>>::boxed(long());
+        "hold-1us:queue-lock", "Mellor-Crummey and Scott's queue lock, held for about 1 µs more",
+            |_| Contention::<QueueLock>::boxed(long());
+        "hold-1us:backoff",
             "test-and-test-and-set with exponential backoff, held for about 1 µs more",
-            |_| Contention::<BackoffLock>::boxed(long()),
-        ),
-        case(
-            "hold-1us:std",
-            "std::sync::Mutex, held for about 1 µs more",
-            |_| Contention::<std::sync::Mutex<Tally>>::boxed(long()),
-        ),
-        case(
-            "hold-1us:parking_lot",
-            "parking_lot::Mutex, held for about 1 µs more",
-            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(long()),
-        ),
-    ],
+            |_| Contention::<BackoffLock>::boxed(long());
+        "hold-1us:std", "std::sync::Mutex, held for about 1 µs more",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(long());
+        "hold-1us:parking_lot", "parking_lot::Mutex, held for about 1 µs more",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(long());
+    },
     peers: &["std", "parking_lot", "backoff", "queue-lock"],
     method: Method::Timed,
     threads: Threads::Crowded,

@@ -6,7 +6,7 @@ use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::List;
 use crossbeam_skiplist::SkipMap;
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::harris_michael::HarrisMichael;
 use crate::bench::peers::mutexed::Mutexed;
 use crate::bench::workloads::ordered::{Coming, Ordered};
@@ -15,29 +15,18 @@ use crate::bench::workloads::ordered::{Coming, Ordered};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-list",
     about: "removing a key, inserting it again and looking for another, in an ordered list of 16 keys a thread",
-    cases: &[
-        case(
-            "atomseq",
-            "nonblocking::List, by the mechanism of this process",
-            |threads| Coming::boxed(threads, List::new()),
-        ),
-        case(
-            "atomseq-kcas",
-            "nonblocking::List by k-CAS, which is portable",
-            |threads| Coming::boxed(threads, List::forced(Mechanism::Kcas)),
-        ),
-        case(
-            "harris-michael",
-            "Harris's and Michael's list, compare-and-swap of one word",
-            |threads| Coming::boxed(threads, HarrisMichael::new()),
-        ),
-        case("crossbeam-skip", "crossbeam_skiplist::SkipMap", |threads| {
-            Coming::boxed(threads, SkipMap::new())
-        }),
-        case("mutex", "std::sync::Mutex<BTreeMap>", |threads| {
-            Coming::boxed(threads, Mutexed::<BTreeMap<u64, u64>>::default())
-        }),
-    ],
+    cases: cases! {
+        "atomseq", "nonblocking::List, by the mechanism of this process",
+            |threads| Coming::boxed(threads, List::new());
+        "atomseq-kcas", "nonblocking::List by k-CAS, which is portable",
+            |threads| Coming::boxed(threads, List::forced(Mechanism::Kcas));
+        "harris-michael", "Harris's and Michael's list, compare-and-swap of one word",
+            |threads| Coming::boxed(threads, HarrisMichael::new());
+        "crossbeam-skip", "crossbeam_skiplist::SkipMap",
+            |threads| Coming::boxed(threads, SkipMap::new());
+        "mutex", "std::sync::Mutex<BTreeMap>",
+            |threads| Coming::boxed(threads, Mutexed::<BTreeMap<u64, u64>>::default());
+    },
     peers: &["harris-michael", "crossbeam-skip", "mutex"],
     method: Method::Timed,
     threads: Threads::Crowded,

@@ -15,7 +15,7 @@ use atomseq::dcas::{Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
-use super::{Experiment, Method, Threads, listed};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
 use crate::bench::peers::pairs::Spinning;
@@ -28,31 +28,16 @@ use crate::machine;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "oversubscription",
     about: "CPU time of a change of two words that 32 threads share, beside that of one thread (always 32 threads)",
-    cases: &[
-        listed(
-            "os-assisted:crowded",
-            "dcas::Domain, OS-assisted, 32 threads",
-        ),
-        listed("os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread"),
-        listed("k-cas:crowded", "dcas::Domain, k-CAS, 32 threads"),
-        listed("k-cas:alone", "dcas::Domain, k-CAS, 1 thread"),
-        listed(
-            "spin:crowded",
-            "two words under a lock whose waiters spin, 32 threads",
-        ),
-        listed(
-            "spin:alone",
-            "two words under a lock whose waiters spin, 1 thread",
-        ),
-        listed(
-            "parking_lot:crowded",
-            "parking_lot::Mutex<(u64, u64)>, 32 threads",
-        ),
-        listed(
-            "parking_lot:alone",
-            "parking_lot::Mutex<(u64, u64)>, 1 thread",
-        ),
-    ],
+    cases: cases! {
+        "os-assisted:crowded", "dcas::Domain, OS-assisted, 32 threads";
+        "os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread";
+        "k-cas:crowded", "dcas::Domain, k-CAS, 32 threads";
+        "k-cas:alone", "dcas::Domain, k-CAS, 1 thread";
+        "spin:crowded", "two words under a lock whose waiters spin, 32 threads";
+        "spin:alone", "two words under a lock whose waiters spin, 1 thread";
+        "parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>, 32 threads";
+        "parking_lot:alone", "parking_lot::Mutex<(u64, u64)>, 1 thread";
+    },
     peers: &[
         "spin:crowded",
         "spin:alone",
@@ -228,7 +213,7 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
         }
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
         advance(spent.min(1.0));
-        if spent >= 1.0 && round >= Effort::FEWEST {
+        if spent >= 1.0 && round >= Effort::MIN_ROUNDS {
             break;
         }
     }

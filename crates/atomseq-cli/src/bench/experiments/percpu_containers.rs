@@ -8,60 +8,37 @@ use atomseq::percpu::{Link, List, Node, Queue, RawNode, Stack};
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::mutexed::Mutexed;
 use crate::bench::peers::treiber::TreiberQueue;
 use crate::bench::peers::treiber::TreiberStack;
 use crate::bench::workloads::exchange::{Container, Exchange, elements};
+use crate::bench::workloads::push_and_pop;
 
 /// The experiment.
 pub const STACK: Experiment = Experiment {
     name: "percpu-stack",
     about: "a push and a pop, last in, first out",
-    cases: &[
-        case("rseq", "percpu::Stack", |threads| {
-            Exchange::boxed(threads, Stack::with_capacity_per_cpu(elements(threads)))
-        }),
-        case(
-            "rseq-list",
-            "percpu::List, whose nodes belong to its user, as treiber's do",
-            |threads| Exchange::boxed(threads, NodeList::new(elements(threads))),
-        ),
-        case(
-            "treiber",
-            "Treiber's stack with a tagged head, double-width compare-and-swap",
-            |threads| Exchange::boxed(threads, TreiberStack::new(elements(threads))),
-        ),
-        case("mutex", "std::sync::Mutex<Vec>", |threads| {
-            Exchange::boxed(threads, Mutexed::new(Vec::with_capacity(elements(threads))))
-        }),
-        case(
-            "crossbeam",
-            "crossbeam_queue::ArrayQueue as a bag",
-            |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads))),
-        ),
-    ],
+    cases: cases! {
+        "rseq", "percpu::Stack",
+            |threads| Exchange::boxed(threads, Stack::with_capacity_per_cpu(elements(threads)));
+        "rseq-list", "percpu::List, whose nodes belong to its user, as treiber's do",
+            |threads| Exchange::boxed(threads, NodeList::new(elements(threads)));
+        "treiber", "Treiber's stack with a tagged head, double-width compare-and-swap",
+            |threads| Exchange::boxed(threads, TreiberStack::new(elements(threads)));
+        "mutex", "std::sync::Mutex<Vec>",
+            |threads| Exchange::boxed(threads, Mutexed::new(Vec::with_capacity(elements(threads))));
+        "crossbeam", "crossbeam_queue::ArrayQueue as a bag",
+            |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads)));
+    },
     peers: &["mutex", "treiber", "crossbeam"],
     method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
 
-impl Container for Stack<u64> {
-    #[inline(always)]
-    unsafe fn push(&self, element: u64) -> Result<(), u64> {
-        Self::push(self, element)
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
-
-    fn pop_anywhere(&self) -> Option<u64> {
-        (0..self.cpus()).find_map(|cpu| self.steal_from(cpu))
-    }
-}
+push_and_pop!(Container for Stack<u64>: Self::push, Self::pop,
+    |it: &Self| (0..it.cpus()).find_map(|cpu| it.steal_from(cpu)));
 
 /// A list of nodes that are numbered like the elements.
 struct NodeList {
@@ -119,43 +96,25 @@ impl Container for NodeList {
 pub const QUEUE: Experiment = Experiment {
     name: "percpu-queue",
     about: "a push and a pop, first in, first out",
-    cases: &[
-        case("rseq", "percpu::Queue", |threads| {
-            Exchange::boxed(threads, Queue::new())
-        }),
-        case(
-            "treiber",
-            "two Treiber stacks, the inbox reversed into the outbox",
-            |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads))),
-        ),
-        case("mutex", "std::sync::Mutex<VecDeque>", |threads| {
-            Exchange::boxed(
-                threads,
-                Mutexed::new(VecDeque::with_capacity(elements(threads))),
-            )
-        }),
-        case("crossbeam", "crossbeam_queue::SegQueue", |threads| {
-            Exchange::boxed(threads, SegQueue::new())
-        }),
-    ],
+    cases: cases! {
+        "rseq", "percpu::Queue", |threads| Exchange::boxed(threads, Queue::new());
+        "treiber", "two Treiber stacks, the inbox reversed into the outbox",
+            |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads)));
+        "mutex", "std::sync::Mutex<VecDeque>",
+            |threads| {
+                Exchange::boxed(
+                    threads,
+                    Mutexed::new(VecDeque::with_capacity(elements(threads))),
+                )
+            };
+        "crossbeam", "crossbeam_queue::SegQueue",
+            |threads| Exchange::boxed(threads, SegQueue::new());
+    },
     peers: &["mutex", "treiber", "crossbeam"],
     method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
 
-impl Container for Queue<u64> {
-    #[inline(always)]
-    unsafe fn push(&self, element: u64) -> Result<(), u64> {
-        Self::push(self, element)
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
-
-    fn pop_anywhere(&self) -> Option<u64> {
-        (0..self.cpus()).find_map(|cpu| self.steal_from(cpu))
-    }
-}
+push_and_pop!(Container for Queue<u64>: Self::push, Self::pop,
+    |it: &Self| (0..it.cpus()).find_map(|cpu| it.steal_from(cpu)));

@@ -2,7 +2,7 @@
 
 use atomseq::percpu::Counter;
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::counts::ThreadLocal;
 use crate::bench::peers::counts::{Interlocked, InterlockedPerCpu};
 use crate::bench::peers::mutexed::Mutexed;
@@ -12,29 +12,17 @@ use crate::bench::workloads::counting::{Count, Counting};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-counter",
     about: "adding to a count that all threads share",
-    cases: &[
-        case("rseq", "percpu::Counter", |_| {
-            Box::new(Counting(Counter::new()))
-        }),
-        case(
-            "interlocked",
-            "one AtomicU64 for all threads, fetch_add",
-            |_| Box::new(Counting(Interlocked::default())),
-        ),
-        case(
-            "interlocked-percpu",
-            "an AtomicU64 for each CPU, getcpu and fetch_add",
-            |_| Box::new(Counting(InterlockedPerCpu::new())),
-        ),
-        case("mutex", "std::sync::Mutex<u64>", |_| {
-            Box::new(Counting(Mutexed::new(0_u64)))
-        }),
-        case(
-            "thread-local",
+    cases: cases! {
+        "rseq", "percpu::Counter", |_| Box::new(Counting(Counter::new()));
+        "interlocked", "one AtomicU64 for all threads, fetch_add",
+            |_| Box::new(Counting(Interlocked::default()));
+        "interlocked-percpu", "an AtomicU64 for each CPU, getcpu and fetch_add",
+            |_| Box::new(Counting(InterlockedPerCpu::new()));
+        "mutex", "std::sync::Mutex<u64>", |_| Box::new(Counting(Mutexed::new(0_u64)));
+        "thread-local",
             "a plain word of each thread, which no other thread can read before it hands it in",
-            |_| Box::new(Counting(ThreadLocal::default())),
-        ),
-    ],
+            |_| Box::new(Counting(ThreadLocal::default()));
+    },
     peers: &["interlocked", "interlocked-percpu", "mutex", "thread-local"],
     method: Method::Timed,
     threads: Threads::Spread,

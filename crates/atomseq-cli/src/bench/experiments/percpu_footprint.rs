@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use atomseq::percpu::Counter;
 
-use super::{Experiment, Method, Threads, listed};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -25,23 +25,14 @@ use crate::error::Error;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-footprint",
     about: "a count that 1,000 living threads have added to: bytes held and time of a full read (always 1,000 threads)",
-    cases: &[
-        listed("bytes:rseq", "bytes held by a percpu::Counter"),
-        listed(
-            "bytes:thread-local",
-            "bytes held by a padded word a thread in a registry",
-        ),
-        listed(
-            "bytes:interlocked-percpu",
-            "bytes held by a padded word a CPU",
-        ),
-        listed("read:rseq", "time of percpu::Counter::sum"),
-        listed(
-            "read:thread-local",
-            "time to lock the registry and read them all",
-        ),
-        listed("read:interlocked-percpu", "time to read them all"),
-    ],
+    cases: cases! {
+        "bytes:rseq", "bytes held by a percpu::Counter";
+        "bytes:thread-local", "bytes held by a padded word a thread in a registry";
+        "bytes:interlocked-percpu", "bytes held by a padded word a CPU";
+        "read:rseq", "time of percpu::Counter::sum";
+        "read:thread-local", "time to lock the registry and read them all";
+        "read:interlocked-percpu", "time to read them all";
+    },
     peers: &["thread-local", "interlocked-percpu"],
     method: Method::Own {
         threads: THREADS,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use atomseq::percpu::Histogram;
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::{GRAIN, Subject};
 use crate::bench::fault::Fault;
 
@@ -16,24 +16,15 @@ use crate::bench::fault::Fault;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-histogram",
     about: "recording a value in a histogram that all threads share",
-    cases: &[
-        case("rseq", "percpu::Histogram", |_| {
-            Box::new(Recording(Histogram::powers_of_two()))
-        }),
-        case(
-            "interlocked",
-            "one array of AtomicU64 for all threads, fetch_add",
-            |_| Box::new(Recording(Interlocked::default())),
-        ),
-        case("mutex", "std::sync::Mutex<[u64; 65]>", |_| {
-            Box::new(Recording(Locked::default()))
-        }),
-        case(
-            "thread-local",
+    cases: cases! {
+        "rseq", "percpu::Histogram", |_| Box::new(Recording(Histogram::powers_of_two()));
+        "interlocked", "one array of AtomicU64 for all threads, fetch_add",
+            |_| Box::new(Recording(Interlocked::default()));
+        "mutex", "std::sync::Mutex<[u64; 65]>", |_| Box::new(Recording(Locked::default()));
+        "thread-local",
             "plain words of each thread, which no other thread can read before it hands them in",
-            |_| Box::new(Recording(ThreadLocal::default())),
-        ),
-    ],
+            |_| Box::new(Recording(ThreadLocal::default()));
+    },
     peers: &["interlocked", "mutex", "thread-local"],
     method: Method::Timed,
     threads: Threads::Spread,

@@ -4,30 +4,21 @@
 use atomseq::percpu::Ring;
 use crossbeam_queue::ArrayQueue;
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::workloads::relay::{BURST, Channel, Relaying, each_received, each_sent, room};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-ring",
     about: "an element in and out of a bounded ring, in bursts of 32",
-    cases: &[
-        case(
-            "rseq",
-            "percpu::Ring, a burst by push_batch and pop_batch",
-            |threads| Relaying::boxed(threads, Ring::with_capacity_per_cpu(room(threads))),
-        ),
-        case(
-            "rseq-single",
-            "percpu::Ring, an element at a time",
-            |threads| Relaying::boxed(threads, Single(Ring::with_capacity_per_cpu(room(threads)))),
-        ),
-        case(
-            "crossbeam",
-            "crossbeam_queue::ArrayQueue, an element at a time",
-            |threads| Relaying::boxed(threads, ArrayQueue::new(room(threads))),
-        ),
-    ],
+    cases: cases! {
+        "rseq", "percpu::Ring, a burst by push_batch and pop_batch",
+            |threads| Relaying::boxed(threads, Ring::with_capacity_per_cpu(room(threads)));
+        "rseq-single", "percpu::Ring, an element at a time",
+            |threads| Relaying::boxed(threads, Single(Ring::with_capacity_per_cpu(room(threads))));
+        "crossbeam", "crossbeam_queue::ArrayQueue, an element at a time",
+            |threads| Relaying::boxed(threads, ArrayQueue::new(room(threads)));
+    },
     peers: &["crossbeam"],
     method: Method::Timed,
     threads: Threads::Spread,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atomseq::percpu::{Pool, Source};
 use atomseq::{percpu, type_stable};
 
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::Malloc;
 use crate::bench::workloads::borrowing::{Block, Blocks, Borrowing, IDLE, new_block};
@@ -17,22 +17,18 @@ use crate::bench::workloads::borrowing::{Block, Blocks, Borrowing, IDLE, new_blo
 pub const POOL: Experiment = Experiment {
     name: "percpu-pool",
     about: "getting a block of 64 bytes and putting it back",
-    cases: &[
-        case("rseq", "percpu::Pool of boxes", |threads| {
-            Box::new(Borrowing::new(Pool::with_capacity_per_cpu(
-                threads * IDLE,
-                new_block,
-            )))
-        }),
-        case("malloc", "the C library's malloc and free", |_| {
-            Box::new(Borrowing::new(Malloc))
-        }),
-        case(
-            "crossbeam",
-            "idle blocks in a crossbeam_queue::ArrayQueue",
-            |threads| Box::new(Borrowing::new(QueuedBlocks::new(threads * IDLE))),
-        ),
-    ],
+    cases: cases! {
+        "rseq", "percpu::Pool of boxes",
+            |threads| {
+                Box::new(Borrowing::new(Pool::with_capacity_per_cpu(
+                    threads * IDLE,
+                    new_block,
+                )))
+            };
+        "malloc", "the C library's malloc and free", |_| Box::new(Borrowing::new(Malloc));
+        "crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue",
+            |threads| Box::new(Borrowing::new(QueuedBlocks::new(threads * IDLE)));
+    },
     peers: &["malloc", "crossbeam"],
     method: Method::Timed,
     threads: Threads::Spread,
@@ -57,24 +53,17 @@ impl<S: Source<Box<[u64; 8]>> + Sync> Blocks for Pool<Box<[u64; 8]>, S> {
 pub const MEMORY: Experiment = Experiment {
     name: "memory",
     about: "allocating a descriptor of 64 bytes, and freeing it",
-    cases: &[
-        case("rseq", "type_stable::Pool", |threads| {
-            Box::new(Borrowing::new(descriptors(threads)))
-        }),
-        case(
-            "rseq-pool",
-            "percpu::Pool of boxes, whose memory is not type-stable",
+    cases: cases! {
+        "rseq", "type_stable::Pool", |threads| Box::new(Borrowing::new(descriptors(threads)));
+        "rseq-pool", "percpu::Pool of boxes, whose memory is not type-stable",
             |threads| {
                 Box::new(Borrowing::new(percpu::Pool::with_capacity_per_cpu(
                     threads * IDLE,
                     new_block,
                 )))
-            },
-        ),
-        case("malloc", "the C library's malloc and free", |_| {
-            Box::new(Borrowing::new(Malloc))
-        }),
-    ],
+            };
+        "malloc", "the C library's malloc and free", |_| Box::new(Borrowing::new(Malloc));
+    },
     peers: &["malloc"],
     method: Method::Timed,
     threads: Threads::Spread,
@@ -87,7 +76,7 @@ pub type Descriptor = [AtomicU64; 8];
 /// A pool whose CPUs keep as many free ones as the others' do.
 fn descriptors(threads: usize) -> type_stable::Pool<Descriptor> {
     let options = type_stable::Pool::options().cached(threads * IDLE);
-    options.build().expect("memory for a few stacks")
+    options.try_build().expect("memory for a few stacks")
 }
 
 /// A descriptor that its holder owns.

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use self::run::{Run, Took};
 use self::ways::WAYS;
-use super::{Experiment, Method, Threads, listed};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
@@ -39,32 +39,17 @@ use crate::error::Error;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rollforward-cost",
     about: "the delivery of a signal, by what it interrupts (always 1 thread)",
-    cases: &[
-        listed("plain", "no sequence is interrupted"),
-        listed("restarted", "a sequence is interrupted and restarts"),
-        listed(
-            "rolled",
-            "a sequence is interrupted and first runs to its end",
-        ),
-        listed(
-            "deferred",
-            "signal::mask() is in force and defers the signal to its end",
-        ),
-        listed("pending:plain", "plain, less the time to send the signal"),
-        listed(
-            "pending:restarted",
-            "restarted, less the time to send the signal",
-        ),
-        listed("pending:rolled", "rolled, less the time to send the signal"),
-        listed(
-            "pending:deferred",
-            "deferred, less the time to send the signal",
-        ),
-        listed(
-            CONSTANT,
-            "the interruption without a signal, subtracted from all others",
-        ),
-    ],
+    cases: cases! {
+        "plain", "no sequence is interrupted";
+        "restarted", "a sequence is interrupted and restarts";
+        "rolled", "a sequence is interrupted and first runs to its end";
+        "deferred", "signal::mask() is in force and defers the signal to its end";
+        "pending:plain", "plain, less the time to send the signal";
+        "pending:restarted", "restarted, less the time to send the signal";
+        "pending:rolled", "rolled, less the time to send the signal";
+        "pending:deferred", "deferred, less the time to send the signal";
+        CONSTANT, "the interruption without a signal, subtracted from all others";
+    },
     peers: &[],
     method: Method::Own { threads: 1, run },
     threads: Threads::Alone,
@@ -122,7 +107,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
         // The receiver may be gone, which is no reason to stop.
         let _ = shares.send(spent.max((round + 1) as f64 / rounds as f64).min(1.0));
-        if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::FEWEST {
+        if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::MIN_ROUNDS {
             break;
         }
     }

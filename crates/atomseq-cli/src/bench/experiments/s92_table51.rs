@@ -19,142 +19,71 @@ use self::locked::{Locked, Open};
 use self::run::{Measured, Timed};
 use self::system::{NullCall, Posix};
 use super::signal_sequence::{KernelMask, Mask};
-use super::{Experiment, Method, Threads, listed};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "s92-table51",
     about: "S92's table 5.1: an operation without synchronization, locked, and lock-free, on one thread",
-    cases: &[
-        listed(
-            "null-call:unsynchronized",
-            "a procedure that does nothing is called",
-        ),
-        listed(
-            "counter:unsynchronized",
-            "a counter is incremented, not synchronized",
-        ),
-        listed("counter:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "counter:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("counter:locked-open", "under a SpinLock alone"),
-        listed("counter:lock-free", "AtomicU64, compare_exchange"),
-        listed(
-            "counter:lock-free-retry",
-            "AtomicU64, compare_exchange, whose first attempt fails",
-        ),
-        listed(
-            "list-insert:unsynchronized",
-            "a free node is linked before the first of a list, not synchronized",
-        ),
-        listed("list-insert:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "list-insert:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("list-insert:locked-open", "under a SpinLock alone"),
-        listed("list-insert:lock-free", "nonblocking::LinkedStack::push"),
-        listed("list-insert:cas2", "figure 5.4 by dcas::Domain"),
-        listed(
-            "list-insert:lock-free-retry",
-            "figure 5.4, whose first attempt fails",
-        ),
-        listed(
-            "list-delete:unsynchronized",
-            "the first node of a list is taken off, not synchronized",
-        ),
-        listed("list-delete:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "list-delete:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("list-delete:locked-open", "under a SpinLock alone"),
-        listed("list-delete:lock-free", "nonblocking::LinkedStack::pop"),
-        listed("list-delete:cas2", "figure 5.4 by dcas::Domain"),
-        listed(
-            "list-delete:lock-free-retry",
-            "figure 5.4, whose first attempt fails",
-        ),
-        listed(
-            "queue-put:unsynchronized",
-            "a number is put into a circular queue, not synchronized",
-        ),
-        listed("queue-put:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "queue-put:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("queue-put:locked-open", "under a SpinLock alone"),
-        listed("queue-put:lock-free", "nonblocking::Queue::push"),
-        listed("queue-put:cas2", "figure 5.6 by dcas::Domain"),
-        listed(
-            "queue-put:lock-free-retry",
-            "figure 5.6, whose first attempt fails",
-        ),
-        listed(
-            "queue-get:unsynchronized",
-            "the oldest number is taken out, not synchronized",
-        ),
-        listed("queue-get:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "queue-get:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("queue-get:locked-open", "under a SpinLock alone"),
-        listed("queue-get:lock-free", "nonblocking::Queue::pop"),
-        listed("queue-get:cas2", "figure 5.6 by dcas::Domain"),
-        listed(
-            "queue-get:lock-free-retry",
-            "figure 5.6, whose first attempt fails",
-        ),
-        listed(
-            "stack-push:unsynchronized",
-            "a number is pushed on a stack in an array, not synchronized",
-        ),
-        listed("stack-push:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "stack-push:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("stack-push:locked-open", "under a SpinLock alone"),
-        listed("stack-push:lock-free", "nonblocking::Stack::push"),
-        listed("stack-push:cas2", "figure 5.5 by dcas::Domain"),
-        listed(
-            "stack-push:lock-free-retry",
-            "figure 5.5, whose first attempt fails",
-        ),
-        listed(
-            "stack-pop:unsynchronized",
-            "the top number is popped, not synchronized",
-        ),
-        listed("stack-pop:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "stack-pop:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("stack-pop:locked-open", "under a SpinLock alone"),
-        listed("stack-pop:lock-free", "nonblocking::Stack::pop"),
-        listed("stack-pop:cas2", "figure 5.5 by dcas::Domain"),
-        listed(
-            "stack-pop:lock-free-retry",
-            "figure 5.5, whose first attempt fails",
-        ),
-        listed(
-            "semaphore:unsynchronized",
-            "a permit is taken, not synchronized",
-        ),
-        listed("semaphore:locked", "under signal::mask() and a SpinLock"),
-        listed(
-            "semaphore:locked-sigprocmask",
-            "between two calls of sigprocmask, under a SpinLock",
-        ),
-        listed("semaphore:locked-open", "under a SpinLock alone"),
-        listed("semaphore:lock-free", "mutex::Semaphore::acquire"),
-        listed("semaphore:posix", "sem_wait of the C library"),
-    ],
+    cases: cases! {
+        "null-call:unsynchronized", "a procedure that does nothing is called";
+        "counter:unsynchronized", "a counter is incremented, not synchronized";
+        "counter:locked", "under signal::mask() and a SpinLock";
+        "counter:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "counter:locked-open", "under a SpinLock alone";
+        "counter:lock-free", "AtomicU64, compare_exchange";
+        "counter:lock-free-retry", "AtomicU64, compare_exchange, whose first attempt fails";
+        "list-insert:unsynchronized",
+            "a free node is linked before the first of a list, not synchronized";
+        "list-insert:locked", "under signal::mask() and a SpinLock";
+        "list-insert:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "list-insert:locked-open", "under a SpinLock alone";
+        "list-insert:lock-free", "nonblocking::LinkedStack::push";
+        "list-insert:cas2", "figure 5.4 by dcas::Domain";
+        "list-insert:lock-free-retry", "figure 5.4, whose first attempt fails";
+        "list-delete:unsynchronized", "the first node of a list is taken off, not synchronized";
+        "list-delete:locked", "under signal::mask() and a SpinLock";
+        "list-delete:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "list-delete:locked-open", "under a SpinLock alone";
+        "list-delete:lock-free", "nonblocking::LinkedStack::pop";
+        "list-delete:cas2", "figure 5.4 by dcas::Domain";
+        "list-delete:lock-free-retry", "figure 5.4, whose first attempt fails";
+        "queue-put:unsynchronized", "a number is put into a circular queue, not synchronized";
+        "queue-put:locked", "under signal::mask() and a SpinLock";
+        "queue-put:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "queue-put:locked-open", "under a SpinLock alone";
+        "queue-put:lock-free", "nonblocking::Queue::push";
+        "queue-put:cas2", "figure 5.6 by dcas::Domain";
+        "queue-put:lock-free-retry", "figure 5.6, whose first attempt fails";
+        "queue-get:unsynchronized", "the oldest number is taken out, not synchronized";
+        "queue-get:locked", "under signal::mask() and a SpinLock";
+        "queue-get:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "queue-get:locked-open", "under a SpinLock alone";
+        "queue-get:lock-free", "nonblocking::Queue::pop";
+        "queue-get:cas2", "figure 5.6 by dcas::Domain";
+        "queue-get:lock-free-retry", "figure 5.6, whose first attempt fails";
+        "stack-push:unsynchronized", "a number is pushed on a stack in an array, not synchronized";
+        "stack-push:locked", "under signal::mask() and a SpinLock";
+        "stack-push:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "stack-push:locked-open", "under a SpinLock alone";
+        "stack-push:lock-free", "nonblocking::Stack::push";
+        "stack-push:cas2", "figure 5.5 by dcas::Domain";
+        "stack-push:lock-free-retry", "figure 5.5, whose first attempt fails";
+        "stack-pop:unsynchronized", "the top number is popped, not synchronized";
+        "stack-pop:locked", "under signal::mask() and a SpinLock";
+        "stack-pop:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "stack-pop:locked-open", "under a SpinLock alone";
+        "stack-pop:lock-free", "nonblocking::Stack::pop";
+        "stack-pop:cas2", "figure 5.5 by dcas::Domain";
+        "stack-pop:lock-free-retry", "figure 5.5, whose first attempt fails";
+        "semaphore:unsynchronized", "a permit is taken, not synchronized";
+        "semaphore:locked", "under signal::mask() and a SpinLock";
+        "semaphore:locked-sigprocmask", "between two calls of sigprocmask, under a SpinLock";
+        "semaphore:locked-open", "under a SpinLock alone";
+        "semaphore:lock-free", "mutex::Semaphore::acquire";
+        "semaphore:posix", "sem_wait of the C library";
+    },
     peers: &["unsynchronized", "posix"],
     method: Method::Own {
         threads: 1,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::signal_sequence::{KernelMask, Mask, Shield};
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
@@ -14,16 +14,11 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-mask",
     about: "masking this thread's signals and unmasking them",
-    cases: &[
-        case("mask", "signal::mask() and the drop of its guard", |_| {
-            Box::new(Pairs::<Mask>::default())
-        }),
-        case(
-            "sigprocmask",
-            "two calls of sigprocmask: block, restore",
-            |_| Box::new(Pairs::<KernelMask>::default()),
-        ),
-    ],
+    cases: cases! {
+        "mask", "signal::mask() and the drop of its guard", |_| Box::new(Pairs::<Mask>::default());
+        "sigprocmask", "two calls of sigprocmask: block, restore",
+            |_| Box::new(Pairs::<KernelMask>::default());
+    },
     peers: &["sigprocmask"],
     method: Method::Timed,
     threads: Threads::Alone,

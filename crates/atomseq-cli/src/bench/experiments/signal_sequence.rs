@@ -27,7 +27,7 @@ use self::interlocked::{TaggedFifo, TaggedLifo, TaggedNull};
 pub use self::mechanisms::{KernelMask, Mask, Shield};
 use self::mechanisms::{Restarting, Rolling, Shielded, Unprotected};
 use self::programs::{Fifo, FifoStores, Lifo, Null};
-use super::{Experiment, Method, Threads, case};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
@@ -38,114 +38,59 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-sequence",
     about: "M94's programs: what it costs to be atomic against this thread's signal handlers",
-    cases: &[
-        case("null:none", "one store, unprotected", |threads| {
-            Running::<Null<Unprotected>>::boxed(threads)
-        }),
-        case(
-            "null:restarting",
-            "one store, restarted if interrupted",
-            |threads| Running::<Null<Restarting>>::boxed(threads),
-        ),
-        case(
-            "null:rolling",
-            "one store, rolled forward if interrupted",
-            |threads| Running::<Null<Rolling>>::boxed(threads),
-        ),
-        case(
-            "null:mask",
-            "one store, in plain Rust, under signal::mask()",
-            |threads| Running::<Null<Shielded<Mask>>>::boxed(threads),
-        ),
-        case("null:interlocked", "AtomicUsize::swap", |threads| {
-            Running::<TaggedNull>::boxed(threads)
-        }),
-        case(
-            "null:sigprocmask",
-            "one store, in plain Rust, between two calls of sigprocmask",
-            |threads| Running::<Null<Shielded<KernelMask>>>::boxed(threads),
-        ),
-        case(
-            "lifo:none",
-            "a push and a pop on a linked stack, unprotected",
-            |threads| Running::<Lifo<Unprotected>>::boxed(threads),
-        ),
-        case(
-            "lifo:restarting",
-            "a push and a pop on a linked stack, restarted if interrupted",
-            |threads| Running::<Lifo<Restarting>>::boxed(threads),
-        ),
-        case(
-            "lifo:rolling",
-            "a push and a pop on a linked stack, rolled forward if interrupted",
-            |threads| Running::<Lifo<Rolling>>::boxed(threads),
-        ),
-        case(
-            "lifo:mask",
-            "a push and a pop on a linked stack, in plain Rust, each under signal::mask()",
-            |threads| Running::<Lifo<Shielded<Mask>>>::boxed(threads),
-        ),
-        case(
-            "lifo:interlocked",
-            "Treiber's stack with tags, compare-and-swap",
-            |threads| Running::<TaggedLifo>::boxed(threads),
-        ),
-        case(
-            "lifo:sigprocmask",
+    cases: cases! {
+        "null:none", "one store, unprotected",
+            |threads| Running::<Null<Unprotected>>::boxed(threads);
+        "null:restarting", "one store, restarted if interrupted",
+            |threads| Running::<Null<Restarting>>::boxed(threads);
+        "null:rolling", "one store, rolled forward if interrupted",
+            |threads| Running::<Null<Rolling>>::boxed(threads);
+        "null:mask", "one store, in plain Rust, under signal::mask()",
+            |threads| Running::<Null<Shielded<Mask>>>::boxed(threads);
+        "null:interlocked", "AtomicUsize::swap", |threads| Running::<TaggedNull>::boxed(threads);
+        "null:sigprocmask", "one store, in plain Rust, between two calls of sigprocmask",
+            |threads| Running::<Null<Shielded<KernelMask>>>::boxed(threads);
+        "lifo:none", "a push and a pop on a linked stack, unprotected",
+            |threads| Running::<Lifo<Unprotected>>::boxed(threads);
+        "lifo:restarting", "a push and a pop on a linked stack, restarted if interrupted",
+            |threads| Running::<Lifo<Restarting>>::boxed(threads);
+        "lifo:rolling", "a push and a pop on a linked stack, rolled forward if interrupted",
+            |threads| Running::<Lifo<Rolling>>::boxed(threads);
+        "lifo:mask", "a push and a pop on a linked stack, in plain Rust, each under signal::mask()",
+            |threads| Running::<Lifo<Shielded<Mask>>>::boxed(threads);
+        "lifo:interlocked", "Treiber's stack with tags, compare-and-swap",
+            |threads| Running::<TaggedLifo>::boxed(threads);
+        "lifo:sigprocmask",
             "a push and a pop on a linked stack, in plain Rust, each between two calls of sigprocmask",
-            |threads| Running::<Lifo<Shielded<KernelMask>>>::boxed(threads),
-        ),
-        case(
-            "fifo:none",
-            "an enqueue and a dequeue, one visible store each, unprotected",
-            |threads| Running::<Fifo<Unprotected>>::boxed(threads),
-        ),
-        case(
-            "fifo:restarting",
+            |threads| Running::<Lifo<Shielded<KernelMask>>>::boxed(threads);
+        "fifo:none", "an enqueue and a dequeue, one visible store each, unprotected",
+            |threads| Running::<Fifo<Unprotected>>::boxed(threads);
+        "fifo:restarting",
             "an enqueue and a dequeue, one visible store each, restarted if interrupted",
-            |threads| Running::<Fifo<Restarting>>::boxed(threads),
-        ),
-        case(
-            "fifo:rolling",
+            |threads| Running::<Fifo<Restarting>>::boxed(threads);
+        "fifo:rolling",
             "an enqueue and a dequeue, one visible store each, rolled forward if interrupted",
-            |threads| Running::<Fifo<Rolling>>::boxed(threads),
-        ),
-        case(
-            "fifo:mask",
+            |threads| Running::<Fifo<Rolling>>::boxed(threads);
+        "fifo:mask",
             "an enqueue and a dequeue, one visible store each, in plain Rust, each under signal::mask()",
-            |threads| Running::<Fifo<Shielded<Mask>>>::boxed(threads),
-        ),
-        case(
-            "fifo:interlocked",
-            "Michael and Scott's queue with tags, compare-and-swap",
-            |threads| Running::<TaggedFifo>::boxed(threads),
-        ),
-        case(
-            "fifo:sigprocmask",
+            |threads| Running::<Fifo<Shielded<Mask>>>::boxed(threads);
+        "fifo:interlocked", "Michael and Scott's queue with tags, compare-and-swap",
+            |threads| Running::<TaggedFifo>::boxed(threads);
+        "fifo:sigprocmask",
             "an enqueue and a dequeue, one visible store each, in plain Rust, each between two calls of sigprocmask",
-            |threads| Running::<Fifo<Shielded<KernelMask>>>::boxed(threads),
-        ),
-        case(
-            "fifo-stores:none",
-            "an enqueue and a dequeue with several visible stores, unprotected",
-            |threads| Running::<FifoStores<Unprotected>>::boxed(threads),
-        ),
-        case(
-            "fifo-stores:rolling",
+            |threads| Running::<Fifo<Shielded<KernelMask>>>::boxed(threads);
+        "fifo-stores:none", "an enqueue and a dequeue with several visible stores, unprotected",
+            |threads| Running::<FifoStores<Unprotected>>::boxed(threads);
+        "fifo-stores:rolling",
             "an enqueue and a dequeue with several visible stores, rolled forward if interrupted",
-            |threads| Running::<FifoStores<Rolling>>::boxed(threads),
-        ),
-        case(
-            "fifo-stores:mask",
+            |threads| Running::<FifoStores<Rolling>>::boxed(threads);
+        "fifo-stores:mask",
             "an enqueue and a dequeue with several visible stores, in plain Rust, each under signal::mask()",
-            |threads| Running::<FifoStores<Shielded<Mask>>>::boxed(threads),
-        ),
-        case(
-            "fifo-stores:sigprocmask",
+            |threads| Running::<FifoStores<Shielded<Mask>>>::boxed(threads);
+        "fifo-stores:sigprocmask",
             "an enqueue and a dequeue with several visible stores, in plain Rust, each between two calls of sigprocmask",
-            |threads| Running::<FifoStores<Shielded<KernelMask>>>::boxed(threads),
-        ),
-    ],
+            |threads| Running::<FifoStores<Shielded<KernelMask>>>::boxed(threads);
+    },
     peers: &["sigprocmask", "interlocked"],
     method: Method::Timed,
     threads: Threads::Alone,

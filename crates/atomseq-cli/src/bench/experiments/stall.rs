@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use self::stop::Stop;
 use self::ways::{WAYS, Way};
-use super::{Experiment, Method, Threads, listed};
+use super::{Experiment, Method, Threads, cases};
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -31,23 +31,14 @@ use crate::patience::Patience;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stall",
     about: "the time of an operation while another thread is stopped inside one (always 2 threads)",
-    cases: &[
-        listed(
-            "os-assisted",
-            "dcas::Domain, OS-assisted: the stopped thread's operation is revoked",
-        ),
-        listed(
-            "k-cas",
-            "dcas::Domain, k-CAS: the stopped thread's operation is completed",
-        ),
-        listed("stack", "nonblocking::Stack"),
-        listed("queue", "nonblocking::Queue"),
-        listed("list", "nonblocking::List"),
-        listed(
-            "watched:mutex",
-            "std::sync::Mutex: indefinitely; the figure is how long it was watched",
-        ),
-    ],
+    cases: cases! {
+        "os-assisted", "dcas::Domain, OS-assisted: the stopped thread's operation is revoked";
+        "k-cas", "dcas::Domain, k-CAS: the stopped thread's operation is completed";
+        "stack", "nonblocking::Stack";
+        "queue", "nonblocking::Queue";
+        "list", "nonblocking::List";
+        "watched:mutex", "std::sync::Mutex: indefinitely; the figure is how long it was watched";
+    },
     peers: &["mutex"],
     method: Method::Own { threads: 2, run },
     threads: Threads::Spread,
@@ -153,7 +144,7 @@ fn stalled(
             let is_out = patience.is_over() || tried == stops * TRIES;
             match values.len() {
                 all if all == stops => break,
-                enough if enough >= Effort::FEWEST && (is_out || start.elapsed() >= budget) => {
+                enough if enough >= Effort::MIN_ROUNDS && (is_out || start.elapsed() >= budget) => {
                     break;
                 }
                 inside if is_out => {

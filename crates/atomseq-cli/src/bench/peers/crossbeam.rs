@@ -6,46 +6,20 @@ use crossbeam_queue::{ArrayQueue, SegQueue};
 use crossbeam_skiplist::SkipMap;
 
 use crate::bench::workloads::borrowing::Blocks;
-use crate::bench::workloads::exchange::Container;
-use crate::bench::workloads::flow::Conveyor;
 use crate::bench::workloads::ordered::Ordered;
+use crate::bench::workloads::push_and_pop;
 use crate::bench::workloads::relay::{BURST, Channel, each_received, each_sent};
 
-impl Container for ArrayQueue<u64> {
-    #[inline(always)]
-    unsafe fn push(&self, element: u64) -> Result<(), u64> {
-        Self::push(self, element)
-    }
+push_and_pop!(Container for ArrayQueue<u64>: Self::push, Self::pop);
 
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
-}
+push_and_pop!(Conveyor for ArrayQueue<u64>: Self::push, Self::pop);
 
-impl Conveyor for ArrayQueue<u64> {
-    #[inline(always)]
-    fn push(&self, number: u64) -> Result<(), u64> {
-        Self::push(self, number)
-    }
+push_and_pop!(Container for SegQueue<u64>: pushed, Self::pop);
 
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
-}
-
-impl Container for SegQueue<u64> {
-    #[inline(always)]
-    unsafe fn push(&self, element: u64) -> Result<(), u64> {
-        Self::push(self, element);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        Self::pop(self)
-    }
+#[inline(always)]
+fn pushed(queue: &SegQueue<u64>, element: u64) -> Result<(), u64> {
+    queue.push(element);
+    Ok(())
 }
 
 impl Ordered for SkipMap<u64, u64> {

@@ -6,9 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crossbeam_utils::CachePadded;
 
 use crate::bench::workloads::counting::Count;
-use crate::bench::workloads::exchange::Container;
-use crate::bench::workloads::flow::Conveyor;
 use crate::bench::workloads::ordered::Ordered;
+use crate::bench::workloads::push_and_pop;
 
 /// A value behind a mutex.
 #[derive(Default)]
@@ -37,31 +36,13 @@ impl Count for Mutexed<u64> {
     }
 }
 
-impl Container for Mutexed<Vec<u64>> {
-    #[inline(always)]
-    unsafe fn push(&self, element: u64) -> Result<(), u64> {
-        self.lock().push(element);
-        Ok(())
-    }
+push_and_pop!(Container for Mutexed<Vec<u64>>:
+    |it: &Self, element| { it.lock().push(element); Ok(()) },
+    |it: &Self| it.lock().pop());
 
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        self.lock().pop()
-    }
-}
-
-impl Container for Mutexed<VecDeque<u64>> {
-    #[inline(always)]
-    unsafe fn push(&self, element: u64) -> Result<(), u64> {
-        self.lock().push_back(element);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        self.lock().pop_front()
-    }
-}
+push_and_pop!(Container for Mutexed<VecDeque<u64>>:
+    |it: &Self, element| { it.lock().push_back(element); Ok(()) },
+    |it: &Self| it.lock().pop_front());
 
 impl Ordered for Mutexed<BTreeMap<u64, u64>> {
     #[inline(always)]
@@ -92,38 +73,27 @@ impl<T> Limited<T> {
     pub fn new(container: Mutexed<T>, room: usize) -> Self {
         Self { container, room }
     }
-}
 
-impl Conveyor for Limited<Vec<u64>> {
     #[inline(always)]
-    fn push(&self, number: u64) -> Result<(), u64> {
-        let mut vector = self.container.lock();
-        if vector.len() == self.room {
+    fn push_if_room(
+        &self,
+        number: u64,
+        len: impl FnOnce(&T) -> usize,
+        push: impl FnOnce(&mut T, u64),
+    ) -> Result<(), u64> {
+        let mut container = self.container.lock();
+        if len(&container) == self.room {
             return Err(number);
         }
-        vector.push(number);
+        push(&mut container, number);
         Ok(())
-    }
-
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        self.container.lock().pop()
     }
 }
 
-impl Conveyor for Limited<VecDeque<u64>> {
-    #[inline(always)]
-    fn push(&self, number: u64) -> Result<(), u64> {
-        let mut deque = self.container.lock();
-        if deque.len() == self.room {
-            return Err(number);
-        }
-        deque.push_back(number);
-        Ok(())
-    }
+push_and_pop!(Conveyor for Limited<Vec<u64>>:
+    |it: &Self, number| it.push_if_room(number, Vec::len, Vec::push),
+    |it: &Self| it.container.lock().pop());
 
-    #[inline(always)]
-    fn pop(&self) -> Option<u64> {
-        self.container.lock().pop_front()
-    }
-}
+push_and_pop!(Conveyor for Limited<VecDeque<u64>>:
+    |it: &Self, number| it.push_if_room(number, VecDeque::len, VecDeque::push_back),
+    |it: &Self| it.container.lock().pop_front());

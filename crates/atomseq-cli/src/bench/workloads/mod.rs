@@ -10,3 +10,39 @@ pub mod locking;
 pub mod ordered;
 pub mod pair;
 pub mod relay;
+
+/// Implements `Container` or `Conveyor` by a function that pushes, one that pops, and, for
+/// containers of which `pop` sees a part only, one that pops anywhere.
+macro_rules! push_and_pop {
+    (Container for $type:ty: $push:expr, $pop:expr $(, $anywhere:expr)?) => {
+        impl $crate::bench::workloads::exchange::Container for $type {
+            #[inline(always)]
+            unsafe fn push(&self, element: u64) -> Result<(), u64> {
+                $push(self, element)
+            }
+
+            #[inline(always)]
+            fn pop(&self) -> Option<u64> {
+                $pop(self)
+            }
+
+            $(fn pop_anywhere(&self) -> Option<u64> {
+                $anywhere(self)
+            })?
+        }
+    };
+    (Conveyor for $type:ty: $push:expr, $pop:expr) => {
+        impl $crate::bench::workloads::flow::Conveyor for $type {
+            #[inline(always)]
+            fn push(&self, number: u64) -> Result<(), u64> {
+                $push(self, number)
+            }
+
+            #[inline(always)]
+            fn pop(&self) -> Option<u64> {
+                $pop(self)
+            }
+        }
+    };
+}
+pub(in crate::bench) use push_and_pop;

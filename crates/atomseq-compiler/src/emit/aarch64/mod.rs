@@ -55,16 +55,21 @@ mod steps;
 use crate::emit::builder::Builder;
 use crate::emit::indexing::Indexed;
 use crate::emit::registers::Registers;
-use crate::emit::{Assembly, Leaving, Place};
+use crate::emit::{Assembly, Leaving, NamedWords, Place};
 use crate::forms::Form;
 use crate::ir::*;
 
 /// Emits one form of a sequence for AArch64.
 pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
+    emit_with(sequence, form, NamedWords::Immediates)
+}
+
+/// Emits one form, with its named words as immediates or in registers.
+pub fn emit_with(sequence: &Sequence, form: Form, named_words: NamedWords) -> Assembly {
     let mut emitter = Emitter {
         sequence,
         leaving: Leaving::of(sequence),
-        out: Builder::default(),
+        out: Builder::new(named_words),
         registers: Registers::new(sequence, &Indexed::none(sequence), form),
         results: Vec::new(),
         form,

@@ -54,6 +54,9 @@ impl Emitter<'_> {
             Operand::Register(register) => return (self.registers.name(*register), None),
             Operand::Constant(constant) => constant,
         };
+        if self.out.is_in_register(constant) {
+            return (self.out.immediate(constant), None);
+        }
         let scratch = self.registers.scratch();
         match constant.value {
             None => {

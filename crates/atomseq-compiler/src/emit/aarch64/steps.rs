@@ -102,6 +102,12 @@ impl Emitter<'_> {
     ) {
         use BinaryOperator::*;
         let (a, a_scratch) = self.in_register(a);
+        if let (Xor, Some(u64::MAX)) = (operator, b.literal()) {
+            let to = self.registers.define(to);
+            // to = !a
+            self.out.instruction(format!("mvn {to}, {a}"));
+            return self.give_back(a_scratch);
+        }
         let (b, b_scratch) = match (operator, b) {
             (
                 Add | Subtract,
@@ -144,10 +150,12 @@ impl Emitter<'_> {
             Xor => "eor",
             ShiftLeft => "lsl",
             ShiftRight => "lsr",
-            Minimum => {
-                // flags = a - b; to = a < b ? a : b
+            Minimum | Maximum => {
+                let condition = if operator == Minimum { "lo" } else { "hi" };
+                // flags = a - b; to = a < b (or a > b) ? a : b
                 self.out.instruction(format!("cmp {a}, {b}"));
-                self.out.instruction(format!("csel {to}, {a}, {b}, lo"));
+                self.out
+                    .instruction(format!("csel {to}, {a}, {b}, {condition}"));
                 self.give_back(a_scratch);
                 return self.give_back(b_scratch);
             }

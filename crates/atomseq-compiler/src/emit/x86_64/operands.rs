@@ -34,6 +34,9 @@ impl Emitter<'_> {
     pub(super) fn in_register(&mut self, operand: &Operand) -> (String, Option<usize>) {
         match operand {
             Operand::Register(register) => (self.registers.name(*register), None),
+            Operand::Constant(constant) if self.out.is_in_register(constant) => {
+                (self.out.immediate(constant), None)
+            }
             Operand::Constant(constant) => {
                 let constant = self.out.immediate(constant);
                 let scratch = self.registers.scratch();
@@ -70,7 +73,10 @@ pub fn mnemonic(operator: BinaryOperator) -> Option<&'static str> {
         BinaryOperator::And => Some("and"),
         BinaryOperator::Or => Some("or"),
         BinaryOperator::Xor => Some("xor"),
-        BinaryOperator::ShiftLeft | BinaryOperator::ShiftRight | BinaryOperator::Minimum => None,
+        BinaryOperator::ShiftLeft
+        | BinaryOperator::ShiftRight
+        | BinaryOperator::Minimum
+        | BinaryOperator::Maximum => None,
     }
 }
 

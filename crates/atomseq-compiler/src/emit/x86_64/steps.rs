@@ -102,6 +102,12 @@ impl Emitter<'_> {
                     Operand::Constant(Constant {
                         value: Some(value), ..
                     }) if *width == Width::Half => ((*value as u32 as i32).to_string(), None),
+                    Operand::Constant(constant)
+                        if *width == Width::Half && self.out.is_in_register(constant) =>
+                    {
+                        let register = self.out.immediate(constant);
+                        (register.replace('}', ":e}"), None)
+                    }
                     Operand::Constant(_) => self.source(value),
                 };
                 let memory = self.memory(to, width.bytes());
@@ -136,15 +142,16 @@ impl Emitter<'_> {
     ) {
         use BinaryOperator::*;
         match (operator, a, b) {
-            (Minimum, Operand::Register(a), b) => {
-                // flags = a - b; to = b; if a < b, to = a. `to` shares a register with neither: it
-                // is written between their reads. `mov` leaves the flags alone.
+            (Minimum | Maximum, Operand::Register(a), b) => {
+                // flags = a - b; to = b; if a < b (or a > b), to = a. `to` shares a register with
+                // neither: it is written between their reads. `mov` leaves the flags alone.
+                let condition = if operator == Minimum { "b" } else { "a" };
                 let a = self.registers.name(*a);
                 let (b, scratch) = self.source(b);
                 let to = self.registers.define(to);
                 self.out.instruction(format!("cmp {a}, {b}"));
                 self.out.instruction(format!("mov {to}, {b}"));
-                self.out.instruction(format!("cmovb {to}, {a}"));
+                self.out.instruction(format!("cmov{condition} {to}, {a}"));
                 self.give_back(scratch);
             }
             (Add, Operand::Register(x), Operand::Register(y))
@@ -173,7 +180,7 @@ impl Emitter<'_> {
                 self.out.instruction(format!("lea {to}, [{x} + {offset}]"));
             }
             (Multiply, Operand::Register(x), Operand::Constant(constant))
-                if constant.value.is_none_or(fits) =>
+                if constant.value.is_none_or(fits) && !self.out.is_in_register(constant) =>
             {
                 let x = self.registers.name(*x);
                 let constant = self.out.immediate(constant);
@@ -234,7 +241,8 @@ impl Emitter<'_> {
             Operand::Register(a) => self.copy_or_replace(*a, to, index),
             Operand::Constant(a) => self.constant_into(a, to),
         };
-        let mnemonic = mnemonic(operator).expect("shifts and minimum are emitted elsewhere");
+        let mnemonic =
+            mnemonic(operator).expect("shifts, minimum and maximum are emitted elsewhere");
         // to = to op b
         self.out.instruction(format!("{mnemonic} {to}, {source}"));
         self.give_back(scratch);

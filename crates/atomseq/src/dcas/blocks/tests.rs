@@ -41,18 +41,18 @@ fn a_handler_that_interrupts_a_take_takes_a_shared_descriptor() {
     let home = use_one();
     let thread = thread();
     let is_alone = platform::knows_who_has_ended();
-    assert_eq!(home.tenancy.is(SHARED), !is_alone);
-    let next = thread.home.next.fetch_add(TAKING, Ordering::Relaxed);
+    assert_eq!(home.owner.is(SHARED), !is_alone);
+    let next = thread.owned.next.fetch_add(TAKING, Ordering::Relaxed);
     let in_handler = use_one();
     let again = use_one();
-    assert!(in_handler.tenancy.is(SHARED) && again.tenancy.is(SHARED));
+    assert!(in_handler.owner.is(SHARED) && again.owner.is(SHARED));
     assert_eq!(
-        thread.home.next.load(Ordering::Relaxed),
+        thread.owned.next.load(Ordering::Relaxed),
         next + TAKING,
         "the thread's place was left alone"
     );
-    thread.home.next.store(next, Ordering::Relaxed);
-    assert_eq!(use_one().tenancy.is(SHARED), !is_alone);
+    thread.owned.next.store(next, Ordering::Relaxed);
+    assert_eq!(use_one().owner.is(SHARED), !is_alone);
 }
 
 #[test]
@@ -60,22 +60,22 @@ fn a_home_belongs_to_its_thread_until_that_exits() {
     if !platform::knows_who_has_ended() {
         return;
     }
-    let (at_home, thread_is_at_home) = channel();
+    let (owns, thread_owns) = channel();
     let (end, ends) = channel();
     let other = std::thread::spawn(move || {
-        at_home.send((use_one(), thread().tenant())).unwrap();
+        owns.send((use_one(), thread().word())).unwrap();
         ends.recv().unwrap();
     });
-    let (home, tenant) = thread_is_at_home.recv().unwrap();
+    let (home, word) = thread_owns.recv().unwrap();
     use_one();
     let me = platform::thread_name().unwrap();
-    assert!(home.tenancy.move_in(me).is_none(), "its thread is alive");
+    assert!(home.owner.claim(me).is_none(), "its thread is alive");
     end.send(()).unwrap();
     other.join().unwrap();
-    // A thread of another test may move in first. The kernel reports the exit a little later.
-    while home.tenancy.is(tenant) {
-        match home.tenancy.move_in(me) {
-            Some(tenant) => home.tenancy.move_out(tenant),
+    // A thread of another test may claim it first. The kernel reports the exit a little later.
+    while home.owner.is(word) {
+        match home.owner.claim(me) {
+            Some(word) => home.owner.release(word),
             None => std::thread::yield_now(),
         }
     }
@@ -94,13 +94,13 @@ fn a_home_whose_descriptors_are_all_taken_is_left() {
     all.into_iter().for_each(Taken::leave);
 }
 
-/// As a home, a block of the reserve would serve its tenant alone, however many other threads have
-/// no memory.
+/// With an owner, a block of the reserve would serve that thread alone, however many other threads
+/// have no memory.
 #[test]
 fn a_block_of_the_reserve_is_no_threads_home() {
     let block = add_reserved().expect("other tests leave some");
-    assert!(block.tenancy.is(SHARED));
-    assert!(block.tenancy.move_in(3 << 30).is_none());
+    assert!(block.owner.is(SHARED));
+    assert!(block.owner.claim(3 << 30).is_none());
 }
 
 #[test]
@@ -108,23 +108,23 @@ fn the_home_of_an_exited_thread_can_be_shared() {
     if !platform::knows_who_has_ended() {
         return;
     }
-    let home = Tenancy::new();
+    let home = Owner::new();
     let me = platform::thread_name().unwrap();
-    assert!(home.move_in(me).is_some() && !home.reserve(SHARED));
-    let home = Tenancy::new();
+    assert!(home.claim(me).is_some() && !home.reserve(SHARED));
+    let home = Owner::new();
     let other = std::thread::scope(|scope| {
-        let move_in = || {
+        let claim = || {
             let name = platform::thread_name().unwrap();
-            home.move_in(name).map(|_| name)
+            home.claim(name).map(|_| name)
         };
-        scope.spawn(move_in).join().unwrap().unwrap()
+        scope.spawn(claim).join().unwrap().unwrap()
     });
     // The kernel still knows a thread for a moment after it was joined.
     while !platform::has_ended(other) {
         std::thread::yield_now();
     }
     assert!(home.reserve(SHARED) && home.is(SHARED));
-    assert!(home.move_in(me).is_none() && !home.reserve(SHARED));
+    assert!(home.claim(me).is_none() && !home.reserve(SHARED));
 }
 
 /// Changes of many words, one after the other, leave plain values in all of them, and no descriptor
@@ -151,7 +151,7 @@ fn words_keep_no_descriptor() {
     }
     assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 7));
     assert_eq!(version.load(Ordering::Relaxed), 501, "below {MARK}");
-    let home = thread().home.block().or(thread().shared.block()).unwrap();
-    let is_mine = |block: &Block| !block.tenancy.is(SHARED);
+    let home = thread().owned.block().or(thread().shared.block()).unwrap();
+    let is_mine = |block: &Block| !block.owner.is(SHARED);
     assert!(!is_mine(home) || home.descriptors.iter().all(|it| !it.is_taken()));
 }

@@ -17,6 +17,10 @@ impl Change for Adding {
         assert_eq!(version, state + 1, "each adds one");
         state + self.0
     }
+
+    fn opposite(&self, state: u64) -> u64 {
+        state
+    }
 }
 
 #[test]
@@ -95,6 +99,10 @@ impl Change for Next {
     fn store(&mut self, _version: u64, state: u64) -> u64 {
         state + 1
     }
+
+    fn opposite(&self, _state: u64) -> u64 {
+        0
+    }
 }
 
 /// Versions have 48 bits. After the last one, which is odd, they wrap around to an even one.
@@ -111,4 +119,94 @@ fn after_the_last_version_comes_the_first() {
     }
     assert!(shadow.change_slowly(&mut Next, None));
     assert_eq!((shadow.state(), shadow.version().number()), (8, 0));
+}
+
+/// Adds one without a section, up to a capacity, as a thread that takes the turn from another CPU.
+struct Upward<'a>(&'a Shadow);
+
+const CAPACITY: u64 = 16;
+
+impl Change for Upward<'_> {
+    fn attempt(&mut self) -> Option<usize> {
+        let done = self.0.change_slowly(&mut Locked, None);
+        Some(if done { DONE } else { REFUSED })
+    }
+
+    fn is_refused(&self, state: u64) -> bool {
+        Locked.is_refused(state)
+    }
+
+    fn store(&mut self, version: u64, state: u64) -> u64 {
+        Locked.store(version, state)
+    }
+
+    fn opposite(&self, state: u64) -> u64 {
+        Locked.opposite(state)
+    }
+}
+
+/// The same, for a thread that needs no turn.
+struct Locked;
+
+impl Change for Locked {
+    fn attempt(&mut self) -> Option<usize> {
+        None
+    }
+
+    fn is_refused(&self, state: u64) -> bool {
+        state == CAPACITY
+    }
+
+    fn store(&mut self, _version: u64, state: u64) -> u64 {
+        state + 1
+    }
+
+    fn opposite(&self, state: u64) -> u64 {
+        state
+    }
+}
+
+/// Fills a stack of which the turn is taken when this many changes are left. Returns whether the
+/// next push waits for the opposite, and whether the one after that does.
+fn waits(left: u64) -> [bool; 2] {
+    let shadow = Shadow::new();
+    let taken = || shadow.taken.load(Ordering::SeqCst);
+    for _ in left + 1..CAPACITY {
+        assert!(shadow.change_slowly(&mut Locked, None));
+    }
+    assert_eq!(taken(), 0, "no other CPU had the turn");
+    assert!(shadow.change_slowly(&mut Upward(&shadow), Some(BUSY)));
+    assert_eq!(taken(), shadow.version().number());
+    for _ in 0..left {
+        assert!(shadow.change_slowly(&mut Locked, None));
+    }
+    [(); 2].map(|()| {
+        let before = taken();
+        assert!(!shadow.change_slowly(&mut Upward(&shadow), Some(REFUSED)));
+        taken() != before
+    })
+}
+
+#[test]
+fn a_refused_thread_waits_once_and_only_after_many_changes() {
+    assert_eq!(waits(0), [false, false]);
+    assert_eq!(waits(CAPACITY / 4 - 1), [false, false]);
+    assert_eq!(waits(CAPACITY / 4), [true, false]);
+    assert_eq!(waits(CAPACITY - 1), [true, false]);
+}
+
+/// The turn was taken too long ago to say anything.
+#[test]
+fn a_refused_thread_does_not_wait_long_after_the_turn_was_taken() {
+    let shadow = Shadow::new();
+    (0..CAPACITY).for_each(|_| assert!(shadow.change_slowly(&mut Locked, None)));
+    let version = 10 * CAPACITY;
+    shadow.lock.store(version << 16, Ordering::SeqCst);
+    shadow.states[0].store(CAPACITY, Ordering::SeqCst);
+    for (changes, waits) in [(2 * CAPACITY, true), (2 * CAPACITY + 1, false)] {
+        let taken = version - changes;
+        shadow.taken.store(taken, Ordering::SeqCst);
+        assert!(!shadow.change_slowly(&mut Locked, Some(REFUSED)));
+        assert_eq!(shadow.taken.load(Ordering::SeqCst) != taken, waits);
+    }
 }

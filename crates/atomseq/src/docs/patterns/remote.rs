@@ -8,9 +8,8 @@ impl<const N: usize> Pages<N> {
 
     /// Removes every free page from a CPU's list, and passes each to `with`.
     pub fn reclaim(&self, cpu: usize, mut with: impl FnMut(Page<N>)) {
-        // SAFETY: it touches the slot's word alone. The guard lives until the end of this
-        // statement.
-        let head = unsafe { take_all::gated(&self.area.close_gate(cpu)) };
+        // The guard lives until the end of this statement.
+        let head = take_all::gated(&self.area.close_gate(cpu));
         let mut page = head & PAGE;
         while page != 0 {
             // Relaxed: closing the gate ordered this load after all sequences on that CPU.

@@ -28,7 +28,7 @@ atomseq::sequence! {
     }
 
     /// Takes all pages: returns the word as it was.
-    unsafe fn take_all(slot: Slot) -> Word {
+    fn take_all(slot: Slot) -> Word {
         let head = load(slot + HEAD);
         commit(slot + HEAD, 0);
         head

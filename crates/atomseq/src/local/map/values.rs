@@ -23,6 +23,11 @@ impl<V> fmt::Display for Full<V> {
 impl<V> std::error::Error for Full<V> {}
 
 /// The integers that [`Map::add`](super::Map::add) can add.
+#[diagnostic::on_unimplemented(
+    message = "a map cannot add to a `{Self}`",
+    label = "not an integer of at most a word",
+    note = "use integers, or `get` and `insert`"
+)]
 pub trait Integer: AsWord + Copy + sealed::Sealed {}
 
 mod sealed {

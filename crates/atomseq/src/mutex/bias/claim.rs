@@ -12,7 +12,7 @@ use super::super::home::{
     take_at_home,
 };
 use super::{
-    Bias, CLAIM, FREE, FREE_INTERLOCKED, HELD, HELD_INTERLOCKED, INTERLOCKED, Policy, SPECIAL,
+    CLAIM, FREE, FREE_INTERLOCKED, HELD, HELD_INTERLOCKED, HomeFlag, INTERLOCKED, Policy, SPECIAL,
     UNSET,
 };
 use crate::sync::{Ordering, SPINS, spin_loop, wait, wake_all};
@@ -35,7 +35,7 @@ fn claimed() -> usize {
 /// Sets the flag. Returns false if it was set already.
 #[cold]
 #[inline(never)]
-pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
+pub(super) fn take_slowly(flag: &HomeFlag, policy: &impl Policy) -> bool {
     register_this_thread();
     let mut tries = 0;
     loop {
@@ -61,7 +61,7 @@ pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
 }
 
 /// Sets an interlocked flag. `None` if it is no longer interlocked.
-fn exchange(flag: &Bias) -> Option<bool> {
+fn exchange(flag: &HomeFlag) -> Option<bool> {
     match flag.exchange() {
         Ok(_) => Some(true),
         Err(HELD | HELD_INTERLOCKED) => Some(false),
@@ -70,7 +70,7 @@ fn exchange(flag: &Bias) -> Option<bool> {
 }
 
 /// Decides the first home of the flag.
-fn set_first_home(flag: &Bias) -> Option<bool> {
+fn set_first_home(flag: &HomeFlag) -> Option<bool> {
     if can_be_fenced() {
         // Release: pairs with the Acquire of threads that read this home and rely on what start-up
         // has found. Relaxed: the caller's loop reads the home again.
@@ -89,7 +89,7 @@ fn set_first_home(flag: &Bias) -> Option<bool> {
 }
 
 /// Sets the flag from another CPU than its home. `None` if the home has changed.
-fn visit(flag: &Bias, home: usize, policy: &impl Policy) -> Option<bool> {
+fn visit(flag: &HomeFlag, home: usize, policy: &impl Policy) -> Option<bool> {
     let claim = Claim::of(flag, home)?;
     // The system call orders the fence after the claim. Sequences that start from now on find no
     // home. Those that started before were aborted, or have set the flag, and this thread sees
@@ -105,7 +105,7 @@ fn visit(flag: &Bias, home: usize, policy: &impl Policy) -> Option<bool> {
 /// an ordinary holder between the two stores, and a fork could copy that state. After
 /// `force_unlock` no thread could set such a flag. A claimant runs no handlers, and a child takes
 /// over its claim.
-pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
+pub(super) fn move_to(flag: &HomeFlag, cpu: usize) -> bool {
     if !can_be_fenced() {
         return false;
     }
@@ -120,7 +120,7 @@ pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
 
 /// Waits for the end of a claim. If the claimant was a thread of this process's parent, takes over
 /// the claim and ends it.
-fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
+fn await_claim(flag: &HomeFlag, home: usize) -> Option<bool> {
     if home & !AWAITED != claimed() {
         // No sequence sets the flag during a claim, and the threads of the parent do not exist
         // here.
@@ -162,14 +162,14 @@ fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
 
 /// Exclusive ownership of a flag's state, whose home this thread has replaced by a claim.
 struct Claim<'a> {
-    flag: &'a Bias,
+    flag: &'a HomeFlag,
     /// A handler on this thread would wait for the claim, and a child would inherit it.
     _signals: SignalsBlocked,
 }
 
 impl Claim<'_> {
     /// Claims the flag if its home is still `home`.
-    fn of(flag: &Bias, home: usize) -> Option<Claim<'_>> {
+    fn of(flag: &HomeFlag, home: usize) -> Option<Claim<'_>> {
         let signals = SignalsBlocked::enter();
         // SeqCst: orders the claim before the fence and before the read of `held`.
         let claim =

@@ -89,7 +89,7 @@ pub(super) const APART: usize = 8 / size_of::<usize>() - 1;
 /// The flag and its home.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Bias {
+pub(super) struct HomeFlag {
     /// The CPU whose threads set the flag without an atomic instruction, or one of the special
     /// values.
     pub(super) home: AtomicUsize,
@@ -106,7 +106,7 @@ pub(super) trait Policy {
     fn next(&self, home: usize, here: usize) -> usize;
 }
 
-impl Bias {
+impl HomeFlag {
     /// Sets the flag if this is possible at once, by the sequence on the home CPU or by a
     /// compare-exchange. Returns whether it has.
     #[inline(always)]
@@ -145,7 +145,7 @@ impl Bias {
         self.held.load(Ordering::Relaxed) == HELD
     }
 
-    /// Clears a flag that [is biased](Bias::is_biased). Called by its holder.
+    /// Clears a flag that [is biased](HomeFlag::is_biased). Called by its holder.
     #[inline(always)]
     pub fn clear(&self) {
         home::clear(self, FREE);
@@ -158,7 +158,7 @@ impl Bias {
     }
 
     /// Makes this CPU the flag's home, if the fence works. Returns whether it has; the flag then
-    /// [is biased](Bias::is_biased). Called by the holder of an interlocked flag.
+    /// [is biased](HomeFlag::is_biased). Called by the holder of an interlocked flag.
     #[cold]
     pub fn move_to(&self, cpu: usize) -> bool {
         claim::move_to(self, cpu)

@@ -13,10 +13,10 @@ impl Policy for Stays {
 }
 
 /// The state that a child finds if another thread of its parent was visiting at the fork.
-fn claimed_by_an_earlier_generation(held: usize) -> Bias {
+fn claimed_by_an_earlier_generation(held: usize) -> HomeFlag {
     // Starts the library.
     crate::status();
-    let flag = Bias::CLEAR;
+    let flag = HomeFlag::CLEAR;
     let of_another = (generation() as usize + 77) << 8;
     flag.home.store(CLAIM | of_another, Ordering::Relaxed);
     flag.held.store(held, Ordering::Relaxed);
@@ -80,7 +80,7 @@ fn a_flag_set_by_a_missing_claimant_can_be_released_by_force() {
 #[test]
 fn a_visitor_restores_the_home() {
     on_two_cpus(|cpus, move_to| {
-        let flag = Bias::CLEAR;
+        let flag = HomeFlag::CLEAR;
         assert!(flag.take_slowly(&Stays));
         move_to(cpus[1]);
         assert!(!flag.take_slowly(&Stays), "held by another CPU's thread");
@@ -102,7 +102,7 @@ fn a_stale_exchange_fails() {
     if !crate::status().gates_active() {
         return;
     }
-    let flag = Bias::CLEAR;
+    let flag = HomeFlag::CLEAR;
     flag.home.store(INTERLOCKED, Ordering::Relaxed);
     flag.held.store(HELD_INTERLOCKED, Ordering::Relaxed);
     assert!(flag.move_to(0));

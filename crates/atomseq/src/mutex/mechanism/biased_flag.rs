@@ -1,15 +1,93 @@
-//! Test-and-set by a sequence on the CPU that uses the flag most, and by an atomic instruction if
-//! no CPU does.
+//! Test-and-set by a sequence on a home CPU. [`OnCpu`] keeps its home. That of [`BiasedFlag`] is the
+//! CPU that uses the flag most; if no CPU does, an atomic instruction sets it.
 
-use super::is_waiter_barrier_effective;
-use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
+use super::{Interventions, TestAndSet, is_waiter_barrier_effective};
+use crate::mutex::bias::{HomeFlag, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
-use crate::mutex::{Interventions, TestAndSet};
-use crate::scope::Machine;
+use crate::scope::{Machine, SameCpu};
 use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-/// A flag as [`OnCpu`](super::OnCpu) whose home moves: to a CPU that alone uses it, or to an atomic
+/// Test-and-set for the threads of one CPU, restarted by the kernel (B91, sections 2.4 and 3.1).
+///
+/// Scope [`SameCpu`]. The CPU of the thread that first sets the flag is its home permanently.
+/// There, setting it costs no atomic instruction. Clearing it, on any CPU, is a store. Threads of
+/// other CPUs may use it as well, which is why it is [`Sync`]: they visit. A visit claims the home,
+/// makes the kernel abort the sequences that run there, sets the flag, and restores the home. It
+/// costs three system calls, four atomic instructions, and an interrupt of the home CPU.
+/// [`BiasedFlag`] is a variant that moves to where it is used.
+///
+/// Setting the flag blocks only during other CPUs' visits. A visit spins for a moment while the
+/// flag is set, and during that time no thread on the home CPU can set it. Where [sections cannot
+/// be fenced](crate::status::Status::gates_active), the flag is interlocked: the first use decides
+/// this, and later uses pay nothing for it (B91, section 3.1.1).
+///
+/// May be used in signal handlers. The child of a fork finds the flag in the state at the fork,
+/// possibly set by a thread that does not exist there.
+#[derive(Debug)]
+pub struct OnCpu(HomeFlag);
+
+/// The policy of a home that never moves.
+struct Stays;
+
+impl Policy for Stays {
+    fn next(&self, home: usize, _here: usize) -> usize {
+        home
+    }
+}
+
+// SAFETY: `HomeFlag` is set by one caller at a time, and the Release that clears it pairs with the
+// Acquire that sets it.
+unsafe impl TestAndSet for OnCpu {
+    type Scope = SameCpu;
+    type GuardMarker = lock_api::GuardSend;
+    const NAME: &'static str = "on-cpu";
+    const CLEAR: OnCpu = OnCpu(HomeFlag::CLEAR);
+
+    #[inline(always)]
+    fn test_and_set(&self) -> bool {
+        self.0.take() || self.0.take_slowly(&Stays)
+    }
+
+    #[inline(always)]
+    unsafe fn clear(&self) {
+        // SAFETY: the caller guarantees that it holds the flag.
+        unsafe { self.clear_then_look() }
+    }
+
+    #[inline(always)]
+    fn is_set(&self) -> bool {
+        self.0.is_set()
+    }
+
+    #[inline(always)]
+    unsafe fn clear_then_look(&self) {
+        if self.0.is_biased() {
+            self.0.clear();
+        } else {
+            self.0.clear_interlocked();
+        }
+    }
+
+    #[inline(always)]
+    fn waiter_barrier(&self) {
+        self.0.waiter_barrier();
+    }
+
+    fn has_waiter_barrier(&self) -> bool {
+        is_waiter_barrier_effective()
+    }
+
+    /// The counts of all sequences of the process.
+    fn interventions() -> Interventions {
+        Interventions {
+            restarts: Some(sequence::restarts()),
+            ..Interventions::default()
+        }
+    }
+}
+
+/// A flag as [`OnCpu`] whose home moves: to a CPU that alone uses it, or to an atomic
 /// instruction if several CPUs use it.
 ///
 /// Scope [`Machine`]. On the home CPU, setting the flag costs no atomic instruction. Clearing it
@@ -24,11 +102,11 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// * An interlocked flag becomes biased to a CPU that alone has used it 16,384 times in a row. Each
 ///   time that it becomes interlocked again, that number doubles, up to a million.
 ///
-/// Otherwise it is like [`OnCpu`](super::OnCpu). B91, section 3.1.1, leaves multiprocessors to
+/// Otherwise it is like [`OnCpu`]. B91, section 3.1.1, leaves multiprocessors to
 /// interlocked instructions; the home and visits are additions of atomseq.
 #[derive(Debug)]
 pub struct BiasedFlag {
-    flag: Bias,
+    flag: HomeFlag,
     usage: Usage,
 }
 
@@ -121,14 +199,14 @@ impl BiasedFlag {
     }
 }
 
-// SAFETY: `Bias` is set by one caller at a time, and the Release that clears it pairs with the
+// SAFETY: `HomeFlag` is set by one caller at a time, and the Release that clears it pairs with the
 // Acquire that sets it.
 unsafe impl TestAndSet for BiasedFlag {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
     const NAME: &'static str = "biased-flag";
     const CLEAR: BiasedFlag = BiasedFlag {
-        flag: Bias::CLEAR,
+        flag: HomeFlag::CLEAR,
         usage: Usage {
             uses: AtomicUsize::new(0),
             earlier: AtomicUsize::new(0),

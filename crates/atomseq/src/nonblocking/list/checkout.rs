@@ -64,7 +64,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// [`CheckedOut`]: the entry is already checked out, by another thread or this one.
     pub fn check_out(&self, key: &K) -> Result<Option<Checkout<'_, K, V, A>>, CheckedOut> {
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let Some(node) = self.place(version, key)?.node else {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
@@ -95,7 +95,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Use this for an entry whose holder has exited. Its node is lost until the list is dropped.
     pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let is_removed = |node| self.checked_in(node).is_err();
             let place = self.place_of(version, key, is_removed)?;
             let Some(node) = place.node else {
@@ -183,7 +183,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
         let (list, chain) = (self.list, &self.list.chain);
         let new = Marked::new(list, list.node_of(key, self.value)?);
         let linked = until_unchanged(|| {
-            let version = chain.object.begin();
+            let version = chain.versioned.begin();
             let place = list.place(version, &key)?;
             let refused = match place.node {
                 _ if chain.load(&self.node.changer) == GIVEN_UP => Some(Refused::Absent),
@@ -256,7 +256,9 @@ impl<'a, K: Plain, V: Plain, A> Marked<'a, K, V, A> {
     fn mark(&self, changer: u64) {
         let (chain, node) = (&self.list.chain, self.node());
         // The word of a free node is still covered, so it is changed like any other.
-        until_unchanged(|| chain.compare_exchange(chain.object.begin(), (&node.changer, changer)));
+        until_unchanged(|| {
+            chain.compare_exchange(chain.versioned.begin(), (&node.changer, changer))
+        });
     }
 
     /// Leaves the node to the list.
@@ -296,7 +298,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut exchange: impl FnMut(Version) -> Result<(), Changed>,
     ) -> Result<(), GivenUp> {
         let given_up = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             if self.chain.load(&node.changer) != GIVEN_UP {
                 return exchange(version).map(|()| false);
             }

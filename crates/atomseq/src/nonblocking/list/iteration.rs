@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::{Arrangement, Ascending, List, Refused, Unordered};
+use super::{Arrangement, Ascending, List, Unordered};
 use crate::dcas::{StableWord, Version};
+use crate::end::OrPanic;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
 
@@ -23,7 +24,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn fold<B: Clone>(&self, init: B, mut fold: impl FnMut(B, K, V) -> B) -> B {
         until_unchanged(|| {
             let mut folded = Some(init.clone());
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 folded = folded.take().map(|before| fold(before, key, value));
                 true
             })?;
@@ -36,7 +37,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         let mut entries = Vec::new();
         until_unchanged(|| {
             entries.clear();
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 entries.push((key, value));
                 true
             })
@@ -51,7 +52,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn copy_first(&self, entries: &mut [(K, V)]) -> usize {
         until_unchanged(|| {
             let mut count = 0;
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 if let Some(entry) = entries.get_mut(count) {
                     *entry = (key, value);
                     count += 1;
@@ -66,7 +67,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn first(&self) -> Option<(K, V)> {
         until_unchanged(|| {
             let mut first = None;
-            self.for_each_since(self.chain.object.begin(), |key, value| {
+            self.for_each_since(self.chain.versioned.begin(), |key, value| {
                 first = Some((key, value));
                 false
             })?;
@@ -161,7 +162,7 @@ impl<K: Plain + Ord, V: Plain> Iterator for Iter<'_, K, V> {
             let (version, link) = match self.next.take() {
                 Some(next) => next,
                 None => {
-                    let version = chain.object.begin();
+                    let version = chain.versioned.begin();
                     let comes_later = |key: K| self.last.is_none_or(|last| key > last);
                     let place =
                         chain.seek(version, &chain.head, |node| comes_later(node.key.load()))?;
@@ -215,20 +216,17 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> IntoIterator for List<K, V, A> {
     }
 }
 
-fn put_in<E>(put: Result<E, Refused>) {
-    // Panics, as other collections do that cannot grow.
-    put.unwrap_or_else(|refused| panic!("{refused}"));
-}
-
 impl<K: Plain + Ord, V: Plain> Extend<(K, V)> for List<K, V, Ascending> {
     /// Inserts entries, or replaces the values of keys that are in the list.
     ///
     /// # Panics
     ///
     /// If [`insert`](List::insert) returns an error.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
-            put_in(self.insert(key, value));
+            // Panics, as other collections do that cannot grow.
+            self.insert(key, value).or_panic();
         }
     }
 }
@@ -239,14 +237,20 @@ impl<K: Plain + PartialEq, V: Plain> Extend<(K, V)> for List<K, V, Unordered> {
     /// # Panics
     ///
     /// If [`push_front`](List::push_front) returns an error.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
-            put_in(self.push_front(key, value));
+            // Panics, as other collections do that cannot grow.
+            self.push_front(key, value).or_panic();
         }
     }
 }
 
 impl<K: Plain + Ord, V: Plain> FromIterator<(K, V)> for List<K, V, Ascending> {
+    /// # Panics
+    ///
+    /// If [`new`](List::new) does, or [`insert`](List::insert) returns an error.
+    #[track_caller]
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut list = List::new();
         list.extend(entries);

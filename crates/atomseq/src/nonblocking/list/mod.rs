@@ -32,6 +32,7 @@ use std::marker::PhantomData;
 use super::nodes::{self, Chain, Changed, Position, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::end::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod arrangement;
@@ -124,8 +125,9 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// # Panics
     ///
     /// If there is no memory, or a key and a value are too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> List<K, V> {
-        List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty list of up to `entries` entries, including those that are being inserted:
@@ -143,8 +145,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> List<K, V> {
-        List::made(VersionedWords::with_mechanism(mechanism), None)
-            .unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::with_mechanism(mechanism), None).or_panic()
     }
 }
 
@@ -164,8 +165,9 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// # Panics
     ///
     /// As for [`new`](List::new).
+    #[track_caller]
     pub fn unordered() -> List<K, V, Unordered> {
-        List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty unordered list of up to `entries` entries: see
@@ -184,18 +186,17 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn unordered_forced(mechanism: Mechanism) -> List<K, V, Unordered> {
-        List::made(VersionedWords::with_mechanism(mechanism), None)
-            .unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::with_mechanism(mechanism), None).or_panic()
     }
 }
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<List<K, V, A>, type_stable::Error> {
         Ok(List {
-            chain: Chain::new(object, limit)?,
+            chain: Chain::new(versioned, limit)?,
             arrangement: PhantomData,
         })
     }
@@ -206,10 +207,11 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Panics
     ///
     /// If there is no memory for it.
+    #[track_caller]
     pub fn sibling(&self) -> List<K, V, A> {
         let chain = self.chain.sibling();
         List {
-            chain: chain.unwrap_or_else(|error| panic!("{error}")),
+            chain: chain.or_panic(),
             arrangement: PhantomData,
         }
     }
@@ -218,12 +220,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 
     /// Returns the maximum number of entries, in this list and those that share its memory.
@@ -260,7 +262,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let found = match self.place(version, key)?.node {
                 None => Ok(None),
                 Some(node) => self.checked_in(node).map(|()| Some(node.value.load())),
@@ -305,7 +307,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let place = self.place(version, key)?;
             let Some(node) = place.node else {
                 self.chain.check(version)?;
@@ -334,7 +336,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     fn pop_first_from(&self, mut begin: impl FnMut(&VersionedWords) -> Version) -> Option<(K, V)> {
         until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let place = self.chain.seek(version, &self.chain.head, |node| {
                 self.chain.load(&node.changer) == 0
             })?;
@@ -409,7 +411,7 @@ impl<K: Plain, V: Plain, A> Drop for List<K, V, A> {
             // would be checked out, with no holder to check it in.
             if chain.load(&node.changer) != 0 {
                 until_unchanged(|| {
-                    chain.compare_exchange(chain.object.begin(), (&node.changer, 0))
+                    chain.compare_exchange(chain.versioned.begin(), (&node.changer, 0))
                 });
             }
         });

@@ -57,7 +57,7 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// [`Refused::Memory`].
     pub fn push_front(&self, key: K, value: V) -> Result<(), Refused> {
         let node = self.node_of(key, value)?;
-        until_unchanged(|| self.link(self.chain.object.begin(), &self.chain.head, &node));
+        until_unchanged(|| self.link(self.chain.versioned.begin(), &self.chain.head, &node));
         node.into_raw();
         Ok(())
     }
@@ -143,7 +143,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         // causing itself to be called again without end.
         let mut made_of = None;
         let put = until_unchanged(|| {
-            let version = begin(&self.chain.object);
+            let version = begin(&self.chain.versioned);
             let Position { link, node } = self.place(version, &key)?;
             let value = match node.map_or(Ok(()), |node| self.checked_in(node)) {
                 Err(checked_out) => Err(Refused::from(checked_out)),

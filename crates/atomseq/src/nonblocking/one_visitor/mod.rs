@@ -19,6 +19,7 @@ use std::mem::MaybeUninit;
 use super::NoMemory;
 use super::nodes::{self, Chain, Changed, Position, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::end::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod visit;
@@ -118,8 +119,9 @@ impl<T: Send> OneVisitorList<T> {
     /// # Panics
     ///
     /// If there is no memory, or a value is too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> OneVisitorList<T> {
-        OneVisitorList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        OneVisitorList::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty list of up to `values` values: see
@@ -138,14 +140,14 @@ impl<T: Send> OneVisitorList<T> {
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> OneVisitorList<T> {
         let made = OneVisitorList::made(VersionedWords::with_mechanism(mechanism), None);
-        made.unwrap_or_else(|error| panic!("{error}"))
+        made.or_panic()
     }
 
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<OneVisitorList<T>, type_stable::Error> {
-        let chain = Chain::new(object, limit)?;
+        let chain = Chain::new(versioned, limit)?;
         Ok(OneVisitorList { chain })
     }
 
@@ -153,12 +155,12 @@ impl<T: Send> OneVisitorList<T> {
     /// version 1. Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 
     /// Returns the maximum number of values.
@@ -174,7 +176,7 @@ impl<T: Send> OneVisitorList<T> {
 
     /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
         head == 0
     }
 
@@ -197,7 +199,7 @@ impl<T: Send> OneVisitorList<T> {
         // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let behind = self.chain.load(link);
             self.chain
                 .exchange(version, (link, address(&*node)), (&node.next, behind))
@@ -219,7 +221,7 @@ impl<T: Send> OneVisitorList<T> {
         leave: Option<&Node<T>>,
     ) -> Option<Visit<'a, T>> {
         let node = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let Some(node) = self.seek_free(version, link)?.node else {
                 return self.chain.check(version).map(|()| None);
             };
@@ -263,7 +265,7 @@ impl<T: Send> OneVisitorList<T> {
     /// Removes the first value that has no visitor, and returns it.
     pub fn pop_front(&self) -> Option<T> {
         let node = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let place = self.seek_free(version, &self.chain.head)?;
             let Some(node) = place.node else {
                 return self.chain.check(version).map(|()| None);
@@ -324,11 +326,11 @@ impl<T: Send> Extend<T> for OneVisitorList<T> {
     /// # Panics
     ///
     /// If there is no memory, or the limit is reached.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
             // Panics, as other collections do that cannot grow.
-            self.push_front(value)
-                .unwrap_or_else(|error| panic!("{error}"));
+            self.push_front(value).or_panic();
         }
     }
 }

@@ -49,7 +49,7 @@ impl<'a, T: Send> Visit<'a, T> {
         let this = ManuallyDrop::new(self);
         let (chain, node) = (&this.list.chain, this.node);
         until_unchanged(|| {
-            let version = chain.object.begin();
+            let version = chain.versioned.begin();
             let is_it = |other: &Node<T>| std::ptr::eq(other, node);
             let link = chain.seek(version, &chain.head, is_it)?.link;
             let behind = chain.load(&node.next);
@@ -82,7 +82,9 @@ impl<T: Send> DerefMut for Visit<'_, T> {
 impl<T: Send> Drop for Visit<'_, T> {
     fn drop(&mut self) {
         let chain = &self.list.chain;
-        until_unchanged(|| chain.compare_exchange(chain.object.begin(), (&self.node.visitor, 0)));
+        until_unchanged(|| {
+            chain.compare_exchange(chain.versioned.begin(), (&self.node.visitor, 0))
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Ref, RefList};
+use crate::end::OrPanic;
 use crate::type_stable;
 
 /// The error of an insertion without memory for a node, or at the limit. It returns the value.
@@ -86,11 +87,11 @@ impl<T: Send + Sync> Extend<T> for RefList<T> {
     /// # Panics
     ///
     /// If there is no memory, or the limit is reached.
+    #[track_caller]
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         for value in values {
             // Panics, as other collections do that cannot grow.
-            self.push_front(value)
-                .unwrap_or_else(|error| panic!("{error}"));
+            self.push_front(value).or_panic();
         }
     }
 }

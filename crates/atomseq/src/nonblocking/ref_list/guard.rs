@@ -41,7 +41,7 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
 
     /// Returns whether the value has been removed from the list.
     pub fn is_removed(&self) -> bool {
-        let ([next], _) = self.list.chain.object.snapshot([&self.node.next]);
+        let ([next], _) = self.list.chain.versioned.snapshot([&self.node.next]);
         next == REMOVED
     }
 
@@ -53,7 +53,7 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
     pub fn into_inner(self) -> Result<T, Ref<'a, T>> {
         let chain = &self.list.chain;
         let is_last = until_unchanged(|| {
-            let version = chain.object.begin();
+            let version = chain.versioned.begin();
             if chain.load(&self.node.next) != REMOVED || chain.load(&self.node.count) != 1 {
                 return chain.check(version).map(|()| false);
             }
@@ -85,7 +85,7 @@ impl<T: Send + Sync> Clone for Ref<'_, T> {
     fn clone(&self) -> Self {
         let chain = &self.list.chain;
         until_unchanged(|| {
-            let version = chain.object.begin();
+            let version = chain.versioned.begin();
             let more = chain.load(&self.node.count) + 1;
             chain.compare_exchange(version, (&self.node.count, more))
         });

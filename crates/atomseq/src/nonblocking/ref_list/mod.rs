@@ -30,6 +30,7 @@ use std::mem::MaybeUninit;
 
 use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::end::OrPanic;
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::{self, Descriptor};
 
@@ -133,8 +134,9 @@ impl<T: Send + Sync> RefList<T> {
     /// # Panics
     ///
     /// If there is no memory, or a value is too large for a page of nodes.
+    #[track_caller]
     pub fn new() -> RefList<T> {
-        RefList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        RefList::made(VersionedWords::new(), None).or_panic()
     }
 
     /// Creates an empty list of up to `values` values, including removed ones that still have a
@@ -152,15 +154,14 @@ impl<T: Send + Sync> RefList<T> {
     /// comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> RefList<T> {
-        RefList::made(VersionedWords::with_mechanism(mechanism), None)
-            .unwrap_or_else(|error| panic!("{error}"))
+        RefList::made(VersionedWords::with_mechanism(mechanism), None).or_panic()
     }
 
     pub(super) fn made(
-        object: VersionedWords,
+        versioned: VersionedWords,
         limit: Option<usize>,
     ) -> Result<RefList<T>, type_stable::Error> {
-        let chain = Chain::new(object, limit)?;
+        let chain = Chain::new(versioned, limit)?;
         Ok(RefList { chain })
     }
 
@@ -168,12 +169,12 @@ impl<T: Send + Sync> RefList<T> {
     /// version 1. Interrupted attempts may count too, as for
     /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
-        self.chain.object.version()
+        self.chain.versioned.version()
     }
 
     /// Returns the mechanism that this list uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.chain.object.mechanism()
+        self.chain.versioned.mechanism()
     }
 
     /// Returns the maximum number of values.
@@ -189,7 +190,7 @@ impl<T: Send + Sync> RefList<T> {
 
     /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
         head == 0
     }
 
@@ -207,7 +208,7 @@ impl<T: Send + Sync> RefList<T> {
         // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             // Relaxed: the change below publishes it, or it does not count.
             node.position.store(version.number(), Ordering::Relaxed);
             let head = &self.chain.head;
@@ -263,11 +264,12 @@ impl<T: Send + Sync> RefList<T> {
     /// # Panics
     ///
     /// If the guard belongs to another list.
+    #[track_caller]
     pub fn remove(&self, value: &Ref<'_, T>) -> bool {
         assert!(std::ptr::eq(value.list, self), "a guard of another list");
         let node = value.node;
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let behind = self.chain.load(&node.next);
             if behind == REMOVED {
                 return self.chain.check(version).map(|()| false);
@@ -296,7 +298,7 @@ impl<T: Send + Sync> RefList<T> {
     fn remove_if_first(&self, node: &Node<T>) -> bool {
         let head = &self.chain.head;
         until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             if self.chain.load(head) != address(node) {
                 return self.chain.check(version).map(|()| false);
             }
@@ -314,7 +316,7 @@ impl<T: Send + Sync> RefList<T> {
     fn visit(&self, from: Option<(&Node<T>, bool)>, guards: u64) -> (Option<Ref<'_, T>>, bool) {
         let mut ended = None;
         let next = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let link = match from {
                 None => &self.chain.head,
                 Some((node, _)) => self.link_behind(version, node)?,
@@ -369,7 +371,7 @@ impl<T: Send + Sync> RefList<T> {
     /// Releases a guard: `ReleaseNode` in S92.
     fn release(&self, node: &Node<T>) {
         let is_over = until_unchanged(|| {
-            let version = self.chain.object.begin();
+            let version = self.chain.versioned.begin();
             let left = self.chain.load(&node.count) - 1;
             let is_over = left == 0 && self.chain.load(&node.next) == REMOVED;
             self.chain.compare_exchange(version, (&node.count, left))?;

@@ -193,3 +193,25 @@ fn old_reads_do_not_count_at_a_new_version() {
         assert_eq!(all, [0, 1, 2, 3, 4], "{mechanism:?}");
     }
 }
+
+#[test]
+fn a_queue_returns_values_in_the_order_of_their_pushes() {
+    for mechanism in MECHANISMS {
+        let queue = LinkedQueue::forced(mechanism);
+        for round in 0..3u64 {
+            (0..100).for_each(|value| queue.push(round * 1000 + value).unwrap());
+            assert_eq!((queue.len(), queue.is_empty()), (100, false));
+            for value in 0..100 {
+                assert_eq!(queue.pop(), Some(round * 1000 + value));
+            }
+            assert_eq!((queue.pop(), queue.len()), (None, 0));
+        }
+    }
+    let mut queue: LinkedQueue<String> = ["a", "b"].map(String::from).into_iter().collect();
+    queue.extend(["c".to_owned()]);
+    assert_eq!(queue.pop().as_deref(), Some("a"));
+    assert_eq!(queue.into_iter().collect::<Vec<_>>(), ["b", "c"]);
+    let full = LinkedQueue::try_with_limit(1).unwrap();
+    let pushed = (0..=full.limit()).map(|value| full.push(value));
+    assert_eq!(pushed.filter(Result::is_err).count(), 1);
+}

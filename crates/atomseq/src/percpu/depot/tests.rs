@@ -38,8 +38,8 @@ fn the_room_is_that_of_all_cpus_within_bounds() {
             let depot = Depot::try_new(capacity, cpus).unwrap();
             let batch = words(0..depot.room());
             let batches = (0..).take_while(|_| depot.put(&batch)).count();
-            assert!((FEWEST_BATCHES..=MAX_BATCHES * cpus).contains(&batches));
-            let max = (capacity * cpus).max(FEWEST_BATCHES * depot.room());
+            assert!((MIN_BATCHES..=MAX_BATCHES * cpus).contains(&batches));
+            let max = (capacity * cpus).max(MIN_BATCHES * depot.room());
             assert!(depot.len() <= max, "{capacity} {cpus}: {}", depot.len());
             assert_eq!(depot.len(), batches * depot.room());
             let taken = (0..).take_while(|_| !take(&depot).is_empty()).count();

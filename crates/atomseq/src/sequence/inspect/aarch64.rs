@@ -39,6 +39,8 @@ const PLAIN: &[(u32, u32)] = &[
     (0xffe0_fc00, 0x9ac0_2000), // lsl by a register
     (0xffe0_fc00, 0x9ac0_2400), // lsr by a register
     (0xffe0_fc00, 0x9a80_3000), // csel lo
+    (0xffe0_fc00, 0x9a80_8000), // csel hi
+    (0xffe0_ffe0, 0xaa20_03e0), // mvn
     (0xff80_0000, 0xd280_0000), // movz
     (0xff80_0000, 0x9280_0000), // movn
     (0xff80_0000, 0xf280_0000), // movk

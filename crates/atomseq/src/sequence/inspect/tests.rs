@@ -61,6 +61,9 @@ const X86_64: Samples = Samples {
         ("a mask", &[0x48, 0x83, 0xe0, 0x07]),
         ("a page more", &[0x48, 0x05, 0x00, 0x10, 0x00, 0x00]),
         ("a page less", &[0x48, 0x81, 0xeb, 0x00, 0x10, 0x00, 0x00]),
+        ("the smaller word", &[0x48, 0x0f, 0x42, 0xc1]),
+        ("the larger word", &[0x48, 0x0f, 0x47, 0xc1]),
+        ("all bits inverted", &[0x48, 0x83, 0xf0, 0xff]),
     ],
     refused: &[
         ("call", &[0xe8, 0, 0, 0, 0]),
@@ -94,6 +97,7 @@ const X86_64: Samples = Samples {
         ("stack pointer set", &[0xbc, 0, 0, 0, 0]),
         ("add with carry", &[0x48, 0x83, 0xd0, 0x08]),
         ("divide", &[0x48, 0xf7, 0xf1]),
+        ("move if above or equal", &[0x48, 0x0f, 0x43, 0xc1]),
         ("rotate", &[0x48, 0xc1, 0xc0, 0x08]),
         ("sixteen bits", &[0x66, 0x8b, 0x07]),
         ("eight bits", &[0x8a, 0x07]),
@@ -121,6 +125,9 @@ const AARCH64: Samples = Samples {
         ("a page more", &0x9140_0421u32.to_le_bytes()),
         ("4,095 pages more", &0x917f_fc21u32.to_le_bytes()),
         ("a page less", &0xd140_0421u32.to_le_bytes()),
+        ("the smaller word", &0x9a82_3020u32.to_le_bytes()),
+        ("the larger word", &0x9a82_8020u32.to_le_bytes()),
+        ("all bits inverted", &0xaa21_03e2u32.to_le_bytes()),
     ],
     refused: &[
         ("bl", &0x9400_0000u32.to_le_bytes()),
@@ -163,6 +170,8 @@ const AARCH64: Samples = Samples {
         ("sbfm", &0x9340_0001u32.to_le_bytes()),
         ("ubfx", &0xd341_0401u32.to_le_bytes()),
         ("udiv", &0x9ac0_0801u32.to_le_bytes()),
+        ("csel by eq", &0x9a82_0020u32.to_le_bytes()),
+        ("orn of two", &0xaa21_0041u32.to_le_bytes()),
         ("not all there", &[0x01, 0x00]),
     ],
 };
@@ -211,8 +220,8 @@ fn emitted_instructions_pass() {
     }
 }
 
-/// On some machines, masks and offsets of whole pages have instructions of their own. 9
-/// instructions.
+/// On some machines, masks and offsets of whole pages have instructions of their own. 15
+/// instructions, with those of `min`, `max` and `!`.
 #[test]
 fn instructions_with_a_literal_pass() {
     for samples in ALL {

@@ -63,8 +63,8 @@ fn one_byte(opcode: u8) -> Option<Form> {
 
 fn two_bytes(opcode: u8) -> Option<Form> {
     Some(match opcode {
-        // imul, cmovb
-        0xaf | 0x42 => Form::Operands(0),
+        // imul, cmovb, cmova
+        0xaf | 0x42 | 0x47 => Form::Operands(0),
         // jb, jae, je, jne, jbe, ja
         0x82..=0x87 => Form::Branch,
         _ => return None,

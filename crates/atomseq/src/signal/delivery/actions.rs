@@ -208,17 +208,22 @@ impl Action {
     /// Returns what its entry stands for once it is retired: the disposition before it, or the
     /// default action for a used-up handler.
     pub fn rest(&self) -> Disposition {
-        if self.spent.load(Ordering::SeqCst) {
-            return Disposition::DEFAULT;
+        self.rest_to_call().disposition()
+    }
+
+    /// Returns the same, to be called.
+    pub fn rest_to_call(&self) -> &Previous {
+        match self.spent.load(Ordering::SeqCst) {
+            true => &DEFAULT,
+            false => &self.previous,
         }
-        self.previous.0
     }
 
     /// Returns the signals that the handler asked to block, beside the managed ones.
     pub fn extra_mask(&self) -> u64 {
         match self.by {
             By::Handler(_) => self.options.blocked as u64 & !NEVER_BLOCKED,
-            By::Adopted => self.previous.0.mask,
+            By::Adopted => self.previous.disposition().mask,
         }
     }
 
@@ -234,7 +239,7 @@ impl Action {
     }
 
     fn is_adopted_without_defer(&self) -> bool {
-        matches!(self.by, By::Adopted) && self.previous.0.has(libc::SA_NODEFER)
+        matches!(self.by, By::Adopted) && self.previous.disposition().has(libc::SA_NODEFER)
     }
 
     /// Returns the mask that the handler runs with, if the interrupted code had `mask`. While a
@@ -317,7 +322,8 @@ pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
     }
     let is_free = of_entry(signal, newest).is_none_or(|action| {
         // It was there before: what it passes signals on to is older than this entry.
-        let is_older = action.is_retired() && action.previous.0.handler == before.handler;
+        let is_older =
+            action.is_retired() && action.previous.disposition().handler == before.handler;
         (is_older || !before.is_function()) && !action.is_used_up()
     });
     if is_free {
@@ -382,11 +388,34 @@ pub fn has_handler(signal: c_int) -> bool {
     action(signal).is_some_and(|action| matches!(action.by, By::Handler(_)))
 }
 
+/// The default action.
+pub static DEFAULT: Previous = Previous::new(Disposition::DEFAULT);
+
 /// The disposition that was there before a handler of ours.
-pub struct Previous(pub Disposition);
+pub struct Previous {
+    disposition: Disposition,
+    /// Whether it was called and had `SA_RESETHAND`: the kernel would have reset it.
+    is_reset: AtomicBool,
+}
 
 impl Previous {
-    /// Calls it if it is a function, with the mask that the kernel would set.
+    pub const fn new(disposition: Disposition) -> Previous {
+        Previous {
+            disposition,
+            is_reset: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the disposition as the kernel would have it now.
+    pub fn disposition(&self) -> Disposition {
+        match self.is_reset.load(Ordering::SeqCst) {
+            true => Disposition::DEFAULT,
+            false => self.disposition,
+        }
+    }
+
+    /// Calls it if it is a function, with the mask that the kernel would set. One with
+    /// `SA_RESETHAND` is called once, and is the default action from then on.
     ///
     /// # Safety
     /// The caller runs in a handler, and the arguments are what the kernel passed to it.
@@ -396,16 +425,20 @@ impl Previous {
         info: *const libc::siginfo_t,
         context: *mut c_void,
     ) -> Chained {
-        match self.0.handler {
+        match self.disposition.handler {
             libc::SIG_DFL => return Chained::Default,
             libc::SIG_IGN => return Chained::Ignored,
             _ => {}
         }
-        let own = match self.0.has(libc::SA_NODEFER) {
+        let is_for_one = self.disposition.has(libc::SA_RESETHAND);
+        if is_for_one && self.is_reset.swap(true, Ordering::SeqCst) {
+            return Chained::Default;
+        }
+        let own = match self.disposition.has(libc::SA_NODEFER) {
             true => 0,
             false => bit(signal),
         };
-        let old = change_mask(libc::SIG_BLOCK, self.0.mask | own);
+        let old = change_mask(libc::SIG_BLOCK, self.disposition.mask | own);
         // SAFETY: the function was installed as a handler; the caller vouches for the arguments.
         unsafe { self.call_function(signal, info, context) };
         change_mask(libc::SIG_SETMASK, old);
@@ -442,16 +475,16 @@ impl Previous {
         info: *const libc::siginfo_t,
         context: *mut c_void,
     ) {
-        if self.0.has(libc::SA_SIGINFO) {
+        if self.disposition.has(libc::SA_SIGINFO) {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
-                unsafe { core::mem::transmute(self.0.handler) };
+                unsafe { core::mem::transmute(self.disposition.handler) };
             // SAFETY: the caller's promise.
             unsafe { function(signal, info, context) };
         } else {
             // SAFETY: without the flag it is a function of one argument.
             let function: unsafe extern "C" fn(c_int) =
-                unsafe { core::mem::transmute(self.0.handler) };
+                unsafe { core::mem::transmute(self.disposition.handler) };
             // SAFETY: the caller's promise.
             unsafe { function(signal) };
         }

@@ -35,7 +35,7 @@ type Below = unsafe extern "C" fn(signal: c_int, entry: usize) -> usize;
 pub unsafe extern "C" fn below(signal: c_int, entry: usize) -> usize {
     match actions::of_entry(signal, entry) {
         Some(action) if action.is_retired() => action.rest().handler,
-        Some(action) if matches!(action.by, By::Adopted) => action.previous.0.handler,
+        Some(action) if matches!(action.by, By::Adopted) => action.previous.disposition().handler,
         _ => 0,
     }
 }

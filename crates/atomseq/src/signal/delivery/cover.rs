@@ -38,6 +38,14 @@ pub fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
     actions::action(signal).is_some_and(|action| leads_to(signal, disposition, action))
 }
 
+/// Returns whether a function that does not lead to `action`, the current one of `signal`, is
+/// installed. An entry of another copy of atomseq that has adopted ours leads to it.
+pub fn is_displaced(signal: c_int, now: &Disposition, action: &Action) -> bool {
+    now.is_function()
+        && !leads_to(signal, now, action)
+        && !is_adopted_by_another_copy(signal, now, Some(action))
+}
+
 /// Returns what is wrong with the disposition of `signal`.
 fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
     let has_handler = actions::has_handler(signal);

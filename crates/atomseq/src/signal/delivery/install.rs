@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
+use super::super::stack::check_alternate_stack;
 use super::actions::{self, Action, By, Previous};
 use super::cover;
 use super::lock::{Changing, refresh_table};
@@ -74,12 +75,14 @@ fn try_to_take_over(
     options: Options,
 ) -> Result<bool, i32> {
     let newest = actions::newest_entry(signal);
-    let old = actions::action(signal);
     let covered = disposition(signal)?;
-    let (entry, previous) = match (old, cover::entry_of(&covered)) {
-        // What was there before our first handler. A handler that has displaced ours is not called.
-        (Some(old), _) if actions::has_handler(signal) => (newest, old.previous.0),
-        (_, Some(entry)) => {
+    // One of ours that signals still reach: this takes its place.
+    let old = actions::action(signal).filter(|_| actions::has_handler(signal));
+    let in_place = old.filter(|old| !cover::is_displaced(signal, &covered, old));
+    let (entry, previous) = match (in_place, cover::entry_of(&covered)) {
+        // What was there before our first handler.
+        (Some(in_place), _) => (newest, in_place.previous.disposition()),
+        (None, Some(entry)) => {
             let below = actions::of_entry(signal, entry);
             let rest = below.map_or(Disposition::DEFAULT, Action::rest);
             match below.is_some_and(Action::is_used_up) {
@@ -95,15 +98,22 @@ fn try_to_take_over(
     let action = leak(Action::new(
         By::Handler(handler),
         options,
-        Previous(previous),
+        Previous::new(previous),
     ))?;
+    let [of_entry, of_newest] = [entry, newest].map(|entry| actions::of_entry(signal, entry));
     actions::set_action(signal, entry, action);
     let result = set_entry(signal, &covered);
     if result != Ok(true) {
-        if let Some(old) = old {
-            actions::set_action(signal, newest, old);
-        }
         action.retired.store(true, Ordering::SeqCst);
+        for (entry, before) in [(entry, of_entry), (newest, of_newest)] {
+            if let Some(before) = before {
+                actions::set_action(signal, entry, before);
+            }
+        }
+    } else if let Some(displaced) = old.filter(|_| in_place.is_none()) {
+        // Its entry stands for what was there before it, for the handler that has displaced it
+        // passes signals on to that entry.
+        displaced.retired.store(true, Ordering::SeqCst);
     }
     result
 }
@@ -118,7 +128,7 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
     let Some(action) = actions::action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
-    let was_ours = cover::put_back(signal, &action.previous.0, |now| {
+    let was_ours = cover::put_back(signal, &action.previous.disposition(), |now| {
         cover::leads_to(signal, now, action)
     });
     if !was_ours.map_err(|errno| Error::Refused { signal, errno })? {
@@ -139,48 +149,13 @@ fn check(signal: c_int) -> Result<(), Error> {
     Ok(())
 }
 
-/// The stack that a delivery takes beside the kernel's frame and the handler, in bytes: a bound on
-/// the mean of three deliveries that interrupt each other, of which the last may go deeper than its
-/// handler. verify-signals measures it; without optimisation it is more.
-const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
-
-/// Checks that the calling thread's alternate stack holds three deliveries and `bytes`: the signal,
-/// another one that interrupts the handler, and a fault in a clone that the second delivery runs.
-fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
-    // SAFETY: plain old data.
-    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
-    // SAFETY: asks only.
-    if unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) } != 0 {
-        let errno = std::io::Error::last_os_error().raw_os_error();
-        let errno = errno.unwrap_or_default();
-        return Err(Error::Refused { signal, errno });
-    }
-    let needs = stack_needs(bytes);
-    if stack.ss_flags & libc::SS_DISABLE == 0 && stack.ss_size < needs {
-        return Err(Error::AlternateStackTooSmall {
-            has: stack.ss_size,
-            needs,
-        });
-    }
-    Ok(())
-}
-
-/// Returns the size in bytes of a stack that holds three deliveries and `bytes`.
-pub fn stack_needs(bytes: usize) -> usize {
-    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
-    // SAFETY: reads a number that the kernel has passed at program start; 0 if it has not.
-    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
-    let delivery = frame.saturating_add(DELIVERY);
-    delivery.saturating_mul(3).saturating_add(bytes)
-}
-
 /// Makes an action that passes every signal on to `previous`.
 pub fn adopted(previous: Disposition) -> Result<&'static Action, i32> {
     let options = Options {
         once: previous.has(libc::SA_RESETHAND),
         ..Options::new()
     };
-    leak(Action::new(By::Adopted, options, Previous(previous)))
+    leak(Action::new(By::Adopted, options, Previous::new(previous)))
 }
 
 /// Allocates an action and never frees it, because a handler may be using it at any time. Each
@@ -224,7 +199,7 @@ pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
     let inherited = match action.by {
         By::Handler(_) => 0,
         By::Adopted => {
-            action.previous.0.flags as c_int
+            action.previous.disposition().flags as c_int
                 & (libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER | SA_EXPOSE_TAGBITS)
         }
     };

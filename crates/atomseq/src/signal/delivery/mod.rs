@@ -31,7 +31,7 @@ mod words;
 pub use actions::{Previous, has_handler as is_managed};
 pub use cover::{audit, repair};
 pub use faults::set_rollforward_limit;
-pub use install::{install, stack_needs, uninstall};
+pub use install::{install, uninstall};
 pub use mask::{end_mask, inheriting, is_masked, own_mask, start_mask, with_kernel_mask};
 pub use rollforward::{abandon_rollforward, original_pc, siglongjmp};
 
@@ -44,7 +44,7 @@ use crate::platform::{
     replace_disposition_if, send_to_this_thread,
 };
 use crate::sequence::table;
-use actions::{Action, BLOCKED_ON_ENTRY, FAULT_SET, FAULTS, NEVER_BLOCKED};
+use actions::{Action, BLOCKED_ON_ENTRY, DEFAULT, FAULT_SET, FAULTS, NEVER_BLOCKED};
 use nested::Frame;
 use run::Delivery;
 use words::Words;
@@ -517,11 +517,12 @@ unsafe fn pass_on(
     is_direct: bool,
 ) {
     let retired = actions::of_entry(signal, entry);
-    let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
+    let rest = retired.map_or(&DEFAULT, Action::rest_to_call);
     let is_itself = passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0);
     // The default action waits until the signal is unblocked. Another signal of this number does so
     // too, unless the handler admits it.
-    let lets_itself_in = rest.0.is_function() && rest.0.has(libc::SA_NODEFER) && !is_itself;
+    let below = rest.disposition();
+    let lets_itself_in = below.is_function() && below.has(libc::SA_NODEFER) && !is_itself;
     let own = if lets_itself_in { 0 } else { bit(signal) };
     change_mask(libc::SIG_SETMASK, mask | own | actions::covering_mask());
     if is_itself {
@@ -581,7 +582,7 @@ const STOPPING: u64 = bit(libc::SIGTSTP) | bit(libc::SIGTTIN) | bit(libc::SIGTTO
 
 /// Makes the kernel carry out the default action of a signal whose handler runs and asks for it:
 /// when the handler returns, or at once for a stop signal.
-pub fn default_action(signal: c_int, info: &libc::siginfo_t) {
+pub fn carry_out_default(signal: c_int, info: &libc::siginfo_t) {
     if STOPPING & bit(signal) != 0 {
         // Refused only by a sandbox, which lets the thread stop no process.
         let _ = send_to_this_thread(libc::SIGSTOP);

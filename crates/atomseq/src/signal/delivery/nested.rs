@@ -414,7 +414,7 @@ fn place(signal: c_int) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// No interface documents how the C library makes handlers return.
+    /// The C library documents no interface for how handlers return, so this reads its code.
     #[test]
     fn deliveries_return_to_two_instructions_that_restore_the_context() {
         const SIGNAL: c_int = libc::SIGWINCH;

@@ -640,19 +640,19 @@ mod tests {
         assert!(saved.take(40, &bare).is_none(), "once");
     }
 
-    /// In a child, which is another process than the one whose signals the thread keeps.
+    /// The signals that a thread keeps were sent to its process, so they are not the child's.
     #[test]
     fn a_child_has_nothing_that_waits_nor_anything_to_unblock_for_it() {
         let words = Words::of_this_thread();
         let forks = || words.saved.process.fetch_add(1, Relaxed);
-        // An end of a mask in a handler of others has unblocked it, for an end that this handler
-        // has interrupted.
+        // Nothing is kept: a handler that is not managed has ended a mask and unblocked the signal,
+        // for the end of a mask that it interrupted. The child continues that end.
         words.taken.store(7, Relaxed);
         forks();
         words.forget_parent();
         assert_eq!(words.taken.load(Relaxed), 7);
-        // Inside a mask; and in the middle of its end, before and after that has seen that signals
-        // wait.
+        // The fork happens inside a mask; or in the middle of the mask's end, before or after the
+        // end has seen that signals wait.
         for (depth, is_seen) in [(1, false), (0, false), (0, true)] {
             for added in [0, 5] {
                 words.depth.store(depth, Relaxed);

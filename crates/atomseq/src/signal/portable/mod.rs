@@ -16,8 +16,6 @@ pub use absent::*;
 #[cfg(unix)]
 pub use unix::*;
 
-use super::audit::Audit;
-
 /// Returns the place in the sequence that corresponds to a place in its clone. There are no clones
 /// in this build, so it returns `pc`.
 pub fn original_pc(pc: usize) -> usize {
@@ -32,8 +30,3 @@ pub fn abandon_rollforward() -> bool {
 
 /// Sets how long a rollforward may keep faulting. There are none in this build, so it does nothing.
 pub fn set_rollforward_limit(_limit: Duration) {}
-
-/// Returns the findings of an audit: none can be repaired in this build.
-pub fn repair() -> Audit {
-    audit()
-}

@@ -3,21 +3,54 @@
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::heap::boxed;
 use crate::platform::{masks, wait, wake_one};
 use crate::signal::audit::{Audit, Fault};
 use crate::signal::event::{Chained, Event, Handler, Interrupted};
 use crate::signal::options::{Error, Options};
+use crate::signal::stack::check_alternate_stack;
 use crate::signal::statistics::COUNTS;
 
 /// One more than the largest signal number of any system.
 const SIGNALS: usize = 129;
 
+/// The number of entries: functions that the system can call, which differ only in their number.
+///
+/// One entry would suffice if no other code kept its address. But a handler that is installed over
+/// an entry passes signals on to it, and may itself be called by a newer handler of ours. If both
+/// had the same entry, a signal would cycle between the two.
+const ENTRIES: usize = 16;
+
+type Entry = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// The entries. Their addresses are taken here only: a function may have several.
+static ENTRY: [Entry; ENTRIES] = [
+    entry::<0>,
+    entry::<1>,
+    entry::<2>,
+    entry::<3>,
+    entry::<4>,
+    entry::<5>,
+    entry::<6>,
+    entry::<7>,
+    entry::<8>,
+    entry::<9>,
+    entry::<10>,
+    entry::<11>,
+    entry::<12>,
+    entry::<13>,
+    entry::<14>,
+    entry::<15>,
+];
+
 /// The disposition that was there before a handler of ours.
-#[derive(Clone, Copy)]
-pub struct Previous(libc::sigaction);
+pub struct Previous {
+    disposition: libc::sigaction,
+    /// Whether it was called and had `SA_RESETHAND`: the system would have reset it.
+    is_reset: AtomicBool,
+}
 
 /// How a signal is handled. Never freed, because a handler may be using it.
 struct Action {
@@ -25,22 +58,35 @@ struct Action {
     options: Options,
     previous: Previous,
     spent: AtomicBool,
-    /// Whether it was uninstalled or used up. Its disposition may still be installed.
+    /// Whether it was uninstalled, used up or replaced. Its entry may still be installed.
     retired: AtomicBool,
+    /// Whether the entry of a used-up handler was removed. If it is installed after that, other
+    /// code has put it back.
+    removed: AtomicBool,
 }
 
 impl Action {
-    /// Returns the disposition before it, or the default action for a used-up handler.
-    fn rest(&self) -> libc::sigaction {
-        match self.spent.load(Ordering::SeqCst) {
-            true => uninstalled(),
-            false => self.previous.0,
-        }
+    /// Returns what its entry stands for once it is retired: the disposition before it, or the
+    /// default action for a used-up handler. `None` stands for that, too.
+    fn rest(&self) -> Option<&Previous> {
+        (!self.spent.load(Ordering::SeqCst)).then_some(&self.previous)
+    }
+
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.is_retired() && self.spent.load(Ordering::SeqCst)
     }
 }
 
-static ACTIONS: [AtomicPtr<Action>; SIGNALS] =
-    [const { AtomicPtr::new(core::ptr::null_mut()) }; SIGNALS];
+/// The action of each entry for each signal; null if the entry was never installed for it.
+static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS] =
+    [const { [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES] }; SIGNALS];
+
+/// The entry that was installed last for each signal.
+static NEWEST: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
 /// The lock of the thread that changes handlers: 1 while it is held.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
@@ -66,15 +112,58 @@ impl Drop for Changing {
     }
 }
 
-fn action(signal: c_int) -> Option<&'static Action> {
-    last_action(signal).filter(|action| !action.retired.load(Ordering::SeqCst))
+/// Returns the action of an entry for a signal, also if it is retired.
+fn of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
+    let place = ACTIONS.get(usize::try_from(signal).ok()?)?.get(entry)?;
+    // SAFETY: null, or leaked. Acquire: pairs with the Release in `set_action`.
+    unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
-/// Returns the last action of a signal, which may be retired.
-fn last_action(signal: c_int) -> Option<&'static Action> {
-    let place = ACTIONS.get(usize::try_from(signal).ok()?)?;
-    // SAFETY: null, or leaked. Acquire: pairs with the Release stores in `install`.
-    unsafe { place.load(Ordering::Acquire).as_ref() }
+fn newest_entry(signal: c_int) -> usize {
+    let newest = usize::try_from(signal).ok().and_then(|at| NEWEST.get(at));
+    newest.map_or(0, |newest| newest.load(Ordering::SeqCst))
+}
+
+/// Returns the current action of a signal: that of its newest entry, unless it is retired.
+fn action(signal: c_int) -> Option<&'static Action> {
+    of_entry(signal, newest_entry(signal)).filter(|action| !action.is_retired())
+}
+
+/// Makes an action that of an entry, which is the newest one from now on.
+fn set_action(signal: c_int, entry: usize, action: &'static Action) {
+    let pointer = core::ptr::from_ref(action).cast_mut();
+    // Release: pairs with the Acquire in `of_entry`.
+    ACTIONS[signal as usize][entry].store(pointer, Ordering::Release);
+    NEWEST[signal as usize].store(entry, Ordering::SeqCst);
+}
+
+/// Returns the number of the entry in a disposition; `None` if it contains none.
+fn entry_of(now: &libc::sigaction) -> Option<usize> {
+    ENTRY
+        .iter()
+        .position(|&entry| entry as usize == now.sa_sigaction)
+}
+
+/// Which entry to install over `before`, which is none of them: one that `before` cannot know, and
+/// not that of a used-up handler, which stands for the default action.
+fn entry_over(signal: c_int, before: &libc::sigaction) -> usize {
+    let newest = newest_entry(signal);
+    let is_free = of_entry(signal, newest).is_none_or(|action| {
+        // It was there before: what it passes signals on to is older than this entry.
+        let is_older = action.is_retired()
+            && action.previous.disposition().sa_sigaction == before.sa_sigaction;
+        (is_older || !is_function(before)) && !action.is_used_up()
+    });
+    if is_free {
+        return newest;
+    }
+    let mut others = (1..ENTRIES).map(|step| (newest + step) % ENTRIES);
+    let unused = others.find(|&entry| of_entry(signal, entry).is_none());
+    unused.unwrap_or((newest + 1) % ENTRIES)
+}
+
+fn is_function(disposition: &libc::sigaction) -> bool {
+    ![libc::SIG_DFL, libc::SIG_IGN].contains(&disposition.sa_sigaction)
 }
 
 pub fn is_managed(signal: c_int) -> bool {
@@ -104,55 +193,97 @@ fn last_error() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
+/// Returns the disposition of a signal that can have a handler.
+fn checked(signal: c_int) -> Result<libc::sigaction, Error> {
+    if !(1..SIGNALS as c_int).contains(&signal) {
+        return Err(Error::NoSignal(signal));
+    }
+    if signal == libc::SIGKILL || signal == libc::SIGSTOP || is_reserved(signal) {
+        return Err(Error::Reserved(signal));
+    }
+    disposition(signal).map_err(|errno| match errno {
+        // The C library knows which numbers are signals.
+        libc::EINVAL => Error::NoSignal(signal),
+        _ => Error::Refused { signal, errno },
+    })
+}
+
+/// Returns whether a signal belongs to the C library: on Linux, the first real-time signals.
+fn is_reserved(_signal: c_int) -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return (32..libc::SIGRTMIN()).contains(&_signal);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return false;
+}
+
 /// # Safety
 /// As [`crate::signal::install_with`].
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
     if cfg!(miri) {
         return Err(Error::Unsupported);
     }
-    if !(1..SIGNALS as c_int).contains(&signal) {
-        return Err(Error::NoSignal(signal));
-    }
-    if signal == libc::SIGKILL || signal == libc::SIGSTOP {
-        return Err(Error::Reserved(signal));
-    }
+    checked(signal)?;
     if let Some(bytes) = options.stack {
         check_alternate_stack(signal, bytes)?;
     }
     let changing = Changing::start();
     remove_used_up(&changing, signal);
-    // The C library knows which numbers are signals.
-    let now = disposition(signal).map_err(|_| Error::NoSignal(signal))?;
+    let refused = |errno| Error::Refused { signal, errno };
+    let now = disposition(signal).map_err(refused)?;
+    let newest = newest_entry(signal);
     let old = action(signal);
+    // One of ours that signals still reach: this takes its place.
+    let in_place = old.filter(|_| entry_of(&now) == Some(newest) || !is_function(&now));
+    let (entry, previous) = match (in_place, entry_of(&now)) {
+        // What was there before our first handler.
+        (Some(in_place), _) => (newest, in_place.previous.disposition()),
+        (None, Some(entry)) => {
+            let below = of_entry(signal, entry);
+            let rest = rest_of(below);
+            match below.is_some_and(Action::is_used_up) {
+                true => (entry_over(signal, &rest), rest),
+                false => (entry, rest),
+            }
+        }
+        (None, None) => (entry_over(signal, &now), now),
+    };
     let action = boxed(Action {
         handler,
         options,
-        previous: match (old, last_action(signal)) {
-            (Some(old), _) => old.previous,
-            (None, Some(retired)) if is_ours(&now) => Previous(retired.rest()),
-            _ => Previous(now),
-        },
+        previous: Previous::new(previous),
         spent: AtomicBool::new(false),
         retired: AtomicBool::new(false),
+        removed: AtomicBool::new(false),
     });
-    let errno = libc::ENOMEM;
-    let action = Box::leak(action.ok_or(Error::Refused { signal, errno })?);
-    // Release: pairs with the Acquire in `action`.
-    ACTIONS[signal as usize].store(action, Ordering::Release);
-    set_disposition(signal, &wanted(signal, &options)).map_err(|errno| {
-        let old = old.map_or(core::ptr::null_mut(), |old| {
-            core::ptr::from_ref(old).cast_mut()
-        });
-        ACTIONS[signal as usize].store(old, Ordering::Release);
-        Error::Refused { signal, errno }
-    })
+    let action = Box::leak(action.ok_or(refused(libc::ENOMEM))?);
+    let [of_entry, of_newest] = [entry, newest].map(|entry| of_entry(signal, entry));
+    set_action(signal, entry, action);
+    if let Err(errno) = set_disposition(signal, &wanted(signal, entry, &options)) {
+        action.retired.store(true, Ordering::SeqCst);
+        for (entry, before) in [(entry, of_entry), (newest, of_newest)] {
+            if let Some(before) = before {
+                set_action(signal, entry, before);
+            }
+        }
+        return Err(refused(errno));
+    }
+    if let Some(displaced) = old.filter(|_| in_place.is_none()) {
+        displaced.retired.store(true, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+/// Returns the disposition that a retired action's entry stands for.
+fn rest_of(retired: Option<&Action>) -> libc::sigaction {
+    let rest = retired.and_then(Action::rest);
+    rest.map_or_else(default_action, Previous::disposition)
 }
 
 /// Returns the disposition with which a signal of ours is installed.
-fn wanted(signal: c_int, options: &Options) -> libc::sigaction {
+fn wanted(signal: c_int, entry: usize, options: &Options) -> libc::sigaction {
     // SAFETY: plain old data.
     let mut wanted: libc::sigaction = unsafe { core::mem::zeroed() };
-    wanted.sa_sigaction = entry as *const () as usize;
+    wanted.sa_sigaction = ENTRY[entry] as usize;
     wanted.sa_flags = libc::SA_SIGINFO;
     if !options.interrupting {
         wanted.sa_flags |= libc::SA_RESTART;
@@ -181,56 +312,42 @@ fn wanted(signal: c_int, options: &Options) -> libc::sigaction {
     wanted
 }
 
-fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
-    // SAFETY: plain old data.
-    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
-    // SAFETY: asks only.
-    if unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) } != 0 {
-        let errno = std::io::Error::last_os_error().raw_os_error();
-        let errno = errno.unwrap_or_default();
-        return Err(Error::Refused { signal, errno });
-    }
-    let needs = stack_needs(bytes);
-    if stack.ss_flags & libc::SS_DISABLE == 0 && !stack.ss_sp.is_null() && stack.ss_size < needs {
-        return Err(Error::AlternateStackTooSmall {
-            has: stack.ss_size,
-            needs,
-        });
-    }
-    Ok(())
-}
-
-/// Returns the size in bytes of a stack that holds three deliveries and `bytes`.
-pub fn stack_needs(bytes: usize) -> usize {
-    libc::MINSIGSTKSZ.saturating_mul(3).saturating_add(bytes)
-}
-
 pub fn uninstall(signal: c_int) -> Result<(), Error> {
-    if !(1..SIGNALS as c_int).contains(&signal) {
-        return Err(Error::NoSignal(signal));
-    }
+    checked(signal)?;
     let changing = Changing::start();
     remove_used_up(&changing, signal);
     let Some(action) = action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
     let refused = |errno| Error::Refused { signal, errno };
-    if !is_ours(&disposition(signal).map_err(refused)?) {
+    if entry_of(&disposition(signal).map_err(refused)?) != Some(newest_entry(signal)) {
         return Err(Error::Displaced(signal));
     }
-    set_disposition(signal, &action.previous.0).map_err(refused)?;
+    set_disposition(signal, &action.previous.disposition()).map_err(refused)?;
     action.retired.store(true, Ordering::SeqCst);
     Ok(())
 }
 
-fn is_ours(now: &libc::sigaction) -> bool {
-    now.sa_sigaction == entry as *const () as usize
+/// Returns whether an entry is installed for a signal.
+fn is_installed(signal: c_int, entry: usize) -> bool {
+    disposition(signal).is_ok_and(|now| entry_of(&now) == Some(entry))
 }
 
-unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(action) = action(signal) else {
-        // SAFETY: what the kernel passed.
-        return unsafe { pass_on(signal, info, context) };
+unsafe extern "C" fn entry<const N: usize>(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: what the kernel passed.
+    unsafe { deliver(N, signal, info, context) };
+}
+
+/// # Safety
+/// In a handler, with what the kernel passed to it.
+unsafe fn deliver(entry: usize, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(action) = of_entry(signal, entry).filter(|action| !action.is_retired()) else {
+        // SAFETY: the caller's promise.
+        return unsafe { pass_on(entry, signal, info, context) };
     };
     if action.options.once {
         let is_first = !action.spent.swap(true, Ordering::SeqCst);
@@ -261,24 +378,25 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
     core::mem::forget(bomb);
 }
 
-/// Handles a signal whose handler was uninstalled or used up. If its disposition is still
-/// installed, or was put back, this does what it stands for. Otherwise other code has called it,
-/// and has handled the signal.
+/// Handles a signal whose handler is retired. If its entry is still installed, or was put back,
+/// this does what the entry stands for. Otherwise other code has called it, and has handled the
+/// signal.
 ///
 /// # Safety
 /// In a handler, with what the kernel passed to it.
-unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    if !disposition(signal).is_ok_and(|now| is_ours(&now)) {
+unsafe fn pass_on(entry: usize, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    if !is_installed(signal, entry) {
         return;
     }
-    let rest = last_action(signal).map_or_else(uninstalled, Action::rest);
+    let rest = of_entry(signal, entry).and_then(Action::rest);
     // SAFETY: the caller's promise.
-    if unsafe { Previous(rest).call(signal, info, context) } == Chained::Default {
+    let call = |rest: &Previous| unsafe { rest.call(signal, info, context) };
+    if rest.map_or(Chained::Default, call) == Chained::Default {
         act_by_default(signal);
     }
 }
 
-fn uninstalled() -> libc::sigaction {
+fn default_action() -> libc::sigaction {
     // SAFETY: plain old data; zero is the default action.
     unsafe { core::mem::zeroed() }
 }
@@ -287,16 +405,20 @@ fn uninstalled() -> libc::sigaction {
 /// does nothing, the disposition stays. If another thread has installed a handler meanwhile, that
 /// handler gets the signal.
 fn act_by_default(signal: c_int) {
-    if is_ignored_by_default(signal) || !disposition(signal).is_ok_and(|now| is_ours(&now)) {
+    let is_ours = disposition(signal).is_ok_and(|now| entry_of(&now).is_some());
+    if is_ignored_by_default(signal) || !is_ours {
         return;
     }
     if action(signal).is_none() {
         // The system cannot refuse it.
-        let _ = set_disposition(signal, &uninstalled());
+        let _ = set_disposition(signal, &default_action());
         if let Some(action) = action(signal) {
             // It was installed between the two calls.
-            let _ = set_disposition(signal, &wanted(signal, &action.options));
+            let wanted = wanted(signal, newest_entry(signal), &action.options);
+            let _ = set_disposition(signal, &wanted);
         }
+    } else if !is_installed(signal, newest_entry(signal)) {
+        return;
     }
     // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(signal) };
@@ -304,13 +426,13 @@ fn act_by_default(signal: c_int) {
 
 /// Makes the system carry out the default action of a signal whose handler runs and asks for it:
 /// when the handler returns, or at once for a stop signal.
-pub fn default_action(signal: c_int, _info: &libc::siginfo_t) {
+pub fn carry_out_default(signal: c_int, _info: &libc::siginfo_t) {
     if [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal) {
         // SAFETY: sends a signal to this thread.
         unsafe { libc::raise(libc::SIGSTOP) };
     } else if !is_ignored_by_default(signal) {
         // The system cannot refuse it.
-        let _ = set_disposition(signal, &uninstalled());
+        let _ = set_disposition(signal, &default_action());
         // SAFETY: sends a signal to this thread. A fault is repeated as well.
         unsafe { libc::raise(signal) };
     }
@@ -322,16 +444,19 @@ fn is_ignored_by_default(signal: c_int) -> bool {
     [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].contains(&signal)
 }
 
-/// Replaces the entry of a used-up handler for one signal by the default action.
+/// Replaces the entry of a used-up handler for one signal by the default action, unless it was
+/// removed before.
 fn remove_used_up(_changing: &Changing, signal: c_int) {
-    let is_used_up = |action: &Action| {
-        action.retired.load(Ordering::SeqCst) && action.spent.load(Ordering::SeqCst)
-    };
-    if last_action(signal).is_some_and(is_used_up)
-        && disposition(signal).is_ok_and(|now| is_ours(&now))
-    {
-        // The system cannot refuse it.
-        let _ = set_disposition(signal, &uninstalled());
+    for entry in 0..ENTRIES {
+        let used_up = of_entry(signal, entry).filter(|action| action.is_used_up());
+        let Some(action) = used_up.filter(|action| !action.removed.load(Ordering::SeqCst)) else {
+            continue;
+        };
+        if is_installed(signal, entry) {
+            // The system cannot refuse it.
+            let _ = set_disposition(signal, &default_action());
+        }
+        action.removed.store(true, Ordering::SeqCst);
     }
 }
 
@@ -385,7 +510,23 @@ impl Errno {
 }
 
 impl Previous {
-    /// Calls it if it is a function.
+    fn new(disposition: libc::sigaction) -> Previous {
+        Previous {
+            disposition,
+            is_reset: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the disposition as the system would have it now.
+    fn disposition(&self) -> libc::sigaction {
+        match self.is_reset.load(Ordering::SeqCst) {
+            true => default_action(),
+            false => self.disposition,
+        }
+    }
+
+    /// Calls it if it is a function. One with `SA_RESETHAND` is called once, and is the default
+    /// action from then on.
     ///
     /// # Safety
     /// In a handler, with what the kernel passed to it.
@@ -395,28 +536,32 @@ impl Previous {
         info: *const libc::siginfo_t,
         context: *mut c_void,
     ) -> Chained {
-        match self.0.sa_sigaction {
+        match self.disposition.sa_sigaction {
             libc::SIG_DFL => return Chained::Default,
             libc::SIG_IGN => return Chained::Ignored,
             _ => {}
         }
-        let mut blocked = self.0.sa_mask;
-        if self.0.sa_flags & libc::SA_NODEFER == 0 {
+        let is_for_one = self.disposition.sa_flags & libc::SA_RESETHAND != 0;
+        if is_for_one && self.is_reset.swap(true, Ordering::SeqCst) {
+            return Chained::Default;
+        }
+        let mut blocked = self.disposition.sa_mask;
+        if self.disposition.sa_flags & libc::SA_NODEFER == 0 {
             // SAFETY: an initialised set and a signal that exists.
             unsafe { libc::sigaddset(&mut blocked, signal) };
         }
         let old = masks::change(libc::SIG_BLOCK, &blocked);
-        if self.0.sa_flags & libc::SA_SIGINFO != 0 {
+        if self.disposition.sa_flags & libc::SA_SIGINFO != 0 {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
-                unsafe { core::mem::transmute(self.0.sa_sigaction) };
+                unsafe { core::mem::transmute(self.disposition.sa_sigaction) };
             // SAFETY: the function was installed as a handler; the caller vouches for the
             // arguments.
             unsafe { function(signal, info, context) };
         } else {
             // SAFETY: without the flag it is a function of one argument.
             let function: unsafe extern "C" fn(c_int) =
-                unsafe { core::mem::transmute(self.0.sa_sigaction) };
+                unsafe { core::mem::transmute(self.disposition.sa_sigaction) };
             // SAFETY: as above.
             unsafe { function(signal) };
         }
@@ -470,12 +615,36 @@ pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
 }
 
 pub fn audit() -> Audit {
+    examine(|_, _| false)
+}
+
+/// Removes entries that other code has put back after their handlers were removed.
+pub fn repair() -> Audit {
+    examine(|signal, entry| set_disposition(signal, &rest_of(of_entry(signal, entry))).is_ok())
+}
+
+/// Returns the findings that `repair` does not repair: it gets a signal and the entry that was put
+/// back.
+fn examine(repair: impl Fn(c_int, usize) -> bool) -> Audit {
     let mut audit = Audit::CLEAN;
     let changing = Changing::start();
-    (1..SIGNALS as c_int).for_each(|signal| remove_used_up(&changing, signal));
-    for signal in (1..SIGNALS as c_int).filter(|&signal| is_managed(signal)) {
-        if disposition(signal).is_ok_and(|now| !is_ours(&now)) {
-            audit.add(signal, Fault::Displaced);
+    let signals = 1..SIGNALS as c_int;
+    signals
+        .clone()
+        .for_each(|signal| remove_used_up(&changing, signal));
+    // While nothing is managed, nothing is promised.
+    if !signals.clone().any(is_managed) {
+        return audit;
+    }
+    for signal in signals {
+        let Ok(now) = disposition(signal) else {
+            continue;
+        };
+        match entry_of(&now) {
+            Some(entry) if is_managed(signal) && entry == newest_entry(signal) => {}
+            _ if is_managed(signal) => audit.add(signal, Fault::Displaced),
+            Some(entry) if !repair(signal, entry) => audit.add(signal, Fault::PutBack),
+            _ => {}
         }
     }
     audit

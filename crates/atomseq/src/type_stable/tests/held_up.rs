@@ -200,7 +200,7 @@ impl<'a> World<'a> {
 fn run(seed: u64, reads: Reads) -> (Vec<String>, usize, usize) {
     let options = Pool::<Words>::options().limit(3 * 64).cached(1);
     let stable = Duration::from_millis(TIME);
-    let pool = options.stable_for(stable).build().unwrap();
+    let pool = options.stable_for(stable).try_build().unwrap();
     let world = World::new(&pool, reads, seed);
     for _ in 0..200 {
         world.act();

@@ -14,7 +14,7 @@ mod trims;
 type Words = [AtomicUsize; 4];
 
 fn limited(limit: usize) -> Pool<Words> {
-    Pool::options().limit(limit).build().unwrap()
+    Pool::options().limit(limit).try_build().unwrap()
 }
 
 fn all<T: Descriptor>(pool: &Pool<T>) -> Vec<Allocated<'_, T>> {

@@ -58,13 +58,13 @@ fn descriptors_begin_as_zeros_on_cache_lines_of_their_own() {
 fn what_is_impossible_is_refused() {
     let build = |limit, cached| {
         let options = Pool::<Words>::options().limit(limit).cached(cached);
-        options.build().map(|pool| pool.limit())
+        options.try_build().map(|pool| pool.limit())
     };
     assert_eq!(build(0, 64), Err(Error::Zero));
     assert_eq!(build(1, 0), Ok(1));
     assert_eq!(build(usize::MAX, 64), Err(Error::TooLarge));
     let cached = Pool::<Words>::options().cached(usize::MAX);
-    assert_eq!(cached.build().err(), Some(Error::TooLarge));
+    assert_eq!(cached.try_build().err(), Some(Error::TooLarge));
     assert_eq!(build(1, 1), Ok(1));
     assert_eq!(build(1, usize::MAX), Ok(1));
     // The message says what to do.
@@ -75,7 +75,7 @@ fn what_is_impossible_is_refused() {
 #[test]
 fn with_a_small_limit_no_cpu_keeps_any() {
     let kept = |options: Options<Words>| {
-        let pool = options.build().unwrap();
+        let pool = options.try_build().unwrap();
         for _ in 0..3 {
             let some = Vec::from_iter((0..20).map(|_| pool.allocate().unwrap()));
             drop(some);
@@ -164,7 +164,7 @@ fn addresses_are_checked() {
 
 #[test]
 fn large_and_empty_descriptors_work_too() {
-    let pool = Pool::<[AtomicU64; 2000]>::options().limit(50).build();
+    let pool = Pool::<[AtomicU64; 2000]>::options().limit(50).try_build();
     let pool = pool.unwrap();
     let allocated = all(&pool);
     assert_eq!(allocated.len(), 50);
@@ -176,7 +176,7 @@ fn large_and_empty_descriptors_work_too() {
     for (number, words) in allocated.iter().enumerate() {
         assert!(words.iter().all(|word| word.load(Relaxed) == number as u64));
     }
-    let empty = Pool::<[AtomicU64; 0]>::options().limit(100).build();
+    let empty = Pool::<[AtomicU64; 0]>::options().limit(100).try_build();
     assert_eq!(addresses(&all(&empty.unwrap())).len(), 100);
 }
 

@@ -6,7 +6,7 @@ use super::*;
 
 fn stable_for(milliseconds: u64) -> Pool<Words> {
     let options = Pool::options().stable_for(Duration::from_millis(milliseconds));
-    options.limit(20_000).build().unwrap()
+    options.limit(20_000).try_build().unwrap()
 }
 
 /// Allocates and frees this many descriptors, and returns references to them.
@@ -167,7 +167,7 @@ mod on_linux {
         type Large = [AtomicU64; 5000];
         for limit in 1..20 {
             let options = Pool::<Large>::options().stable_for(Duration::ZERO);
-            let pool = options.limit(limit).build().unwrap();
+            let pool = options.limit(limit).try_build().unwrap();
             let allocated = all(&pool);
             assert_eq!(allocated.len(), limit);
             for one in &allocated {
@@ -192,7 +192,7 @@ mod on_linux {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let options = Pool::<Large>::options().stable_for(Duration::ZERO);
-            let pool = options.limit(9).build().unwrap();
+            let pool = options.limit(9).try_build().unwrap();
             let system = platform::page_size();
             assert_eq!(pool.shared().geometry().page, 2 * system);
             let mut allocated = all(&pool);

@@ -5,6 +5,9 @@ use std::ops::Deref;
 use super::Memory;
 use crate::scenario::{Check, Operation, Scenario, Words};
 
+/// Takes a register.
+const KEPT: u64 = 0x7fff_ffff_ffff;
+
 atomseq::sequence! {
     /// Adds, unless the sum would exceed the limit; returns the old value.
     unsafe fn count(word: Word, amount: Word, most: Word) -> Option<Word> {
@@ -42,7 +45,7 @@ atomseq::sequence! {
         let old = load_acquire(whole);
         let small = load32(half);
         prepare32(half + 4, small);
-        commit_release(whole, min(((old * factor) << shift) ^ small, 20_000));
+        commit_release(whole, max(min(((old * factor) << shift) ^ small, 20_000), !small & KEPT & 1));
         (old, small)
     }
 

@@ -1,16 +1,16 @@
 //! What each scope allows.
 
 use atomseq::local::per_thread;
-use atomseq::mutex::{Condvar, Counted, Interlocked, Masked, Mutex, Restarting, Semaphore, SpinLock, counts};
+use atomseq::mutex::{Condvar, Counted, Interlocked, Masked, Mutex, MutexBy, Restarting, Semaphore, SpinLockBy, counts};
 
 static ALL: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-static COUNTED: SpinLock<u32, Counted<Interlocked>> = SpinLock::new(0);
+static COUNTED: SpinLockBy<Counted<Interlocked>, u32> = SpinLockBy::new(0);
 static CHANGED: Condvar = Condvar::new();
 static PERMITS: Semaphore = Semaphore::new(1);
 
 per_thread! {
-    static OWN: SpinLock<u32, Restarting> = SpinLock::new(0);
-    static MASKED: Mutex<u32, Counted<Masked>> = Mutex::new(0);
+    static OWN: SpinLockBy<Restarting, u32> = SpinLockBy::new(0);
+    static MASKED: MutexBy<Counted<Masked>, u32> = MutexBy::new(0);
 }
 
 fn main() {
@@ -25,6 +25,6 @@ fn main() {
     drop(PERMITS.acquire());
     OWN.with(|own| *own.lock() += 1);
     MASKED.with(|own| *own.lock() += 1);
-    let local = Mutex::<std::rc::Rc<u32>, Restarting>::new(std::rc::Rc::new(1));
+    let local = MutexBy::<Restarting, std::rc::Rc<u32>>::new(std::rc::Rc::new(1));
     assert_eq!(**local.lock(), 1);
 }

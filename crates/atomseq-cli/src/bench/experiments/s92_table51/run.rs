@@ -166,7 +166,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
         // The receiver may be gone, which is no reason to stop.
         let _ = shares.send(spent.max((round + 1) as f64 / rounds as f64).min(1.0));
-        if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::FEWEST {
+        if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::MIN_ROUNDS {
             break;
         }
     }

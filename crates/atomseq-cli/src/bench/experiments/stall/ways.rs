@@ -104,7 +104,7 @@ impl Counted {
     fn count(&self) {
         let words = [&*self.domain[0], &*self.domain[1]];
         loop {
-            let ([a, b], _) = self.domain.snapshot(words);
+            let [a, b] = self.domain.load_all(words);
             let first = Change::of(words[0], a, a + 1);
             let second = Change::of(words[1], b, b + 1);
             if self.domain.compare_exchange_pair(first, second).is_ok() {
@@ -135,7 +135,7 @@ impl Object for Counted {
 
     fn check(&self) -> Result<(), Fault> {
         let operations = self.operations.load(Ordering::Relaxed);
-        let ([a, b], _) = self.domain.snapshot([&*self.domain[0], &*self.domain[1]]);
+        let [a, b] = self.domain.load_all([&*self.domain[0], &*self.domain[1]]);
         if (a, b) == (operations, operations) {
             return Ok(());
         }

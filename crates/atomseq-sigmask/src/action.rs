@@ -1,0 +1,523 @@
+//! Handlers: what the program installed, and what the kernel knows.
+
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+
+use crate::control::{Protection, protects};
+use crate::thread::{NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
+use crate::{delivery, real};
+
+/// The number of signals, and one more.
+const SIGNALS: usize = 65;
+
+/// A handler that the program installed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Action {
+    /// Its address, or `SIG_DFL` for a signal that [`promote`] made lazy.
+    pub handler: usize,
+    /// The flags.
+    pub flags: i32,
+    /// The signals that are blocked meanwhile.
+    pub mask: u64,
+}
+
+/// The actions that are current, or were. They are immutable, so that a handler reads one without a
+/// lock, and equal ones are one.
+struct Node {
+    action: Action,
+    next: *const Node,
+}
+
+static NODES: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
+static CURRENT: [AtomicPtr<Node>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
+
+/// Nodes lie in pages of this, which are kept.
+const PAGE: usize = 65_536;
+static FREE: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns what runs for a signal whose handler in the kernel is this library's.
+pub fn current(signal: i32) -> Option<&'static Action> {
+    // SAFETY: nodes are never freed. The pair: `install`'s release.
+    unsafe { CURRENT[signal as usize].load(Acquire).as_ref() }.map(|node| &node.action)
+}
+
+/// Returns the node of an action.
+fn intern(action: Action) -> *mut Node {
+    let first = NODES.load(Acquire);
+    let mut node = first.cast_const();
+    // SAFETY: nodes are never freed, and published by a release.
+    while let Some(known) = unsafe { node.as_ref() } {
+        if known.action == action {
+            return node.cast_mut();
+        }
+        node = known.next;
+    }
+    let new = allocate();
+    if new.is_null() {
+        return new;
+    }
+    let mut next = first;
+    loop {
+        // SAFETY: room for a node, which no other thread has.
+        unsafe { new.write(Node { action, next }) };
+        match NODES.compare_exchange(next, new, Release, Acquire) {
+            Ok(_) => return new,
+            // Perhaps the same action: two nodes of one are only a waste.
+            Err(now) => next = now,
+        }
+    }
+}
+
+/// Returns room for a node, or null if the system refuses memory. Works in signal handlers.
+fn allocate() -> *mut Node {
+    const SIZE: usize = size_of::<Node>();
+    const { assert!(SIZE == 32 && PAGE % SIZE == 0) };
+    loop {
+        let free = FREE.load(Relaxed);
+        if free % PAGE != 0 {
+            if FREE
+                .compare_exchange(free, free + SIZE, Relaxed, Relaxed)
+                .is_ok()
+            {
+                return free as *mut Node;
+            }
+            continue;
+        }
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let page = unsafe { libc::mmap(ptr::null_mut(), 2 * PAGE, protection, flags, -1, 0) };
+        if page == libc::MAP_FAILED {
+            return ptr::null_mut();
+        }
+        // Nodes end at a multiple of PAGE, which is how the end is known. The first is given here.
+        let start = (page as usize).next_multiple_of(PAGE);
+        if FREE
+            .compare_exchange(free, start + SIZE, Relaxed, Relaxed)
+            .is_ok()
+        {
+            return start as *mut Node;
+        }
+        // SAFETY: mapped above, and nothing points there.
+        unsafe { libc::munmap(page, 2 * PAGE) };
+    }
+}
+
+/// Returns the first eight bytes of a set, which are the kernel's.
+///
+/// # Safety
+///
+/// A valid set.
+pub unsafe fn set_of(set: *const libc::sigset_t) -> u64 {
+    // SAFETY: the caller's promise; a set is at least as large, and aligned.
+    unsafe { *set.cast::<u64>() }
+}
+
+/// Returns a set with these signals.
+pub fn to_set(mask: u64) -> libc::sigset_t {
+    // SAFETY: zeros are a valid set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a set is at least as large, and aligned.
+    unsafe { *(&raw mut set).cast::<u64>() = mask };
+    set
+}
+
+fn entry_address() -> usize {
+    delivery::entry as *const () as usize
+}
+
+/// What the kernel gets for an action of the program.
+fn installed(flags: i32) -> libc::sigaction {
+    libc::sigaction {
+        sa_sigaction: entry_address(),
+        // A handler that is reset is reset when it runs, not when its signal is deferred.
+        sa_flags: (flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND,
+        sa_mask: to_set(!0),
+        sa_restorer: None,
+    }
+}
+
+/// Makes lazy what of `signals` has the default action to end the process, if that is all of them.
+pub fn promote(thread: &Thread, signals: u64) {
+    for signal in 1..32 {
+        let signal_bit = bit(signal);
+        if signals & signal_bit == 0 {
+            continue;
+        }
+        thread
+            .untried
+            .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
+        let mut old = installed(0);
+        // SAFETY: only the old action is asked for.
+        let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
+        if !known || old.sa_sigaction != libc::SIG_DFL || UNFIT.load(Relaxed) & signal_bit != 0 {
+            return;
+        }
+        let node = intern(Action {
+            handler: libc::SIG_DFL,
+            flags: old.sa_flags,
+            // SAFETY: the kernel has written it.
+            mask: unsafe { set_of(&old.sa_mask) },
+        });
+        if node.is_null() {
+            return;
+        }
+        CURRENT[signal as usize].store(node, Release);
+        // SAFETY: `entry` is a handler of this type.
+        if unsafe { real::sigaction(signal, &installed(libc::SA_RESTART), ptr::null_mut()) } == 0 {
+            thread
+                .lazy
+                .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+        }
+    }
+}
+
+/// Gives the kernel the default action of a signal back.
+pub fn default(thread: &Thread, signal: i32) {
+    let mut action = installed(0);
+    action.sa_sigaction = libc::SIG_DFL;
+    action.sa_flags = 0;
+    action.sa_mask = to_set(0);
+    thread
+        .lazy
+        .store(thread.lazy.load(Relaxed) & !bit(signal), Relaxed);
+    // SAFETY: no handler is installed.
+    unsafe { real::sigaction(signal, &action, ptr::null_mut()) };
+}
+
+/// Resets a handler with `SA_RESETHAND` that is about to run: only the handler changes.
+pub fn reset(thread: &Thread, signal: i32, action: &Action) {
+    let mut kernels = installed(action.flags);
+    kernels.sa_sigaction = libc::SIG_DFL;
+    kernels.sa_flags = action.flags;
+    kernels.sa_mask = to_set(action.mask);
+    thread
+        .lazy
+        .store(thread.lazy.load(Relaxed) & !bit(signal), Relaxed);
+    // SAFETY: no handler is installed.
+    unsafe { real::sigaction(signal, &kernels, ptr::null_mut()) };
+}
+
+/// `sigaction`.
+///
+/// # Safety
+///
+/// As of `sigaction(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(
+    signal: i32,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> i32 {
+    if !(1..SIGNALS as i32).contains(&signal) {
+        // SAFETY: the caller's promise; the C library refuses it.
+        return unsafe { real::sigaction(signal, new, old) };
+    }
+    let thread = Thread::current();
+    let signal_bit = bit(signal);
+    let mut previous = CURRENT[signal as usize].load(Acquire);
+    let mut kernels: libc::sigaction = installed(0);
+    // SAFETY: the caller's promise: `new` and `old` are null or valid. `entry` is a handler of its
+    // type; nodes are never freed.
+    unsafe {
+        let result = match new.as_ref() {
+            None => real::sigaction(signal, ptr::null(), &mut kernels),
+            Some(new) if wants_entry(thread, signal, new) => {
+                let node = intern(Action {
+                    handler: new.sa_sigaction,
+                    flags: new.sa_flags,
+                    mask: set_of(&new.sa_mask) & !UNBLOCKABLE,
+                });
+                if node.is_null() {
+                    *libc::__errno_location() = libc::ENOMEM;
+                    return -1;
+                }
+                previous = CURRENT[signal as usize].swap(node, Release);
+                let result = real::sigaction(signal, &installed(new.sa_flags), &mut kernels);
+                if result == 0
+                    && thread.can_be_lazy()
+                    && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
+                {
+                    thread
+                        .lazy
+                        .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+                }
+                result
+            }
+            Some(new) => {
+                // The kernel would drop, or act upon, what is blocked without its knowledge.
+                if protects(Protection::Disposition) {
+                    thread.exclude(signal_bit);
+                }
+                if thread.can_be_lazy() {
+                    thread
+                        .untried
+                        .store(thread.untried.load(Relaxed) | signal_bit, Relaxed);
+                }
+                let new = *new;
+                real::sigaction(signal, &new, &mut kernels)
+            }
+        };
+        if result == 0 && !old.is_null() {
+            if kernels.sa_sigaction == entry_address()
+                && let Some(previous) = previous.as_ref()
+            {
+                let given = previous.action.flags;
+                kernels.sa_sigaction = previous.action.handler;
+                kernels.sa_flags = if previous.action.handler == libc::SIG_DFL {
+                    kernels.sa_restorer = None;
+                    given
+                } else {
+                    // Of the others the kernel keeps those that it knows.
+                    kernels.sa_flags & !CHANGED | given & CHANGED
+                };
+                kernels.sa_mask = to_set(previous.action.mask);
+            }
+            *old = kernels;
+        }
+        result
+    }
+}
+
+/// Returns the signals that are never lazy, unless a test makes them so.
+fn never() -> u64 {
+    if protects(Protection::Never) {
+        NEVER
+    } else {
+        0
+    }
+}
+
+/// The flags that [`installed`] changes.
+const CHANGED: i32 = libc::SA_SIGINFO | libc::SA_RESETHAND;
+
+/// Returns whether a new action is a handler that this library calls. In a child of `vfork` it is
+/// the kernel that calls: the parent's memory must not change.
+fn wants_entry(thread: &Thread, signal: i32, new: &libc::sigaction) -> bool {
+    new.sa_sigaction != libc::SIG_DFL
+        && new.sa_sigaction != libc::SIG_IGN
+        && thread.vforked.load(Relaxed) == 0
+        && ![libc::SIGKILL, libc::SIGSTOP, 32, 33].contains(&signal)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __sigaction(
+    signal: i32,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { sigaction(signal, new, old) }
+}
+
+/// Signals whose handlers interrupt system calls, by `siginterrupt`.
+static INTERRUPT: AtomicU64 = AtomicU64::new(0);
+
+/// Installs a handler, and returns the old one, or `SIG_ERR`.
+unsafe fn install(signal: i32, handler: usize, flags: i32, mask: u64) -> usize {
+    let new = libc::sigaction {
+        sa_sigaction: handler,
+        sa_flags: flags,
+        sa_mask: to_set(mask),
+        sa_restorer: None,
+    };
+    let mut old = new;
+    // SAFETY: the caller's handler, and valid places.
+    match unsafe { sigaction(signal, &new, &mut old) } {
+        0 => old.sa_sigaction,
+        _ => libc::SIG_ERR,
+    }
+}
+
+fn is_signal(signal: i32) -> bool {
+    let valid = (1..SIGNALS as i32).contains(&signal);
+    if !valid {
+        // SAFETY: the address of this thread's error number.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+    }
+    valid
+}
+
+/// `signal`, with BSD's meaning.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn signal(signal: i32, handler: usize) -> usize {
+    if handler == libc::SIG_ERR || !is_signal(signal) {
+        // SAFETY: the address of this thread's error number.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return libc::SIG_ERR;
+    }
+    let restart = match INTERRUPT.load(Relaxed) & bit(signal) {
+        0 => libc::SA_RESTART,
+        _ => 0,
+    };
+    // SAFETY: the caller's handler.
+    unsafe { install(signal, handler, restart, bit(signal)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bsd_signal(number: i32, handler: usize) -> usize {
+    // SAFETY: the caller's handler.
+    unsafe { signal(number, handler) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ssignal(number: i32, handler: usize) -> usize {
+    // SAFETY: the caller's handler.
+    unsafe { signal(number, handler) }
+}
+
+/// `sysv_signal`: the handler runs once, and blocks nothing.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sysv_signal(signal: i32, handler: usize) -> usize {
+    const SA_INTERRUPT: i32 = 0x2000_0000;
+    if handler == libc::SIG_ERR || !is_signal(signal) {
+        // SAFETY: the address of this thread's error number.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return libc::SIG_ERR;
+    }
+    let flags = libc::SA_RESETHAND | libc::SA_NODEFER | SA_INTERRUPT;
+    // SAFETY: the caller's handler.
+    unsafe { install(signal, handler, flags, 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __sysv_signal(signal: i32, handler: usize) -> usize {
+    // SAFETY: the caller's handler.
+    unsafe { sysv_signal(signal, handler) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn siginterrupt(signal: i32, interrupt: i32) -> i32 {
+    if !is_signal(signal) {
+        return -1;
+    }
+    let mut action = installed(0);
+    // SAFETY: valid places, and the handler that the program installed.
+    unsafe {
+        if sigaction(signal, ptr::null(), &mut action) < 0 {
+            return -1;
+        }
+        // Relaxed: only the calls after it on this thread must see it.
+        if interrupt != 0 {
+            INTERRUPT.fetch_or(bit(signal), Relaxed);
+            action.sa_flags &= !libc::SA_RESTART;
+        } else {
+            INTERRUPT.fetch_and(!bit(signal), Relaxed);
+            action.sa_flags |= libc::SA_RESTART;
+        }
+        sigaction(signal, &action, ptr::null_mut())
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigignore(signal: i32) -> i32 {
+    // SAFETY: no handler.
+    match unsafe { install(signal, libc::SIG_IGN, 0, 0) } {
+        libc::SIG_ERR => -1,
+        _ => 0,
+    }
+}
+
+/// The disposition of `sigset` that blocks.
+const SIG_HOLD: usize = 2;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
+    if disposition == libc::SIG_ERR || !is_signal(signal) {
+        // SAFETY: the address of this thread's error number.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return libc::SIG_ERR;
+    }
+    let this = bit(signal) & !(UNBLOCKABLE | crate::thread::INTERNAL);
+    let thread = Thread::current();
+    if disposition == SIG_HOLD {
+        if thread.change(|mask| mask | this) & this != 0 {
+            return SIG_HOLD;
+        }
+        let mut old = installed(0);
+        // SAFETY: a valid place.
+        return match unsafe { sigaction(signal, ptr::null(), &mut old) } {
+            0 => old.sa_sigaction,
+            _ => libc::SIG_ERR,
+        };
+    }
+    // SAFETY: the caller's handler.
+    let old = unsafe { install(signal, disposition, 0, 0) };
+    if old == libc::SIG_ERR {
+        return old;
+    }
+    match thread.change(|mask| mask & !this) & this {
+        0 => old,
+        _ => SIG_HOLD,
+    }
+}
+
+/// `timer_create`: a signal of a timer counts what it missed from when it is dequeued, so it must
+/// not be dequeued before it is handled.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: usize) -> i32 {
+    // SAFETY: null or valid by the contract.
+    let (notify, signal) = match unsafe { event.as_ref() } {
+        None => (libc::SIGEV_SIGNAL, libc::SIGALRM),
+        Some(event) => (event.sigev_notify, event.sigev_signo),
+    };
+    if notify == libc::SIGEV_THREAD {
+        crate::thread::several();
+    } else if notify != libc::SIGEV_NONE && (1..SIGNALS as i32).contains(&signal) {
+        if protects(Protection::Timers) {
+            UNFIT.fetch_or(bit(signal), Relaxed);
+            Thread::current().exclude(bit(signal));
+        }
+    }
+    type Create = unsafe extern "C" fn(i32, *const libc::sigevent, usize) -> i32;
+    // SAFETY: the C library's function of this name and type, and the caller's promise.
+    unsafe {
+        let create: Create = std::mem::transmute(real::address(real::Function::timer_create));
+        create(clock, event, id)
+    }
+}
+
+/// Calls of `syscall(3)` for handlers: the kernel's structure has another order.
+///
+/// # Safety
+///
+/// As of `rt_sigaction`.
+pub unsafe fn kernels_sigaction(
+    signal: i32,
+    new: *const KernelAction,
+    old: *mut KernelAction,
+) -> i32 {
+    let mut previous = installed(0);
+    // SAFETY: the caller's promise. The restorer becomes the C library's, which does the same.
+    unsafe {
+        let given = new.as_ref().map(|new| libc::sigaction {
+            sa_sigaction: new.handler,
+            sa_flags: new.flags as i32,
+            sa_mask: to_set(new.mask),
+            sa_restorer: None,
+        });
+        let given = given.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let result = sigaction(signal, given, &mut previous);
+        if result == 0 && !old.is_null() {
+            *old = KernelAction {
+                handler: previous.sa_sigaction,
+                flags: previous.sa_flags as u64,
+                restorer: previous.sa_restorer.map_or(0, |restorer| restorer as usize),
+                mask: set_of(&previous.sa_mask),
+            };
+        }
+        result
+    }
+}
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+pub struct KernelAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}

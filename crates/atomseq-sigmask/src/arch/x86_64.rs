@@ -1,0 +1,520 @@
+//! x86-64.
+//!
+//! ```text
+//! fs:[0]  thread pointer ── + atomseq_sigmask_thread@gottpoff ──> Thread
+//!                                                                 0: program's mask   8: ready
+//! jmp_buf      0 rbx   8 rbp*  16 r12  24 r13  32 r14  40 r15  48 rsp*  56 rip*
+//!             64 is a mask saved (4 bytes)  72 the mask      * mangled with fs:[0x30]
+//! ucontext_t  40 r8  48 r9  72 r12  80 r13  88 r14  96 r15  104 rdi  112 rsi  120 rbp  128 rbx
+//!            136 rdx  152 rcx  160 rsp  168 rip  224 address of the floating-point state
+//!            296 mask  424 floating-point state: 0 control word, 4 status, 8 tags, 24 MXCSR
+//! ```
+
+use std::arch::{asm, global_asm, naked_asm};
+use std::sync::atomic::AtomicU64;
+
+use crate::control::{Protection, protects};
+use crate::real::Function;
+use crate::thread::Thread;
+use crate::{context, forward};
+
+// The block of each thread, zeros at first. As large as `Thread`.
+global_asm!(
+    ".pushsection .tbss.atomseq_sigmask, \"awT\", @nobits",
+    ".balign 64",
+    ".hidden atomseq_sigmask_thread",
+    ".globl atomseq_sigmask_thread",
+    ".type atomseq_sigmask_thread, @object",
+    ".size atomseq_sigmask_thread, {size}",
+    "atomseq_sigmask_thread:",
+    ".zero {size}",
+    ".popsection",
+    size = const size_of::<Thread>(),
+);
+
+const _: () =
+    assert!(std::mem::offset_of!(Thread, program) == 0 && std::mem::offset_of!(Thread, ready) == 8);
+
+/// Returns the address of this thread's block.
+#[inline(always)]
+pub fn thread() -> *mut u8 {
+    let address;
+    // SAFETY: reads the thread pointer and an entry of the global offset table.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr fs:[0]",                                   // the thread pointer
+            "add {0}, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",  // the block's offset
+            out(reg) address,
+            options(nostack, readonly),
+        );
+    }
+    address
+}
+
+/// Stores `new` if the word is `old`, in one instruction; else returns what it is.
+///
+/// # Safety
+///
+/// No other thread changes the word meanwhile: there is no `lock` prefix.
+#[inline(always)]
+pub unsafe fn compare_exchange(word: &AtomicU64, old: u64, new: u64) -> Result<(), u64> {
+    let now: u64;
+    // SAFETY: the word is a valid one, and the caller's promise.
+    unsafe {
+        asm!(
+            "cmpxchg qword ptr [{word}], {new}",  // a signal comes before or after it
+            word = in(reg) word.as_ptr(),
+            new = in(reg) new,
+            inlateout("rax") old => now,
+            options(nostack),
+        );
+    }
+    if now == old { Ok(()) } else { Err(now) }
+}
+
+/// Makes a system call with four arguments: not by the C library's `syscall`, which is this
+/// library's.
+///
+/// # Safety
+///
+/// As of the system call.
+#[inline(always)]
+unsafe fn call(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+    let result;
+    // SAFETY: the caller's promise; the kernel changes rcx and r11.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Returns the kernel's mask.
+pub fn mask() -> u64 {
+    let mut mask = 0_u64;
+    let old = &raw mut mask as usize;
+    // SAFETY: nothing is set, and the kernel writes eight bytes.
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK as usize,
+            0,
+            old,
+            8,
+        )
+    };
+    mask
+}
+
+/// Sets the kernel's mask.
+pub fn set_mask(mask: u64) {
+    let new = &raw const mask as usize;
+    // SAFETY: the kernel reads eight bytes.
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK as usize,
+            new,
+            0,
+            8,
+        )
+    };
+}
+
+/// Returns whether this is the thread that the process started with.
+pub fn is_main_thread() -> bool {
+    // SAFETY: these calls only return numbers.
+    unsafe { call(libc::SYS_gettid, 0, 0, 0, 0) == call(libc::SYS_getpid, 0, 0, 0, 0) }
+}
+
+/// Queues a signal for this process, or for this thread if it was sent to a thread, as it came.
+///
+/// # Safety
+///
+/// `information` is what a handler got.
+pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
+    // SAFETY: the caller's promise; the other calls only return numbers.
+    unsafe {
+        let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
+        let thread = call(libc::SYS_gettid, 0, 0, 0, 0) as usize;
+        let (signal, from) = (signal as usize, information as usize);
+        let result = if !protects(Protection::Information) {
+            -1
+        } else if (*information).si_code == libc::SI_TKILL {
+            call(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, from)
+        } else {
+            call(libc::SYS_rt_sigqueueinfo, process, signal, from, 0)
+        };
+        if result < 0 {
+            // A sandbox without these calls: the signal counts more than what came with it.
+            call(libc::SYS_tgkill, process, thread, signal, 0);
+        }
+    }
+}
+
+/// Makes an interrupted system call be made again, if it is one that has no timeout, and that the
+/// kernel would have restarted had there been no handler. Returns whether it did.
+///
+/// # Safety
+///
+/// `context` is what a handler got.
+pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let registers = &mut context.uc_mcontext.gregs;
+    if registers[libc::REG_RAX as usize] != -i64::from(libc::EINTR) {
+        return false;
+    }
+    let after = registers[libc::REG_RIP as usize] as *const u8;
+    // SAFETY: the thread has executed the two bytes before `after` if they are a system call's; they
+    // are of the same function as the bytes before, in which a C library sets the number.
+    let before: [u8; 7] = unsafe { after.sub(7).cast::<[u8; 7]>().read_unaligned() };
+    if before[5..] != SYSCALL {
+        return false;
+    }
+    let number = match before {
+        [0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
+        [_, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
+        _ => return false,
+    };
+    let restarts = match number {
+        libc::SYS_futex => registers[libc::REG_R10 as usize] == 0,
+        libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev => true,
+        libc::SYS_open | libc::SYS_openat | libc::SYS_ioctl | libc::SYS_fcntl => true,
+        libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_flock | libc::SYS_accept => true,
+        libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_sendto | libc::SYS_sendmsg => true,
+        _ => false,
+    };
+    if restarts {
+        registers[libc::REG_RIP as usize] -= 2;
+        registers[libc::REG_RAX as usize] = number;
+    }
+    restarts
+}
+
+/// Returns whether a handler interrupted a system call that ended for it.
+///
+/// # Safety
+///
+/// `context` is what a handler got.
+pub unsafe fn interrupted_call(context: &libc::ucontext_t) -> bool {
+    let registers = &context.uc_mcontext.gregs;
+    let after = registers[libc::REG_RIP as usize] as *const u8;
+    registers[libc::REG_RAX as usize] == -i64::from(libc::EINTR)
+        // SAFETY: no function begins two bytes after the start of a mapping, so these are readable.
+        && unsafe { after.sub(2).cast::<[u8; 2]>().read() } == [0x0f, 0x05]
+}
+
+// Calls the function `$prepare` with the number of a C library's function, and jumps to the address
+// that it returns, with all argument registers as they were. Six of them and rax, which counts a
+// variadic function's floating-point arguments, make seven words: the stack is aligned.
+macro_rules! jump_after {
+    ($prepare:path, $function:ident) => {
+        naked_asm!(
+            "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+            "mov edi, {function}",
+            "call {prepare}",
+            "mov r11, rax",                      // r11 is nobody's at a call
+            "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+            "jmp r11",
+            function = const Function::$function as usize,
+            prepare = sym $prepare,
+        )
+    };
+}
+
+/// Exports functions whose number of arguments does not fit registers.
+macro_rules! published {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() { jump_after!(forward::publish, $name) }
+    )*};
+}
+published!(execl execle execlp);
+
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn clone() {
+    jump_after!(forward::several, clone)
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __clone() {
+    jump_after!(forward::several, clone)
+}
+
+/// `syscall(3)`: calls that change masks and handlers are this library's.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn syscall() {
+    naked_asm!(
+        "lea eax, [rdi - 13]",          // rt_sigaction 13, rt_sigprocmask 14
+        "cmp eax, 2",
+        "jb {known}",
+        "jmp {other}",
+        known = sym forward::known_system_call,
+        other = sym other_system_call,
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn other_system_call() {
+    jump_after!(forward::system_call, syscall)
+}
+
+/// `vfork`: the child runs on this very stack and this very thread-local memory, so what it changes
+/// in them is put back. Registers keep the masks meanwhile: the child has its own.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn vfork() -> i32 {
+    naked_asm!(
+        "sub rsp, 8",
+        "call {before}",        // blocks all signals in the kernel; the mask in rax, lazy in rdx
+        "add rsp, 8",
+        "mov rsi, rax",
+        "mov r8, rdx",
+        "pop rdi",              // the child overwrites the return address
+        "mov eax, 58",          // vfork
+        "syscall",
+        "push rdi",
+        "mov rdi, rax",
+        "mov rdx, r8",
+        "sub rsp, 8",
+        "call {after}",         // of the result, the mask and lazy; returns vfork's result
+        "add rsp, 8",
+        "ret",
+        before = sym context::before_vfork,
+        after = sym context::after_vfork,
+    )
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __vfork() -> i32 {
+    naked_asm!("jmp {}", sym vfork)
+}
+
+/// `sigsetjmp`: the C library's, except that the mask is the program's. With a shadow stack the C
+/// library's itself runs, and reads the kernel's mask, which is made equal before.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn __sigsetjmp() -> i32 {
+    naked_asm!(
+        "test dword ptr fs:[0x48], 2",  // the shadow stack's bit
+        "jnz {shadow}",
+        "test esi, esi",
+        "jz 2f",
+        "mov rdx, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
+        "cmp dword ptr fs:[rdx + 8], 0",  // ready
+        "je {shadow}",
+        "mov rax, qword ptr fs:[rdx]",    // the program's mask
+        "mov qword ptr [rdi + 72], rax",
+        "mov esi, 1",
+        "2:",
+        "mov dword ptr [rdi + 64], esi",  // whether a mask is saved
+        "mov qword ptr [rdi], rbx",
+        "mov rax, rbp",
+        "xor rax, qword ptr fs:[0x30]",   // the C library mangles addresses so
+        "rol rax, 17",
+        "mov qword ptr [rdi + 8], rax",
+        "mov qword ptr [rdi + 16], r12",
+        "mov qword ptr [rdi + 24], r13",
+        "mov qword ptr [rdi + 32], r14",
+        "mov qword ptr [rdi + 40], r15",
+        "lea rax, [rsp + 8]",             // the caller's stack pointer after the return
+        "xor rax, qword ptr fs:[0x30]",
+        "rol rax, 17",
+        "mov qword ptr [rdi + 48], rax",
+        "mov rax, qword ptr [rsp]",       // the return address
+        "xor rax, qword ptr fs:[0x30]",
+        "rol rax, 17",
+        "mov qword ptr [rdi + 56], rax",
+        "xor eax, eax",
+        "ret",
+        shadow = sym published_sigsetjmp,
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn published_sigsetjmp() {
+    jump_after!(forward::publish, __sigsetjmp)
+}
+
+/// The function `setjmp` saves the mask; the macro is `_setjmp`, which does not.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn setjmp() -> i32 {
+    naked_asm!("mov esi, 1", "jmp {}", sym __sigsetjmp)
+}
+
+// Saves the registers and the floating-point state in the context at rdi. At a call the register
+// stack of the old floating-point unit is empty, so all of its state is the control and status
+// words: storing and loading the rest takes longer than all else.
+macro_rules! save_context {
+    () => {
+        concat!(
+            "mov qword ptr [rdi + 128], rbx\n",
+            "mov qword ptr [rdi + 120], rbp\n",
+            "mov qword ptr [rdi + 72], r12\n",
+            "mov qword ptr [rdi + 80], r13\n",
+            "mov qword ptr [rdi + 88], r14\n",
+            "mov qword ptr [rdi + 96], r15\n",
+            "mov qword ptr [rdi + 104], rdi\n",
+            "mov qword ptr [rdi + 112], rsi\n",
+            "mov qword ptr [rdi + 136], rdx\n",
+            "mov qword ptr [rdi + 152], rcx\n",
+            "mov qword ptr [rdi + 40], r8\n",
+            "mov qword ptr [rdi + 48], r9\n",
+            "mov rax, qword ptr [rsp]\n", // the return address
+            "mov qword ptr [rdi + 168], rax\n",
+            "lea rax, [rsp + 8]\n", // the stack pointer after the return
+            "mov qword ptr [rdi + 160], rax\n",
+            "lea rax, [rdi + 424]\n",
+            "mov qword ptr [rdi + 224], rax\n",
+            "fnstcw word ptr [rdi + 424]\n", // the control word
+            "fnstsw ax\n",                   // the status word
+            "movzx eax, ax\n",
+            "mov dword ptr [rdi + 428], eax\n",
+            "mov dword ptr [rdi + 432], 0xffff\n", // tags: all empty
+            "mov dword ptr [rdi + 436], 0\n",      // the last instruction and operand
+            "mov qword ptr [rdi + 440], 0\n",
+            "stmxcsr dword ptr [rdi + 448]\n",
+        )
+    };
+}
+
+/// `getcontext`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn getcontext() -> i32 {
+    naked_asm!(
+        save_context!(),
+        "push rdi",
+        "call {program}",               // the program's mask
+        "pop rdi",
+        "mov qword ptr [rdi + 296], rax",
+        "xor eax, eax",
+        "ret",
+        program = sym context::program,
+    )
+}
+
+/// `swapcontext`: in the place of the C library's system call are a load, a store and a comparison
+/// if both contexts have the same mask.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn swapcontext() -> i32 {
+    naked_asm!(
+        save_context!(),
+        "mov rdx, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
+        "cmp dword ptr fs:[rdx + 8], 0",   // ready
+        "je 3f",
+        "mov rax, qword ptr fs:[rdx]",     // the program's mask
+        "mov qword ptr [rdi + 296], rax",
+        "cmp rax, qword ptr [rsi + 296]",
+        "je {load}",
+        "3:",
+        "push rsi",
+        "call {exchange}",                 // of both contexts: saves the mask, and sets the other
+        "pop rsi",
+        "jmp {load}",
+        exchange = sym context::exchange,
+        load = sym load_context,
+    )
+}
+
+/// `setcontext`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn setcontext() -> i32 {
+    naked_asm!(
+        "push rdi",
+        "call {set}",   // sets the mask
+        "pop rsi",
+        "jmp {load}",
+        set = sym context::set,
+        load = sym load_context,
+    )
+}
+
+/// Loads the registers from the context at rsi. Loading the floating-point state takes longer than
+/// comparing it. The comparison's memory is in the red zone, which signal handlers leave alone.
+#[unsafe(naked)]
+unsafe extern "C" fn load_context() -> i32 {
+    naked_asm!(
+        "mov rcx, qword ptr [rsi + 224]",
+        "fnstcw word ptr [rsp - 8]",
+        "fnstsw ax",
+        "mov dx, word ptr [rsp - 8]",
+        "cmp ax, word ptr [rcx + 4]",
+        "jne 4f",
+        "cmp dx, word ptr [rcx]",
+        "jne 4f",
+        "5:",
+        "stmxcsr dword ptr [rsp - 8]",
+        "mov eax, dword ptr [rsp - 8]",
+        "cmp eax, dword ptr [rcx + 24]",
+        "jne 6f",
+        "7:",
+        "mov rsp, qword ptr [rsi + 160]",
+        "mov rbx, qword ptr [rsi + 128]",
+        "mov rbp, qword ptr [rsi + 120]",
+        "mov r12, qword ptr [rsi + 72]",
+        "mov r13, qword ptr [rsi + 80]",
+        "mov r14, qword ptr [rsi + 88]",
+        "mov r15, qword ptr [rsi + 96]",
+        "mov r11, qword ptr [rsi + 168]", // where to go on
+        "mov rdi, qword ptr [rsi + 104]",
+        "mov rdx, qword ptr [rsi + 136]",
+        "mov rcx, qword ptr [rsi + 152]",
+        "mov r8, qword ptr [rsi + 40]",
+        "mov r9, qword ptr [rsi + 48]",
+        "mov rsi, qword ptr [rsi + 112]",
+        "xor eax, eax",
+        "jmp r11",
+        "4:",
+        "fldenv [rcx]",
+        "jmp 5b",
+        "6:",
+        "ldmxcsr dword ptr [rcx + 24]",
+        "jmp 7b",
+    )
+}
+
+/// `makecontext(context, function, count, …)`: hands over the arguments in registers and the address
+/// of those on the stack.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn makecontext() {
+    naked_asm!(
+        "lea rax, [rsp + 8]",  // the arguments on the stack, from the fourth on
+        "push r9",             // the third
+        "push r8",
+        "push rcx",            // the first
+        "mov rcx, rsp",
+        "mov r8, rax",
+        "call {make}",         // the stack is aligned: three words and the return address
+        "add rsp, 24",
+        "ret",
+        make = sym context::make,
+    )
+}
+
+/// Where the function of a context returns to. rbx has been kept: it is the address of the link.
+#[unsafe(naked)]
+pub unsafe extern "C" fn finish_context() {
+    naked_asm!(
+        "mov rdi, qword ptr [rbx]",
+        "mov rsp, rbx",
+        "and rsp, -16",
+        "call {finish}",  // sets the linked context, or exits
+        "ud2",
+        finish = sym context::finish,
+    )
+}

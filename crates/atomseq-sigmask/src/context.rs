@@ -1,0 +1,188 @@
+//! What the assembly of contexts, jumps and `vfork` calls.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::arch;
+use crate::control::{Protection, protects};
+use crate::real::{self, Function};
+use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
+
+/// Returns where a context has its mask, of which only these eight bytes are used.
+///
+/// # Safety
+///
+/// A valid context.
+pub unsafe fn mask(context: *mut libc::ucontext_t) -> *mut u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (&raw mut (*context).uc_sigmask).cast() }
+}
+
+/// Returns the program's mask.
+pub extern "C" fn program() -> u64 {
+    Thread::current().program.load(Relaxed)
+}
+
+/// Saves the mask in one context, and sets that of the other.
+pub unsafe extern "C" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::ucontext_t) {
+    let thread = Thread::current();
+    // SAFETY: the program's contexts, valid by the contract of `swapcontext`.
+    unsafe {
+        *mask(from) = thread.program.load(Relaxed);
+        set(to);
+    }
+}
+
+/// Sets the mask of a context.
+pub unsafe extern "C" fn set(to: *mut libc::ucontext_t) {
+    // SAFETY: the program's context, valid by the contract of `setcontext`.
+    let new = unsafe { *mask(to) } & !UNBLOCKABLE;
+    if protects(Protection::Jumps) {
+        Thread::current().change(|_| new);
+    }
+}
+
+/// Prepares a context to call a function: as the C library does, except that the function returns
+/// to this library.
+pub unsafe extern "C" fn make(
+    context: &mut libc::ucontext_t,
+    function: usize,
+    count: i32,
+    registers: &[usize; 3],
+    stack: *const usize,
+) {
+    const REGISTERS: [i32; 6] = [
+        libc::REG_RDI,
+        libc::REG_RSI,
+        libc::REG_RDX,
+        libc::REG_RCX,
+        libc::REG_R8,
+        libc::REG_R9,
+    ];
+    let count = count.max(0) as usize;
+    let more = count.saturating_sub(REGISTERS.len());
+    let end = context.uc_stack.ss_sp as usize + context.uc_stack.ss_size;
+    // A word for the link, aligned so that the stack is as after a call.
+    let sp = ((end - (more + 1) * 8) & !15) - 8;
+    let words = sp as *mut usize;
+    // SAFETY: `uc_stack` is a stack of at least these words, and there are `count` arguments, by the
+    // contract of `makecontext`.
+    unsafe {
+        *words = arch::finish_context as *const () as usize;
+        *words.add(more + 1) = context.uc_link as usize;
+        for index in 0..count {
+            let argument = match registers.get(index) {
+                Some(&argument) => argument,
+                None => *stack.add(index - registers.len()),
+            };
+            match REGISTERS.get(index) {
+                Some(&register) => {
+                    context.uc_mcontext.gregs[register as usize] = argument as i64;
+                }
+                None => *words.add(1 + index - REGISTERS.len()) = argument,
+            }
+        }
+    }
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] = function as i64;
+    context.uc_mcontext.gregs[libc::REG_RSP as usize] = sp as i64;
+    context.uc_mcontext.gregs[libc::REG_RBX as usize] = (sp + (more + 1) * 8) as i64;
+}
+
+/// Goes on with the context that follows one whose function returned, or exits.
+pub unsafe extern "C" fn finish(link: *const libc::ucontext_t) -> ! {
+    let mut status = 0;
+    if !link.is_null() {
+        // SAFETY: `uc_link` is a valid context by the contract of `makecontext`.
+        status = unsafe { libc::setcontext(link) };
+    }
+    // SAFETY: it takes a number, and does not return.
+    unsafe { libc::exit(status) }
+}
+
+/// A pair of words, which are returned in rax and rdx.
+#[repr(C)]
+pub struct Masks {
+    program: u64,
+    lazy: u64,
+}
+
+/// Blocks all signals in the kernel, and returns what [`after_vfork`] needs.
+pub extern "C" fn before_vfork() -> Masks {
+    let thread = Thread::current();
+    let program = thread.program.load(Relaxed);
+    // First: a handler in between sees the masks of before.
+    arch::set_mask(!0);
+    Masks {
+        program,
+        // Lazy signals are standard ones: the upper half is free.
+        lazy: thread.lazy.load(Relaxed) | u64::from(thread.vforked.load(Relaxed)) << 32,
+    }
+}
+
+/// Sets the masks in the child, and back in the parent, which continues when the child has exited or
+/// called `exec`.
+pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
+    let thread = Thread::current();
+    let children = (lazy >> 32) as u32;
+    if !protects(Protection::Vfork) {
+        thread.synchronise();
+        return result as i32;
+    }
+    thread.program.store(program, Relaxed);
+    if result == 0 {
+        // Its handlers in the kernel are no longer the parent's, so nothing that is changed in them
+        // may be remembered: all masks go to the kernel.
+        thread.vforked.store(children + 1, Relaxed);
+        thread.lazy.store(0, Relaxed);
+    } else {
+        thread.vforked.store(children, Relaxed);
+        thread.lazy.store(lazy & u64::from(u32::MAX), Relaxed);
+    }
+    thread.synchronise();
+    if result < 0 {
+        // SAFETY: the address of this thread's error number.
+        unsafe { *libc::__errno_location() = -result as i32 };
+        return -1;
+    }
+    result as i32
+}
+
+/// What `__sigsetjmp` writes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct JumpBuffer {
+    registers: [u64; 8],
+    saved: i32,
+    mask: [u64; 16],
+}
+
+/// Sets the saved mask, and lets the C library jump.
+unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
+    // SAFETY: a buffer that `sigsetjmp` filled, by the contract of `longjmp`.
+    let mut buffer = unsafe { *buffer };
+    if buffer.saved != 0 {
+        let new = buffer.mask[0] & !(UNBLOCKABLE | INTERNAL);
+        if protects(Protection::Jumps) {
+            Thread::current().change(|_| new);
+        }
+        // In this copy: the mask is restored again by the next jump.
+        buffer.saved = 0;
+    }
+    type Jump = unsafe extern "C" fn(*const JumpBuffer, i32) -> !;
+    // SAFETY: the C library's function of this name and type, of a buffer that it accepts.
+    unsafe {
+        let function: Jump = std::mem::transmute(real::address(function));
+        function(&raw const buffer, value)
+    }
+}
+
+/// Exports the functions that jump.
+macro_rules! jumps {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(buffer: *const std::ffi::c_void, value: i32) -> ! {
+            // SAFETY: the caller's promise.
+            unsafe { jump(Function::$name, buffer.cast(), value) }
+        }
+    )*};
+}
+jumps!(siglongjmp longjmp _longjmp __longjmp_chk);

@@ -1,0 +1,123 @@
+//! What the kernel calls in place of the program's handlers.
+
+use std::sync::atomic::{Ordering::Relaxed, compiler_fence};
+
+use crate::control::{Protection, protects};
+use crate::thread::{Thread, UNBLOCKABLE, bit};
+use crate::{action, arch, context};
+
+type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
+
+/// Handles a signal: the program's handler runs if its mask lets the signal in, else the signal is
+/// deferred.
+///
+/// All signals are blocked at the start, so no handler that jumps away can lose this signal. What is
+/// between the call of the handler and the return is as if the signal had not come yet, or no more:
+/// other signals may come there.
+pub unsafe extern "C" fn entry(
+    signal: i32,
+    information: *mut libc::siginfo_t,
+    frame: *mut libc::ucontext_t,
+) {
+    // SAFETY: what the kernel gives a handler with `SA_SIGINFO`.
+    let frame = unsafe { &mut *frame };
+    // SAFETY: as above.
+    let mask = unsafe { context::mask(frame) };
+    // SAFETY: the mask that the kernel's return sets.
+    let kernel = unsafe { *mask };
+    let thread = Thread::interrupted(kernel);
+    let program = thread.program.load(Relaxed);
+    let lazy = thread.lazy.load(Relaxed);
+    let signal_bit = bit(signal);
+    // A wait with another mask lets signals in that the mask after it blocks.
+    if program & lazy & signal_bit & !kernel != 0 && protects(Protection::Deferral) {
+        thread
+            .deferred
+            .store(thread.deferred.load(Relaxed) + 1, Relaxed);
+        // SAFETY: the kernel's arguments. The signal is blocked until the return, and after it.
+        unsafe {
+            arch::queue(signal, information);
+            if protects(Protection::Restart) {
+                arch::restart(frame);
+            }
+            *mask = program;
+        }
+        thread.kernel.store(program, Relaxed);
+        return;
+    }
+    let Some(action) = action::current(signal) else {
+        return;
+    };
+    if action.handler == libc::SIG_DFL {
+        if !protects(Protection::Default) {
+            return;
+        }
+        // SAFETY: as above; the default action comes when this returns.
+        unsafe {
+            action::default(thread, signal);
+            arch::queue(signal, information);
+        }
+        return;
+    }
+    if action.flags & libc::SA_RESETHAND != 0 && protects(Protection::OneShot) {
+        action::reset(thread, signal, action);
+    }
+    let known = thread.kernel.load(Relaxed);
+    let (base, kernel_base) = match wait_was_interrupted(thread, frame) {
+        Some(waiting) => (waiting, waiting),
+        None => (program, kernel),
+    };
+    let mut added = action.mask;
+    if action.flags & libc::SA_NODEFER == 0 {
+        added |= signal_bit;
+    }
+    if !protects(Protection::HandlerMask) {
+        added = 0;
+    }
+    let blocked = (kernel_base | added) & !UNBLOCKABLE;
+    thread.program.store((base | added) & !UNBLOCKABLE, Relaxed);
+    thread.kernel.store(blocked, Relaxed);
+    // SAFETY: the handler reads the program's mask there, and may change it.
+    unsafe { *mask = program };
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    arch::set_mask(blocked);
+    // SAFETY: the program installed this address as a handler. One without `SA_SIGINFO` finds more
+    // in registers, as it does when the kernel calls it.
+    unsafe {
+        let handler: Handler = std::mem::transmute(action.handler);
+        handler(signal, information, frame);
+    }
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    // SAFETY: as above.
+    let after = unsafe { *mask } & !UNBLOCKABLE;
+    if after != program && protects(Protection::Context) {
+        thread.program.store(after, Relaxed);
+        thread.kernel.store(after, Relaxed);
+        // SAFETY: as above.
+        unsafe { *mask = after };
+        return;
+    }
+    thread.program.store(program, Relaxed);
+    // The handler may have ended that a signal is lazy which is blocked here.
+    let mut no_longer = program & lazy & !thread.lazy.load(Relaxed);
+    if !protects(Protection::NoLonger) {
+        no_longer = 0;
+    }
+    thread.kernel.store(known | no_longer, Relaxed);
+    // SAFETY: as above.
+    unsafe { *mask = kernel | no_longer };
+}
+
+/// Returns the mask of a call that waits with another mask, if this is the first signal that it let
+/// in: the kernel has put the thread's mask back for the others.
+fn wait_was_interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
+    // SAFETY: the kernel's argument.
+    if protects(Protection::Waiting)
+        && thread.waiting.load(Relaxed)
+        && unsafe { arch::interrupted_call(frame) }
+    {
+        thread.waiting.store(false, Relaxed);
+        return Some(thread.waiting_mask.load(Relaxed));
+    }
+    None
+}

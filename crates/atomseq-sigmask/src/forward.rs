@@ -1,0 +1,148 @@
+//! Functions that are the C library's, once the kernel knows the mask.
+
+use crate::real::{Function, address};
+use crate::thread::{self, Thread};
+use crate::{action, mask, statistics};
+
+/// Gives the macro `$then` the names of all functions of the C library that are called.
+macro_rules! all_functions {
+    ($then:ident) => {
+        $crate::forward::published_functions! { $then
+            // These are exported elsewhere.
+            sigaction sigsuspend ppoll __ppoll_chk pselect epoll_pwait epoll_pwait2
+            siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp
+            execl execle execlp syscall clone timer_create
+            pthread_create thrd_create mq_notify getaddrinfo_a
+            aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
+            _exit _Exit
+        }
+    };
+}
+pub(crate) use all_functions;
+
+/// Gives the macro `$then` the names of those that show the mask, hand it on, or wait.
+macro_rules! published_functions {
+    ($then:ident $($more:ident)*) => {
+        $then! {
+            $($more)*
+            // They show the mask, or hand it on.
+            sigpending sigwait sigwaitinfo sigtimedwait signalfd
+            execv execve execvp execvpe execveat fexecve
+            posix_spawn posix_spawnp system popen wordexp
+            // A signal can interrupt them.
+            read __read __read_chk pread pread64 readv preadv preadv64 preadv2 preadv64v2
+            write __write pwrite pwrite64 writev pwritev pwritev64 pwritev2 pwritev64v2
+            open open64 openat openat64 creat creat64 fcntl fcntl64 ioctl flock lockf lockf64
+            poll __poll __poll_chk select __select epoll_wait
+            nanosleep __nanosleep clock_nanosleep usleep sleep pause
+            wait __wait wait3 wait4 waitpid __waitpid waitid pclose
+            accept accept4 connect __connect recv __recv_chk recvfrom __recvfrom_chk recvmsg recvmmsg
+            send __send sendto sendmsg sendmmsg sendfile sendfile64 splice tee vmsplice
+            copy_file_range fsync fdatasync msync tcdrain getrandom getentropy
+            sem_wait sem_timedwait sem_clockwait msgrcv msgsnd semop semtimedop
+            mq_send mq_receive mq_timedsend mq_timedreceive aio_suspend aio_suspend64
+            getaddrinfo gethostbyname gethostbyaddr getnameinfo
+            pthread_join
+        }
+    };
+}
+pub(crate) use published_functions;
+
+/// Exports functions whose arguments are at most six words, variadic ones too: they take them from
+/// the same registers.
+macro_rules! export {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+        ) -> usize {
+            Thread::current().publish();
+            // SAFETY: the C library's function; more registers than it has arguments do no harm, and
+            // the caller's promise.
+            unsafe { call(Function::$name, [a, b, c, d, e, f]) }
+        }
+    )*};
+}
+
+/// Calls a function of the C library.
+#[inline(always)]
+unsafe fn call(function: Function, [a, b, c, d, e, f]: [usize; 6]) -> usize {
+    type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let call: Call = std::mem::transmute(address(function));
+        call(a, b, c, d, e, f)
+    }
+}
+published_functions! { export }
+
+/// Exports functions that start a thread.
+macro_rules! starts {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+        ) -> usize {
+            thread::several();
+            // SAFETY: as of those that wait.
+            unsafe { call(Function::$name, [a, b, c, d, e, f]) }
+        }
+    )*};
+}
+starts! {
+    pthread_create thrd_create mq_notify getaddrinfo_a
+    aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
+}
+
+/// Exports functions that end the process without destructors.
+macro_rules! ends {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(a: usize) -> usize {
+            statistics::print();
+            // SAFETY: as of those that wait.
+            unsafe { call(Function::$name, [a, 0, 0, 0, 0, 0]) }
+        }
+    )*};
+}
+ends!(_exit _Exit);
+
+/// For assembly: publishes the mask, and returns the function's address.
+pub extern "C" fn publish(function: Function) -> usize {
+    Thread::current().publish();
+    address(function)
+}
+
+/// As [`publish`], and there will be another thread.
+pub extern "C" fn several(function: Function) -> usize {
+    thread::several();
+    address(function)
+}
+
+/// As [`publish`], for a system call.
+pub extern "C" fn system_call(function: Function) -> usize {
+    publish(function)
+}
+
+/// `rt_sigaction` and `rt_sigprocmask` by `syscall(3)`.
+pub unsafe extern "C" fn known_system_call(
+    number: i64,
+    a: usize,
+    b: usize,
+    c: usize,
+    size: usize,
+) -> i64 {
+    if size != 8 {
+        // SAFETY: the address of this thread's error number.
+        unsafe { *libc::__errno_location() = libc::EINVAL };
+        return -1;
+    }
+    // SAFETY: the caller's promise. Only the first eight bytes of a set are used.
+    let result = unsafe {
+        match number {
+            libc::SYS_rt_sigprocmask => mask::sigprocmask(a as i32, b as *const _, c as *mut _),
+            _ => action::kernels_sigaction(a as i32, b as *const _, c as *mut _),
+        }
+    };
+    result.into()
+}

@@ -1,0 +1,76 @@
+//! `libatomseq_sigmask.so`: a signal mask without system calls for unmodified programs, by
+//! `LD_PRELOAD`. `atomseq run -- PROGRAM` sets that up.
+//!
+//! The library defines the C library's functions that set, read, inherit or wait with the signal
+//! mask. Each thread has the mask that the program set, the *program's mask*, in thread-local
+//! memory; blocking a signal and restoring the mask are a compare-and-swap there. The kernel's
+//! mask is changed only where it matters. (Mosberger, Druschel and Peterson 1994, section 6, did
+//! this for programs that were compiled for it, without signal stacks and job control.)
+//!
+//! # How
+//!
+//! The library installs [`delivery::entry`] in place of the program's handlers. A signal that
+//! the program's mask blocks, but the kernel's does not, is *deferred*: `entry` queues it again with
+//! the same `siginfo`, and sets the kernel's mask to the program's as it returns. So from the first
+//! arrival on, the signal is pending in the kernel, which coalesces it with others, shows it to
+//! `sigpending` and discards it when it is ignored. Unblocking a signal that the kernel
+//! blocks is a system call, and the kernel delivers.
+//!
+//! These are the invariants, S is a signal. `thread` maintains them, and all else relies on them:
+//!
+//! 1. A signal that the kernel blocks is blocked by the program's mask, except in `entry`, which
+//!    runs with all signals blocked, and for a moment on the slow path of a change.
+//! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
+//!    handler in the kernel, it is a standard signal of which nothing depends on when it was
+//!    dequeued ([`thread::NEVER`]), and the process has one thread.
+//! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
+//!
+//! What is not lazy is blocked by a system call, as without the library. That are real-time
+//! signals, since one that is queued again is the last of its kind; signals of POSIX timers, whose
+//! overruns are counted from when they are dequeued; `SIGCONT` and those that stop, which discard
+//! each other when they are sent; faults and `SIGABRT`; signals that are ignored or whose default is
+//! to be ignored, which the kernel keeps only if it knows that they are blocked; and every signal
+//! once the process has started a second thread. A signal whose default action ends the process
+//! becomes lazy when it is first blocked: `entry` then performs the default action.
+//!
+//! # What it does not see
+//!
+//! * System calls without the C library's functions: those of static programs, of Go's
+//!   runtime, and assembly. `syscall(3)` is seen.
+//! * Handlers that the C library itself installs: that of `profil(3)`.
+//! * A signal's order among others of the same number that arrive in the microsecond in which it is
+//!   queued again: standard signals coalesce, and the `siginfo` that remains may be of a later one.
+//! * Calls of the C library from within itself are restarted after a deferred signal if they can be
+//!   (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may return
+//!   `EINTR`.
+//!
+//! It is for glibc on x86-64 Linux, and empty elsewhere.
+
+#![cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
+#![allow(rustdoc::private_intra_doc_links)]
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod action;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod arch;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod context;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod control;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod delivery;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod forward;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod mask;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod real;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod statistics;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod thread;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod wait;

@@ -1,0 +1,138 @@
+//! The functions that set the mask or return it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::action::{set_of, to_set};
+use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
+
+/// Changes the mask, and returns an error number.
+#[inline(always)]
+unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
+    let thread = Thread::current();
+    let before = if new.is_null() {
+        thread.program.load(Relaxed)
+    } else {
+        // SAFETY: the caller's promise. Before the old mask is written: they may be one.
+        let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
+        match how {
+            libc::SIG_BLOCK => thread.change(|mask| mask | set),
+            libc::SIG_UNBLOCK => thread.change(|mask| mask & !set),
+            libc::SIG_SETMASK => thread.change(|_| set),
+            _ => return libc::EINVAL,
+        }
+    };
+    if !old.is_null() {
+        // SAFETY: the caller's promise. As many bytes as the kernel writes.
+        unsafe { *old.cast::<u64>() = before };
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_sigmask(
+    how: i32,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { change(how, new, old) }
+}
+
+/// `sigprocmask`.
+///
+/// # Safety
+///
+/// As of `sigprocmask(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(
+    how: i32,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    match unsafe { change(how, new, old) } {
+        0 => 0,
+        error => fail(error),
+    }
+}
+
+fn fail(error: i32) -> i32 {
+    // SAFETY: the address of this thread's error number.
+    unsafe { *libc::__errno_location() = error };
+    -1
+}
+
+/// Returns a signal's bit, or nothing and sets the error number.
+fn signal_bit(signal: i32) -> Option<u64> {
+    if (1..65).contains(&signal) && signal != 32 && signal != 33 {
+        return Some(bit(signal) & !UNBLOCKABLE);
+    }
+    fail(libc::EINVAL);
+    None
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn sighold(signal: i32) -> i32 {
+    let Some(signal) = signal_bit(signal) else {
+        return -1;
+    };
+    Thread::current().change(|mask| mask | signal);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn sigrelse(signal: i32) -> i32 {
+    let Some(signal) = signal_bit(signal) else {
+        return -1;
+    };
+    Thread::current().change(|mask| mask & !signal);
+    0
+}
+
+/// What the functions with a mask of 32 bits can set.
+const OLD: u64 = u32::MAX as u64 & !(UNBLOCKABLE | INTERNAL);
+
+#[unsafe(no_mangle)]
+extern "C" fn sigblock(mask: i32) -> i32 {
+    let set = u64::from(mask as u32) & OLD;
+    Thread::current().change(|mask| mask | set) as i32
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn sigsetmask(mask: i32) -> i32 {
+    let set = u64::from(mask as u32) & OLD;
+    Thread::current().change(|_| set) as i32
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn siggetmask() -> i32 {
+    Thread::current().program.load(Relaxed) as i32
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigpause(mask: i32) -> i32 {
+    let set = to_set(u64::from(mask as u32));
+    // SAFETY: a valid set.
+    unsafe { crate::wait::sigsuspend(&set) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __xpg_sigpause(signal: i32) -> i32 {
+    let Some(signal) = signal_bit(signal) else {
+        return -1;
+    };
+    let set = to_set(Thread::current().program.load(Relaxed) & !signal);
+    // SAFETY: a valid set.
+    unsafe { crate::wait::sigsuspend(&set) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __sigpause(value: i32, is_signal: i32) -> i32 {
+    // SAFETY: numbers only.
+    unsafe {
+        match is_signal {
+            0 => sigpause(value),
+            _ => __xpg_sigpause(value),
+        }
+    }
+}

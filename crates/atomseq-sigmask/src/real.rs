@@ -1,0 +1,81 @@
+//! The C library's functions that this library's take the place of.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Declares one number and one name a function.
+macro_rules! functions {
+    ($($name:ident)*) => {
+        /// A function of the C library.
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy)]
+        #[repr(usize)]
+        pub enum Function { $($name),* }
+
+        const NAMES: &[&std::ffi::CStr] = &[$(
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name with a zero byte"),
+            }
+        ),*];
+    };
+}
+crate::forward::all_functions!(functions);
+
+/// Their addresses: 0 if not looked for yet.
+static ADDRESSES: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
+
+/// Returns a function's address.
+#[inline(always)]
+pub fn address(function: Function) -> usize {
+    // Relaxed: every thread finds the same address.
+    match ADDRESSES[function as usize].load(Relaxed) {
+        0 => look(function as usize),
+        address => address,
+    }
+}
+
+/// Looks for a function behind this library: constructors of other libraries may call before
+/// [`resolve`].
+#[cold]
+#[inline(never)]
+fn look(index: usize) -> usize {
+    // SAFETY: a name with a zero byte at its end.
+    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[index].as_ptr()) } as usize;
+    let address = match address {
+        0 => missing as *const () as usize,
+        address => address,
+    };
+    ADDRESSES[index].store(address, Relaxed);
+    address
+}
+
+/// Stands for what this C library does not have.
+extern "C" fn missing() -> isize {
+    // SAFETY: the address of this thread's error number.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    -1
+}
+
+/// Looks for all: `dlsym` must not be called in a signal handler.
+pub fn resolve() {
+    for index in 0..NAMES.len() {
+        look(index);
+    }
+}
+
+/// Calls the C library's `sigaction`.
+///
+/// # Safety
+///
+/// As of `sigaction(2)`.
+pub unsafe fn sigaction(
+    signal: i32,
+    action: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> i32 {
+    type Sigaction = unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
+    // SAFETY: it is the C library's function of this name and type.
+    let function: Sigaction = unsafe { std::mem::transmute(address(Function::sigaction)) };
+    // SAFETY: the caller's promise.
+    unsafe { function(signal, action, old) }
+}

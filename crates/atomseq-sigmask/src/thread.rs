@@ -1,0 +1,239 @@
+//! A thread's masks, and how they change. The invariants are in the crate's documentation.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, compiler_fence};
+
+use crate::control::{Protection, protects};
+use crate::{action, arch, control, real, statistics};
+
+/// The signals that are never lazy, whatever their handler: `SIGILL`, `SIGTRAP`, `SIGABRT`,
+/// `SIGBUS`, `SIGFPE`, `SIGKILL`, `SIGSEGV`, `SIGCONT`, `SIGSTOP`, `SIGTSTP`, `SIGTTIN`, `SIGTTOU`,
+/// `SIGSYS`, and those from 32 on.
+pub const NEVER: u64 = bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGABRT)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGKILL)
+    | bit(libc::SIGSEGV)
+    | bit(libc::SIGCONT)
+    | bit(libc::SIGSTOP)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU)
+    | bit(libc::SIGSYS)
+    | !(bit(32) - 1);
+
+/// The signals whose default action ends the process and that can be lazy.
+pub const FATAL: u64 = !NEVER & !bit(libc::SIGCHLD) & !bit(libc::SIGURG) & !bit(libc::SIGWINCH);
+
+/// What no mask contains: `SIGKILL` and `SIGSTOP`.
+pub const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+
+/// What the C library takes out of every mask that a program sets: 32 cancels a thread, and 33 makes
+/// it change its user.
+pub const INTERNAL: u64 = bit(32) | bit(33);
+
+/// Returns a signal's bit in a mask.
+pub const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// A thread's state. It lies in initial-exec thread-local memory, of which a thread starts with
+/// zeros. Only the thread itself and its signal handlers use it, so atomics are relaxed: they keep
+/// the compiler from splitting accesses. Assembly knows the offsets of the first two.
+#[repr(C)]
+pub struct Thread {
+    /// The program's mask.
+    pub program: AtomicU64,
+    /// 1 once `program` is valid. Threads that start later read the kernel's mask, which the
+    /// starting thread made equal to its own.
+    pub ready: AtomicU32,
+    /// How many children of `vfork` run on this memory.
+    pub vforked: AtomicU32,
+    /// The kernel's mask. Of lazy signals it may show too many, which costs a system call.
+    pub kernel: AtomicU64,
+    /// The signals that may be lazy in this thread.
+    pub lazy: AtomicU64,
+    /// Signals for which [`promote`] has not looked for the default action.
+    pub untried: AtomicU64,
+    /// The mask of a call that waits with another one, see `wait`.
+    pub waiting_mask: AtomicU64,
+    /// Whether such a call is in progress, and none of its signals was delivered.
+    pub waiting: AtomicBool,
+    /// Calls that set the mask.
+    pub sets: AtomicU64,
+    /// Those that needed a system call.
+    pub system_calls: AtomicU64,
+    /// Deferred signals.
+    pub deferred: AtomicU64,
+}
+
+/// Whether the process has had another thread, or may have: nothing is lazy from then on.
+pub static THREADS: AtomicBool = AtomicBool::new(false);
+/// Signals that the program made unfit for being lazy, with a timer.
+pub static UNFIT: AtomicU64 = AtomicU64::new(0);
+
+impl Thread {
+    /// Returns the current thread's.
+    #[inline(always)]
+    pub fn current() -> &'static Thread {
+        let thread = Self::maybe_not_ready();
+        if thread.ready.load(Relaxed) == 0 {
+            thread.begin(arch::mask());
+        }
+        thread
+    }
+
+    /// Returns the current thread's for `entry`, which the kernel calls with all signals blocked:
+    /// the thread's mask is that of the interrupted code.
+    pub fn interrupted(mask: u64) -> &'static Thread {
+        let thread = Self::maybe_not_ready();
+        if thread.ready.load(Relaxed) == 0 {
+            thread.begin(mask);
+        }
+        thread
+    }
+
+    #[inline(always)]
+    fn maybe_not_ready() -> &'static Thread {
+        // SAFETY: the address is of this thread's block, which lives as long as the thread, and is
+        // zeros at first, which are valid. The reference is not handed to another thread; a context
+        // that moves between threads takes no reference with it, since no call to the program's code
+        // lies between taking a reference and its last use, except in `entry` and `wait`, whose
+        // contexts are signal frames and frames of a call.
+        unsafe { &*arch::thread().cast::<Thread>() }
+    }
+
+    /// Takes over the kernel's mask, which is the program's until this library changes it.
+    #[cold]
+    fn begin(&self, mask: u64) {
+        self.program.store(mask, Relaxed);
+        self.kernel.store(mask, Relaxed);
+        // A signal in between does the same with the same result.
+        self.ready.store(1, Relaxed);
+        if arch::is_main_thread() && !THREADS.load(Relaxed) {
+            self.untried.store(FATAL, Relaxed);
+            statistics::MAIN.store(std::ptr::from_ref(self).cast_mut(), Relaxed);
+        }
+    }
+
+    /// Returns whether signals can become lazy in this thread.
+    pub fn can_be_lazy(&self) -> bool {
+        arch::is_main_thread() && !THREADS.load(Relaxed) && self.vforked.load(Relaxed) == 0
+    }
+
+    /// Replaces the program's mask by a function of it, and returns the old one. Atomic against this
+    /// thread's signal handlers.
+    #[inline(always)]
+    pub fn change(&self, new: impl Fn(u64) -> u64) -> u64 {
+        let mut old = self.program.load(Relaxed);
+        let new = loop {
+            let new = new(old);
+            // SAFETY: this thread's word; only its handlers change it otherwise.
+            match unsafe { arch::compare_exchange(&self.program, old, new) } {
+                Ok(()) => break new,
+                Err(now) => old = now,
+            }
+        };
+        self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
+        // After the mask was changed: a signal that arrives now is judged by the new one, and what
+        // one before put into the kernel's mask is seen here.
+        if self.differs(new) {
+            self.change_slowly();
+        }
+        old
+    }
+
+    /// Returns whether the kernel must be called for a new mask: it blocks a signal that the mask
+    /// does not, or does not block one that is not lazy.
+    #[inline(always)]
+    fn differs(&self, new: u64) -> bool {
+        let kernel = self.kernel.load(Relaxed);
+        (kernel ^ new) & (kernel | !self.lazy.load(Relaxed)) != 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_slowly(&self) {
+        let program = self.program.load(Relaxed);
+        let kernel = self.kernel.load(Relaxed);
+        let wanted = program & !kernel & !self.lazy.load(Relaxed);
+        if kernel & !program == 0 && wanted & !self.untried.load(Relaxed) == 0 && self.can_be_lazy()
+        {
+            action::promote(self, wanted);
+            if !self.differs(self.program.load(Relaxed)) {
+                return;
+            }
+        }
+        self.system_calls
+            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.synchronise();
+    }
+
+    /// Sets the kernel's mask to the program's.
+    pub fn synchronise(&self) {
+        loop {
+            let program = self.program.load(Relaxed);
+            // First: what a handler changes before the system call is put back when it returns, and
+            // what one changes after it stays.
+            self.kernel.store(program, Relaxed);
+            compiler_fence(std::sync::atomic::Ordering::SeqCst);
+            arch::set_mask(program);
+            // A handler may have changed the mask for good, in its `ucontext`.
+            if self.program.load(Relaxed) == program {
+                return;
+            }
+        }
+    }
+
+    /// Sets the kernel's mask to the program's unless it is: before a call that shows it, hands it
+    /// on, or waits.
+    #[inline(always)]
+    pub fn publish(&self) {
+        if self.program.load(Relaxed) & !self.kernel.load(Relaxed) != 0
+            && protects(Protection::Publish)
+        {
+            self.publish_slowly();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn publish_slowly(&self) {
+        self.system_calls
+            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.synchronise();
+    }
+
+    /// Ends that these signals are lazy.
+    pub fn exclude(&self, signals: u64) {
+        self.lazy.store(self.lazy.load(Relaxed) & !signals, Relaxed);
+        self.publish();
+    }
+}
+
+/// Ends that signals are lazy, for there will be another thread.
+pub fn several() {
+    if !protects(Protection::Threads) {
+        return;
+    }
+    let thread = Thread::current();
+    if !THREADS.load(Relaxed) {
+        // The other thread is started afterwards, and starting it orders this.
+        THREADS.store(true, Relaxed);
+        thread.untried.store(0, Relaxed);
+    }
+    thread.exclude(!0);
+}
+
+/// The C library calls this before `main`, though not before all other libraries' constructors.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    control::begin();
+    real::resolve();
+    Thread::current();
+    statistics::begin();
+}

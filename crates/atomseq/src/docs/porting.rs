@@ -1,0 +1,82 @@
+//! From `parking_lot`, `crossbeam` and `std`: the counterpart of each type, what differs, and what
+//! is missing.
+//!
+//! # Locks
+//!
+//! The locks are those of the crate [`lock_api`], as `parking_lot`'s are. Most programs only change
+//! the path of an import.
+//!
+//! ```
+//! use atomseq::mutex::{Condvar, Mutex, MutexGuard, RwLock};
+//!
+//! let limit = RwLock::new(8);
+//! let (queue, grown) = (Mutex::new(Vec::new()), Condvar::new());
+//! let push = |queue: &mut MutexGuard<'_, Vec<u32>>, value| queue.push(value);
+//!
+//! push(&mut queue.lock(), *limit.read());
+//! grown.notify_one();
+//! assert_eq!(queue.lock().pop(), Some(8));
+//! ```
+//!
+//! | theirs | ours | what differs |
+//! |---|---|---|
+//! | `parking_lot::Mutex`, `MutexGuard`, `MappedMutexGuard` | [`Mutex`](crate::mutex::Mutex), [`MutexGuard`](crate::mutex::MutexGuard), [`MappedMutexGuard`](crate::mutex::MappedMutexGuard) | 8 bytes instead of 1; never fair by itself, only by [`unlock_fair`](lock_api::MutexGuard::unlock_fair); a guard may be sent to another thread; unlocking takes no atomic instruction on Linux |
+//! | `std::sync::Mutex` | the same | no poisoning: `lock` returns the guard itself |
+//! | `parking_lot::RwLock`, its guards | [`RwLock`](crate::mutex::RwLock), [`RwLockReadGuard`](crate::mutex::RwLockReadGuard), [`RwLockWriteGuard`](crate::mutex::RwLockWriteGuard) | reading takes no atomic instruction while writes are rare, and the write that ends this costs a fence on all CPUs; no upgradable reads, no recursive reads, no fair unlocking |
+//! | `std::sync::RwLock` | the same | no poisoning |
+//! | `parking_lot::Condvar` | [`Condvar`](crate::mutex::Condvar) | works with several locks at a time; `notify_one` and `notify_all` count only threads that were asleep |
+//! | `std::sync::Condvar` | the same | `wait` borrows the guard instead of taking it |
+//! | `parking_lot::const_mutex`, `const_rwlock` | `new`, which is `const` | |
+//! | a `spin` lock | [`SpinLock`](crate::mutex::SpinLock) | yields the processor after some rounds |
+//! | `tokio::sync::Semaphore`, for threads | [`Semaphore`](crate::mutex::Semaphore) | blocks the thread; at most 2^31 - 1 permits |
+//! | a mutex that one CPU uses most | [`Biased`](crate::mutex::Biased) | no atomic instruction on that CPU |
+//!
+//! Missing, because nothing here would make them better than they are there: `ReentrantMutex`,
+//! `FairMutex`, `Once`, `OnceLock`, `LazyLock`, `Barrier`, `WaitGroup`, deadlock detection, `serde`.
+//! Use `parking_lot`'s, `std`'s or `crossbeam_utils`' beside the types of this crate. A
+//! [`Condvar`](crate::mutex::Condvar) also works with `parking_lot`'s mutexes, because both are
+//! `lock_api`'s.
+//!
+//! # Queues and stacks
+//!
+//! | theirs | ours | what differs |
+//! |---|---|---|
+//! | `crossbeam_queue::ArrayQueue` | [`nonblocking::Queue`](crate::nonblocking::Queue) | elements of one word ([`AsWord`](crate::AsWord)): box larger ones; a stopped thread blocks no other; no `force_push` |
+//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `push` returns an error if there is no memory; pushes and pops contend for one word, so it is slower where several threads use it at once; a stopped thread blocks no other; usable in signal handlers |
+//! | `std::sync::mpsc`, `crossbeam_channel`, not blocking | the same, [`spsc::Ring`](crate::nonblocking::spsc::Ring), [`percpu::Queue`](crate::percpu::Queue) | they neither block nor close; `percpu::Queue` keeps the order of each CPU only |
+//! | `crossbeam_deque` | [`percpu::Queue`](crate::percpu::Queue) and its [`steal`](crate::percpu::Queue::steal) | a part for each CPU instead of each worker |
+//! | a Treiber stack | [`nonblocking::Stack`](crate::nonblocking::Stack), [`LinkedStack`](crate::nonblocking::LinkedStack) | nothing to reclaim |
+//! | `rtrb`, `ringbuf` | [`spsc::Ring`](crate::nonblocking::spsc::Ring) | |
+//!
+//! Missing: channels that block, `select!`, unbounded channels that report that the other side has
+//! gone.
+//!
+//! # Memory and counters
+//!
+//! | theirs | ours | what differs |
+//! |---|---|---|
+//! | `crossbeam_epoch`, `seize`, hazard pointers | [`type_stable::Pool`](crate::type_stable::Pool), [`nonblocking::RefList`](crate::nonblocking::RefList) | memory is reused at once and keeps its type; readers validate instead of announcing themselves; memory does not wait for readers |
+//! | `AtomicU64` that many threads add to | [`percpu::Counter`](crate::percpu::Counter) | no atomic instruction; reading adds up one word per CPU |
+//! | `thread_local!` with a handler | [`local::per_thread!`](crate::local::per_thread!) | reachable from signal handlers; holds nothing that must be dropped |
+//! | `object_pool`, `lockfree-object-pool` | [`percpu::Pool`](crate::percpu::Pool) | a lease for a borrow ([`lease`](crate::percpu::Pool::lease)) or for an `Arc` ([`lease_owned`](crate::percpu::Pool::lease_owned)) |
+//! | `crossbeam_skiplist::SkipMap` | [`nonblocking::List`](crate::nonblocking::List) | a search takes time in proportion to the length; plain keys and values |
+//! | `AtomicU128`, `portable_atomic` | [`dcas::Adjacent`](crate::dcas::Adjacent) | values below 2^63 |
+//! | `kcas` | [`dcas::Domain`](crate::dcas::Domain) | a version number for each domain |
+//!
+//! # Statics
+//!
+//! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the structures of
+//! [`local`](crate::local), and the counters and histograms of [`percpu`](crate::percpu) are made by
+//! `const` functions. Structures that map memory when they are made go into a `LazyLock`, whose test
+//! at each use is one load and one branch:
+//!
+//! ```
+//! use std::sync::LazyLock;
+//! use atomseq::percpu::Pool;
+//!
+//! static BUFFERS: LazyLock<Pool<Box<[u8; 64]>, fn() -> Box<[u8; 64]>>> =
+//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 64])));
+//! assert!(BUFFERS.lease().is_some());
+//! ```
+//!
+//! A `LazyLock` must not be used for the first time in a signal handler.

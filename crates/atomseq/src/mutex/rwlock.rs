@@ -1,0 +1,307 @@
+//! A lock with many readers at a time, which count themselves per CPU. `readers.rs` has the
+//! algorithm.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use lock_api::{RawMutex as _, RawRwLock as _};
+
+use super::deadline::Deadline;
+use super::home::can_be_fenced;
+use super::readers::{OFF, Parts, Readers};
+use super::{Interlocked, RawMutex};
+use crate::percpu::Area;
+use crate::platform;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+
+const COUNT: usize = Area::FIRST_WORD;
+
+crate::sequence! {
+    /// Adds a reader to this CPU's count if the lock's bias is on: 0.
+    unsafe fn enter(slot: Slot, bias: Word) -> bool {
+        // Acquire: pairs with the Release of the last writer.
+        let off = load_acquire(bias);
+        if off != 0 { return false }
+        let count = load(slot + COUNT);
+        commit(slot + COUNT, count + 1);
+        true
+    }
+
+    /// Subtracts a reader from this CPU's count.
+    unsafe fn leave(slot: Slot) {
+        let count = load(slot + COUNT);
+        // Release: pairs with the Acquire of the writer that reads the counts.
+        commit_release(slot + COUNT, count - 1);
+    }
+}
+
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&enter::MODEL, &leave::MODEL];
+
+/// After how many counted readers without a writer readers become biased. A writer then pays for a
+/// fence: a few microseconds, which are some nanoseconds for each of these readers.
+const READERS_PER_FENCE: u32 = 1024;
+
+/// The raw lock of [`RwLock`](super::RwLock), which describes it.
+pub struct RawRwLock {
+    readers: Readers,
+    /// How many readers have been counted since the last writer. Not exact: some are lost.
+    since: AtomicU32,
+    /// Whether `area` is initialized.
+    has_area: AtomicU32,
+    /// Excludes writers. Its holder turns the bias on and off.
+    writers: RawMutex<Interlocked>,
+    area: UnsafeCell<MaybeUninit<Area>>,
+}
+
+// SAFETY: the area is written once, by the holder of the mutex, before `has_area` and the bias say
+// so, and only read afterwards. All else is atomic.
+unsafe impl Sync for RawRwLock {}
+
+impl Readers {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "the value that new ones begin with, and nothing else"
+    )]
+    const NEW: Readers = Readers {
+        bias: AtomicUsize::new(OFF),
+        shared: AtomicUsize::new(0),
+        departures: AtomicU32::new(0),
+    };
+}
+
+impl Parts for Area {
+    #[inline(always)]
+    fn enter(&self, bias: &AtomicUsize) -> bool {
+        // SAFETY: the sequence accesses the first word of a slot, which only these two sequences
+        // write, and the bias, which outlives the call.
+        unsafe { enter::on_cpu(self.slots(), bias.as_ptr() as usize) == Ok(true) }
+    }
+
+    #[inline(always)]
+    fn leave(&self) -> bool {
+        // SAFETY: the sequence accesses the first word of a slot, which only these two sequences
+        // write.
+        unsafe { leave::on_cpu(self.slots()) }.is_ok()
+    }
+
+    fn sum(&self) -> usize {
+        let counts = (0..self.cpus()).map(|cpu| self.peek(cpu, 0));
+        counts.fold(0, usize::wrapping_add)
+    }
+
+    fn fence(&self) {
+        platform::fence_all();
+    }
+
+    fn barrier(&self) {
+        platform::barrier();
+    }
+}
+
+impl RawRwLock {
+    /// Returns the counts per CPU, if there are any.
+    #[inline(always)]
+    fn area(&self) -> Option<&Area> {
+        // Acquire: pairs with the Release in `bias`.
+        let initialized = self.has_area.load(Ordering::Acquire) != 0;
+        // SAFETY: it was initialized before `has_area` was set, and is not written any more.
+        initialized.then(|| unsafe { (*self.area.get()).assume_init_ref() })
+    }
+
+    #[inline(always)]
+    fn enter(&self) -> bool {
+        self.readers.is_biased()
+            && self
+                .area()
+                .is_some_and(|area| area.enter(&self.readers.bias))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_shared_slowly(&self, deadline: Deadline) -> bool {
+        if self.try_count() {
+            // Relaxed: only a hint when a bias pays. Not in `try_count`, which handlers call.
+            if self.since.load(Ordering::Relaxed) >= READERS_PER_FENCE {
+                self.bias();
+            }
+        } else {
+            if !self.writers.lock_until(deadline) {
+                return false;
+            }
+            self.readers.count_without_writer();
+            // SAFETY: this thread has just locked it.
+            unsafe { self.writers.unlock() };
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_count(&self) -> bool {
+        platform::register_this_thread();
+        let counted = self.readers.count();
+        // Relaxed: a hint, of which concurrent readers lose some.
+        let since = self.since.load(Ordering::Relaxed).saturating_add(1);
+        self.since.store(since, Ordering::Relaxed);
+        counted
+    }
+
+    /// Lets readers enter by sections from now on, if there are sections and no writer.
+    #[cold]
+    fn bias(&self) {
+        self.since.store(0, Ordering::Relaxed);
+        if !can_be_fenced() || !self.writers.try_lock() {
+            return;
+        }
+        if self.area().is_some() || self.map() {
+            self.readers.turn_on();
+        }
+        // SAFETY: this thread has just locked it.
+        unsafe { self.writers.unlock() };
+    }
+
+    /// Maps the counts per CPU. Returns false if there is no memory. The caller holds the mutex, and
+    /// there are none yet.
+    fn map(&self) -> bool {
+        let Ok(area) = Area::try_new(0) else {
+            return false;
+        };
+        // SAFETY: the caller holds the mutex, and no thread reads the area before `has_area` is set.
+        unsafe { (*self.area.get()).write(area) };
+        // Release: pairs with the Acquire in `area`.
+        self.has_area.store(1, Ordering::Release);
+        true
+    }
+
+    #[inline]
+    fn lock_exclusive_until(&self, deadline: Deadline) -> bool {
+        self.writers.lock_until(deadline)
+            && self.exclude(|word, departures| deadline.sleep(word, departures))
+    }
+
+    /// Waits for the readers to leave. The caller holds the mutex, which this unlocks on a timeout.
+    fn exclude(&self, sleep: impl FnMut(&AtomicU32, u32) -> bool) -> bool {
+        self.since.store(0, Ordering::Relaxed);
+        let excluded = self.readers.exclude(self.area(), sleep);
+        if !excluded {
+            // SAFETY: the caller has locked it.
+            unsafe { self.writers.unlock() };
+        }
+        excluded
+    }
+}
+
+// SAFETY: `readers.rs` explains why no reader and writer, and no two writers, hold the lock at the
+// same time. Each successful call is matched by one unlock: a reader is counted once, and the writer
+// holds the mutex.
+unsafe impl lock_api::RawRwLock for RawRwLock {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "lock_api's way to make new ones"
+    )]
+    const INIT: RawRwLock = RawRwLock {
+        readers: Readers::NEW,
+        since: AtomicU32::new(0),
+        has_area: AtomicU32::new(0),
+        writers: RawMutex::INIT,
+        area: UnsafeCell::new(MaybeUninit::uninit()),
+    };
+    /// A reader may leave on any thread, and a writer's mutex may be unlocked by any.
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock_shared(&self) {
+        if !self.enter() {
+            self.lock_shared_slowly(Deadline::Never);
+        }
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> bool {
+        self.enter() || self.try_count()
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        self.readers.leave(self.area());
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) {
+        self.lock_exclusive_until(Deadline::Never);
+    }
+
+    fn try_lock_exclusive(&self) -> bool {
+        // The first test avoids a fence that would be in vain.
+        !self.readers.has_readers(self.area())
+            && self.writers.try_lock()
+            && self.exclude(|_, _| false)
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        self.readers.admit();
+        // SAFETY: the writer holds the mutex.
+        unsafe { self.writers.unlock() };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.is_locked_exclusive() || self.readers.has_readers(self.area())
+    }
+
+    fn is_locked_exclusive(&self) -> bool {
+        self.readers.has_writer()
+    }
+}
+
+// SAFETY: true is returned only where the untimed operations would return.
+unsafe impl lock_api::RawRwLockTimed for RawRwLock {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_shared_for(&self, timeout: Duration) -> bool {
+        self.enter() || self.lock_shared_slowly(Deadline::after(timeout))
+    }
+
+    fn try_lock_shared_until(&self, timeout: Instant) -> bool {
+        self.enter() || self.lock_shared_slowly(Deadline::at(timeout))
+    }
+
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
+        self.lock_exclusive_until(Deadline::after(timeout))
+    }
+
+    fn try_lock_exclusive_until(&self, timeout: Instant) -> bool {
+        self.lock_exclusive_until(Deadline::at(timeout))
+    }
+}
+
+// SAFETY: the reader is counted before the writer admits others, so no writer comes between.
+unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
+    unsafe fn downgrade(&self) {
+        self.readers.count_without_writer();
+        // SAFETY: the caller is the writer.
+        unsafe { self.unlock_exclusive() };
+    }
+}
+
+impl Drop for RawRwLock {
+    fn drop(&mut self) {
+        if self.area().is_some() {
+            // SAFETY: it is initialized, and no reader is left.
+            unsafe { self.area.get_mut().assume_init_drop() };
+        }
+    }
+}
+
+impl fmt::Debug for RawRwLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawRwLock")
+            .field("readers", &self.readers)
+            .finish_non_exhaustive()
+    }
+}

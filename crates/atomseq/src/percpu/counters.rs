@@ -1,0 +1,459 @@
+//! Many counters in one area.
+//!
+//! ```text
+//! Counters -> Chunk -> Chunk -> …          each with an area:
+//!
+//!              -2 baselines          -1 slow path          0 CPU 0
+//!   +----------+------------+--------+------------+--------+------------+--    a word of each bulk
+//!   |  guard   | w0 w1 …    | guard  | w0 w1 …    | slot   | w0 w1 …    | …    region is one
+//!   +----------+------------+--------+------------+--------+------------+--    counter's
+//! ```
+//!
+//! A bit for each word says whether a [`Count`] owns it. An owner adds and drains as a
+//! [`Counter`](super::Counter) does. A word is never zeroed: the next owner moves the baseline.
+//! Chunks are only added, and freed together.
+
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::area::{Area, started};
+use super::baseline;
+use super::error::Error;
+use super::memory;
+use crate::growth::Growth;
+use crate::platform;
+
+const VALUES: usize = Area::BULK;
+
+crate::sequence! {
+    /// Adds to the word at byte offset `offset`, wrapping around.
+    unsafe fn add(slot: Slot, offset: Word, amount: Word) {
+        let word = slot + offset + VALUES;
+        let value = load(word);
+        commit(word, value + amount);
+    }
+}
+
+/// The sequences of this file, for the checkers in `verify/`.
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL];
+
+/// The guards that hold the slow path's words, and the baselines.
+const OVERFLOW: isize = -1;
+const DRAINED: isize = -2;
+
+/// The number of words with the bits of a chunk.
+const BITS: usize = 15;
+
+/// The number of counters in the first chunk. With two CPUs, it shares pages.
+const FIRST: usize = 48;
+
+/// The number of counters in every other chunk: with its slot, a CPU's part is 61 or 31 times 128
+/// bytes.
+const LATER: usize = BITS * usize::BITS as usize;
+
+/// A growing number of counters in 8 bytes per CPU each, as for a metric with labels.
+///
+/// Scope `SameCpu`. [`create`](Counters::create) hands out one counter after the other, and a
+/// [`Count`] that is dropped makes room for another one. Memory is mapped for 48 counters, then for
+/// 960 at a time, and stays until all are dropped: for each counter 8 bytes per CPU and 16 shared
+/// ones. See [the module](super) for what all per-CPU structures share.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use atomseq::percpu::{Count, Counters};
+///
+/// static REQUESTS: Counters = Counters::new();
+///
+/// let by_method: HashMap<&str, Count> = ["get", "put", "delete"]
+///     .map(|method| (method, REQUESTS.create()))
+///     .into();
+/// by_method["get"].add(3);
+/// assert_eq!(by_method["get"].sum(), 3);
+/// assert_eq!(by_method["put"].sum(), 0);
+/// ```
+pub struct Counters {
+    first: AtomicPtr<Chunk>,
+    growth: Growth,
+}
+
+/// Some counters, and the next chunk.
+struct Chunk {
+    area: Area,
+    /// A bit is set for each word that is owned, or that is beyond the number of counters.
+    owned: [AtomicUsize; BITS],
+    next: AtomicPtr<Chunk>,
+}
+
+/// One of the [`Counters`].
+///
+/// Wait-free. An addition costs no atomic instruction on the fast path and one on the slow path.
+/// Every operation may be called in a signal handler; dropping it is one atomic instruction.
+pub struct Count<'a> {
+    chunk: &'a Chunk,
+    /// The byte offset of its word in the bulk memory of each CPU and guard.
+    offset: usize,
+}
+
+impl Counters {
+    /// Creates an empty set of counters.
+    pub const fn new() -> Counters {
+        Counters {
+            first: AtomicPtr::new(null_mut()),
+            growth: Growth::new(),
+        }
+    }
+
+    /// Returns a new counter at zero.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_create`](Counters::try_create) fails.
+    #[track_caller]
+    pub fn create(&self) -> Count<'_> {
+        self.try_create().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Returns a new counter at zero.
+    ///
+    /// Lock-free. Costs a load for each 64 counters (32 on 32-bit targets), one load per possible
+    /// CPU, and two atomic instructions. Maps memory if all words are owned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] if the operating system refuses the memory, [`Error::StartingUp`]
+    /// during start-up.
+    pub fn try_create(&self) -> Result<Count<'_>, Error> {
+        started()?;
+        let found = self
+            .growth
+            .find_or_grow(|| self.claim(), || self.claim_in_new_chunk());
+        found.ok_or(Error::OutOfMemory)
+    }
+
+    /// Maps memory for the first 48 counters, unless that has been done, and starts atomseq if it
+    /// has not been started.
+    ///
+    /// [`create`](Counters::create) does the same. In a signal handler that is safe only if atomseq
+    /// has been started, because start-up may allocate.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_create`](Counters::try_create).
+    pub fn prepare(&self) -> Result<(), Error> {
+        self.try_create().map(drop)
+    }
+
+    /// Returns the number of counters that are in use.
+    pub fn len(&self) -> usize {
+        let owned = |chunk: &Chunk| {
+            let bits = chunk.owned.iter();
+            // Relaxed: the number orders nothing.
+            let owned = bits.map(|bits| bits.load(Ordering::Relaxed).count_ones() as usize);
+            owned.sum::<usize>() - (LATER - chunk.capacity())
+        };
+        self.chunks().map(owned).sum()
+    }
+
+    /// Returns whether no counter is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Claims a word that no [`Count`] owns.
+    fn claim(&self) -> Option<Count<'_>> {
+        let count = self.chunks().find_map(Chunk::claim)?;
+        // What earlier owners added. They added before they released the word, and that this thread
+        // has seen.
+        count.take();
+        Some(count)
+    }
+
+    /// Adds a chunk, and claims a word. `None` if the system refuses the memory.
+    #[cold]
+    fn claim_in_new_chunk(&self) -> Option<Count<'_>> {
+        let mut link = &self.first;
+        let mut capacity = FIRST;
+        while let Some(chunk) = Chunk::at(link) {
+            link = &chunk.next;
+            capacity = LATER;
+        }
+        let new = Chunk::create(capacity)?;
+        // Release: pairs with the Acquire in `Chunk::at`. Relaxed: a chunk of another thread is
+        // found by `claim`.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        if link
+            .compare_exchange(null_mut(), new.as_ptr(), success, failure)
+            .is_err()
+        {
+            // SAFETY: `create` returned it, and no other thread has seen it.
+            unsafe { Chunk::free(new) };
+        }
+        self.claim()
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        let first = Chunk::at(&self.first);
+        std::iter::successors(first, |chunk| Chunk::at(&chunk.next))
+    }
+}
+
+impl Chunk {
+    /// Returns a new chunk. `None` if the system refuses the memory.
+    fn create(capacity: usize) -> Option<NonNull<Chunk>> {
+        let area = Area::ungated(capacity * 8).ok()?;
+        let mut owned = [const { AtomicUsize::new(usize::MAX) }; BITS];
+        for word in 0..capacity {
+            let (index, bit) = place(word);
+            *owned[index].get_mut() &= !bit;
+        }
+        let chunk = memory::allocate(size_of::<Chunk>())?.cast::<Chunk>();
+        // SAFETY: the memory is new, has the size of a chunk, and is aligned to 128 bytes.
+        unsafe {
+            chunk.write(Chunk {
+                area,
+                owned,
+                next: AtomicPtr::new(null_mut()),
+            });
+        }
+        Some(chunk)
+    }
+
+    /// # Safety
+    ///
+    /// `create` returned the chunk, and no reference to it is left.
+    unsafe fn free(chunk: NonNull<Chunk>) {
+        // SAFETY: the caller guarantees a chunk that `create` wrote and nothing refers to.
+        unsafe {
+            chunk.drop_in_place();
+            memory::free(chunk.cast(), size_of::<Chunk>());
+        }
+    }
+
+    /// Returns the chunk behind a link of a set that the caller has borrowed.
+    fn at(link: &AtomicPtr<Chunk>) -> Option<&Chunk> {
+        // Acquire: pairs with the Release that links a chunk.
+        let chunk = link.load(Ordering::Acquire);
+        // SAFETY: it is null, or a chunk that stays until the set is dropped. The set is borrowed
+        // as long as its links are.
+        unsafe { chunk.as_ref() }
+    }
+
+    /// Returns the number of counters.
+    fn capacity(&self) -> usize {
+        match self.area.bulk_bytes() / 8 {
+            FIRST => FIRST,
+            _ => LATER,
+        }
+    }
+
+    fn claim(&self) -> Option<Count<'_>> {
+        let owned = self.owned.iter().enumerate();
+        owned.into_iter().find_map(|(index, owned)| {
+            loop {
+                // Relaxed: a hint; the exchange below decides.
+                let bit = (!owned.load(Ordering::Relaxed)).trailing_zeros();
+                let bit = 1_usize.checked_shl(bit)?;
+                // Acquire: pairs with the Release of the drop that has cleared the bit.
+                if owned.fetch_or(bit, Ordering::Acquire) & bit == 0 {
+                    let word = index * usize::BITS as usize + bit.trailing_zeros() as usize;
+                    return Some(Count {
+                        chunk: self,
+                        offset: word * 8,
+                    });
+                }
+            }
+        })
+    }
+}
+
+/// Returns the index of the bits that contain a counter's, and its bit.
+fn place(word: usize) -> (usize, usize) {
+    let bits = usize::BITS as usize;
+    (word / bits, 1 << (word % bits))
+}
+
+impl Count<'_> {
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`, wrapping around at 2^64 (at 2^32 on 32-bit targets).
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        let slots = self.chunk.area.slots();
+        // SAFETY: the offset lies in the bulk of a CPU or a guard. The area outlives the call, and
+        // only this sequence writes a CPU's words.
+        if unsafe { add::on_cpu(slots, self.offset, amount as usize) }.is_err() {
+            self.add_slowly(amount);
+        }
+    }
+
+    #[cold]
+    fn add_slowly(&self, amount: u64) {
+        platform::register_this_thread();
+        // Relaxed: the word is an independent sum that orders nothing.
+        self.word(OVERFLOW)
+            .fetch_add(amount as usize, Ordering::Relaxed);
+    }
+
+    /// Returns the sum of all additions since the counter was created, or since the last
+    /// [`take`](Count::take), as [`Counter::sum`](super::Counter::sum).
+    pub fn sum(&self) -> u64 {
+        baseline::since(self.word(DRAINED), || self.total()) as u64
+    }
+
+    /// Returns the sum and starts again at zero. Every addition is in exactly one of the sums
+    /// taken.
+    ///
+    /// Lock-free. Costs one load per possible CPU and one atomic instruction per attempt.
+    pub fn take(&self) -> u64 {
+        baseline::drain(self.word(DRAINED), || self.total()) as u64
+    }
+
+    fn total(&self) -> usize {
+        (OVERFLOW..self.chunk.area.cpus() as isize)
+            // Relaxed: the word is an independent sum; `baseline` adds the ordering that it needs.
+            .map(|index| self.word(index).load(Ordering::Relaxed))
+            .fold(0, usize::wrapping_add)
+    }
+
+    /// Returns this counter's word of a CPU or a guard.
+    fn word(&self, index: isize) -> &AtomicUsize {
+        let bulk = self.chunk.area.bulk_at(index);
+        // SAFETY: `Chunk::claim` found the word below the capacity, so it lies in the bulk, which
+        // is aligned, zero-initialized and valid as long as the chunk.
+        unsafe { AtomicUsize::from_ptr(bulk.add(self.offset).as_ptr().cast()) }
+    }
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        let (index, bit) = place(self.offset / 8);
+        // Release: pairs with the Acquire in `Chunk::claim`, so the next owner sees all that this
+        // one has added.
+        self.chunk.owned[index].fetch_and(!bit, Ordering::Release);
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        let mut next = *self.first.get_mut();
+        while let Some(chunk) = NonNull::new(next) {
+            // SAFETY: `create` returned the chunk. No `Count` is left, since each borrows the set,
+            // and the link to it is not used any more.
+            unsafe {
+                next = *(*chunk.as_ptr()).next.get_mut();
+                Chunk::free(chunk);
+            }
+        }
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters::new()
+    }
+}
+
+impl std::fmt::Debug for Counters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counters")
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+impl std::fmt::Debug for Count<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Count").field("sum", &self.sum()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_independent_and_exact() {
+        static COUNTERS: Counters = Counters::new();
+        let counts: Vec<Count> = (0..2500).map(|_| COUNTERS.create()).collect();
+        assert_eq!(COUNTERS.len(), 2500);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..20 {
+                        for (number, count) in counts.iter().enumerate() {
+                            count.add((number + round) as u64);
+                        }
+                    }
+                });
+            }
+        });
+        for (number, count) in counts.iter().enumerate() {
+            assert_eq!(count.sum(), 4 * (20 * number as u64 + 190), "{number}");
+        }
+        drop(counts);
+        assert!(COUNTERS.is_empty());
+    }
+
+    #[test]
+    fn a_word_is_used_again_from_zero() {
+        let counters = Counters::new();
+        assert_eq!((counters.len(), counters.chunks().count()), (0, 0));
+        counters.prepare().unwrap();
+        assert_eq!((counters.len(), counters.chunks().count()), (0, 1));
+        let mut kept: Vec<Count> = (0..FIRST).map(|_| counters.create()).collect();
+        assert_eq!(counters.chunks().count(), 1, "the first chunk is full");
+        for round in 0..3 * FIRST {
+            let place = round % FIRST;
+            let old = kept.swap_remove(place);
+            old.add(u64::MAX - round as u64);
+            let offset = old.offset;
+            drop(old);
+            let new = counters.create();
+            assert_eq!((new.offset, new.sum()), (offset, 0));
+            new.increment();
+            assert_eq!((new.sum(), new.take(), new.sum()), (1, 1, 0));
+            kept.push(new);
+        }
+        kept.push(counters.create());
+        assert_eq!((kept.len(), counters.len()), (FIRST + 1, FIRST + 1));
+        assert_eq!(counters.chunks().count(), 2);
+    }
+
+    #[test]
+    fn no_two_owners_share_a_word() {
+        let counters = Counters::new();
+        let sums = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    let counters = &counters;
+                    scope.spawn(move || {
+                        let mut kept = Vec::new();
+                        for round in 0..3000_usize {
+                            let count = counters.create();
+                            assert_eq!(count.sum(), 0, "another owner has added");
+                            count.add(thread + 1);
+                            kept.push(count);
+                            if round % 3 != 0 {
+                                let dropped = kept.swap_remove(round * 7 % kept.len());
+                                assert_eq!(dropped.sum(), thread + 1);
+                            }
+                        }
+                        kept
+                    })
+                })
+                .collect();
+            let kept = threads.into_iter().map(|thread| thread.join().unwrap());
+            let kept: Vec<Count> = kept.flatten().collect();
+            assert_eq!((kept.len(), counters.len()), (4000, 4000));
+            kept.iter().map(Count::sum).sum::<u64>()
+        });
+        assert_eq!(sums, 1000 * (1 + 2 + 3 + 4));
+        assert!(counters.is_empty());
+    }
+}

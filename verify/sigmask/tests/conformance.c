@@ -1,0 +1,1544 @@
+// Prints what a program sees of signals and masks. Run with and without the library, the output is
+// the same. Each case runs in a child process; its exit status is part of the output. `show` is what
+// programs started by a case run: it prints the masks that they inherit.
+#define _GNU_SOURCE
+#include <aio.h>
+#include <errno.h>
+#include <fenv.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+extern char **environ;
+static const char *self;
+
+static void ignore_result(long result) { (void)result; }
+
+static uint64_t word(const sigset_t *set) { return *(const uint64_t *)set; }
+
+static sigset_t set_of(const int *signals)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    while (*signals)
+        sigaddset(&set, *signals++);
+    return set;
+}
+#define SET(...) set_of((const int[]){__VA_ARGS__, 0})
+
+static uint64_t mask_now(void)
+{
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    return word(&now);
+}
+static void show_mask(const char *when) { printf("%s: mask %016lx\n", when, mask_now()); }
+
+static uint64_t pending_now(void)
+{
+    sigset_t set;
+    memset(&set, 0, sizeof set);
+    sigpending(&set);
+    return word(&set);
+}
+static void show_pending(const char *when) { printf("%s: pending %016lx\n", when, pending_now()); }
+
+static void block(int signal)
+{
+    sigset_t set = SET(signal);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+static void unblock(int signal)
+{
+    sigset_t set = SET(signal);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static volatile int calls, quiet;
+
+static void handler(int signal) { calls++; if (!quiet) printf("  handler %d\n", signal); }
+
+static void details(int signal, siginfo_t *info, void *context)
+{
+    ucontext_t *frame = context;
+    calls++;
+    int own = info->si_pid == getpid() && info->si_uid == getuid();
+    printf("  handler %d code %d own %d value %d mask %016lx before %016lx\n", signal, info->si_code,
+           info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE ? own : -1,
+           info->si_code == SI_QUEUE ? info->si_value.sival_int : -1, mask_now(),
+           word(&frame->uc_sigmask));
+}
+
+static void install(int signal, void (*function)(int, siginfo_t *, void *), int flags, sigset_t mask)
+{
+    struct sigaction action = {.sa_sigaction = function, .sa_flags = flags | SA_SIGINFO, .sa_mask = mask};
+    if (sigaction(signal, &action, NULL))
+        printf("  cannot handle %d: %d\n", signal, errno);
+}
+static void install_plain(int signal, int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    if (sigaction(signal, &action, NULL))
+        printf("  cannot handle %d: %d\n", signal, errno);
+}
+static sigset_t none(void) { sigset_t set; sigemptyset(&set); return set; }
+static sigset_t all(void) { sigset_t set; sigfillset(&set); return set; }
+
+static void queue(int signal, int value)
+{
+    sigqueue(getpid(), signal, (union sigval){.sival_int = value});
+}
+
+static void show_status(const char *what, int status)
+{
+    if (WIFEXITED(status))
+        printf("%s: exit %d\n", what, WEXITSTATUS(status));
+    else if (WIFSIGNALED(status))
+        printf("%s: killed %d\n", what, WTERMSIG(status));
+    else if (WIFSTOPPED(status))
+        printf("%s: stopped %d\n", what, WSTOPSIG(status));
+    else if (WIFCONTINUED(status))
+        printf("%s: continued\n", what);
+    else
+        printf("%s: %x\n", what, status);
+}
+
+// Runs a function in a child and prints how it ended.
+static void in_child(const char *what, void (*function)(int), int argument)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        function(argument);
+        fflush(stdout);
+        _exit(0);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    show_status(what, status);
+}
+
+static void show_action(const char *what, int signal)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    if (sigaction(signal, NULL, &action)) {
+        printf("  %s: %d is refused: %d\n", what, signal, errno);
+        return;
+    }
+    const char *name = action.sa_handler == SIG_DFL ? "default"
+        : action.sa_handler == SIG_IGN ? "ignore"
+        : action.sa_handler == handler ? "handler"
+        : action.sa_sigaction == details ? "details" : "another";
+    printf("  %s: %d %s flags %x mask %016lx\n", what, signal, name, action.sa_flags, word(&action.sa_mask));
+}
+
+// ---- The mask
+
+static void procmask(void)
+{
+    sigset_t old, set;
+    show_mask("start");
+    install_plain(SIGUSR1, 0);
+    for (int round = 0; round < 2; round++) {
+        set = SET(SIGUSR1, SIGUSR2, SIGTERM, SIGCHLD, SIGRTMIN + 1);
+        memset(&old, 0, sizeof old);
+        printf("block %d\n", sigprocmask(SIG_BLOCK, &set, &old));
+        printf("old %016lx\n", word(&old));
+        show_mask("blocked");
+        set = SET(SIGUSR2);
+        printf("unblock %d\n", pthread_sigmask(SIG_UNBLOCK, &set, &old));
+        printf("old %016lx\n", word(&old));
+        show_mask("unblocked");
+        // In place.
+        set = SET(SIGHUP);
+        printf("set %d\n", sigprocmask(SIG_SETMASK, &set, &set));
+        printf("old %016lx\n", word(&set));
+        show_mask("set");
+        set = none();
+        sigprocmask(SIG_SETMASK, &set, NULL);
+    }
+    memset(&set, 0xff, sizeof set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    show_mask("everything");
+    set = none();
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    memset(&set, 0xff, sizeof set);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    show_mask("everything again");
+    errno = 0;
+    printf("bad how %d", sigprocmask(17, &set, NULL));
+    printf(" errno %d\n", errno);
+    printf("bad how %d\n", pthread_sigmask(17, &set, NULL));
+    printf("no set %d\n", sigprocmask(17, NULL, &set));
+    show_mask("end");
+}
+
+static void raw(void)
+{
+    uint64_t set = 1ul << (SIGUSR1 - 1), old = 7;
+    install_plain(SIGUSR1, 0);
+    printf("%ld\n", syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, &old, 8));
+    printf("old %016lx\n", old);
+    show_mask("blocked");
+    raise(SIGUSR1);
+    show_pending("raised");
+    printf("%ld\n", syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, 8));
+    printf("old %016lx\n", old);
+    show_mask("unblocked");
+    errno = 0;
+    printf("%ld", syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, &old, 16));
+    printf(" errno %d\n", errno);
+    printf("%d\n", syscall(SYS_getpid) == getpid());
+    struct { void *handler; unsigned long flags; void *restorer; uint64_t mask; } action;
+    printf("%ld ", syscall(SYS_rt_sigaction, SIGUSR1, NULL, &action, 8));
+    printf("%d %lx %016lx\n", action.handler == (void *)handler, action.flags, action.mask);
+    action.mask = 1 << (SIGUSR2 - 1);
+    printf("%ld\n", syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8));
+    show_action("raw", SIGUSR1);
+    raise(SIGUSR1);
+    printf("pages %d\n", syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != -1);
+}
+
+static void old_masks(void)
+{
+    install_plain(SIGUSR1, 0);
+    printf("%x\n", sigblock(sigmask(SIGUSR1) | sigmask(SIGKILL)));
+    printf("%x\n", sigblock(sigmask(SIGUSR2)));
+    show_mask("blocked");
+    printf("%x\n", siggetmask());
+    raise(SIGUSR1);
+    printf("%x\n", sigsetmask(sigmask(SIGUSR2)));
+    show_mask("set");
+    printf("%d\n", sighold(SIGUSR1));
+    raise(SIGUSR1);
+    show_mask("held");
+    printf("%d\n", sigrelse(SIGUSR1));
+    show_mask("released");
+    errno = 0;
+    printf("%d", sighold(1000));
+    printf(" errno %d\n", errno);
+    errno = 0;
+    printf("%d", sigrelse(0));
+    printf(" errno %d\n", errno);
+    errno = 0;
+    printf("%d", sighold(SIGKILL));
+    printf(" errno %d\n", errno);
+    show_mask("end");
+}
+
+// ---- Delivery
+
+static void deliver(int signal)
+{
+    install(signal, details, 0, none());
+    for (int round = 0; round < 3; round++) {
+        block(signal);
+        queue(signal, 100 + round);
+        queue(signal, 200 + round);
+        kill(getpid(), signal);
+        printf("calls %d\n", calls);
+        show_pending("blocked");
+        unblock(signal);
+        printf("calls %d\n", calls);
+        show_pending("unblocked");
+        raise(signal);
+        block(signal);
+        raise(signal);
+        pthread_kill(pthread_self(), signal);
+        show_pending("raised");
+        sigset_t set = none();
+        sigprocmask(SIG_SETMASK, &set, NULL);
+        printf("calls %d\n", calls);
+    }
+}
+static void every_signal(void)
+{
+    for (int signal = 1; signal <= SIGRTMAX; signal += signal > SIGRTMIN + 2 ? 9 : 1)
+        if (signal != 32 && signal != 33 && signal != SIGKILL && signal != SIGSTOP) {
+            printf("signal %d\n", signal);
+            in_child("delivered", deliver, signal);
+        }
+}
+
+static void order(void)
+{
+    const int signals[] = {SIGTERM, SIGRTMIN + 3, SIGUSR2, SIGHUP, SIGRTMIN, SIGUSR1, SIGSEGV, SIGINT, SIGCHLD};
+    sigset_t set = none();
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
+        install(signals[i], details, 0, all());
+        sigaddset(&set, signals[i]);
+    }
+    for (int round = 0; round < 2; round++) {
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
+            for (int value = 0; value < 4; value++)
+                queue(signals[i], value);
+        show_pending("queued");
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+        show_pending("delivered");
+    }
+    // Several come at once: the process is stopped meanwhile.
+    signal(SIGCHLD, SIG_DFL);
+    const int kinds[] = {SIGRTMIN + 3, SIGUSR1};
+    for (int i = 0; i < 2; i++) {
+        block(kinds[i]);
+        fflush(stdout);
+        volatile int *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        pid_t parent = getpid(), child = fork();
+        if (child == 0) {
+            kill(parent, SIGSTOP);
+            usleep(20000);
+            for (int value = 0; value < 4; value++)
+                sigqueue(parent, kinds[i], (union sigval){.sival_int = value});
+            *done = 1;
+            kill(parent, SIGCONT);
+            _exit(0);
+        }
+        while (!*done)
+            ;
+        show_pending("stopped");
+        unblock(kinds[i]);
+        waitpid(child, NULL, 0);
+    }
+}
+
+static void default_action(int signal)
+{
+    struct rlimit limit = {0, 0};
+    setrlimit(RLIMIT_CORE, &limit);
+    for (int round = 0; round < 2; round++) {
+        block(signal);
+        kill(getpid(), signal);
+        show_pending("blocked");
+        show_action("default", signal);
+        if (round == 0) {
+            // Taken, and not delivered.
+            sigset_t set = SET(signal);
+            siginfo_t info;
+            printf("wait %d ", sigwaitinfo(&set, &info));
+            printf("code %d\n", info.si_code);
+            unblock(signal);
+        }
+    }
+    fflush(stdout);
+    unblock(signal);
+    printf("alive\n");
+}
+static void unblocked_default(int signal)
+{
+    struct rlimit limit = {0, 0};
+    setrlimit(RLIMIT_CORE, &limit);
+    block(signal);
+    unblock(signal);
+    block(signal);
+    unblock(signal);
+    printf("before\n");
+    fflush(stdout);
+    kill(getpid(), signal);
+    printf("alive\n");
+}
+static void defaults(void)
+{
+    for (int signal = 1; signal <= SIGRTMIN; signal++)
+        if (signal != 32 && signal != 33 && signal != SIGKILL && signal != SIGSTOP && signal != SIGTSTP
+            && signal != SIGTTIN && signal != SIGTTOU) {
+            printf("signal %d\n", signal);
+            in_child("pending", default_action, signal);
+            in_child("unblocked", unblocked_default, signal);
+        }
+}
+
+static void ignored_one(int number)
+{
+    signal(number, SIG_IGN);
+    raise(number);
+    show_pending("ignored");
+    block(number);
+    raise(number);
+    show_pending("blocked");
+    install_plain(number, 0);
+    unblock(number);
+    printf("calls %d\n", calls);
+    block(number);
+    raise(number);
+    show_pending("blocked with a handler");
+    signal(number, SIG_IGN);
+    show_pending("ignored then");
+    raise(number);
+    show_pending("raised then");
+    signal(number, SIG_DFL);
+    show_pending("default then");
+    signal(number, SIG_IGN);
+    unblock(number);
+    raise(number);
+    install_plain(number, 0);
+    show_pending("end");
+    raise(number);
+    printf("calls %d\n", calls);
+    // Blocked without the kernel's knowledge, then changed.
+    block(number);
+    signal(number, SIG_DFL);
+    raise(number);
+    show_pending("blocked, then default");
+    install_plain(number, 0);
+    unblock(number);
+    printf("calls %d\n", calls);
+}
+static void ignored(void)
+{
+    const int signals[] = {SIGUSR1, SIGCHLD, SIGWINCH, SIGPIPE, SIGTERM, SIGURG, SIGRTMIN, SIGCONT};
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
+        in_child("ignored", ignored_one, signals[i]);
+}
+
+static void child_signals(void)
+{
+    for (int round = 0; round < 3; round++) {
+        if (round == 1) {
+            struct sigaction action = {.sa_handler = SIG_DFL};
+            sigaction(SIGCHLD, &action, NULL);
+        } else
+            install(SIGCHLD, details, SA_NOCLDSTOP, none());
+        block(SIGCHLD);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(7 + round);
+        siginfo_t info;
+        memset(&info, 0, sizeof info);
+        waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+        show_pending("exited");
+        if (round == 2) {
+            unblock(SIGCHLD);
+        } else {
+            sigset_t set = SET(SIGCHLD);
+            memset(&info, 0, sizeof info);
+            printf("wait %d\n", sigwaitinfo(&set, &info));
+            printf("code %d child %d status %d\n", info.si_code, info.si_pid == child, info.si_status);
+            unblock(SIGCHLD);
+        }
+        waitpid(child, NULL, 0);
+    }
+    printf("calls %d\n", calls);
+}
+
+// ---- Handlers
+
+static void nesting(int signal, siginfo_t *info, void *context)
+{
+    printf("  enter %d mask %016lx before %016lx\n", signal, mask_now(), word(&((ucontext_t *)context)->uc_sigmask));
+    if (calls++ < 4) {
+        raise(SIGUSR1);
+        raise(SIGUSR2);
+        raise(SIGRTMIN);
+        raise(SIGTERM);
+        show_pending("  inside");
+    }
+    printf("  leave %d\n", signal);
+}
+static void handlers(void)
+{
+    install(SIGUSR1, nesting, 0, SET(SIGUSR2, SIGINT));
+    install(SIGUSR2, nesting, SA_NODEFER, none());
+    install(SIGTERM, nesting, 0, all());
+    install(SIGRTMIN, nesting, 0, SET(SIGTERM));
+    const int signals[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGRTMIN};
+    for (int i = 0; i < 4; i++) {
+        calls = 0;
+        raise(signals[i]);
+        show_mask("after");
+        show_pending("after");
+        calls = 0;
+        block(SIGUSR2);
+        raise(signals[i]);
+        show_mask("after");
+        show_pending("after");
+        unblock(SIGUSR2);
+    }
+}
+
+static void one_shot(void)
+{
+    const int signals[] = {SIGUSR1, SIGRTMIN + 1};
+    for (int i = 0; i < 2; i++) {
+        install(signals[i], details, SA_RESETHAND, SET(SIGUSR2));
+        show_action("installed", signals[i]);
+        block(signals[i]);
+        raise(signals[i]);
+        show_action("deferred", signals[i]);
+        unblock(signals[i]);
+        show_action("delivered", signals[i]);
+    }
+    in_child("twice", unblocked_default, SIGUSR1);
+}
+
+static void changes_context(int signal, siginfo_t *info, void *context)
+{
+    ucontext_t *frame = context;
+    printf("  handler %d mask %016lx before %016lx\n", signal, mask_now(), word(&frame->uc_sigmask));
+    sigaddset(&frame->uc_sigmask, SIGHUP);
+    sigaddset(&frame->uc_sigmask, SIGKILL);
+    sigdelset(&frame->uc_sigmask, SIGUSR2);
+}
+static void context_masks(void)
+{
+    install_plain(SIGUSR2, 0);
+    install_plain(SIGHUP, 0);
+    install(SIGUSR1, changes_context, 0, none());
+    for (int round = 0; round < 3; round++) {
+        block(SIGUSR2);
+        raise(SIGUSR2);
+        raise(SIGUSR1);
+        show_mask("after");
+        show_pending("after");
+        raise(SIGHUP);
+        show_pending("hup");
+        unblock(SIGHUP);
+        show_mask("end");
+    }
+}
+
+static void changes_handlers(int number)
+{
+    printf("  handler %d\n", number);
+    signal(SIGUSR2, SIG_IGN);
+    raise(SIGUSR2);
+    show_pending("  ignored");
+}
+static void handler_in_handler(void)
+{
+    for (int round = 0; round < 3; round++) {
+        install_plain(SIGUSR2, 0);
+        struct sigaction action = {.sa_handler = changes_handlers};
+        sigaction(SIGUSR1, &action, NULL);
+        block(SIGUSR2);
+        raise(SIGUSR1);
+        raise(SIGUSR2);
+        show_pending("blocked");
+        install_plain(SIGUSR2, 0);
+        unblock(SIGUSR2);
+        show_mask("end");
+    }
+}
+
+static void blocks_for_good(int signal)
+{
+    printf("  handler %d\n", signal);
+    sigset_t set = SET(SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    show_mask("  inside");
+}
+static void mask_in_handler(void)
+{
+    struct sigaction action = {.sa_handler = blocks_for_good};
+    sigaction(SIGUSR1, &action, NULL);
+    install_plain(SIGHUP, 0);
+    raise(SIGUSR1);
+    show_mask("after");
+    block(SIGHUP);
+    raise(SIGUSR1);
+    show_mask("after");
+    raise(SIGHUP);
+    show_pending("after");
+    unblock(SIGHUP);
+}
+
+static void actions(void)
+{
+    printf("%d\n", signal(SIGUSR1, handler) == SIG_DFL);
+    show_action("signal", SIGUSR1);
+    printf("%d\n", signal(SIGUSR1, SIG_IGN) == handler);
+    show_action("signal", SIGUSR1);
+    printf("%d\n", siginterrupt(SIGUSR1, 1));
+    printf("%d\n", signal(SIGUSR1, handler) == SIG_IGN);
+    show_action("interrupting", SIGUSR1);
+    printf("%d\n", siginterrupt(SIGUSR1, 0));
+    show_action("restarting", SIGUSR1);
+    printf("%d\n", ssignal(SIGUSR1, SIG_DFL) == handler);
+    printf("%d\n", bsd_signal(SIGUSR2, handler) == SIG_DFL);
+    show_action("bsd_signal", SIGUSR2);
+    printf("%d\n", sysv_signal(SIGUSR2, handler) == handler);
+    show_action("sysv_signal", SIGUSR2);
+    raise(SIGUSR2);
+    show_action("delivered", SIGUSR2);
+    printf("%d\n", sigset(SIGUSR2, handler) == SIG_DFL);
+    show_action("sigset", SIGUSR2);
+    printf("%d\n", sigset(SIGUSR2, SIG_HOLD) == handler);
+    show_mask("held");
+    raise(SIGUSR2);
+    printf("%d\n", sigset(SIGUSR2, SIG_HOLD) == SIG_HOLD);
+    printf("%d\n", sigset(SIGUSR2, handler) == SIG_HOLD);
+    show_mask("released");
+    printf("%d\n", sigignore(SIGTERM));
+    show_action("sigignore", SIGTERM);
+    install(SIGTERM, details, SA_ONSTACK | SA_RESTART | SA_NODEFER | SA_NOCLDWAIT, all());
+    show_action("flags", SIGTERM);
+    struct sigaction action, old;
+    sigaction(SIGTERM, NULL, &action);
+    action.sa_handler = SIG_IGN;
+    memset(&old, 0, sizeof old);
+    sigaction(SIGTERM, &action, &old);
+    printf("%d %x\n", old.sa_sigaction == details, old.sa_flags);
+    show_action("as it was", SIGTERM);
+    sigaction(SIGTERM, &old, &action);
+    printf("%d %x\n", action.sa_handler == SIG_IGN, action.sa_flags);
+    show_action("again", SIGTERM);
+    const int bad[] = {0, -1, 65, 1000, SIGKILL, SIGSTOP, 32, 33};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        errno = 0;
+        int result = signal(bad[i], handler) == SIG_ERR;
+        printf("signal %d: %d %d\n", bad[i], result, errno);
+        errno = 0;
+        struct sigaction new = {.sa_handler = handler};
+        result = sigaction(bad[i], &new, NULL);
+        printf("sigaction %d: %d %d\n", bad[i], result, errno);
+        errno = 0;
+        result = sigset(bad[i], SIG_IGN) == SIG_ERR;
+        printf("sigset %d: %d %d\n", bad[i], result, errno);
+        errno = 0;
+        result = siginterrupt(bad[i], 1);
+        printf("siginterrupt %d: %d %d\n", bad[i], result, errno);
+        errno = 0;
+        result = sigignore(bad[i]);
+        printf("sigignore %d: %d %d\n", bad[i], result, errno);
+        show_action("query", bad[i]);
+    }
+    for (int signal = 1; signal <= SIGRTMAX; signal++)
+        if (signal != 32 && signal != 33)
+            show_action("all", signal);
+}
+
+// ---- Waiting
+
+static void later(int microseconds)
+{
+    struct itimerval time = {.it_value = {.tv_usec = microseconds}};
+    setitimer(ITIMER_REAL, &time, NULL);
+}
+
+static void suspend(void)
+{
+    install(SIGUSR1, details, 0, SET(SIGTERM));
+    install(SIGALRM, details, 0, none());
+    sigset_t wait = SET(SIGUSR2, SIGINT);
+    for (int round = 0; round < 2; round++) {
+        block(SIGUSR1);
+        block(SIGHUP);
+        raise(SIGUSR1);
+        errno = 0;
+        printf("sigsuspend %d", sigsuspend(&wait));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        later(20000);
+        errno = 0;
+        printf("sigsuspend %d", sigsuspend(&wait));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        struct timespec zero = {0, 0}, second = {1, 0};
+        raise(SIGUSR1);
+        printf("ppoll %d\n", ppoll(NULL, 0, &zero, NULL));
+        show_pending("no mask");
+        printf("ppoll %d", ppoll(NULL, 0, &second, &wait));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        later(20000);
+        printf("ppoll %d", ppoll(NULL, 0, &second, &wait));
+        printf(" errno %d\n", errno);
+        raise(SIGUSR1);
+        printf("pselect %d\n", pselect(0, NULL, NULL, NULL, &zero, NULL));
+        printf("pselect %d", pselect(0, NULL, NULL, NULL, &second, &wait));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        int epoll = epoll_create1(0);
+        struct epoll_event event;
+        raise(SIGUSR1);
+        printf("epoll_pwait %d\n", epoll_pwait(epoll, &event, 1, 0, NULL));
+        printf("epoll_pwait %d", epoll_pwait(epoll, &event, 1, 1000, &wait));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        raise(SIGUSR1);
+        printf("epoll_pwait2 %d", epoll_pwait2(epoll, &event, 1, &second, &wait));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        close(epoll);
+        raise(SIGUSR1);
+        printf("sigpause %d", sigpause(SIGUSR1));
+        printf(" errno %d\n", errno);
+        show_mask("after");
+        // Nothing waits: the mask is the thread's own again.
+        unblock(SIGUSR1);
+        raise(SIGUSR1);
+        show_mask("end");
+        int ends[2];
+        ignore_result(pipe(ends));
+        ignore_result(write(ends[1], "x", 1));
+        struct pollfd ready = {.fd = ends[0], .events = POLLIN};
+        printf("ppoll %d\n", ppoll(&ready, 1, &second, &wait));
+        raise(SIGUSR1);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
+static void nested_suspend_handler(int signal)
+{
+    printf("  enter %d\n", signal);
+    show_mask("  inside");
+    if (signal == SIGUSR1) {
+        raise(SIGUSR2);
+        raise(SIGHUP);
+        sigset_t wait = SET(SIGINT);
+        raise(SIGTERM);
+        sigsuspend(&wait);
+        show_mask("  inside again");
+        show_pending("  inside again");
+    }
+    printf("  leave %d\n", signal);
+}
+static void nested_suspend(void)
+{
+    struct sigaction action = {.sa_handler = nested_suspend_handler, .sa_mask = SET(SIGTERM)};
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    block(SIGUSR1);
+    block(SIGHUP);
+    raise(SIGUSR1);
+    sigset_t wait = SET(SIGUSR2);
+    sigsuspend(&wait);
+    show_mask("after");
+    show_pending("after");
+}
+
+static void waits(void)
+{
+    sigset_t set = SET(SIGUSR1, SIGUSR2, SIGRTMIN, SIGCHLD);
+    siginfo_t info;
+    int number;
+    install_plain(SIGUSR1, 0);
+    install_plain(SIGALRM, 0);
+    for (int round = 0; round < 2; round++) {
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        raise(SIGUSR1);
+        number = 0;
+        int result = sigwait(&set, &number);
+        printf("sigwait %d %d\n", result, number);
+        queue(SIGRTMIN, 5);
+        queue(SIGRTMIN, 6);
+        queue(SIGUSR2, 7);
+        queue(SIGCHLD, 8);
+        for (int i = 0; i < 4; i++) {
+            result = sigwaitinfo(&set, &info);
+            printf("sigwaitinfo %d code %d value %d\n", result, info.si_code, info.si_value.sival_int);
+        }
+        struct timespec time = {0, 1000000};
+        errno = 0;
+        printf("sigtimedwait %d", sigtimedwait(&set, &info, &time));
+        printf(" errno %d\n", errno);
+        later(20000);
+        time.tv_sec = 2;
+        errno = 0;
+        printf("sigtimedwait %d", sigtimedwait(&set, &info, &time));
+        printf(" errno %d\n", errno);
+        raise(SIGUSR1);
+        printf("sigtimedwait %d\n", sigtimedwait(&set, NULL, &time));
+        show_pending("end");
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    }
+    // From another process, while this one waits.
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        usleep(20000);
+        kill(parent, SIGUSR1);
+        _exit(0);
+    }
+    int result = sigwaitinfo(&set, &info);
+    printf("from a child %d code %d %d\n", result, info.si_code, info.si_pid == child);
+    waitpid(child, NULL, 0);
+}
+
+static void descriptors(void)
+{
+    sigset_t set = SET(SIGUSR1, SIGRTMIN, SIGTERM);
+    install_plain(SIGUSR1, 0);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    int descriptor = signalfd(-1, &set, SFD_NONBLOCK);
+    struct signalfd_siginfo info;
+    for (int round = 0; round < 2; round++) {
+        printf("nothing %ld\n", (long)read(descriptor, &info, sizeof info));
+        queue(SIGUSR1, 3);
+        queue(SIGRTMIN, 4);
+        kill(getpid(), SIGTERM);
+        struct pollfd ready = {.fd = descriptor, .events = POLLIN};
+        printf("poll %d\n", poll(&ready, 1, 1000));
+        while (read(descriptor, &info, sizeof info) > 0)
+            printf("read %d code %d value %d\n", info.ssi_signo, info.ssi_code, info.ssi_int);
+        // Blocked without the kernel's knowledge from here on.
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+    }
+    queue(SIGUSR1, 3);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    printf("calls %d\n", calls);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+// What a signal interrupts, and what one that is blocked does not.
+static void interruptions_of(int flags)
+{
+    int ends[2];
+    char buffer[100];
+    ignore_result(pipe(ends));
+    install_plain(SIGALRM, flags);
+    quiet = 1;
+    FILE *file = fdopen(ends[0], "r");
+    for (int blocked = 0; blocked < 2; blocked++) {
+        printf("flags %x, blocked %d\n", flags, blocked);
+#define INTERRUPTED(name, call)                                                                   \
+    do {                                                                                          \
+        if (blocked)                                                                              \
+            block(SIGALRM);                                                                       \
+        calls = 0;                                                                                \
+        errno = 0;                                                                                \
+        double start = seconds();                                                                 \
+        later(30000);                                                                             \
+        long result = (call);                                                                     \
+        int error = errno;                                                                        \
+        int full = blocked && seconds() - start > 0.09;                                                      \
+        int before = calls;                                                                       \
+        unblock(SIGALRM);                                                                         \
+        printf("%s: %ld errno %d full %d calls %d %d\n", name, result, result < 0 ? error : 0, full, before, calls); \
+    } while (0)
+        struct timespec time = {0, 100000000};
+        struct timeval microseconds = {0, 100000};
+        struct pollfd wait = {.fd = ends[0], .events = POLLIN};
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(ends[0], &set);
+        INTERRUPTED("nanosleep", nanosleep(&time, NULL));
+        INTERRUPTED("clock_nanosleep", clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL));
+        INTERRUPTED("usleep", usleep(100000));
+        INTERRUPTED("poll", poll(&wait, 1, 100));
+        INTERRUPTED("ppoll", ppoll(&wait, 1, &time, NULL));
+        INTERRUPTED("select", select(ends[0] + 1, &set, NULL, NULL, &microseconds));
+        int epoll = epoll_create1(0);
+        struct epoll_event event;
+        INTERRUPTED("epoll_wait", epoll_wait(epoll, &event, 1, 100));
+        close(epoll);
+        sem_t semaphore;
+        sem_init(&semaphore, 0, 0);
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 100000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        INTERRUPTED("sem_timedwait", sem_timedwait(&semaphore, &until));
+        fflush(stdout);
+        // A byte arrives after 100 ms.
+#define WRITER()                                                                                  \
+    do {                                                                                          \
+        fflush(stdout);                                                                           \
+        if ((writer = fork()) == 0) {                                                             \
+            usleep(100000);                                                                       \
+            ignore_result(write(ends[1], "x\n", 2));                                              \
+            _exit(0);                                                                             \
+        }                                                                                         \
+    } while (0)
+        pid_t writer;
+        WRITER();
+        INTERRUPTED("read", read(ends[0], buffer, 2));
+        waitpid(writer, NULL, 0);
+        if (!blocked && !(flags & SA_RESTART))
+            ignore_result(read(ends[0], buffer, 2));
+        if (blocked) {
+            WRITER();
+            INTERRUPTED("fgets", fgets(buffer, sizeof buffer, file) != NULL);
+            waitpid(writer, NULL, 0);
+        }
+        fflush(stdout);
+        if ((writer = fork()) == 0) {
+            usleep(100000);
+            _exit(3);
+        }
+        int status = 0;
+        INTERRUPTED("waitpid", waitpid(writer, &status, 0) == writer);
+        if (status == 0)
+            waitpid(writer, NULL, 0);
+    }
+}
+static void interruptions(void)
+{
+    interruptions_of(0);
+    interruptions_of(SA_RESTART);
+}
+
+// ---- Stacks and faults
+
+static char alternate[65536];
+static void on_stack(int signal, siginfo_t *info, void *context)
+{
+    char here;
+    stack_t now;
+    sigaltstack(NULL, &now);
+    printf("  handler %d on %d flags %d saved %d\n", signal, &here >= alternate && &here < alternate + sizeof alternate,
+           now.ss_flags, ((ucontext_t *)context)->uc_stack.ss_sp == alternate);
+}
+static void stacks(void)
+{
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate}, old;
+    printf("%d\n", sigaltstack(&stack, &old));
+    printf("%d\n", old.ss_flags);
+    install(SIGUSR1, on_stack, SA_ONSTACK, none());
+    install(SIGUSR2, on_stack, 0, none());
+    for (int round = 0; round < 2; round++) {
+        block(SIGUSR1);
+        block(SIGUSR2);
+        raise(SIGUSR1);
+        raise(SIGUSR2);
+        printf("raised\n");
+        unblock(SIGUSR1);
+        unblock(SIGUSR2);
+        raise(SIGUSR1);
+        raise(SIGUSR2);
+    }
+    stack.ss_flags = SS_DISABLE;
+    printf("%d\n", sigaltstack(&stack, &old));
+    printf("%d %d\n", old.ss_sp == alternate, old.ss_flags);
+    raise(SIGUSR1);
+}
+
+static sigjmp_buf recovery;
+static void recover(int signal) { printf("  fault %d\n", signal); siglongjmp(recovery, 1); }
+static void fault(void) { *(volatile int *)16 = 1; }
+static void overflow(volatile char *above)
+{
+    volatile char here[4096];
+    here[0] = *above;
+    overflow(here);
+    here[1] = 1;
+}
+
+static void blocked_fault(int handled)
+{
+    struct rlimit limit = {0, 0};
+    setrlimit(RLIMIT_CORE, &limit);
+    if (handled)
+        install_plain(SIGSEGV, 0);
+    block(SIGSEGV);
+    fault();
+}
+static void ignored_fault(int number)
+{
+    struct rlimit limit = {0, 0};
+    setrlimit(RLIMIT_CORE, &limit);
+    signal(SIGSEGV, SIG_IGN);
+    fault();
+}
+static void aborts(int kind)
+{
+    struct rlimit limit = {0, 0};
+    setrlimit(RLIMIT_CORE, &limit);
+    if (kind & 1)
+        install_plain(SIGABRT, 0);
+    if (kind & 2)
+        block(SIGABRT);
+    fflush(stdout);
+    setvbuf(stdout, NULL, _IONBF, 0);
+    abort();
+}
+static void faults(void)
+{
+    struct sigaction action = {.sa_handler = recover};
+    sigaction(SIGSEGV, &action, NULL);
+    for (int round = 0; round < 3; round++) {
+        if (sigsetjmp(recovery, 1) == 0)
+            fault();
+        show_mask("recovered");
+    }
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    sigaltstack(&stack, NULL);
+    action.sa_flags = SA_ONSTACK;
+    sigaction(SIGSEGV, &action, NULL);
+    for (int round = 0; round < 2; round++) {
+        if (sigsetjmp(recovery, 1) == 0) {
+            char here = 0;
+            overflow(&here);
+        }
+        show_mask("overflowed");
+    }
+    for (int handled = 0; handled < 2; handled++)
+        in_child("blocked", blocked_fault, handled);
+    in_child("ignored", ignored_fault, 0);
+    for (int kind = 0; kind < 4; kind++)
+        in_child("abort", aborts, kind);
+}
+
+// ---- Jumps and contexts
+
+static sigjmp_buf buffer;
+static void jump_away(int signal) { calls++; siglongjmp(buffer, 5); }
+static void jump_plainly(int signal) { longjmp(buffer, 6); }
+
+static void jumps(void)
+{
+    install_plain(SIGUSR2, 0);
+    for (int save = 0; save < 2; save++) {
+        block(SIGUSR1);
+        volatile int round = 0;
+        int result = sigsetjmp(buffer, save);
+        printf("result %d\n", result);
+        show_mask("here");
+        if (round++ < 3) {
+            block(SIGUSR2);
+            unblock(SIGUSR1);
+            raise(SIGUSR2);
+            show_pending("jumping");
+            if (round == 1)
+                siglongjmp(buffer, round);
+            if (round == 2)
+                longjmp(buffer, 0);
+            _longjmp(buffer, 9);
+        }
+        sigset_t set = none();
+        sigprocmask(SIG_SETMASK, &set, NULL);
+    }
+    int (*plain)(jmp_buf) = (void *)setjmp;
+    (void)plain;
+    struct sigaction action = {.sa_handler = jump_away};
+    sigaction(SIGUSR1, &action, NULL);
+    action.sa_handler = jump_plainly;
+    sigaction(SIGTERM, &action, NULL);
+    for (int save = 0; save < 2; save++) {
+        volatile int times = 0;
+        int result = sigsetjmp(buffer, save);
+        printf("result %d\n", result);
+        show_mask("from a handler");
+        unblock(SIGUSR1);
+        if (times++ < 3)
+            raise(SIGUSR1);
+        times = 0;
+        result = sigsetjmp(buffer, save);
+        printf("result %d\n", result);
+        show_mask("from a handler");
+        unblock(SIGTERM);
+        if (times++ < 2)
+            raise(SIGTERM);
+    }
+    // Signals that come while a handler jumps away are not lost.
+    calls = 0;
+    volatile int sent = 0;
+    sigsetjmp(buffer, 1);
+    if (sent++ < 100) {
+        block(SIGUSR1);
+        raise(SIGUSR1);
+        unblock(SIGUSR1);
+    }
+    printf("calls %d\n", calls);
+}
+
+static ucontext_t main_context, first, second;
+static char first_stack[65536], second_stack[65536];
+
+static void arguments(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j)
+{
+    printf("arguments %d %d %d %d %d %d %d %d %d %d\n", a, b, c, d, e, f, g, h, i, j);
+    show_mask("inside");
+}
+static void few(int a, int b) { printf("arguments %d %d\n", a, b); }
+static void alternate_masks(void)
+{
+    show_mask("coroutine");
+    fesetround(FE_DOWNWARD);
+    for (int i = 0; i < 3; i++) {
+        sigset_t set = SET(SIGUSR1);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        raise(SIGUSR1);
+        show_pending("coroutine");
+        swapcontext(&first, &main_context);
+        printf("rounding %d\n", fegetround() == FE_DOWNWARD);
+        show_mask("coroutine again");
+        show_pending("coroutine again");
+    }
+}
+static volatile int reached;
+static void contexts(void)
+{
+    install_plain(SIGUSR1, 0);
+    printf("%d\n", getcontext(&first));
+    printf("mask %016lx\n", word(&first.uc_sigmask));
+    first.uc_stack.ss_sp = first_stack;
+    first.uc_stack.ss_size = sizeof first_stack;
+    first.uc_link = &main_context;
+    sigaddset(&first.uc_sigmask, SIGUSR2);
+    makecontext(&first, (void (*)(void))arguments, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10);
+    block(SIGHUP);
+    printf("%d\n", swapcontext(&main_context, &first));
+    show_mask("back");
+    getcontext(&first);
+    makecontext(&first, (void (*)(void))few, 2, 11, -12);
+    printf("%d\n", swapcontext(&main_context, &first));
+    getcontext(&first);
+    sigset_t saved = first.uc_sigmask;
+    sigemptyset(&first.uc_sigmask);
+    makecontext(&first, alternate_masks, 0);
+    for (int i = 0; i < 3; i++) {
+        printf("%d\n", swapcontext(&main_context, &first));
+        printf("rounding %d\n", fegetround() == FE_TONEAREST);
+        show_mask("main");
+        show_pending("main");
+        unblock(SIGUSR1);
+    }
+    swapcontext(&main_context, &first);
+    show_mask("finished");
+    (void)saved;
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    getcontext(&second);
+    show_mask("second");
+    if (reached++ == 0) {
+        sigdelset(&second.uc_sigmask, SIGUSR1);
+        setcontext(&second);
+    }
+    if (reached == 2) {
+        sigaddset(&second.uc_sigmask, SIGTERM);
+        setcontext(&second);
+    }
+}
+static void ends_in_context(int argument)
+{
+    getcontext(&first);
+    first.uc_stack.ss_sp = second_stack;
+    first.uc_stack.ss_size = sizeof second_stack;
+    first.uc_link = NULL;
+    makecontext(&first, (void (*)(void))few, 2, 1, 2);
+    setcontext(&first);
+}
+static void last_context(void) { in_child("no link", ends_in_context, 0); }
+
+static void switching(int signal, siginfo_t *info, void *context)
+{
+    printf("  switch %d mask %016lx\n", signal, mask_now());
+    swapcontext(&main_context, &first);
+    printf("  returned mask %016lx\n", mask_now());
+}
+static void in_coroutine(void)
+{
+    show_mask("coroutine");
+    raise(SIGUSR2);
+    show_pending("coroutine");
+}
+static void contexts_in_handlers(void)
+{
+    install(SIGUSR1, switching, 0, SET(SIGUSR2));
+    install_plain(SIGUSR2, 0);
+    getcontext(&first);
+    first.uc_stack.ss_sp = first_stack;
+    first.uc_stack.ss_size = sizeof first_stack;
+    first.uc_link = &main_context;
+    makecontext(&first, in_coroutine, 0);
+    raise(SIGUSR1);
+    show_mask("end");
+}
+
+// ---- Processes
+
+static void show_inherited(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[200];
+    while (fgets(line, sizeof line, status))
+        if (!strncmp(line, "SigBlk", 6) || !strncmp(line, "SigIgn", 6) || !strncmp(line, "SigCgt", 6)
+            || !strncmp(line, "SigPnd", 6) || !strncmp(line, "ShdPnd", 6))
+            printf("    %s", line);
+    fclose(status);
+    fflush(stdout);
+}
+
+static void execs(int kind)
+{
+    install_plain(SIGUSR1, 0);
+    signal(SIGHUP, SIG_IGN);
+    block(SIGUSR1);
+    block(SIGTERM);
+    if (kind & 1) {
+        block(SIGHUP);
+        kill(getpid(), SIGUSR1);
+        kill(getpid(), SIGTERM);
+    }
+    char *const argv[] = {(char *)self, "show", NULL};
+    fflush(stdout);
+    switch (kind / 2) {
+    case 0: execv(self, argv); break;
+    case 1: execve(self, argv, environ); break;
+    case 2: execvp(self, argv); break;
+    case 3: execvpe(self, argv, environ); break;
+    case 4: execl(self, self, "show", (char *)NULL); break;
+    case 5: execlp(self, self, "show", (char *)NULL); break;
+    case 6: execle(self, self, "show", (char *)NULL, environ); break;
+    case 7: fexecve(open(self, O_RDONLY | O_CLOEXEC), argv, environ); break;
+    case 8: execveat(AT_FDCWD, self, argv, environ, 0); break;
+    case 9:
+        execl(self, self, "show", "a", "b", "c", "d", "e", "f", "g", (char *)NULL);
+        break;
+    }
+    printf("not executed\n");
+}
+static void executing(void)
+{
+    for (int kind = 0; kind < 20; kind++)
+        in_child("exec", execs, kind);
+    block(SIGUSR1);
+    errno = 0;
+    printf("%d", execl("/nonexistent", "x", (char *)NULL));
+    printf(" errno %d\n", errno);
+    show_mask("still here");
+}
+
+static void spawn(posix_spawnattr_t *attributes)
+{
+    char *const argv[] = {(char *)self, "show", NULL};
+    pid_t child;
+    int status = -1;
+    fflush(stdout);
+    int result = posix_spawn(&child, self, NULL, attributes, argv, environ);
+    waitpid(child, &status, 0);
+    printf("posix_spawn %d status %d\n", result, status);
+    result = posix_spawnp(&child, self, NULL, attributes, argv, environ);
+    waitpid(child, &status, 0);
+    printf("posix_spawnp %d status %d\n", result, status);
+}
+static void children(void)
+{
+    install_plain(SIGUSR1, 0);
+    install_plain(SIGINT, 0);
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    fflush(stdout);
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        show_mask("child");
+        show_pending("child");
+        raise(SIGUSR1);
+        unblock(SIGUSR1);
+        fflush(stdout);
+        _exit(4);
+    }
+    waitpid(child, &status, 0);
+    show_status("fork", status);
+    show_pending("parent");
+    unblock(SIGUSR1);
+    block(SIGUSR1);
+    block(SIGINT);
+    // The child must not change what the parent has.
+    for (int round = 0; round < 3; round++) {
+        fflush(stdout);
+        child = vfork();
+        if (child == 0) {
+            sigset_t set = SET(SIGTERM);
+            sigprocmask(SIG_SETMASK, &set, NULL);
+            signal(SIGINT, SIG_DFL);
+            signal(SIGUSR1, SIG_IGN);
+            if (round == 0)
+                _exit(6);
+            if (round == 1 && vfork() == 0) {
+                sigprocmask(SIG_UNBLOCK, &set, NULL);
+                _exit(0);
+            }
+            execl(self, self, "show", (char *)NULL);
+            _exit(5);
+        }
+        show_mask("parent");
+        waitpid(child, &status, 0);
+        show_status("vfork", status);
+        show_action("parent", SIGINT);
+        show_action("parent", SIGUSR1);
+        raise(SIGINT);
+        raise(SIGUSR1);
+        show_pending("parent");
+        unblock(SIGINT);
+        unblock(SIGUSR1);
+        block(SIGUSR1);
+        block(SIGINT);
+    }
+    spawn(NULL);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t set = SET(SIGHUP, SIGRTMIN);
+    posix_spawnattr_setsigmask(&attributes, &set);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    spawn(&attributes);
+    char command[5000];
+    snprintf(command, sizeof command, "%s show", self);
+    unblock(SIGINT);
+    block(SIGINT);
+    fflush(stdout);
+    printf("system %d\n", system(command));
+    fflush(stdout);
+    unblock(SIGINT);
+    block(SIGINT);
+    FILE *pipe = popen(command, "r");
+    char line[200];
+    while (fgets(line, sizeof line, pipe))
+        printf("from a pipe %s", line);
+    printf("pclose %d\n", pclose(pipe));
+    show_mask("end");
+}
+
+static void stops(int kind)
+{
+    const int signals[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+    setpgid(0, 0);
+    for (int i = 0; i < 3; i++) {
+        block(signals[i]);
+        if (kind == 2)
+            install_plain(signals[i], 0);
+        kill(getpid(), signals[i]);
+        show_pending("stop");
+        if (kind == 0) {
+            kill(getpid(), SIGCONT);
+            show_pending("continued");
+        }
+        fflush(stdout);
+        unblock(signals[i]);
+        printf("on\n");
+    }
+    block(SIGCONT);
+    install_plain(SIGCONT, 0);
+    kill(getpid(), SIGCONT);
+    show_pending("continue");
+    block(SIGTSTP);
+    kill(getpid(), SIGTSTP);
+    show_pending("stop");
+    kill(getpid(), SIGCONT);
+    show_pending("continue");
+    unblock(SIGTSTP);
+    unblock(SIGCONT);
+}
+static void job_control(void)
+{
+    install(SIGCHLD, details, 0, none());
+    for (int kind = 0; kind < 3; kind++) {
+        fflush(stdout);
+        block(SIGCHLD);
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGCHLD, SIG_DFL);
+            stops(kind);
+            fflush(stdout);
+            _exit(0);
+        }
+        int status;
+        do {
+            waitpid(child, &status, WUNTRACED);
+            show_status("child", status);
+            if (WIFSTOPPED(status))
+                kill(child, SIGCONT);
+        } while (WIFSTOPPED(status));
+        unblock(SIGCHLD);
+    }
+}
+
+// ---- Threads
+
+static pthread_barrier_t barrier;
+static void *inherits(void *argument)
+{
+    printf("thread mask %016lx pending %016lx\n", mask_now(), pending_now());
+    sigset_t set = SET(SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    show_mask("thread");
+    return NULL;
+}
+static int inherits_too(void *argument) { inherits(argument); return 0; }
+
+static pthread_t receiver;
+static void who(int signal) { calls++; printf("  handler %d in the thread %d\n", signal, pthread_self() == receiver); }
+
+static void *receives(void *argument)
+{
+    pthread_barrier_wait(&barrier);
+    // The process's signal comes here; the main thread blocks it.
+    for (int i = 0; i < 1000 && calls < 1; i++)
+        usleep(1000);
+    pthread_barrier_wait(&barrier);
+    sigset_t set = SET(SIGUSR1, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    show_pending("thread");
+    int number;
+    sigwait(&set, &number);
+    printf("sigwait %d\n", number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    show_pending("thread");
+    return NULL;
+}
+static void with_threads(void)
+{
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    pthread_t thread;
+    pthread_create(&thread, NULL, inherits, NULL);
+    pthread_join(thread, NULL);
+    show_mask("main");
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    sigset_t set = SET(SIGTERM);
+    pthread_attr_setsigmask_np(&attributes, &set);
+    pthread_create(&thread, &attributes, inherits, NULL);
+    pthread_join(thread, NULL);
+    thrd_t other;
+    thrd_create(&other, inherits_too, NULL);
+    thrd_join(other, NULL);
+    unblock(SIGUSR1);
+    struct sigaction action = {.sa_handler = who};
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
+    calls = 0;
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&receiver, NULL, receives, NULL);
+    block(SIGUSR1);
+    pthread_barrier_wait(&barrier);
+    kill(getpid(), SIGUSR1);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    pthread_kill(receiver, SIGUSR2);
+    pthread_sigqueue(receiver, SIGUSR1, (union sigval){.sival_int = 1});
+    show_pending("main");
+    pthread_barrier_wait(&barrier);
+    pthread_join(receiver, NULL);
+    unblock(SIGUSR1);
+    printf("calls %d\n", calls);
+}
+
+static void *signals_first(void *argument)
+{
+    kill(getpid(), SIGUSR1);
+    pthread_kill(*(pthread_t *)argument, SIGUSR2);
+    return NULL;
+}
+// Signals blocked before there were threads are blocked for what they send.
+static void threads_later(void)
+{
+    install_plain(SIGUSR1, 0);
+    install_plain(SIGUSR2, 0);
+    block(SIGUSR1);
+    block(SIGUSR2);
+    pthread_t main = pthread_self(), thread;
+    pthread_create(&thread, NULL, signals_first, &main);
+    pthread_join(thread, NULL);
+    show_pending("sent");
+    unblock(SIGUSR2);
+    unblock(SIGUSR1);
+    show_pending("end");
+}
+
+// ---- Timers
+
+static volatile int overrun;
+static void on_timer(int signal, siginfo_t *info, void *context)
+{
+    calls++;
+    overrun += info->si_overrun;
+    if (info->si_code != SI_TIMER || info->si_value.sival_int != 77)
+        printf("  code %d\n", info->si_code);
+}
+static void timers(void)
+{
+    install(SIGUSR1, on_timer, 0, none());
+    for (int round = 0; round < 2; round++) {
+        // Blocked without the kernel's knowledge before there is a timer.
+        block(SIGUSR1);
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 77};
+        timer_t timer;
+        printf("%d\n", timer_create(CLOCK_MONOTONIC, &event, &timer));
+        struct itimerspec time = {.it_value.tv_nsec = 5000000, .it_interval.tv_nsec = 5000000}, stop = {0};
+        calls = overrun = 0;
+        timer_settime(timer, 0, &time, NULL);
+        double start = seconds();
+        while (seconds() - start < 0.06)
+            ;
+        timer_settime(timer, 0, &stop, NULL);
+        printf("calls %d\n", calls);
+        unblock(SIGUSR1);
+        printf("calls %d overruns %d\n", calls, overrun >= 9);
+        timer_delete(timer);
+    }
+    install_plain(SIGALRM, 0);
+    block(SIGALRM);
+    struct itimerval every = {{0, 5000}, {0, 5000}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &every, NULL);
+    double start = seconds();
+    while (seconds() - start < 0.05)
+        ;
+    setitimer(ITIMER_REAL, &never, NULL);
+    calls = 0;
+    unblock(SIGALRM);
+    printf("calls %d\n", calls);
+}
+
+#define CASE(name) {#name, name}
+static const struct { const char *name; void (*run)(void); } cases[] = {
+    CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
+    CASE(child_signals), CASE(handlers), CASE(one_shot), CASE(context_masks), CASE(handler_in_handler),
+    CASE(mask_in_handler), CASE(actions), CASE(suspend), CASE(nested_suspend), CASE(waits), CASE(descriptors),
+    CASE(interruptions), CASE(stacks), CASE(faults), CASE(jumps), CASE(contexts), CASE(last_context),
+    CASE(contexts_in_handlers), CASE(executing), CASE(children), CASE(job_control), CASE(with_threads),
+    CASE(threads_later), CASE(timers),
+};
+static void (*running)(void);
+static void run_case(int argument) { running(); }
+
+int main(int count, char **arguments)
+{
+    self = arguments[0];
+    if (count > 1 && !strcmp(arguments[1], "show")) {
+        printf("    %d arguments\n", count);
+        show_inherited();
+        return 0;
+    }
+    int ran = 0;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (count < 2 || !strcmp(arguments[1], cases[i].name)) {
+            printf("---- %s\n", cases[i].name);
+            running = cases[i].run;
+            in_child(cases[i].name, run_case, 0);
+            ran++;
+        }
+    return ran == 0;
+}
