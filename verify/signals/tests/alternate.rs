@@ -225,6 +225,8 @@ fn chaining_after_another_fault_ends_the_process() {
         let _stack = AlternateStack::new(BYTES).expect("memory");
         install_with(libc::SIGSEGV, chain, options());
         // SAFETY: a fault, which is what this is about.
-        unsafe { std::hint::black_box(8 as *mut u64).write_volatile(1) };
+        unsafe {
+            std::hint::black_box(std::ptr::without_provenance_mut::<u64>(8)).write_volatile(1)
+        };
     });
 }

@@ -85,7 +85,9 @@ fn a_fault_ends_the_process_by_its_signal() {
     let errors = killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
         install(libc::SIGSEGV, report);
         // SAFETY: a fault, which is what this is about.
-        unsafe { std::hint::black_box(8 as *mut u64).write_volatile(1) };
+        unsafe {
+            std::hint::black_box(std::ptr::without_provenance_mut::<u64>(8)).write_volatile(1)
+        };
         write("went on\n");
     });
     if let Some(errors) = errors {

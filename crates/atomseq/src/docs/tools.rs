@@ -34,11 +34,12 @@
 //! AddressSanitizer works with protected sections and with handlers. It does not see into
 //! sequences.
 //!
-//! ThreadSanitizer does not see into sequences either, and what two threads do on one CPU is ordered
-//! by the kernel, which it does not know. Build with `--cfg atomseq_portable` for threads. It delays
-//! handlers until a thread is outside of its own code, and hides from atomseq which handler is
-//! installed: programs with handlers may hang under it. `verify/stress/tests/sanitized.rs` shows
-//! what that takes.
+//! ThreadSanitizer does not see into sequences either, and what two threads do on one CPU is
+//! ordered by the kernel, which it does not know. Build with `--cfg atomseq_portable` for threads.
+//! A standard library without instrumentation, which is what toolchains bring, adds reports of its
+//! own, about the end of threads for example. Programs with handlers may hang under it: it hides
+//! from atomseq which handler is installed. `verify/stress/tests/sanitized.rs` shows what they
+//! take.
 //!
 //! # loom and shuttle
 //!
@@ -55,6 +56,6 @@
 //!
 //! # qemu-user
 //!
-//! It has no rseq either. On AArch64 (qemu 7.2) handlers work, which `.ci/soak` checks. On x86-64
-//! (qemu 7.2) a program that receives a signal with a handler of [`signal`](crate::signal) ends by a
-//! fault; with `--cfg atomseq_portable` it does not. Without handlers nothing is needed.
+//! It has no rseq either. On AArch64 handlers work, which `.ci/soak` checks. On x86-64 (qemu 7.2)
+//! a program that receives a signal with a handler of [`signal`](crate::signal) ends by a fault;
+//! with `--cfg atomseq_portable` it does not. Without handlers nothing is needed.

@@ -1,4 +1,6 @@
+#[cfg_attr(miri, allow(unused_imports))]
 use std::sync::atomic::AtomicBool;
+#[cfg_attr(miri, allow(unused_imports))]
 use std::time::{Duration, Instant};
 
 use super::*;

@@ -1,5 +1,6 @@
 //! Tests of entries that are checked out.
 
+#[cfg_attr(miri, allow(unused_imports))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
