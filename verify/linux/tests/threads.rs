@@ -299,7 +299,10 @@ fn control_a_thread_with_storage_of_zeros_takes_itself_for_one_on_cpu_0() {
     }
     static FAST: std::sync::OnceLock<atomseq::percpu::Counter> = std::sync::OnceLock::new();
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
-        assert!(FAST.set(atomseq::percpu::Counter::new()).is_ok());
+        let counter = atomseq::percpu::Counter::new();
+        // The first increment maps its memory.
+        counter.increment();
+        assert!(FAST.set(counter).is_ok());
         on_bare_thread(body);
         assert_eq!(
             ENDED.load(Ordering::Relaxed),
