@@ -74,6 +74,15 @@ pub enum Command {
     /// violation, or when no thread makes progress for 10 seconds, and prints how to repeat it.
     #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the groups and targets.")]
     Torture(Torture),
+    /// Runs a program with a signal mask that needs no system calls.
+    ///
+    /// The program is unmodified: a library that LD_PRELOAD names takes the place of the C
+    /// library's functions for masks, handlers and contexts. A program that it cannot help (static,
+    /// set-user-id, Go's, with another C library, or with system calls of its own for masks) runs
+    /// unchanged, and a line on standard error says why. The exit code is the program's; 127 if it
+    /// is not found, 126 if it cannot be executed.
+    #[cfg(unix)]
+    Run(Run),
 }
 
 /// `atomseq doctor`.
@@ -118,6 +127,24 @@ pub struct Bench {
     /// measured, which does not change the exit code.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `atomseq run`.
+#[cfg(unix)]
+#[derive(Args)]
+pub struct Run {
+    /// Prints at the exit, on standard error, how many masks the main thread set, how many system
+    /// calls that saved, and how many signals were deferred
+    #[arg(long)]
+    pub stats: bool,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<std::ffi::OsString>,
 }
 
 /// `atomseq torture`.

@@ -8,6 +8,8 @@ mod machine;
 mod overview;
 mod process;
 mod report;
+#[cfg(unix)]
+mod run;
 mod terminal;
 mod torture;
 
@@ -18,6 +20,8 @@ use atomseq_stress::child;
 use atomseq_stress::{memory, patience};
 
 use self::arguments::{Arguments, Bench, Command, Doctor, Torture};
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+use self::bench::experiments;
 use self::doctor::Diagnosis;
 use self::error::Error;
 use self::report::{Lines, Markdown, Tables};
@@ -26,13 +30,32 @@ use self::report::{Lines, Markdown, Tables};
 const _: () = assert!(cfg!(atomseq_sections) == atomseq::internals::SECTIONS);
 
 fn main() {
-    process::begin();
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    {
+        let arguments: Vec<String> = std::env::args_os()
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect();
+        if arguments
+            .get(1)
+            .is_some_and(|first| first == experiments::DROP_IN_WORKER)
+        {
+            experiments::drop_in_worker(&arguments[2..])
+        }
+    }
     let arguments = Arguments::here();
+    // Before anything of this process is changed: the program inherits it.
+    #[cfg(unix)]
+    if let Some(Command::Run(arguments)) = &arguments.command {
+        run::run(arguments)
+    }
+    process::begin();
     let result = match &arguments.command {
         None => overview::run(),
         Some(Command::Doctor(arguments)) => doctor(arguments),
         Some(Command::Bench(arguments)) => bench(arguments),
         Some(Command::Torture(arguments)) => torture(arguments),
+        #[cfg(unix)]
+        Some(Command::Run(_)) => unreachable!("ran above"),
     };
     process::end(result)
 }

@@ -72,10 +72,10 @@ fn intern(action: Action) -> *mut Node {
 /// Returns room for a node, or null if the system refuses memory. Works in signal handlers.
 fn allocate() -> *mut Node {
     const SIZE: usize = size_of::<Node>();
-    const { assert!(SIZE == 32 && PAGE % SIZE == 0) };
+    const { assert!(SIZE == 32 && PAGE.is_multiple_of(SIZE)) };
     loop {
         let free = FREE.load(Relaxed);
-        if free % PAGE != 0 {
+        if !free.is_multiple_of(PAGE) {
             if FREE
                 .compare_exchange(free, free + SIZE, Relaxed, Relaxed)
                 .is_ok()
@@ -466,11 +466,12 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
     };
     if notify == libc::SIGEV_THREAD {
         crate::thread::several();
-    } else if notify != libc::SIGEV_NONE && (1..SIGNALS as i32).contains(&signal) {
-        if protects(Protection::Timers) {
-            UNFIT.fetch_or(bit(signal), Relaxed);
-            Thread::current().exclude(bit(signal));
-        }
+    } else if notify != libc::SIGEV_NONE
+        && (1..SIGNALS as i32).contains(&signal)
+        && protects(Protection::Timers)
+    {
+        UNFIT.fetch_or(bit(signal), Relaxed);
+        Thread::current().exclude(bit(signal));
     }
     type Create = unsafe extern "C" fn(i32, *const libc::sigevent, usize) -> i32;
     // SAFETY: the C library's function of this name and type, and the caller's promise.

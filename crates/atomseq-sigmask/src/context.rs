@@ -64,8 +64,8 @@ pub unsafe extern "C" fn make(
     // A word for the link, aligned so that the stack is as after a call.
     let sp = ((end - (more + 1) * 8) & !15) - 8;
     let words = sp as *mut usize;
-    // SAFETY: `uc_stack` is a stack of at least these words, and there are `count` arguments, by the
-    // contract of `makecontext`.
+    // SAFETY: `uc_stack` is a stack of at least these words, and there are `count` arguments, by
+    // the contract of `makecontext`.
     unsafe {
         *words = arch::finish_context as *const () as usize;
         *words.add(more + 1) = context.uc_link as usize;
@@ -118,8 +118,8 @@ pub extern "C" fn before_vfork() -> Masks {
     }
 }
 
-/// Sets the masks in the child, and back in the parent, which continues when the child has exited or
-/// called `exec`.
+/// Sets the masks in the child, and restores them in the parent, which continues when the child has
+/// exited or called `exec`.
 pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
     let thread = Thread::current();
     let children = (lazy >> 32) as u32;

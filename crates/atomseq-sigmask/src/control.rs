@@ -32,7 +32,7 @@ protections! {
     Threads "threads";
     /// A signal is not lazy any more before it is ignored or has its default action.
     Disposition "disposition";
-    /// What a child of `vfork` changes is put back.
+    /// What a child of `vfork` changes is restored.
     Vfork "vfork";
     /// The default action of a lazy signal ends the process.
     Default "default";

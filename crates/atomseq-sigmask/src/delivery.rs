@@ -11,9 +11,9 @@ type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::uconte
 /// Handles a signal: the program's handler runs if its mask lets the signal in, else the signal is
 /// deferred.
 ///
-/// All signals are blocked at the start, so no handler that jumps away can lose this signal. What is
-/// between the call of the handler and the return is as if the signal had not come yet, or no more:
-/// other signals may come there.
+/// All signals are blocked at the start, so no handler that jumps away can lose this signal. What
+/// is between the call of the handler and the return is as if the signal had not come yet, or no
+/// more: other signals may come there.
 pub unsafe extern "C" fn entry(
     signal: i32,
     information: *mut libc::siginfo_t,
@@ -112,10 +112,8 @@ pub unsafe extern "C" fn entry(
 /// in: the kernel has put the thread's mask back for the others.
 fn wait_was_interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
     // SAFETY: the kernel's argument.
-    if protects(Protection::Waiting)
-        && thread.waiting.load(Relaxed)
-        && unsafe { arch::interrupted_call(frame) }
-    {
+    let interrupted = unsafe { arch::interrupted_call(frame) };
+    if interrupted && thread.waiting.load(Relaxed) && protects(Protection::Waiting) {
         thread.waiting.store(false, Relaxed);
         return Some(thread.waiting_mask.load(Relaxed));
     }

@@ -57,8 +57,8 @@ macro_rules! export {
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
         ) -> usize {
             Thread::current().publish();
-            // SAFETY: the C library's function; more registers than it has arguments do no harm, and
-            // the caller's promise.
+            // SAFETY: the C library's function; more registers than it has arguments do no harm,
+            // and the caller's promise.
             unsafe { call(Function::$name, [a, b, c, d, e, f]) }
         }
     )*};

@@ -9,12 +9,12 @@
 //!
 //! # How
 //!
-//! The library installs [`delivery::entry`] in place of the program's handlers. A signal that
-//! the program's mask blocks, but the kernel's does not, is *deferred*: `entry` queues it again with
+//! The library installs [`delivery::entry`] in place of the program's handlers. A signal that the
+//! program's mask blocks, but the kernel's does not, is *deferred*: `entry` queues it again with
 //! the same `siginfo`, and sets the kernel's mask to the program's as it returns. So from the first
 //! arrival on, the signal is pending in the kernel, which coalesces it with others, shows it to
-//! `sigpending` and discards it when it is ignored. Unblocking a signal that the kernel
-//! blocks is a system call, and the kernel delivers.
+//! `sigpending` and discards it when it is ignored. Unblocking a signal that the kernel blocks is a
+//! system call, and the kernel delivers.
 //!
 //! These are the invariants, S is a signal. `thread` maintains them, and all else relies on them:
 //!
@@ -25,13 +25,13 @@
 //!    dequeued ([`thread::NEVER`]), and the process has one thread.
 //! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
 //!
-//! What is not lazy is blocked by a system call, as without the library. That are real-time
+//! What is not lazy is blocked by a system call, as without the library. These are real-time
 //! signals, since one that is queued again is the last of its kind; signals of POSIX timers, whose
 //! overruns are counted from when they are dequeued; `SIGCONT` and those that stop, which discard
-//! each other when they are sent; faults and `SIGABRT`; signals that are ignored or whose default is
-//! to be ignored, which the kernel keeps only if it knows that they are blocked; and every signal
-//! once the process has started a second thread. A signal whose default action ends the process
-//! becomes lazy when it is first blocked: `entry` then performs the default action.
+//! each other when they are sent; faults and `SIGABRT`; signals that are ignored or whose default
+//! is to be ignored, which the kernel keeps only if it knows that they are blocked; and every
+//! signal once the process has started a second thread. A signal whose default action ends the
+//! process becomes lazy when it is first blocked: `entry` then performs the default action.
 //!
 //! # What it does not see
 //!

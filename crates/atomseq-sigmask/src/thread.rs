@@ -29,8 +29,8 @@ pub const FATAL: u64 = !NEVER & !bit(libc::SIGCHLD) & !bit(libc::SIGURG) & !bit(
 /// What no mask contains: `SIGKILL` and `SIGSTOP`.
 pub const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 
-/// What the C library takes out of every mask that a program sets: 32 cancels a thread, and 33 makes
-/// it change its user.
+/// What the C library takes out of every mask that a program sets: 32 cancels a thread, and 33
+/// makes it change its user.
 pub const INTERNAL: u64 = bit(32) | bit(33);
 
 /// Returns a signal's bit in a mask.
@@ -98,9 +98,9 @@ impl Thread {
     fn maybe_not_ready() -> &'static Thread {
         // SAFETY: the address is of this thread's block, which lives as long as the thread, and is
         // zeros at first, which are valid. The reference is not handed to another thread; a context
-        // that moves between threads takes no reference with it, since no call to the program's code
-        // lies between taking a reference and its last use, except in `entry` and `wait`, whose
-        // contexts are signal frames and frames of a call.
+        // that moves between threads takes no reference with it, since no call to the program's
+        // code lies between taking a reference and its last use, except in `entry` and `wait`,
+        // whose contexts are signal frames and frames of a call.
         unsafe { &*arch::thread().cast::<Thread>() }
     }
 
@@ -122,8 +122,8 @@ impl Thread {
         arch::is_main_thread() && !THREADS.load(Relaxed) && self.vforked.load(Relaxed) == 0
     }
 
-    /// Replaces the program's mask by a function of it, and returns the old one. Atomic against this
-    /// thread's signal handlers.
+    /// Replaces the program's mask by a function of it, and returns the old one. Atomic against
+    /// this thread's signal handlers.
     #[inline(always)]
     pub fn change(&self, new: impl Fn(u64) -> u64) -> u64 {
         let mut old = self.program.load(Relaxed);
@@ -174,7 +174,7 @@ impl Thread {
     pub fn synchronise(&self) {
         loop {
             let program = self.program.load(Relaxed);
-            // First: what a handler changes before the system call is put back when it returns, and
+            // First: what a handler changes before the system call is restored when it returns, and
             // what one changes after it stays.
             self.kernel.store(program, Relaxed);
             compiler_fence(std::sync::atomic::Ordering::SeqCst);

@@ -49,7 +49,7 @@ pub fn with(program: &Path) -> Command {
 /// Returns a command without the library.
 pub fn without(program: &Path) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", "60"]).arg(program);
+    command.args(["--signal=KILL", "600"]).arg(program);
     command.env_remove("LD_PRELOAD");
     command
 }

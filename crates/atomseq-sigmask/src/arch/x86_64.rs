@@ -170,8 +170,8 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         return false;
     }
     let after = registers[libc::REG_RIP as usize] as *const u8;
-    // SAFETY: the thread has executed the two bytes before `after` if they are a system call's; they
-    // are of the same function as the bytes before, in which a C library sets the number.
+    // SAFETY: the thread has executed the two bytes before `after` if they are a system call's;
+    // they are of the same function as the bytes before, in which a C library sets the number.
     let before: [u8; 7] = unsafe { after.sub(7).cast::<[u8; 7]>().read_unaligned() };
     if before[5..] != SYSCALL {
         return false;
@@ -218,7 +218,7 @@ macro_rules! jump_after {
             "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
             "mov edi, {function}",
             "call {prepare}",
-            "mov r11, rax",                      // r11 is nobody's at a call
+            "mov r11, rax",                      // calls do not preserve r11
             "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
             "jmp r11",
             function = const Function::$function as usize,
@@ -269,7 +269,7 @@ unsafe extern "C" fn other_system_call() {
 }
 
 /// `vfork`: the child runs on this very stack and this very thread-local memory, so what it changes
-/// in them is put back. Registers keep the masks meanwhile: the child has its own.
+/// in them is restored. Registers keep the masks meanwhile: the child has its own.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn vfork() -> i32 {
@@ -487,8 +487,8 @@ unsafe extern "C" fn load_context() -> i32 {
     )
 }
 
-/// `makecontext(context, function, count, …)`: hands over the arguments in registers and the address
-/// of those on the stack.
+/// `makecontext(context, function, count, …)`: hands over the arguments in registers and the
+/// address of those on the stack.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn makecontext() {

@@ -11,8 +11,11 @@ mod b91_table2;
 mod b91_table4;
 mod biased;
 mod dcas;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod drop_in;
 mod flow;
 mod kcas_reclamation;
+mod metrics;
 mod mutex;
 mod nonblocking_containers;
 mod nonblocking_list;
@@ -38,6 +41,9 @@ mod stall;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+pub use drop_in::{ARGUMENT as DROP_IN_WORKER, worker as drop_in_worker};
 
 use super::beside::Beside;
 use super::engine::{Case, Effort, Subject};
@@ -204,10 +210,14 @@ pub const ALL: &[&Experiment] = &[
     &pools::POOL,
     &pools::MEMORY,
     &percpu_footprint::EXPERIMENT,
+    &metrics::EXPERIMENT,
+    &metrics::FOOTPRINT,
     #[cfg(target_os = "linux")]
     &signal_sequence::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &signal_mask::EXPERIMENT,
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    &drop_in::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &rollforward_cost::EXPERIMENT,
     #[cfg(atomseq_sections)]
@@ -265,8 +275,9 @@ mod tests {
             let is = |peer: &str, case: &'static str| peer == case || peer == subject(case);
             let cases = || experiment.cases.iter().map(|entry| entry.name);
             for peer in experiment.peers {
-                // This one compiles for one architecture only.
-                let there = cases().any(|case| is(peer, case)) || *peer == "crate-mwcas";
+                // These compile for one architecture only, or with a feature.
+                let is_optional = ["crate-mwcas", "jemalloc"].contains(peer);
+                let there = cases().any(|case| is(peer, case)) || is_optional;
                 assert!(there, "{}: {peer}", experiment.name);
             }
             let mut own =

@@ -1,0 +1,319 @@
+//! `drop-in`: programs that mask signals, with and without the library of `atomseq run`.
+//!
+//! Each case is a process of its own, this command again as a [`worker`], which does as many
+//! operations as a pipe says, and answers.
+
+use std::arch::global_asm;
+use std::io::{self, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::{Experiment, Method, Threads, cases};
+use crate::bench::engine::Subject;
+use crate::bench::fault::Fault;
+use crate::error::Refused;
+use crate::run;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "drop-in",
+    about: "programs that mask signals, with `atomseq run` and without",
+    cases: cases! {
+        "pair:kernel", "sigprocmask: block, restore", |_| Workers::of(PAIR, false);
+        "pair:drop-in", "the same with the library", |_| Workers::of(PAIR, true);
+        "setjmp:kernel", "sigsetjmp with the mask, siglongjmp", |_| Workers::of(SETJMP, false);
+        "setjmp:drop-in", "the same with the library", |_| Workers::of(SETJMP, true);
+        "swapcontext:kernel", "two calls of swapcontext: there and back", |_| Workers::of(SWAPCONTEXT, false);
+        "swapcontext:drop-in", "the same with the library", |_| Workers::of(SWAPCONTEXT, true);
+        "delivery:kernel", "pairs, a signal in every 1,000th", |_| Workers::of(DELIVERY, false);
+        "delivery:drop-in", "the same with the library", |_| Workers::of(DELIVERY, true);
+        "no-mask:kernel", "reads of a byte from /dev/zero, and no mask", |_| Workers::of(NO_MASK, false);
+        "no-mask:drop-in", "the same with the library", |_| Workers::of(NO_MASK, true);
+    },
+    peers: &["kernel"],
+    method: Method::Timed,
+    threads: Threads::Alone,
+    beside: None,
+};
+
+const PAIR: &str = "pair";
+const SETJMP: &str = "setjmp";
+const SWAPCONTEXT: &str = "swapcontext";
+const DELIVERY: &str = "delivery";
+const NO_MASK: &str = "no-mask";
+
+/// The first argument of a worker.
+pub const ARGUMENT: &str = "--drop-in-worker";
+
+/// A process that does a workload.
+struct Workers {
+    workload: &'static str,
+    helped: bool,
+    worker: Mutex<Option<Child>>,
+    done: AtomicU64,
+}
+
+impl Workers {
+    fn of(workload: &'static str, helped: bool) -> Box<dyn Subject> {
+        Box::new(Self {
+            workload,
+            helped,
+            worker: Mutex::new(None),
+            done: AtomicU64::new(0),
+        })
+    }
+
+    /// Has the worker do operations, and returns how many it did.
+    fn request(&self, operations: u64) -> io::Result<u64> {
+        let mut worker = self.worker.lock().expect("no thread panicked with it");
+        let worker = worker.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let (input, output) = (worker.stdin.as_mut(), worker.stdout.as_mut());
+        let (input, output) = input.zip(output).ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(&operations.to_ne_bytes())?;
+        let mut answer = [0; 8];
+        output.read_exact(&mut answer)?;
+        Ok(u64::from_ne_bytes(answer))
+    }
+}
+
+impl Subject for Workers {
+    fn prepare(&self, _thread: usize) -> Result<(), Refused> {
+        // On this thread's CPU, which the worker inherits.
+        let command = std::env::current_exe().map_err(|_| Refused::now("name this command"))?;
+        let mut command = Command::new(command);
+        command.args([
+            ARGUMENT,
+            self.workload,
+            if self.helped { "drop-in" } else { "kernel" },
+        ]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env_remove("LD_PRELOAD");
+        if self.helped {
+            let library = run::library().map_err(|_| Refused {
+                what: "run a program with libatomseq_sigmask.so, which was not built",
+                errno: 0,
+            })?;
+            command.env("LD_PRELOAD", library);
+        }
+        let worker = command
+            .spawn()
+            .map_err(|_| Refused::now("start another process"))?;
+        *self.worker.lock().expect("no thread panicked with it") = Some(worker);
+        Ok(())
+    }
+
+    fn run(&self, _thread: usize, operations: u64) {
+        let done = self.request(operations).expect("the worker answers");
+        // Relaxed: a count, read after the threads have met at the crew's mutex.
+        self.done.fetch_add(done, Relaxed);
+    }
+
+    fn check(&self, operations: u64) -> Result<(), Fault> {
+        if let Some(mut worker) = self
+            .worker
+            .lock()
+            .expect("no thread panicked with it")
+            .take()
+        {
+            drop(worker.stdin.take());
+            let _ = worker.wait();
+        }
+        let done = self.done.load(Relaxed);
+        (done == operations).then_some(()).ok_or_else(|| {
+            let sentence = format!("{done} operations of {operations} were done");
+            Fault::count(operations, [done], sentence)
+        })
+    }
+}
+
+/// Runs a workload as long as numbers come from standard input, and exits. One that masks no
+/// signals, or does not do it as it should be measured, answers 0.
+pub fn worker(arguments: &[String]) -> ! {
+    let [workload, how] = arguments else {
+        std::process::exit(2)
+    };
+    // SAFETY: a handler of this type.
+    unsafe { libc::signal(libc::SIGALRM, handle as *const () as usize) };
+    let valid = masks_in_kernel() == (how == "kernel");
+    let mut number = [0; 8];
+    while io::stdin().read_exact(&mut number).is_ok() {
+        let operations = u64::from_ne_bytes(number);
+        // SAFETY: the process has one thread, and each function its own static buffers.
+        let done = unsafe {
+            match workload.as_str() {
+                PAIR => pairs(operations, u64::MAX),
+                DELIVERY => pairs(operations, 1_000),
+                SETJMP => jumps(operations),
+                SWAPCONTEXT => swaps(operations),
+                _ => reads(operations),
+            }
+        };
+        let answer = if valid { done } else { 0 };
+        let mut output = io::stdout();
+        if output
+            .write_all(&answer.to_ne_bytes())
+            .and_then(|()| output.flush())
+            .is_err()
+        {
+            break;
+        }
+    }
+    std::process::exit(0)
+}
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn handle(_signal: i32) {
+    // Relaxed: one thread.
+    HANDLED.fetch_add(1, Relaxed);
+}
+
+/// Returns whether blocking a signal changes the kernel's mask.
+fn masks_in_kernel() -> bool {
+    // SAFETY: a valid set, restored below. The file is mapped by no call that would publish a mask.
+    unsafe {
+        let (mut set, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGALRM);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, &mut old);
+        let mut kernel = 0_u64;
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_rt_sigprocmask => _,
+            in("rdi") 0, in("rsi") 0, in("rdx") &raw mut kernel, in("r10") 8,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+        libc::sigprocmask(libc::SIG_SETMASK, &old, ptr::null_mut());
+        kernel != 0
+    }
+}
+
+/// Blocks and restores; raises the signal in between in every pair of so many. Returns 0 if the
+/// signals that were handled are not those.
+unsafe fn pairs(operations: u64, each: u64) -> u64 {
+    HANDLED.store(0, Relaxed);
+    // SAFETY: valid sets.
+    unsafe {
+        let (mut set, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGALRM);
+        let mut next = each;
+        for operation in 1..=operations {
+            libc::sigprocmask(libc::SIG_BLOCK, &set, &mut old);
+            if operation == next {
+                next += each;
+                libc::raise(libc::SIGALRM);
+                if HANDLED.load(Relaxed) != operation / each - 1 {
+                    return 0;
+                }
+            }
+            libc::sigprocmask(libc::SIG_SETMASK, &old, ptr::null_mut());
+        }
+    }
+    match HANDLED.load(Relaxed) == operations / each {
+        true => operations,
+        false => 0,
+    }
+}
+
+/// Reads a byte each, with the handler installed and nothing masked.
+unsafe fn reads(operations: u64) -> u64 {
+    let mut done = 0;
+    // SAFETY: a name, and a buffer of one byte.
+    unsafe {
+        let file = libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY);
+        for _ in 0..operations {
+            let mut byte = 0_u8;
+            done += u64::from(libc::read(file, (&raw mut byte).cast(), 1) == 1);
+        }
+        libc::close(file);
+    }
+    done
+}
+
+// Rust has no functions that return twice. rdi counts and rsi is the buffer.
+global_asm!(
+    ".hidden atomseq_bench_jumps",
+    ".globl atomseq_bench_jumps",
+    "atomseq_bench_jumps:",
+    "push rbx",
+    "push rbp",
+    "sub rsp, 8",
+    "mov rbx, rdi", // both survive calls, and jumps since they are saved
+    "mov rbp, rsi",
+    "2:",
+    "mov rdi, rbp",
+    "mov esi, 1", // with the mask
+    "call qword ptr [rip + __sigsetjmp@gotpcrel]",
+    "test eax, eax",
+    "jnz 3f",
+    "mov rdi, rbp",
+    "mov esi, 1",
+    "call qword ptr [rip + siglongjmp@gotpcrel]",
+    "3:",
+    "dec rbx",
+    "jnz 2b",
+    "add rsp, 8",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+);
+
+unsafe extern "C" {
+    fn atomseq_bench_jumps(operations: u64, buffer: *mut [u64; 25]);
+}
+
+unsafe fn jumps(operations: u64) -> u64 {
+    let mut buffer = [0; 25];
+    // SAFETY: as large as the C library's buffer; there is at least one operation.
+    unsafe { atomseq_bench_jumps(operations, &raw mut buffer) };
+    operations
+}
+
+/// The contexts and the stack of [`swaps`].
+struct Contexts {
+    main: libc::ucontext_t,
+    other: libc::ucontext_t,
+    stack: [u8; 65_536],
+    swaps: u64,
+}
+
+static mut CONTEXTS: Option<Box<Contexts>> = None;
+
+/// Goes to a context and back.
+unsafe fn swaps(operations: u64) -> u64 {
+    // SAFETY: one thread, and the other context uses this only while this one waits for it.
+    unsafe {
+        let contexts = &raw mut CONTEXTS;
+        if (*contexts).is_none() {
+            *contexts = Some(Box::new(std::mem::zeroed()));
+        }
+        let contexts: *mut Contexts = (*contexts).as_deref_mut().expect("set above");
+        (*contexts).swaps = 0;
+        let other = &raw mut (*contexts).other;
+        libc::getcontext(other);
+        (*other).uc_stack.ss_sp = (&raw mut (*contexts).stack).cast();
+        (*other).uc_stack.ss_size = 65_536;
+        (*other).uc_link = ptr::null_mut();
+        libc::makecontext(other, swap_back, 0);
+        for _ in 0..operations {
+            libc::swapcontext(&raw mut (*contexts).main, other);
+        }
+        (*contexts).swaps
+    }
+}
+
+extern "C" fn swap_back() {
+    // SAFETY: as in `swaps`.
+    unsafe {
+        let contexts = &raw mut CONTEXTS;
+        let contexts: *mut Contexts = (*contexts).as_deref_mut().expect("set by `swaps`");
+        loop {
+            (*contexts).swaps += 1;
+            libc::swapcontext(&raw mut (*contexts).other, &raw const (*contexts).main);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! `atomseq run`: a program with `libatomseq_sigmask.so`, or unchanged if that cannot help it.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::arguments::Run;
+use crate::process;
+
+/// The library's file name.
+const LIBRARY: &str = "libatomseq_sigmask.so";
+/// The variable with another place of it.
+const PLACE: &str = "ATOMSEQ_SIGMASK_LIBRARY";
+/// The variable by which the library knows the process that prints statistics.
+const STATISTICS: &str = "ATOMSEQ_SIGMASK_STATS";
+/// Exit codes of shells.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the program in place of this process.
+pub fn run(arguments: &Run) -> ! {
+    let name = arguments.command.first().expect("clap requires one");
+    let Some(program) = find(name) else {
+        say(&format!("cannot find {}", name.display()));
+        process::exit(NOT_FOUND)
+    };
+    match reason_against(&program).map_or_else(library, Err) {
+        Ok(library) => {
+            let mut preload = library.into_os_string();
+            if let Some(others) = std::env::var_os("LD_PRELOAD") {
+                preload.push(":");
+                preload.push(others);
+            }
+            // SAFETY: there is no other thread yet.
+            unsafe {
+                std::env::set_var("LD_PRELOAD", preload);
+                if arguments.stats {
+                    std::env::set_var(STATISTICS, std::process::id().to_string());
+                }
+            }
+        }
+        Err(reason) => say(&format!("{} runs unchanged: {reason}", program.display())),
+    }
+    let error = execute(&program, &arguments.command);
+    say(&format!("cannot execute {}: {error}", program.display()));
+    process::exit(match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    })
+}
+
+/// Executes the program with the mask and the handler of `SIGPIPE` that this process got, which
+/// [`std::process::Command`] would change. Returns only with an error.
+fn execute(program: &Path, arguments: &[OsString]) -> io::Error {
+    let to_c = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
+    let words: io::Result<Vec<_>> = arguments.iter().map(|word| to_c(word)).collect();
+    let (path, words) = match (to_c(program.as_os_str()), words) {
+        (Ok(path), Ok(words)) => (path, words),
+        (Err(error), _) | (_, Err(error)) => return error,
+    };
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(ptr::null());
+    // SAFETY: strings, and a list of them with a null at its end; `SIG_IGN` and `SIG_DFL` are no
+    // functions.
+    unsafe {
+        if !PIPE_IGNORED.load(Relaxed) {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        }
+        libc::execv(path.as_ptr(), pointers.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+/// Whether `SIGPIPE` was ignored before Rust's runtime ignored it.
+static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// The C library calls this before `main`.
+#[used]
+#[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    // SAFETY: zeros are a valid action, and the kernel writes one.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPIPE, ptr::null(), &mut action);
+        // Relaxed: before there is another thread.
+        PIPE_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Relaxed);
+    }
+}
+
+fn say(line: &str) {
+    // If standard error cannot be written either, the program runs all the same.
+    let _ = writeln!(io::stderr(), "atomseq: {line}");
+}
+
+/// Returns the file that a shell would execute, or one that says why it cannot be.
+fn find(name: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
+        return path.exists().then(|| path.to_path_buf());
+    }
+    let directories = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let files = std::env::split_paths(&directories).map(|directory| directory.join(name));
+    let files: Vec<_> = files.filter(|file| file.is_file()).collect();
+    let executable = files.iter().find(|file| {
+        file.metadata()
+            .is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+    });
+    executable.or(files.first()).cloned()
+}
+
+/// Returns the library's path.
+pub fn library() -> Result<PathBuf, String> {
+    let given = std::env::var_os(PLACE).map(PathBuf::from);
+    let candidates = match given {
+        Some(path) => vec![path],
+        None => {
+            let command = std::env::current_exe().unwrap_or_default();
+            let directory = command.parent().unwrap_or(Path::new("."));
+            let places = ["", "deps", "../lib", "../lib/atomseq"];
+            places
+                .map(|place| directory.join(place).join(LIBRARY))
+                .to_vec()
+        }
+    };
+    let Some(library) = candidates.iter().find(|path| path.exists()) else {
+        return Err(format!(
+            "{} is missing; build the package atomseq-sigmask, or set {PLACE} to the file",
+            candidates[0].display()
+        ));
+    };
+    let unusable = |reason: &str| Err(format!("{} cannot be used: {reason}", library.display()));
+    // The separators of LD_PRELOAD.
+    if library
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| b" :\t\n".contains(byte))
+    {
+        return unusable("its path has a space or a colon");
+    }
+    let elf = match File::open(library).map(|file| Elf::read(&file)) {
+        Ok(elf) => elf,
+        Err(error) => return unusable(&error.to_string()),
+    };
+    match elf {
+        Some(Elf { machine, .. }) if machine == MACHINE => {
+            Ok(library.canonicalize().unwrap_or_else(|_| library.clone()))
+        }
+        _ => unusable("it is no library for this processor"),
+    }
+}
+
+/// This processor's number in an ELF header.
+const MACHINE: u16 = match () {
+    () if cfg!(target_arch = "x86_64") => 62,
+    () if cfg!(target_arch = "aarch64") => 183,
+    () => 0,
+};
+
+/// Returns why a program cannot be helped; nothing if it can be, or cannot be executed.
+fn reason_against(program: &Path) -> Option<String> {
+    if !cfg!(all(
+        target_os = "linux",
+        target_arch = "x86_64",
+        target_env = "gnu"
+    )) {
+        return Some("there is a library for x86-64 and glibc only".into());
+    }
+    let mut program = program.to_path_buf();
+    // Scripts may have interpreters that are scripts, to a depth that the kernel limits.
+    for _ in 0..5 {
+        let Ok(file) = File::open(&program) else {
+            return Some("it cannot be read, so it may be a program that cannot be helped".into());
+        };
+        let mode = file.metadata().map_or(0, |metadata| metadata.mode());
+        let mut start = [0; 2];
+        if file.read_exact_at(&mut start, 0).is_err() || start != *b"#!" {
+            if mode & 0o6000 != 0 || has_capabilities(&program) {
+                return Some("it changes its user or its privileges".into());
+            }
+            return Elf::read(&file)
+                .map_or(Some("it is no ELF file".into()), |elf| elf.reason(&file));
+        }
+        let mut line = vec![0; 256];
+        let length = file.read_at(&mut line, 0).unwrap_or(0);
+        let line = line[2..length.max(2)].split(|&byte| byte == b'\n').next()?;
+        let interpreter = line
+            .split(|byte| b" \t".contains(byte))
+            .find(|word| !word.is_empty())?;
+        program = PathBuf::from(OsString::from_vec(interpreter.to_vec()));
+    }
+    None
+}
+
+/// Returns whether a file has capabilities: the dynamic linker then ignores `LD_PRELOAD`.
+fn has_capabilities(program: &Path) -> bool {
+    let Ok(path) = CString::new(program.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let name = c"security.capability".as_ptr();
+    // SAFETY: two strings, and no buffer.
+    unsafe { libc::getxattr(path.as_ptr(), name, ptr::null_mut(), 0) > 0 }
+}
+
+/// What is asked of an ELF file of 64 bits.
+struct Elf {
+    machine: u16,
+    segments: Vec<Segment>,
+    sections: Vec<String>,
+}
+
+/// A part of the file that is mapped, or says something.
+struct Segment {
+    kind: u32,
+    executable: bool,
+    offset: u64,
+    size: u64,
+}
+
+impl Elf {
+    /// Reads the headers; returns nothing if it is another kind of file.
+    fn read(file: &File) -> Option<Elf> {
+        use object::elf::FileHeader64;
+        use object::read::ReadCache;
+        use object::read::elf::{FileHeader, ProgramHeader};
+
+        let cache = ReadCache::new(file);
+        let header = FileHeader64::<object::Endianness>::parse(&cache).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, &cache).ok()?;
+        let segments = segments.iter().map(|segment| Segment {
+            kind: segment.p_type(endian).0,
+            executable: segment.p_flags(endian).0 & object::elf::PF_X.0 != 0,
+            offset: segment.p_offset(endian),
+            size: segment.p_filesz(endian),
+        });
+        let sections = header.sections(endian, &cache).ok();
+        let sections = sections.iter().flat_map(|sections| {
+            sections.iter().filter_map(|section| {
+                let name = sections.section_name(endian, section).ok()?;
+                Some(String::from_utf8_lossy(name).into_owned())
+            })
+        });
+        Some(Elf {
+            machine: header.e_machine(endian).0,
+            segments: segments.collect(),
+            sections: sections.collect(),
+        })
+    }
+
+    /// Returns why the program cannot be helped.
+    fn reason(&self, file: &File) -> Option<String> {
+        if self.machine != MACHINE {
+            return Some("it is for another processor".into());
+        }
+        let interpreter = self
+            .segments
+            .iter()
+            .find(|segment| segment.kind == object::elf::PT_INTERP.0);
+        let Some(interpreter) = interpreter else {
+            return Some("it is static, so no library is loaded into it".into());
+        };
+        let mut linker = vec![0; interpreter.size.min(4_096) as usize];
+        if file.read_exact_at(&mut linker, interpreter.offset).is_err() {
+            return Some("its headers are damaged".into());
+        }
+        let linker = String::from_utf8_lossy(&linker);
+        if !linker
+            .trim_end_matches('\0')
+            .ends_with("/ld-linux-x86-64.so.2")
+        {
+            return Some("its C library is not glibc".into());
+        }
+        let is_go = |name: &String| name.starts_with(".note.go.") || name == ".go.buildinfo";
+        if self.sections.iter().any(is_go) {
+            return Some("Go's runtime masks signals by system calls of its own".into());
+        }
+        let executable = self.segments.iter().filter(|segment| segment.executable);
+        for segment in executable {
+            let mut code = vec![0; segment.size as usize];
+            if file.read_exact_at(&mut code, segment.offset).is_err() {
+                return Some("its headers are damaged".into());
+            }
+            if masks_by_system_call(&code) {
+                return Some("it masks or handles signals by system calls of its own".into());
+            }
+        }
+        None
+    }
+}
+
+/// Returns whether code makes the system calls for masks and handlers itself: the instruction, and
+/// shortly before it that their number is loaded. What it takes for such is at worst not helped.
+fn masks_by_system_call(code: &[u8]) -> bool {
+    /// `mov eax, number` of `rt_sigaction`, `rt_sigprocmask` and `rt_sigsuspend`.
+    const NUMBERS: [[u8; 5]; 3] = [
+        [0xb8, 13, 0, 0, 0],
+        [0xb8, 14, 0, 0, 0],
+        [0xb8, 130, 0, 0, 0],
+    ];
+    const BEFORE: usize = 48;
+    let mut calls = code
+        .windows(2)
+        .enumerate()
+        .filter(|(_, bytes)| *bytes == [0x0f, 0x05]);
+    calls.any(|(at, _)| {
+        let before = &code[at.saturating_sub(BEFORE)..at];
+        before
+            .windows(5)
+            .any(|bytes| NUMBERS.iter().any(|number| bytes == number))
+    })
+}

@@ -1,0 +1,240 @@
+//! `atomseq run`: what it helps, what it does not, and what it says.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the command runs")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atomseq"));
+    command.arg("run").args(arguments).env_remove("LD_PRELOAD");
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A directory of this test's own, which is removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("atomseq-run-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, content: &[u8], mode: u32) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_string()
+    }
+
+    fn compile(&self, name: &str, source: &str, arguments: &[&str]) -> String {
+        let source = self.file(&format!("{name}.c"), source.as_bytes(), 0o644);
+        let program = self.0.join(name).to_str().unwrap().to_string();
+        let mut compiler = Command::new("cc");
+        let compiler = compiler.args(["-o", &program, &source]).args(arguments);
+        assert!(compiler.status().unwrap().success());
+        program
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const MASKS: &str = r#"
+#include <signal.h>
+static volatile int calls;
+static void handle(int signal) { calls++; }
+int main(void) {
+    sigset_t set, old;
+    signal(SIGUSR1, handle);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    for (int i = 0; i < 1000; i++) {
+        sigprocmask(SIG_BLOCK, &set, &old);
+        if (i == 500)
+            raise(SIGUSR1);
+        sigprocmask(SIG_SETMASK, &old, 0);
+    }
+    return calls == 1 ? 7 : 1;
+}
+"#;
+
+#[test]
+fn a_program_makes_fewer_system_calls() {
+    let directory = Directory::new("masks");
+    let program = directory.compile("masks", MASKS, &[]);
+    let output = run(&["--stats", "--", &program]);
+    assert_eq!(output.status.code(), Some(7));
+    let line =
+        "atomseq: main thread: 2000 masks set, 1999 system calls saved, 1 signals deferred\n";
+    assert_eq!(stderr(&output), line);
+    let output = run(&[&program]);
+    assert_eq!(
+        (output.status.code(), stderr(&output)),
+        (Some(7), String::new())
+    );
+}
+
+#[test]
+fn the_exit_and_the_output_are_the_programs() {
+    let output = run(&["sh", "-c", "cat; exit 3"]);
+    assert_eq!(
+        (output.status.code(), stderr(&output)),
+        (Some(3), String::new())
+    );
+    use std::os::unix::process::ExitStatusExt;
+    let output = run(&["--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM));
+    // Its arguments are not this command's.
+    let output = run(&["echo", "--stats", "--", "-x"]);
+    assert_eq!(stdout(&output), "--stats -- -x\n");
+}
+
+#[test]
+fn what_the_program_inherits_is_not_changed() {
+    let show = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    let plain = Command::new("sh").args(["-c", show]).output().unwrap();
+    assert_eq!(stdout(&run(&["sh", "-c", show])), stdout(&plain));
+    // With an ignored SIGPIPE and a blocked signal, by a shell that ignores it.
+    let script = format!("trap '' PIPE HUP; {show}");
+    let plain = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let atomseq = env!("CARGO_BIN_EXE_atomseq");
+    let script = format!("trap '' PIPE HUP; {atomseq} run {show}");
+    let ours = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(stdout(&ours), stdout(&plain));
+}
+
+#[test]
+fn what_cannot_be_helped_runs_unchanged() {
+    let directory = Directory::new("unchanged");
+    let fixed = directory.compile("static", MASKS, &["-static"]);
+    let output = run(&["--stats", &fixed]);
+    assert_eq!(output.status.code(), Some(7));
+    let line =
+        format!("atomseq: {fixed} runs unchanged: it is static, so no library is loaded into it\n");
+    assert_eq!(stderr(&output), line);
+
+    let changing = directory.compile("changing", MASKS, &[]);
+    std::fs::set_permissions(&changing, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let output = run(&[&changing]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        stderr(&output).contains("runs unchanged: it changes its user"),
+        "{}",
+        stderr(&output)
+    );
+
+    let raw = r#"
+        int main(void) {
+            long result = 14, mask = 0;
+            __asm__ volatile("mov $14, %%eax; syscall" : "=a"(result)
+                : "D"(0l), "S"(0l), "d"(&mask), "b"(0l) : "rcx", "r11", "memory");
+            return 5;
+        }"#;
+    let raw = directory.compile("raw", raw, &[]);
+    let output = run(&[&raw]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(
+        stderr(&output).contains("system calls of its own"),
+        "{}",
+        stderr(&output)
+    );
+
+    let script = directory.file("script", format!("#!{fixed}\n").as_bytes(), 0o755);
+    let output = run(&[&script]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        stderr(&output).contains("it is static"),
+        "{}",
+        stderr(&output)
+    );
+
+    // Go marks its programs with a section.
+    let go = directory.compile("go", MASKS, &[]);
+    let note = directory.file("note", b"x", 0o644);
+    let added = Command::new("objcopy")
+        .args(["--add-section", &format!(".go.buildinfo={note}"), &go])
+        .status();
+    assert!(added.unwrap().success());
+    let output = run(&[&go]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        stderr(&output).contains("Go's runtime"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn bad_input_gets_one_line_and_a_shells_code() {
+    let directory = Directory::new("bad");
+    let one_line = |output: &Output, code, part: &str| {
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
+        assert_eq!(stderr(output).lines().count(), 1, "{}", stderr(output));
+        assert!(stderr(output).contains(part), "{}", stderr(output));
+    };
+    one_line(
+        &run(&["no-such-program"]),
+        127,
+        "cannot find no-such-program",
+    );
+    one_line(
+        &run(&["/no/such/program"]),
+        127,
+        "cannot find /no/such/program",
+    );
+    assert_eq!(run(&[]).status.code(), Some(2));
+    let plain = directory.file("plain", b"exit 4\n", 0o644);
+    assert_eq!(run(&[&plain]).status.code(), Some(126));
+    // A library that is missing, unreadable, for another processor, and where none can be named.
+    let with_library = |library: &str| {
+        let mut command = command(&["sh", "-c", "exit 9"]);
+        command
+            .env("ATOMSEQ_SIGMASK_LIBRARY", library)
+            .output()
+            .unwrap()
+    };
+    one_line(
+        &with_library("/no/such/library"),
+        9,
+        "/no/such/library is missing",
+    );
+    let garbage = directory.file("garbage.so", b"no library", 0o644);
+    one_line(&with_library(&garbage), 9, "no library for this processor");
+    one_line(
+        &with_library(directory.0.to_str().unwrap()),
+        9,
+        "cannot be used",
+    );
+    let mut foreign = std::fs::read("/bin/sh").unwrap();
+    foreign[18] = 183;
+    let foreign = directory.file("foreign", &foreign, 0o755);
+    one_line(&with_library(&foreign), 9, "no library for this processor");
+    let spaced = directory.file("a b.so", b"", 0o644);
+    one_line(&with_library(&spaced), 9, "a space or a colon");
+    let output = run(&[&foreign]);
+    assert_eq!(output.status.code(), Some(126));
+    assert!(
+        stderr(&output).contains("it is for another processor"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(Path::new(&foreign).exists());
+}

@@ -1,0 +1,84 @@
+//! Programs that others wrote do the same with the library.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use verify_sigmask::{output, with, without};
+
+/// Runs a program both ways, and compares output and exit code.
+fn same(program: &str, arguments: &[&str]) {
+    let expected = output(without(Path::new(program)).args(arguments));
+    assert!(!expected.stdout.is_empty(), "{program} prints something");
+    let found = output(with(Path::new(program)).args(arguments));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(&found.stdout), text(&expected.stdout));
+    assert_eq!(text(&found.stderr), text(&expected.stderr));
+    assert_eq!(found.status.code(), expected.status.code());
+}
+
+#[test]
+fn bash_and_perl_do_the_same() {
+    same(
+        "bash",
+        &[
+            "-c",
+            "trap 'echo usr1' USR1; trap 'echo chld' CHLD; kill -USR1 $$; for i in 1 2 3; do (exit $i); echo $?; done
+             sleep 0.05 & wait $!; echo $?; echo $(echo a | cat | tr a b); trap '' TERM; kill -TERM $$; trap - TERM
+             bash -c 'kill -TERM $$'; echo $?; set -m; sleep 0.05 & fg; jobs; echo done",
+        ],
+    );
+    same(
+        "perl",
+        &[
+            "-MPOSIX",
+            "-e",
+            "$SIG{USR1} = sub { print qq(usr1\\n) }; $SIG{ALRM} = sub { die qq(alarm\\n) };
+             my $set = POSIX::SigSet->new(SIGUSR1); my $old = POSIX::SigSet->new;
+             for (1 .. 3) { sigprocmask(SIG_BLOCK, $set, $old); kill USR1 => $$; print qq(blocked\\n);
+                 sigprocmask(SIG_SETMASK, $old); print qq(on\\n) }
+             eval { ualarm(20000) if 0; alarm 1; select(undef, undef, undef, 5); }; print $@;
+             print `echo child`; system('exit 3'); print $? >> 8, qq(\\n);
+             my $pid = fork; if (!$pid) { sleep 5; exit 1 } kill TERM => $pid; waitpid $pid, 0; print $? & 127, qq(\\n);",
+        ],
+    );
+}
+
+/// CPython's own tests that touch signals: Debian's package `libpython3.11-testsuite`, or another
+/// interpreter's.
+#[test]
+#[ignore = "takes minutes"]
+fn the_tests_of_cpython_have_the_same_results() {
+    let results = |command: &mut std::process::Command, test: &str| {
+        let output = output(command.args(["-m", "test", "-v", test]));
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut results = BTreeMap::new();
+        for line in text.lines() {
+            if let Some((name, result)) = line.rsplit_once(" ... ") {
+                results.insert(name.to_string(), result.to_string());
+            }
+        }
+        (output.status.code(), results)
+    };
+    for test in [
+        "test_signal",
+        "test_threadsignals",
+        "test_subprocess",
+        "test_asyncio",
+        "test_eintr",
+        "test_faulthandler",
+        "test_posix",
+        "test_selectors",
+        "test_select",
+        "test_poll",
+        "test_epoll",
+    ] {
+        let expected = results(&mut without(Path::new("python3")), test);
+        assert!(!expected.1.is_empty(), "{test} ran no test");
+        let found = results(&mut with(Path::new("python3")), test);
+        assert_eq!(found, expected, "{test}");
+        println!("{test}: {} results", expected.1.len());
+    }
+}
