@@ -1,8 +1,9 @@
 //! A histogram of floating-point numbers.
 //!
-//! A [`percpu::Histogram`] counts the numbers of buckets, which it keeps apart exactly. The sum of floating-point numbers takes two sums of integers: of the numbers without their
-//! fractions, and of the fractions' billionths. A zero is not added. Both are read by draining them
-//! into wider sums, so they may wrap around, but not between two scrapes.
+//! A [`percpu::Histogram`] counts the numbers of buckets, which it keeps apart exactly. The sum of
+//! floating-point numbers takes two sums of integers: of the numbers without their fractions, and
+//! of the fractions' billionths. A zero is not added. Both are read by draining them into wider
+//! sums, so they may wrap around, but not between two scrapes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
