@@ -9,7 +9,8 @@ fn main() {
     let sections = is_one_of("CARGO_CFG_TARGET_OS", &["linux"])
         && is_one_of("CARGO_CFG_TARGET_ARCH", &["x86_64", "aarch64"])
         && is_one_of("CARGO_CFG_TARGET_POINTER_WIDTH", &["64"])
-        && std::env::var_os("CARGO_CFG_ATOMSEQ_PORTABLE").is_none();
+        && std::env::var_os("CARGO_CFG_ATOMSEQ_PORTABLE").is_none()
+        && std::env::var_os("CARGO_CFG_MIRI").is_none();
     if sections {
         println!("cargo::rustc-cfg=atomseq_sections");
     }

@@ -1,6 +1,6 @@
 //! Decides whether this build has protected sections: `cfg(atomseq_sections)`. Without them every
 //! structure runs on its slow path. `--cfg atomseq_portable` in RUSTFLAGS takes them away where
-//! they would be possible.
+//! they would be possible, and so does Miri, which interprets no assembly.
 //!
 //! The crates of `verify/` run this file too.
 
@@ -13,7 +13,8 @@ pub fn main() {
     let sections = is_one_of("CARGO_CFG_TARGET_OS", &["linux"])
         && is_one_of("CARGO_CFG_TARGET_ARCH", &["x86_64", "aarch64"])
         && is_one_of("CARGO_CFG_TARGET_POINTER_WIDTH", &["64"])
-        && std::env::var_os("CARGO_CFG_ATOMSEQ_PORTABLE").is_none();
+        && std::env::var_os("CARGO_CFG_ATOMSEQ_PORTABLE").is_none()
+        && std::env::var_os("CARGO_CFG_MIRI").is_none();
     if sections {
         println!("cargo::rustc-cfg=atomseq_sections");
     }

@@ -117,12 +117,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes long to interpret")]
     fn a_length_is_one_that_there_was() {
         let length = |of: &RefCell<Running>| distance(|| behind(of), || ahead(of), 1, ROOM);
         assert_eq!(wrong(length), 0);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes long to interpret")]
     fn counts_read_one_after_the_other_are_found_out() {
         let length = |of: &RefCell<Running>| {
             let behind = behind(of);

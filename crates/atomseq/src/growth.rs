@@ -240,6 +240,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes long to interpret")]
     fn a_refused_thread_that_has_taken_a_turn_over_waits_longer() {
         let taken_over = another_threads();
         let lost = Growth::new();

@@ -459,6 +459,7 @@ mod tests {
 
     /// More than fit into the size's own slots and one table.
     #[test]
+    #[cfg_attr(miri, ignore = "takes long to interpret")]
     fn many_of_one_size_are_all_taken_again_but_for_tables() {
         const MANY: usize = FIRST_SLOTS + 3 * TABLE_SLOTS;
         let lists = Kept::new();

@@ -7,7 +7,9 @@ use atomseq::status::Registrant;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use verify_support::cpus::pin;
-use verify_support::processes::{Circumstances, in_fresh_process_under};
+use verify_support::processes::{
+    Circumstances, in_fresh_process_under, killed_in_fresh_process_under,
+};
 use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::this_test;
 
@@ -213,5 +215,99 @@ fn ten_thousand_short_lived_threads_leave_nothing() {
         // 64 bytes lost for each thread would be 576 KB; three more stacks in the C library's cache
         // are some 30.
         assert!(grown < 400 * 1024, "grown by {grown} bytes");
+    });
+}
+
+/// Runs `body` on a thread of a raw clone, with storage of zeros where the C library's belongs.
+fn on_bare_thread(body: extern "C" fn(*mut c_void) -> i32) {
+    const BYTES: usize = 1 << 20;
+    let memory = || {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping, which stays.
+        let start = unsafe { libc::mmap(core::ptr::null_mut(), BYTES, access, kind, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        start
+    };
+    let (stack, storage) = (memory(), memory());
+    static ALIVE: AtomicI32 = AtomicI32::new(1);
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM
+        | libc::CLONE_SETTLS
+        | libc::CLONE_CHILD_CLEARTID;
+    // SAFETY: the stack and the storage stay. The body uses no thread-local of other code.
+    let thread = unsafe {
+        libc::clone(
+            body,
+            stack.byte_add(BYTES),
+            flags,
+            core::ptr::null_mut(),
+            core::ptr::null_mut::<libc::pid_t>(),
+            storage.byte_add(BYTES / 2),
+            ALIVE.as_ptr(),
+        )
+    };
+    assert!(thread > 0);
+    while ALIVE.load(Ordering::SeqCst) != 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_thread_with_storage_of_zeros_ends_the_process_on_the_slow_path() {
+    extern "C" fn body(_: *mut c_void) -> i32 {
+        drop(AREA.get().expect("made before").close_gate(0));
+        CHECKED.fetch_add(1, Ordering::Relaxed);
+        0
+    }
+    static AREA: std::sync::OnceLock<atomseq::percpu::Area> = std::sync::OnceLock::new();
+    for circumstances in [Circumstances::default(), own_registration()] {
+        let errors =
+            killed_in_fresh_process_under(this_test!(), circumstances, libc::SIGABRT, || {
+                let area = atomseq::percpu::Area::try_new(0).expect("memory");
+                assert!(AREA.set(area).is_ok());
+                // The control: a thread of the C library's.
+                extern "C" fn control(argument: *mut c_void) -> *mut c_void {
+                    body(argument);
+                    core::ptr::null_mut()
+                }
+                on_c_thread(control);
+                assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+                on_bare_thread(body);
+            });
+        if let Some(errors) = errors {
+            assert!(
+                errors.contains("this thread's storage was not set up"),
+                "{errors}"
+            );
+        }
+    }
+}
+
+/// What the check is for: on the fast path nothing tells such a thread from one on CPU 0.
+#[test]
+fn control_a_thread_with_storage_of_zeros_takes_itself_for_one_on_cpu_0() {
+    static ENDED: AtomicI32 = AtomicI32::new(0);
+    extern "C" fn body(_: *mut c_void) -> i32 {
+        FAST.get().expect("made before").increment();
+        ENDED.store(1, Ordering::Relaxed);
+        0
+    }
+    static FAST: std::sync::OnceLock<atomseq::percpu::Counter> = std::sync::OnceLock::new();
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let counter = atomseq::percpu::Counter::new();
+        // The first increment maps its memory.
+        counter.increment();
+        assert!(FAST.set(counter).is_ok());
+        on_bare_thread(body);
+        assert_eq!(
+            ENDED.load(Ordering::Relaxed),
+            1,
+            "it has ended without a word"
+        );
     });
 }

@@ -71,7 +71,7 @@ impl Handle {
 
     fn set(self, first: Duration, period: Duration) {
         let time = |time: Duration| libc::timespec {
-            tv_sec: time.as_secs() as libc::time_t,
+            tv_sec: time.as_secs() as _,
             tv_nsec: time.subsec_nanos() as libc::c_long,
         };
         let times = libc::itimerspec {

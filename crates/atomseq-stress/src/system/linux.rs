@@ -204,7 +204,7 @@ impl Timer {
     /// Sets the period; zero stops the timer. False if the system refuses it.
     pub fn set(&self, period: Duration) -> bool {
         let period = libc::timespec {
-            tv_sec: period.as_secs() as libc::time_t,
+            tv_sec: period.as_secs() as _,
             tv_nsec: period.subsec_nanos() as libc::c_long,
         };
         let times = libc::itimerspec {

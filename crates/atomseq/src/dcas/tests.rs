@@ -385,6 +385,7 @@ fn many_threads_revoke_one_holder() {
 /// Keeps the sum of all words constant: every snapshot must show it, and every transfer must count
 /// once.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn transfers_lose_nothing() {
     for domain in by_each(|| std::array::from_fn::<_, WORDS, _>(|_| Cell::new(1000))) {
         transfer(&domain);

@@ -515,8 +515,9 @@
 //!   library's `pthread_create` (by `clone` with `CLONE_VM`, with thread storage of their own or
 //!   without): they must not use atomseq. They are not registered, and read the parent's CPU number
 //!   or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts
-//!   none: additions and elements get lost. `posix_spawn` and `std::process::Command` without
-//!   `pre_exec` run no user code there.
+//!   none: additions and elements get lost, in silence on the fast path. The slow path ends the
+//!   process with a sentence if it finds storage of zeros. `posix_spawn` and
+//!   `std::process::Command` without `pre_exec` run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for
 //!   no thread that holds a gate. The child takes the gate over, but what the thread was doing
 //!   under it may be half done. The child gets none of the signals that wait for its parent. What
@@ -600,8 +601,7 @@
 //!
 //! # Debuggers, emulators, sandboxes
 //!
-//! * **valgrind, qemu-user** have no rseq. Everything runs on the slow path, and `status()` says
-//!   so.
+//! * **valgrind, qemu-user, Miri, sanitizers**: [what to build with](super::tools).
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
@@ -623,7 +623,7 @@
 //!   `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`, `munmap`, `madvise`, `getcpu`,
 //!   `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where
 //!   atomseq registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`,
-//!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack` and `write` as well. `futex` and
+//!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack`, `mprotect` and `write` as well. `futex` and
 //!   `rt_sigprocmask` must stay allowed. A `membarrier` that worked at start-up and fails later
 //!   aborts the process with a sentence on standard error, because there is no safe way to
 //!   continue. Where atomseq registers threads itself and `rseq` is forbidden later, new threads

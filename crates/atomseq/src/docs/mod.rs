@@ -5,9 +5,11 @@
 //! * [`limitations`]: what atomseq does not do, and what not to do to it.
 //! * [`performance`]: when a per-CPU structure is the right choice, and when another one is.
 //! * [`porting`]: from `parking_lot`, `crossbeam` and `std`.
+//! * [`tools`]: Miri, sanitizers, loom, valgrind, qemu: what to build with.
 
 pub mod internals;
 pub mod limitations;
 pub mod patterns;
 pub mod performance;
 pub mod porting;
+pub mod tools;

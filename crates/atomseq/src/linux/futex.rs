@@ -24,7 +24,7 @@ pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
 pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     let limit = libc::timespec {
         // Saturates at a time that exceeds any wait.
-        tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: limit.subsec_nanos().into(),
     };
     wait_for(word, expected, &limit)

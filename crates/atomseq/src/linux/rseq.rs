@@ -12,6 +12,9 @@
 //! the thread, so that later destructors use the slow path. If a sandbox set up later refuses this,
 //! the thread stays registered if its storage outlives it; otherwise the process is aborted.
 
+use super::dispositions::{
+    Disposition, bit, change_mask, replace_disposition, send_to_this_thread,
+};
 use super::signals::Blocked;
 use super::start;
 use crate::arch::{FOUND_MASK, SIGNATURE, syscall, thread_block_offset, thread_pointer};
@@ -119,6 +122,42 @@ pub(super) fn take_deferred() -> Option<u64> {
         taken.store(ended, Ordering::Relaxed);
     }
     Some(ended)
+}
+
+/// Ends the process if this thread's storage is not what the C library sets up: a raw `clone` gave
+/// it zeros. Such a thread reads CPU 0 where -1 belongs, and the kernel restarts none of its
+/// sections. Fast paths cannot see that, so this is checked where a slow path begins. A thread that
+/// shares another's storage is not recognized.
+#[inline]
+pub(super) fn check_storage() {
+    // On x86-64, the thread pointer itself is a word of that storage.
+    let is_set_up = thread_pointer() != 0 && {
+        // SAFETY: an aligned word of this thread's block (see `arch`). The kernel changes it only
+        // in registered threads, between two instructions. Relaxed: only this thread reads it.
+        let cpu = unsafe { AtomicI32::from_ptr((block() + 4) as *mut i32) }.load(Ordering::Relaxed);
+        cpu == -1 || registration().load(Ordering::Relaxed) != NOT_YET
+    };
+    if !is_set_up {
+        no_storage();
+    }
+}
+
+/// Writes a message to standard error and ends the process by `SIGABRT`. Calls the kernel alone:
+/// the C library's functions use the storage.
+#[cold]
+fn no_storage() -> ! {
+    let sentence = "atomseq: this thread's storage was not set up, so what it has done here may be lost \
+                    (was it made by a raw clone?); make threads by pthread_create\n";
+    let arguments = [2, sentence.as_ptr() as usize, sentence.len(), 0, 0, 0];
+    // SAFETY: the pointer and length are those of a valid string, which the kernel only reads.
+    unsafe { syscall(libc::SYS_write, arguments) };
+    // SAFETY: the disposition contains no function.
+    let _ = unsafe { replace_disposition(libc::SIGABRT, &Disposition::DEFAULT) };
+    change_mask(libc::SIG_UNBLOCK, bit(libc::SIGABRT));
+    let _ = send_to_this_thread(libc::SIGABRT);
+    loop {
+        let _ = send_to_this_thread(libc::SIGKILL);
+    }
 }
 
 /// Points every thread at atomseq's own block, which is not registered yet.

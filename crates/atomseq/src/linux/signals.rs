@@ -39,6 +39,7 @@ impl SignalsBlocked {
     /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) with that signal, the
     /// process ends.
     pub fn enter() -> SignalsBlocked {
+        rseq::check_storage();
         let found = set_mask(u64::MAX);
         // Relaxed, here and below: these words belong to this thread, on which no handler runs now.
         let quiets = rseq::quiet().load(Ordering::Relaxed);

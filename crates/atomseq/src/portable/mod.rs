@@ -1,6 +1,9 @@
-//! The replacement for `linux/` on other systems, and on Linux with `--cfg atomseq_portable`. It
-//! has the same names, but no sections, and permanently closed gates. Every operation of every
-//! structure therefore takes its slow path.
+//! The replacement for `linux/` on other systems, and on Linux with `--cfg atomseq_portable` or
+//! under Miri. It has the same names, but no sections, and permanently closed gates. Every
+//! operation of every structure therefore takes its slow path.
+//!
+//! Under Miri it calls only what Miri implements: `mmap`, `munmap`, `sysconf`, `clock_gettime`,
+//! `write`, and the standard library.
 
 mod cpus;
 mod memory;

@@ -135,12 +135,34 @@ impl Event<'_> {
     /// Calls the handler that was there when this one was installed, if there was one.
     ///
     /// The signals that it asked for are blocked while it runs. The default action is not carried
-    /// out. A handler with `SA_RESETHAND` is called once, as the kernel would call it, and is the
-    /// default action from then on. Costs two system calls if there is a handler.
+    /// out: that is [`default_action`](Event::default_action). A handler with `SA_RESETHAND` is
+    /// called once, as the kernel would call it, and is the default action from then on. Costs two
+    /// system calls if there is a handler.
     pub fn chain(&mut self) -> Chained {
         // SAFETY: this runs in a handler, on the thread and with the record and the context that
         // the kernel gave it.
         unsafe { self.previous.call(self.signal, self.info, self.context) }
+    }
+}
+
+impl Event<'_> {
+    /// Has the signal do what it does without a handler, as soon as this handler returns.
+    ///
+    /// For handlers that clean up or report before the process ends, and for those of stop signals.
+    ///
+    /// * Where the default action ends the process, it ends by this signal, with a core dump where
+    ///   that is due, and its parent sees that signal. A fault ends it at the faulting instruction,
+    ///   which is executed again: a handler that has removed the fault's cause, or that changes the
+    ///   program counter, lets the process go on without a handler of this signal.
+    /// * Where it stops the process, the process stops at once, by `SIGSTOP`, and the handler stays
+    ///   installed.
+    /// * Where it does nothing, nothing happens.
+    ///
+    /// Replaces the disposition of a signal that ends the process, also one that other code has
+    /// installed over this handler. Costs up to four system calls.
+    #[cfg(unix)]
+    pub fn default_action(&mut self) {
+        super::runtime::carry_out_default(self.signal, self.info);
     }
 }
 

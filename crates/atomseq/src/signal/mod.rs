@@ -136,6 +136,35 @@
 //! the sequence's own instruction. If the handler changes the program counter, the sequence is left
 //! there, and the signal that waited for its end is delivered.
 //!
+//! # Stack overflows
+//!
+//! The standard library reports an overflow of a thread's stack by handlers of `SIGSEGV` and
+//! `SIGBUS` on an alternate stack. A handler that is installed here for one of these **replaces**
+//! that report: it runs on the thread's own stack, which has no room left, so the process ends by
+//! the signal without a word. To keep the report, give each thread an [`AlternateStack`], install
+//! the handler [on the alternate stack](Options::on_alternate_stack), and [chain](Event::chain):
+//!
+//! ```no_run
+//! use atomseq::signal::{self, AlternateStack, Options};
+//!
+//! fn crash(event: &mut signal::Event<'_>) {
+//!     // Report here, by `write` alone. Then an overflow is reported by the standard library, and
+//!     // any other fault ends the process by its signal.
+//!     if event.chain() != signal::Chained::Called {
+//!         event.default_action();
+//!     }
+//! }
+//!
+//! # #[cfg(unix)] {
+//! let _stack = AlternateStack::new(16 << 10)?; // on each thread
+//! // SAFETY: the handler neither allocates, nor locks, nor panics.
+//! unsafe {
+//!     signal::install_with(libc::SIGSEGV, crash, Options::new().on_alternate_stack(16 << 10))?;
+//! }
+//! # }
+//! # Ok::<(), signal::Error>(())
+//! ```
+//!
 //! # Limits
 //!
 //! * Queued real-time signals of one number may change their order when a mask defers them.
@@ -161,8 +190,8 @@
 //!
 //! On other unixes, and with `--cfg atomseq_portable`, the interface is the same. Masks are the
 //! kernel's (two system calls for the outermost one). Sequences run with all signals blocked, so
-//! every handler runs between them. On systems without signals, [`install`] returns
-//! [`Error::Unsupported`] and a mask costs nothing.
+//! every handler runs between them. On systems without signals, and under Miri, [`install`] returns
+//! [`Error::Unsupported`] and no handler runs inside a mask, because none runs at all.
 
 #[cfg(atomseq_sections)]
 mod delivery;
@@ -191,6 +220,8 @@ pub use options::{Error, Options};
 #[cfg(unix)]
 pub use runtime::siglongjmp;
 pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
+#[cfg(unix)]
+pub use stack::AlternateStack;
 pub use statistics::{Statistics, statistics};
 
 #[cfg(all(atomseq_sections, feature = "unstable-internals"))]
@@ -215,7 +246,8 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 /// If the current handler was installed here, the new one takes its place:
 /// [chaining](Event::chain) leads to what was there before that one. A current handler of other
 /// code remains reachable by chaining, also if it was installed over one of atomseq's. That one of
-/// atomseq's is not called any more.
+/// atomseq's is not called any more. For `SIGSEGV` and `SIGBUS`, the standard library's report of a
+/// [stack overflow](crate::signal#stack-overflows) goes with its handler, unless chained.
 ///
 /// The first call [starts atomseq up](crate::status()), so that no handler has to. Sequences of
 /// objects that were loaded since the last installation are protected from now on.

@@ -89,7 +89,8 @@ impl Options {
     /// calling thread's stack does not. A delivery takes the kernel's frame (`AT_MINSIGSTKSZ`) and
     /// 2 KiB of atomseq's own, 3 KiB without optimisation. Three take about 16 KiB on x86-64 with
     /// AVX-512, 19 KiB without optimisation. The standard library gives its threads 8 KiB, which
-    /// are refused.
+    /// are refused. An [`AlternateStack`](crate::signal::AlternateStack) on each thread is large
+    /// enough.
     pub const fn on_alternate_stack(mut self, bytes: usize) -> Options {
         self.stack = Some(bytes);
         self
@@ -117,6 +118,13 @@ pub enum Error {
         /// The size that is needed, in bytes.
         needs: usize,
     },
+    /// The thread is running on its alternate stack, so it cannot have another one.
+    AlternateStackInUse,
+    /// The system gave no alternate stack.
+    NoAlternateStack {
+        /// The error number; `ENOMEM` if there is no memory.
+        errno: i32,
+    },
     /// The kernel or the C library refused `rt_sigaction`, `sigaltstack` or the registration of
     /// fork handlers; `ENOMEM` if there is no memory.
     Refused {
@@ -125,7 +133,7 @@ pub enum Error {
         /// The error number.
         errno: i32,
     },
-    /// This system has no signals.
+    /// This system has no signals; neither has Miri.
     Unsupported,
 }
 
@@ -149,7 +157,15 @@ impl std::fmt::Display for Error {
             Error::AlternateStackTooSmall { has, needs } => write!(
                 f,
                 "the alternate stack has {has} bytes, and three deliveries and the handler take {needs}; \
-                 give sigaltstack a larger one, or leave on_alternate_stack out"
+                 give the thread an AlternateStack, or leave on_alternate_stack out"
+            ),
+            Error::AlternateStackInUse => f.write_str(
+                "this thread is running on its alternate stack; make an AlternateStack outside of handlers",
+            ),
+            Error::NoAlternateStack { errno } => write!(
+                f,
+                "the system gives no alternate stack: {}; look for a limit of memory, or a sandbox that forbids mmap, mprotect or sigaltstack",
+                std::io::Error::from_raw_os_error(*errno)
             ),
             Error::Refused { signal, errno } => write!(
                 f,

@@ -179,6 +179,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes long to interpret")]
     fn pages_are_found_from_the_lowest_up() {
         for pages in [1, 16, 63, 64, 65, 4096, 4097, 5000] {
             with_chunk(pages, |chunk, geometry| {

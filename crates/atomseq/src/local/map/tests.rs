@@ -7,6 +7,7 @@ use crate::local::points::point;
 use crate::local::points::testing::interrupted;
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_map_behaves_as_its_model() {
     let map: Map<usize, u32, 64> = Map::new();
     let mut model = BTreeMap::new();
@@ -293,6 +294,7 @@ fn an_interrupted_operation_is_serializable() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn an_interrupted_iteration_returns_remaining_keys_once() {
     let mut interruptions = 0;
     for begin in initial_maps() {
@@ -327,6 +329,7 @@ fn an_interrupted_iteration_returns_remaining_keys_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn an_interrupted_drain_returns_every_value_once() {
     for begin in initial_maps() {
         for amount in [0, 1] {

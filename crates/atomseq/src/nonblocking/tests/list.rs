@@ -35,6 +35,7 @@ fn lists_are_send_and_sync() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_limit_is_kept_and_given_back() {
     let list = List::<u64, u64>::try_with_limit(100).unwrap();
     assert_eq!(list.limit(), 100);

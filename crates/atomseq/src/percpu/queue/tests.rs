@@ -104,6 +104,7 @@ fn run_checks(check: impl Fn(&Queue<usize>, Gap<'_>) -> bool, elements: usize) -
 
 /// 58,320 checks.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_queue_that_is_never_empty_is_never_found_empty() {
     for elements in [1, 2, FIRST_CELLS - 2] {
         let (checks, empty) = run_checks(|queue, gap| queue.was_empty(0, gap), elements);
@@ -117,6 +118,7 @@ fn a_queue_that_is_never_empty_is_never_found_empty() {
 
 /// The control: checks without numbers, which read head and tail, or head, tail and head.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_check_without_numbers_is_detected() {
     let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
         let head = queue.area.peek(0, 0);
@@ -195,6 +197,7 @@ fn find_nothing(
 
 /// 77,760 calls.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn steal_and_drain_find_an_element_in_a_queue_that_is_never_empty() {
     for elements in [1, FIRST_CELLS - 2] {
         let found = find_nothing(elements, |queue, gap| queue.was_empty(0, gap));
@@ -207,6 +210,7 @@ fn steal_and_drain_find_an_element_in_a_queue_that_is_never_empty() {
 
 /// The control: head and tail are read one after the other.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn steal_and_drain_after_a_check_without_numbers_are_detected() {
     let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
         let head = queue.area.peek(0, 0);

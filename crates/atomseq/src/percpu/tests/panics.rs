@@ -106,6 +106,7 @@ macro_rules! drained {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_panic_loses_no_element_of_a_structure() {
     const ROOM: usize = COUNT as usize;
     each_operation(

@@ -41,7 +41,7 @@ use super::statistics::COUNTS;
 use super::{Chained, Interrupted};
 use crate::platform::{
     Context, Disposition, bit, change_mask, disposition, replace_disposition,
-    replace_disposition_if,
+    replace_disposition_if, send_to_this_thread,
 };
 use crate::sequence::table;
 use actions::{Action, BLOCKED_ON_ENTRY, DEFAULT, FAULT_SET, FAULTS, NEVER_BLOCKED};
@@ -528,7 +528,7 @@ unsafe fn pass_on(
     if is_itself {
         // An adopted handler has called its own entry. Nothing is known to lie below it.
         if actions::live_of_entry(signal, entry).is_some() {
-            default_action(signal, info, false);
+            act_by_default(signal, info, false);
         }
         return;
     }
@@ -543,7 +543,7 @@ unsafe fn pass_on(
         Chained::Called => {}
         // No program can ignore a fault: the kernel ends it.
         Chained::Ignored if !is_raised_by_fault(signal, info) => {}
-        Chained::Ignored | Chained::Default => default_action(signal, info, is_direct),
+        Chained::Ignored | Chained::Default => act_by_default(signal, info, is_direct),
     }
 }
 
@@ -577,6 +577,26 @@ fn happens_again(signal: c_int) -> bool {
 const IGNORED_BY_DEFAULT: u64 =
     bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
 
+/// Stop signals, but for `SIGSTOP`, which has no handler.
+const STOPPING: u64 = bit(libc::SIGTSTP) | bit(libc::SIGTTIN) | bit(libc::SIGTTOU);
+
+/// Makes the kernel carry out the default action of a signal whose handler runs and asks for it:
+/// when the handler returns, or at once for a stop signal.
+pub fn carry_out_default(signal: c_int, info: &libc::siginfo_t) {
+    if STOPPING & bit(signal) != 0 {
+        // Refused only by a sandbox, which lets the thread stop no process.
+        let _ = send_to_this_thread(libc::SIGSTOP);
+    } else if IGNORED_BY_DEFAULT & bit(signal) == 0 {
+        // SAFETY: the disposition contains no function. The kernel has no reason to refuse it, and
+        // a refusal cannot be handled here.
+        let _ = unsafe { replace_disposition(signal, &Disposition::DEFAULT) };
+        let is_repeated = is_raised_by_fault(signal, info) && happens_again(signal);
+        if !is_repeated && !mask::queue_again(signal, info) {
+            COUNTS.lost_signals.add();
+        }
+    }
+}
+
 /// Makes the kernel carry out the default action of `signal`: when the handler returns, for a fault
 /// that happens again; for other signals as soon as they are unblocked.
 ///
@@ -590,7 +610,7 @@ const IGNORED_BY_DEFAULT: u64 =
 /// `is_direct`: the kernel has called an entry that had no handler then. If another thread has
 /// installed one since, that handler gets the signal. This cannot repeat without end, because an
 /// entry that this handler calls is not called by the kernel.
-fn default_action(signal: c_int, info: &libc::siginfo_t, is_direct: bool) {
+fn act_by_default(signal: c_int, info: &libc::siginfo_t, is_direct: bool) {
     let default = &Disposition::DEFAULT;
     if is_raised_by_fault(signal, info) {
         // SAFETY: the disposition contains no function. The kernel has no reason to refuse it, and

@@ -81,7 +81,7 @@ unsafe fn run_with(
             frame.decided_unless_inside();
         }
         let is_direct = frame.is_some_and(|frame| frame.is_called_by_kernel(delivery.context));
-        return super::default_action(delivery.signal, delivery.info, is_direct);
+        return super::act_by_default(delivery.signal, delivery.info, is_direct);
     }
     let Delivery {
         signal,

@@ -219,6 +219,9 @@ fn is_reserved(_signal: c_int) -> bool {
 /// # Safety
 /// As [`crate::signal::install_with`].
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
+    if cfg!(miri) {
+        return Err(Error::Unsupported);
+    }
     checked(signal)?;
     if let Some(bytes) = options.stack {
         check_alternate_stack(signal, bytes)?;
@@ -419,6 +422,20 @@ fn act_by_default(signal: c_int) {
     }
     // SAFETY: sends a signal to this thread.
     unsafe { libc::raise(signal) };
+}
+
+/// Makes the system carry out the default action of a signal whose handler runs and asks for it:
+/// when the handler returns, or at once for a stop signal.
+pub fn carry_out_default(signal: c_int, _info: &libc::siginfo_t) {
+    if [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal) {
+        // SAFETY: sends a signal to this thread.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    } else if !is_ignored_by_default(signal) {
+        // The system cannot refuse it.
+        let _ = set_disposition(signal, &default_action());
+        // SAFETY: sends a signal to this thread. A fault is repeated as well.
+        unsafe { libc::raise(signal) };
+    }
 }
 
 /// Returns whether the default action does nothing on delivery, on every system. (`SIGCONT`

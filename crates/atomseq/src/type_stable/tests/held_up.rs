@@ -230,6 +230,7 @@ fn run(seed: u64, reads: Reads) -> (Vec<String>, usize, usize) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn nothing_goes_back_or_is_reported_before_its_time() {
     let (mut pages_gone, mut found) = (0, 0);
     for seed in 0..SEEDS {
@@ -244,6 +245,7 @@ fn nothing_goes_back_or_is_reported_before_its_time() {
 
 /// Negative control of the test above.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_clock_that_is_read_too_early_is_found_out() {
     let (mut gone, mut found) = (0, 0);
     for seed in 0..SEEDS {

@@ -1,5 +1,6 @@
 //! Tests of entries that are checked out.
 
+#[cfg_attr(miri, allow(unused_imports))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -147,7 +148,7 @@ fn a_holder_finds_out_that_its_checkout_was_forgotten() {
 
 /// A real signal interrupts the thread that has checked the entry out. No operation in its handler
 /// waits for the entry.
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 #[test]
 fn a_handler_never_waits_for_its_own_thread() {
     use std::sync::OnceLock;

@@ -87,6 +87,7 @@ struct Repeated {
 
 /// Keys repeat, and entries are checked out meanwhile, and then checked in, forgotten, or leaked.
 #[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
 fn an_unordered_list_matches_a_sequence() {
     for mechanism in MECHANISMS {
         let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);

@@ -1,0 +1,61 @@
+//! Miri, sanitizers, loom, valgrind, qemu: what to build with.
+//!
+//! | tool | build with | what it then sees |
+//! |---|---|---|
+//! | Miri | nothing: `cfg(miri)` is enough | the slow path, all of it |
+//! | AddressSanitizer | `-Zsanitizer=address` | everything but the accesses of sequences, which are assembly |
+//! | ThreadSanitizer | `-Zsanitizer=thread --cfg atomseq_portable` | the slow path; see below for handlers |
+//! | loom, shuttle | not atomseq itself: see below | |
+//! | valgrind's memcheck | nothing | the slow path, which start-up chooses |
+//! | qemu-user for AArch64 | nothing | the slow path, and handlers |
+//! | qemu-user for x86-64 | `--cfg atomseq_portable` if there are handlers | the slow path |
+//! | gdb, rr | nothing, or `ATOMSEQ_DISABLE_RSEQ=1` | [limitations](super::limitations#debuggers-emulators-sandboxes) |
+//!
+//! A `--cfg` goes into `RUSTFLAGS`. On the slow path every operation does what it does elsewhere,
+//! under a lock of its CPU; [`status()`](crate::status()) says so.
+//!
+//! # Miri
+//!
+//! Miri interprets no assembly, so `cargo miri` builds the slow path by itself. It has no signals:
+//! [`signal::install`](crate::signal::install) and
+//! [`AlternateStack`](crate::signal::AlternateStack) return
+//! [`Unsupported`](crate::signal::Error::Unsupported), and masks are only counted. Words hold
+//! addresses, and small structures share pages that the process keeps, so pass
+//!
+//! ```sh
+//! MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks" cargo +nightly miri test
+//! ```
+//!
+//! `.ci/soak Miri` runs the library's own tests in this way where the toolchain has Miri. Elsewhere
+//! it builds with `--cfg miri` and runs natively what Miri would interpret.
+//!
+//! # Sanitizers
+//!
+//! AddressSanitizer works with protected sections and with handlers. It does not see into
+//! sequences.
+//!
+//! ThreadSanitizer does not see into sequences either, and what two threads do on one CPU is
+//! ordered by the kernel, which it does not know. Build with `--cfg atomseq_portable` for threads.
+//! A standard library without instrumentation, which is what toolchains bring, adds reports of its
+//! own, about the end of threads for example. Programs with handlers may hang under it: it hides
+//! from atomseq which handler is installed. `verify/stress/tests/sanitized.rs` shows what they
+//! take.
+//!
+//! # loom and shuttle
+//!
+//! Atomseq's atomics are the processor's, not loom's. Put your use of it behind a type of your own,
+//! and give that loom's atomics under `cfg(loom)`. Sequences have a model as data instead
+//! ([`sequence::model`](crate::sequence::model)), which an exhaustive checker can run.
+//!
+//! # valgrind
+//!
+//! valgrind has no rseq, so start-up chooses the slow path; handlers and masks work. memcheck finds
+//! nothing to report, apart from the lines `sigprocmask: unknown 'how' field 99` where there are
+//! handlers: a question whether memory can be read. helgrind and drd do not know the atomic
+//! instructions of locks, and report them as races, the standard library's first of all.
+//!
+//! # qemu-user
+//!
+//! It has no rseq either. On AArch64 handlers work, which `.ci/soak` checks. On x86-64 (qemu 7.2)
+//! a program that receives a signal with a handler of [`signal`](crate::signal) ends by a fault;
+//! with `--cfg atomseq_portable` it does not. Without handlers nothing is needed.
