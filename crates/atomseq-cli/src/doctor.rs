@@ -95,7 +95,12 @@ pub struct Use {
 }
 
 /// The structures that use per-CPU sequences and no gates.
-const WITHOUT_GATE: [&str; 2] = ["percpu::Counter", "percpu::Histogram"];
+const WITHOUT_GATE: [&str; 4] = [
+    "percpu::Counter",
+    "percpu::Counters",
+    "percpu::Gauge",
+    "percpu::Histogram",
+];
 /// The structures that also use gates.
 const WITH_GATE: [&str; 5] = [
     "percpu::Stack",
@@ -372,7 +377,7 @@ mod tests {
     #[test]
     fn a_machine_without_fences_has_fast_counters() {
         let uses = uses(true, false, true, Mechanism::Kcas);
-        assert_eq!(paths(&uses, &WITHOUT_GATE), ["section"; 2]);
+        assert_eq!(paths(&uses, &WITHOUT_GATE), ["section"; 4]);
         assert_eq!(paths(&uses, &WITH_GATE), ["lock"; 5]);
         assert_eq!(paths(&uses, &["type_stable::Pool"]), ["pages"]);
         assert_eq!(paths(&uses, &signals::LOCAL), ["sequence"; 5]);

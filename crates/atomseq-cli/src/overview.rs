@@ -325,7 +325,7 @@ fn print(measured: &[Measured], terminal: Terminal, to: &mut impl Write) -> Resu
     for (title, lines, limit) in [
         (losses, &lost, LOSSES),
         (
-            "slower in the median, but not decided",
+            "not decided: 1 lies within the spread",
             &undecided,
             UNDECIDED,
         ),

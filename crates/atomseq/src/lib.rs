@@ -67,6 +67,8 @@
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | [`Counter`](percpu::Counter) | a sum | wait-free | 0 |
+//! | [`Counters`](percpu::Counters) | any number of sums in 8 bytes per CPU each | wait-free | 0 |
+//! | [`Gauge`](percpu::Gauge) | a sum that is also set | wait-free; lock-free to set it | 0 |
 //! | [`Histogram`](percpu::Histogram) | counts by value | wait-free | 0 |
 //! | [`Stack`](percpu::Stack) | bounded, last in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`List`](percpu::List) | unbounded, last in first out, nodes of your own | waits only for a held [gate](percpu::GateGuard) | 0 |
@@ -168,7 +170,8 @@
 //! | Linux, AArch64, glibc or musl | sequences |
 //! | every other target with std; any with `--cfg atomseq_portable` | the slow path |
 //!
-//! Sequences need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
+//! Sequences need Linux 5.5, and all structures but [`Counter`](percpu::Counter),
+//! [`Counters`](percpu::Counters), [`Gauge`](percpu::Gauge) and
 //! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
 //! sound](docs::internals#start-up). The repository's README says what was run where.
 //!
@@ -210,6 +213,7 @@ pub mod local;
 mod mappings;
 pub mod mutex;
 pub mod nonblocking;
+mod or_panic;
 pub mod percpu;
 pub mod scope;
 pub mod sequence;

@@ -12,9 +12,9 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 
 /// A value that can be converted to one machine word and back.
 ///
-/// Implemented for `bool`, `char`, integers and floats up to a word, [`NonZero`] integers, pointers,
-/// references, [`Box`] and [`Arc`] of sized types, and an [`Option`] of the last four and of
-/// `NonZero`, whose `None` is the word 0. Box a larger value, or store it in a
+/// Implemented for `bool`, `char`, integers and floats up to a word, [`NonZero`] integers,
+/// pointers, references, [`Box`] and [`Arc`] of sized types, and an [`Option`] of the last four and
+/// of `NonZero`, whose `None` is the word 0. Box a larger value, or store it in a
 /// [`Ring`](crate::percpu::Ring), which holds values of any size.
 ///
 /// # Safety
@@ -131,8 +131,8 @@ floats!(f64);
 macro_rules! pointers {
     ($([$($parameter:tt)*] $pointer:ty, |$value:ident| $into:expr, |$address:ident| $from:expr;)*) => {$(
         // SAFETY: the pointer becomes an address with exposed provenance and is restored from it,
-        // ownership included. Null stands for `None`, where this is an `Option`. Dropping an address
-        // only leaks.
+        // ownership included. Null stands for `None`, where this is an `Option`. Dropping an
+        // address only leaks.
         unsafe impl<$($parameter)*> AsWord for $pointer {
             #[inline]
             fn into_word(self) -> usize {

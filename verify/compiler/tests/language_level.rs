@@ -1,7 +1,7 @@
 //! Each crate is written in the language of its `rust-version`, which is 1.87 for all that programs
-//! depend on, and so is what `sequence!` expands to. clippy's `incompatible_msrv` reports functions of the standard
-//! library that are newer; no lint is about syntax. This test knows what the language has gained
-//! since, and finds it in the syntax tree.
+//! depend on, and so is what `sequence!` expands to. clippy's `incompatible_msrv` reports functions
+//! of the standard library that are newer; no lint is about syntax. This test knows what the
+//! language has gained since, and finds it in the syntax tree.
 //!
 //! What only types decide is not seen: `_` for a constant parameter of a path, and the bounds and
 //! coercions that a newer compiler accepts.

@@ -137,6 +137,16 @@ const FALLIBLE: &[Constructor] = &[
     ("percpu::Histogram of bounds", 0, || {
         is_per_cpu_made(percpu::Histogram::try_with_bounds(&[1, 5, 9]))
     }),
+    ("percpu::Histogram of many buckets", 0, || {
+        is_per_cpu_made(percpu::Histogram::try_log_linear(7, u64::MAX))
+    }),
+    ("percpu::Gauge", 0, || {
+        is_per_cpu_made(percpu::Gauge::try_new())
+    }),
+    ("percpu::Counters", 0, || {
+        let counters = percpu::Counters::new();
+        is_per_cpu_made(counters.try_create().map(drop))
+    }),
     ("percpu::Stack", 0, || {
         is_per_cpu_made(percpu::Stack::<u64>::try_with_capacity_per_cpu(10_000))
     }),

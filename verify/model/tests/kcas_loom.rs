@@ -332,7 +332,8 @@ impl<L: Library> Owned<L> {
         Arc::new(Owned { owner, count })
     }
 
-    /// Uses the block once as its owner, if the thread still is; returns how often that has happened.
+    /// Uses the block once as its owner, if the thread still is; returns how often that has
+    /// happened.
     fn stay(&self, word: u64) -> u32 {
         let is_owner = self.owner.is(word);
         if is_owner {

@@ -4,6 +4,8 @@
 //! Each ordering is weakened in turn, and each index of batches changed, by a mutation of the
 //! source (`mutations/`), and must be detected.
 
+#[path = "../../../crates/atomseq/src/or_panic.rs"]
+mod or_panic;
 use std::mem::ManuallyDrop;
 
 use Way::{Batch, Drain, One, Vector};

@@ -1,5 +1,5 @@
-//! What `lock_api` requires of a lock with many readers, in each of its states: readers counted, and
-//! readers biased to their CPUs.
+//! What `lock_api` requires of a lock with many readers, in each of its states: readers counted,
+//! and readers biased to their CPUs.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};

@@ -1,5 +1,5 @@
-//! A shared object that contains atomseq stays loaded after `dlclose`: signals, exiting threads, forks
-//! and later calls find its code. The controls take that protection away.
+//! A shared object that contains atomseq stays loaded after `dlclose`: signals, exiting threads,
+//! forks and later calls find its code. The controls take that protection away.
 
 #![cfg(all(atomseq_sections, target_env = "gnu"))]
 

@@ -110,7 +110,7 @@ impl Drop for Dismissed<'_, '_> {
 
 /// The bytes of the process's mappings but for the allocator's heap, which is metered by itself; 0
 /// where the system does not report it.
-fn mapped() -> i64 {
+pub fn mapped() -> i64 {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let sizes = maps
         .lines()

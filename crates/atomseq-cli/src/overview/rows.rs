@@ -86,7 +86,12 @@ pub const ROWS: &[Row] = &[
         experiment: "percpu-pool",
         workload: "",
         ours: &["rseq"],
-        alternatives: &[("malloc", "malloc, free"), ("crossbeam", "ArrayQueue")],
+        alternatives: &[
+            ("malloc", "malloc, free"),
+            ("mimalloc", "mimalloc"),
+            ("jemalloc", "jemalloc"),
+            ("crossbeam", "ArrayQueue"),
+        ],
         bounds: &[],
     },
     Row {

@@ -161,9 +161,11 @@ impl Layout {
             }
             Ok(result) => {
                 let text = self.columns(&cells);
-                let bar = match self.bar {
-                    0 => String::new(),
-                    cells => format!("  {:cells$}", bar(result.ratio, cells)),
+                let bar = match (self.bar, result.verdict) {
+                    (0, _) => String::new(),
+                    // Rounds that do not decide show no direction.
+                    (cells, Verdict::Tie) => " ".repeat(cells + 2),
+                    (cells, _) => format!("  {:cells$}", bar(result.ratio, cells)),
                 };
                 let line = self.cut(&format!("{text}{bar}  {}", result.ratio()));
                 // Cut first, then coloured: an escape sequence has no width.

@@ -136,6 +136,11 @@ fn assert_open(ratios: &[f64]) {
     let text = of_ratios(ratios);
     let (table, below) = parts(&text);
     assert!(table.contains(", tie"), "{ratios:?}: {text}");
+    let row = table.lines().nth(1).unwrap();
+    assert!(
+        !row.contains(['█', '▏', '▶']),
+        "{ratios:?}: a tie has no bar: {text}"
+    );
     assert!(
         below.starts_with(" to nothing that was measured here"),
         "{ratios:?}: {text}"
@@ -199,7 +204,7 @@ fn a_median_against_atomseq_is_shown_where_it_is_not_decided() {
     let text = of_ratios(&ratios);
     let (_, below) = parts(&text);
     assert!(
-        below.contains("\nslower in the median, but not decided\n"),
+        below.contains("\nnot decided: 1 lies within the spread\n"),
         "{text}"
     );
     assert!(below.contains("0.90 × (0.90 to 1.5), tie"), "{text}");

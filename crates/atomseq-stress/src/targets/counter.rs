@@ -1,10 +1,10 @@
-//! The target `counter`. At any time, the sum is at least what one lane knows that it added, and at
-//! most what all lanes have announced.
+//! The target `counter`: also a gauge, and several counters of one area. At any time, the sum is at
+//! least what one lane knows that it added, and at most what all lanes have announced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use atomseq::percpu::Counter;
+use atomseq::percpu::{Count, Counter, Counters, Gauge};
 use crossbeam_utils::CachePadded;
 
 use crate::engine::invariant::{Checked, Violation, equal};
@@ -27,21 +27,33 @@ const KEPT: usize = 0;
 const TO_TAKE: usize = 1;
 const TAKEN: usize = 2;
 const LAST_SUM: usize = 3;
+const GAUGED: usize = 4;
+const COUNTED: usize = 5;
 
-/// A counter whose sum is never taken, and one whose sum is.
+/// The number of counters in one area that are added to.
+const COUNTS: usize = 3;
+
+/// Each round has new ones, in the words of the rounds before.
+static COUNTERS: Counters = Counters::new();
+
+/// A counter whose sum is never taken, and one whose sum is; a gauge; counters of one area.
 pub struct CounterRound {
     kept: Counter,
     taken: Counter,
+    gauge: Gauge,
+    counts: [Count<'static>; COUNTS],
     /// What each lane will have added to the first one when its current addition is complete.
     announced: Vec<CachePadded<AtomicU64>>,
 }
 
 impl CounterRound {
-    /// Returns both, at zero.
+    /// Returns all, at zero.
     pub fn new(setting: &Setting) -> CounterRound {
         CounterRound {
             kept: Counter::new(),
             taken: Counter::new(),
+            gauge: Gauge::new(),
+            counts: [(); COUNTS].map(|()| COUNTERS.create()),
             announced: (0..setting.lanes).map(|_| CachePadded::default()).collect(),
         }
     }
@@ -74,10 +86,25 @@ impl CounterRound {
     fn add(&self, lane: &mut Lane) {
         lane.begin(Activity::Add);
         let amount = lane.rng.u64(1..1000);
-        if lane.rng.bool() {
-            lane.totals[TO_TAKE] += amount;
-            self.taken.add(amount);
-            return;
+        match lane.rng.u32(..8) {
+            0..4 => {
+                lane.totals[TO_TAKE] += amount;
+                self.taken.add(amount);
+                return;
+            }
+            4 => {
+                let amount = amount as i64 - 500;
+                lane.totals[GAUGED] = lane.totals[GAUGED].wrapping_add_signed(amount);
+                self.gauge.add(amount);
+                return;
+            }
+            5 => {
+                let index = lane.rng.usize(..COUNTS);
+                lane.totals[COUNTED + index] += amount;
+                self.counts[index].add(amount);
+                return;
+            }
+            _ => {}
         }
         lane.totals[KEPT] += amount;
         self.announced[lane.number].store(lane.totals[KEPT], Ordering::Relaxed);
@@ -93,9 +120,20 @@ impl CounterRound {
     }
 }
 
+/// Adds to a counter that no other lane has.
+fn count_alone(lane: &mut Lane) -> Checked {
+    lane.begin(Activity::Add);
+    let own = COUNTERS.create();
+    equal("a new counter is not at zero", own.sum(), 0)?;
+    let amount = lane.rng.u64(1..1000);
+    own.add(amount);
+    equal("another lane has added to a counter", own.take(), amount)
+}
+
 impl Round for CounterRound {
     fn step(&self, lane: &mut Lane) -> Checked {
         match lane.rng.u32(..100) {
+            4 => count_alone(lane)?,
             0 => {
                 lane.begin(Activity::Drain);
                 lane.totals[TAKEN] += self.taken.take();
@@ -121,6 +159,14 @@ impl Round for CounterRound {
             self.kept.sum(),
             total(KEPT),
         )?;
+        let gauged = self.gauge.value() as u64;
+        let expected = lanes.iter().map(|lane| lane.totals[GAUGED]);
+        let expected = expected.fold(0, u64::wrapping_add);
+        equal("a gauge is not at what was added", gauged, expected)?;
+        for (index, count) in self.counts.iter().enumerate() {
+            let sum = count.sum();
+            equal("a counter of an area is wrong", sum, total(COUNTED + index))?;
+        }
         let by_cpu: u64 = self.kept.per_cpu().map(|(_, value)| value).sum();
         if by_cpu > self.kept.sum() {
             let violation = Violation::new("the CPUs' parts are more than the sum");

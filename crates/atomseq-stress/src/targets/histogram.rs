@@ -1,10 +1,11 @@
-//! The target `histogram`: each value is counted once, in its bucket, and taken once.
+//! The target `histogram`: each value is counted once, in its bucket and in the sum, and taken
+//! once.
 
 use std::sync::Arc;
 
 use atomseq::percpu::{Histogram, Snapshot};
 
-use crate::engine::invariant::{Checked, Violation};
+use crate::engine::invariant::{Checked, Violation, equal};
 use crate::engine::lane::{Activity, Lane};
 use crate::engine::{Interruptions, Round, STEPS, Sabotage, Setting, Target};
 
@@ -12,7 +13,7 @@ use crate::engine::{Interruptions, Round, STEPS, Sabotage, Setting, Target};
 pub const TARGET: Target = Target {
     name: "histogram",
     group: "percpu",
-    about: "each bucket is exact at the end; snapshots never fall; each value is taken once",
+    about: "buckets and sum are exact at the end; snapshots never fall; each value is taken once",
     round: |setting| Arc::new(HistogramRound::new(setting)),
     steps: STEPS,
     interruptions: Interruptions::Sent,
@@ -26,6 +27,8 @@ const BUCKETS: usize = 65;
 const RECORDED: usize = 8;
 const TAKEN: usize = RECORDED + BUCKETS;
 const LAST_TOTAL: usize = TAKEN + BUCKETS;
+const SUM_RECORDED: usize = LAST_TOTAL + 1;
+const SUM_TAKEN: usize = SUM_RECORDED + 1;
 
 /// A histogram, whose counts are taken or not.
 pub struct HistogramRound {
@@ -36,9 +39,18 @@ pub struct HistogramRound {
 }
 
 impl HistogramRound {
-    /// Returns one of either scale.
+    /// Returns one of any scale.
     pub fn new(setting: &mut Setting) -> HistogramRound {
         let rng = &mut setting.rng;
+        let is_taken = rng.bool();
+        if rng.u32(..3) == 0 {
+            let (bits, max) = (rng.u32(..3), rng.u64(1..100_000));
+            return HistogramRound {
+                histogram: Histogram::log_linear(bits, max).with_sum(),
+                bounds: Some(log_linear(bits, max)),
+                is_taken,
+            };
+        }
         let bounds = rng.bool().then(|| {
             let mut bounds: Vec<u64> = (0..rng.usize(1..BUCKETS))
                 .map(|_| rng.u64(..100_000))
@@ -52,9 +64,10 @@ impl HistogramRound {
                 .as_ref()
                 .map_or_else(Histogram::powers_of_two, |bounds| {
                     Histogram::try_with_bounds(bounds).expect("memory")
-                }),
+                })
+                .with_sum(),
             bounds,
-            is_taken: rng.bool(),
+            is_taken,
         }
     }
 
@@ -73,6 +86,7 @@ impl HistogramRound {
             None => lane.rng.u64(..) >> lane.rng.u32(..64),
         };
         lane.totals[RECORDED + self.bucket(value)] += 1;
+        lane.totals[SUM_RECORDED] = lane.totals[SUM_RECORDED].wrapping_add(value);
         if lane.inject(Sabotage::Lose) {
             return;
         }
@@ -85,7 +99,10 @@ impl HistogramRound {
     fn look(&self, lane: &mut Lane) -> Checked {
         if self.is_taken {
             lane.begin(Activity::Drain);
-            add(&mut lane.totals[TAKEN..], &self.histogram.take());
+            let taken = self.histogram.take();
+            add(&mut lane.totals[TAKEN..], &taken);
+            let sum = taken.sum().unwrap_or(0);
+            lane.totals[SUM_TAKEN] = lane.totals[SUM_TAKEN].wrapping_add(sum);
             return Ok(());
         }
         lane.begin(Activity::Sum);
@@ -107,6 +124,21 @@ impl HistogramRound {
         lane.totals[LAST_TOTAL] = total;
         Ok(())
     }
+}
+
+/// Returns the bounds of a log-linear scale, one bucket after the other.
+fn log_linear(bits: u32, max: u64) -> Vec<u64> {
+    let mut bounds = Vec::new();
+    let (mut lower, mut width) = (0, 1);
+    while lower <= max {
+        // Twice as many buckets before the width doubles for the first time.
+        if bounds.len() > 1 << bits && bounds.len().is_multiple_of(1 << bits) {
+            width *= 2;
+        }
+        lower += width;
+        bounds.push(lower - 1);
+    }
+    bounds
 }
 
 fn add(into: &mut [u64], snapshot: &Snapshot<'_>) {
@@ -131,7 +163,18 @@ impl Round for HistogramRound {
 
     fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
         let mut counted = [0; BUCKETS];
-        add(&mut counted, &self.histogram.snapshot());
+        let snapshot = self.histogram.snapshot();
+        add(&mut counted, &snapshot);
+        let sum = |index: usize| {
+            let sums = lanes.iter().map(|lane| lane.totals[index]);
+            sums.fold(0, u64::wrapping_add)
+        };
+        let own = snapshot.sum().unwrap_or(0);
+        equal(
+            "the sum is not that of what was recorded",
+            own.wrapping_add(sum(SUM_TAKEN)),
+            sum(SUM_RECORDED),
+        )?;
         for (bucket, counted) in counted.iter().enumerate() {
             let total = |start: usize| {
                 lanes

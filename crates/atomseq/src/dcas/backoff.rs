@@ -25,7 +25,7 @@ impl Backoff {
     /// Returns the pauses of a thread that waits while another CPU makes up to this many changes:
     /// first an eighth of that number, at most 128.
     ///
-    /// A pause takes as long as three or four changes by a thread that has the cache lines. So the
+    /// A pause takes as long as three to five changes by a thread that has the cache lines. So the
     /// wait ends before the other CPU finds the structure empty or full, and its threads need not
     /// wait in their turn. Measured on two CPUs of an AMD EPYC, one producer and one consumer, with
     /// pauses for an eighth of what is left instead of an eighth of the capacity: a stack of 1,024

@@ -187,8 +187,8 @@ fn keep(kept: &Cursor) -> &'static Block {
 }
 
 impl Block {
-    /// Takes a free descriptor, if the thread still owns this block and was not interrupted while it
-    /// took one.
+    /// Takes a free descriptor, if the thread still owns this block and was not interrupted while
+    /// it took one.
     #[inline(always)]
     fn take_owned(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
         let owned = &thread.owned;

@@ -134,7 +134,14 @@
 //!
 //! [`Counter`](crate::percpu::Counter) and [`Histogram`](crate::percpu::Histogram) never close a
 //! gate. Their slow path adds with an atomic instruction to words that no section touches, and
-//! `take` moves a base line instead of resetting words.
+//! `take` moves a base line instead of resetting words. [`Counters`](crate::percpu::Counters) does
+//! the same for many words of one area, and [`Gauge`](crate::percpu::Gauge) sets the base line so
+//! that the sum is the value set.
+//!
+//! Their areas are mapped at the first use, so that they can be statics. The offset of `struct
+//! rseq`, which each sequence reads first, is zero until then, and an operation that finds it so
+//! takes the slow path. That path maps the area, agrees on one by a compare-and-swap of its
+//! address, and then stores the offset: a thread that reads the offset also sees the address.
 //!
 //! # Objects that change CPU
 //!

@@ -492,11 +492,12 @@
 //!   run. The other waiters then stay asleep until one more thread goes to sleep there or a
 //!   sleeper's deadline passes.
 //! * **Starvation.** Without `unlock_fair`, a waiter may lose to newcomers indefinitely.
-//! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that runs
-//!   this process, and reads a word per possible CPU: do not write more than once in some thousand
-//!   reads. A thread that reads twice at a time deadlocks if a writer comes in between. Upgradable
-//!   and recursive reads do not exist. A reader of the parent that was entering at a fork stays
-//!   counted in the child, as one that was inside does; the child's writers then wait indefinitely.
+//! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that
+//!   runs this process, and reads a word per possible CPU: do not write more than once in some
+//!   thousand reads. A thread that reads twice at a time deadlocks if a writer comes in between.
+//!   Upgradable and recursive reads do not exist. A reader of the parent that was entering at a
+//!   fork stays counted in the child, as one that was inside does; the child's writers then wait
+//!   indefinitely.
 //! * **Counter wrap-around.** A [`Condvar`](crate::mutex::Condvar) misses a notification if exactly
 //!   2^32 of them arrive while a thread is between announcing itself and its system call.
 //! * **Processes.** Locks do not work in memory that processes share: sleepers are identified by

@@ -86,7 +86,7 @@
 //!
 //! | operation | system calls | atomic instructions |
 //! |---|---|---|
-//! | `Counter::add`, `Histogram::record` | none | 1 |
+//! | `Counter::add`, `Count::add`, `Gauge::add`, `Histogram::record` | none | 1; with a sum 2 |
 //! | any other operation while its gates are closed permanently | 2 (signal mask) | 4 |
 //! | the same when another thread held the gate, and `steal`, `drain` a batch, [`Area::close_gate`](crate::percpu::Area::close_gate) | 3 (with the fence) | 4 |
 //!

@@ -32,8 +32,8 @@
 //! | a mutex that one CPU uses most | [`Biased`](crate::mutex::Biased) | no atomic instruction on that CPU |
 //!
 //! Missing, because nothing here would make them better than they are there: `ReentrantMutex`,
-//! `FairMutex`, `Once`, `OnceLock`, `LazyLock`, `Barrier`, `WaitGroup`, deadlock detection, `serde`.
-//! Use `parking_lot`'s, `std`'s or `crossbeam_utils`' beside the types of this crate. A
+//! `FairMutex`, `Once`, `OnceLock`, `LazyLock`, `Barrier`, `WaitGroup`, deadlock detection,
+//! `serde`. Use `parking_lot`'s, `std`'s or `crossbeam_utils`' beside the types of this crate. A
 //! [`Condvar`](crate::mutex::Condvar) also works with `parking_lot`'s mutexes, because both are
 //! `lock_api`'s.
 //!
@@ -65,10 +65,10 @@
 //!
 //! # Statics
 //!
-//! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the structures of
-//! [`local`](crate::local), and the counters and histograms of [`percpu`](crate::percpu) are made by
-//! `const` functions. Structures that map memory when they are made go into a `LazyLock`, whose test
-//! at each use is one load and one branch:
+//! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the
+//! structures of [`local`](crate::local), and the counters and histograms of
+//! [`percpu`](crate::percpu) are made by `const` functions. Structures that map memory when they
+//! are made go into a `LazyLock`, whose test at each use is one load and one branch:
 //!
 //! ```
 //! use std::sync::LazyLock;

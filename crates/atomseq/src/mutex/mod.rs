@@ -216,15 +216,15 @@ pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
 /// three and no fence. A write always reads a word per CPU, once readers have been biased.
 ///
 /// Scope [`Machine`](crate::scope::Machine). Blocks while a writer holds it, or for a writer while
-/// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one, wait
-/// for it: a thread must not read twice at a time, because a writer may come in between, and both
-/// would wait indefinitely. A writer that unlocks and locks again may keep readers out, as with
-/// [`Mutex`]. There is no poisoning.
+/// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one,
+/// wait for it: a thread must not read twice at a time, because a writer may come in between, and
+/// both would wait indefinitely. A writer that unlocks and locks again may keep readers out, as
+/// with [`Mutex`]. There is no poisoning.
 ///
 /// Memory: 80 bytes on 64-bit targets; from the first bias on, also a slot of 128 bytes per CPU,
 /// mapped by the page. Where the kernel's fence does not work
-/// ([`gates_active`](crate::status::Status::gates_active)), and on other systems than Linux, readers
-/// are never biased.
+/// ([`gates_active`](crate::status::Status::gates_active)), and on other systems than Linux,
+/// readers are never biased.
 ///
 /// `try_read`, `try_write` and dropping a guard are async-signal-safe, after
 /// [`status()`](crate::status()) has been called. What a thread holds when it exits stays held. The

@@ -9,17 +9,18 @@
 //! admit    clear WRITER; after enough readers without a writer, turn the bias on again
 //! ```
 //!
-//! 1. No reader enters while there is a writer. A section that found the bias on has committed before
-//!    the fence, which makes its count visible to the writer, or is aborted by it. A counting reader
-//!    changes the word that has the flag.
+//! 1. No reader enters while there is a writer. A section that found the bias on has committed
+//!    before the fence, which makes its count visible to the writer, or is aborted by it. A
+//!    counting reader changes the word that has the flag.
 //! 2. A reader may leave on another CPU than the one it entered on. Single counts therefore mean
 //!    nothing, and may wrap around; their sum is the number of readers.
-//! 3. Once a writer has excluded new readers, counts change only by leaving. (A counting reader that
-//!    subtracts itself again has added itself to the same word.) So a sum that was read while readers
-//!    left is at least the number of those that are left at the end of the reading: 0 means none.
+//! 3. Once a writer has excluded new readers, counts change only by leaving. (A counting reader
+//!    that subtracts itself again has added itself to the same word.) So a sum that was read while
+//!    readers left is at least the number of those that are left at the end of the reading: 0 means
+//!    none.
 //! 4. A writer does not sleep through the last reader's leaving. A leave whose count the writer
-//!    cannot see after the barrier looks for WRITER after the barrier, finds it, and wakes the writer.
-//!    A reader that leaves by the shared word needs no barrier.
+//!    cannot see after the barrier looks for WRITER after the barrier, finds it, and wakes the
+//!    writer. A reader that leaves by the shared word needs no barrier.
 //!
 //! Writers exclude each other by a mutex, which readers that find a writer wait for too. Only its
 //! holder changes the bias and WRITER. The models in `verify/` compile this file a second time.
@@ -127,8 +128,8 @@ impl Readers {
         wake_one(&self.departures);
     }
 
-    /// Returns whether there are readers. Exact only while there is a writer, and then `false` means
-    /// none.
+    /// Returns whether there are readers. Exact only while there is a writer, and then `false`
+    /// means none.
     pub(super) fn has_readers(&self, parts: Option<&impl Parts>) -> bool {
         // Acquire: pairs with the Release in `uncount`.
         let shared = self.shared.load(Ordering::Acquire) & !WRITER;
@@ -139,8 +140,9 @@ impl Readers {
     /// Keeps new readers out, and waits until the others have left. Returns false, and admits
     /// readers again, if `sleep` has reported a timeout. The caller holds the writers' mutex.
     ///
-    /// `sleep` gets a word and a value. It sleeps while the word holds the value, until it is woken,
-    /// or for no reason, and returns true. It returns false on a timeout, without having slept.
+    /// `sleep` gets a word and a value. It sleeps while the word holds the value, until it is
+    /// woken, or for no reason, and returns true. It returns false on a timeout, without having
+    /// slept.
     pub(super) fn exclude(
         &self,
         parts: Option<&impl Parts>,

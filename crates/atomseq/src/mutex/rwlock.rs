@@ -164,13 +164,14 @@ impl RawRwLock {
         unsafe { self.writers.unlock() };
     }
 
-    /// Maps the counts per CPU. Returns false if there is no memory. The caller holds the mutex, and
-    /// there are none yet.
+    /// Maps the counts per CPU. Returns false if there is no memory. The caller holds the mutex,
+    /// and there are none yet.
     fn map(&self) -> bool {
         let Ok(area) = Area::try_new(0) else {
             return false;
         };
-        // SAFETY: the caller holds the mutex, and no thread reads the area before `has_area` is set.
+        // SAFETY: the caller holds the mutex, and no thread reads the area before `has_area` is
+        // set.
         unsafe { (*self.area.get()).write(area) };
         // Release: pairs with the Acquire in `area`.
         self.has_area.store(1, Ordering::Release);
@@ -196,8 +197,8 @@ impl RawRwLock {
 }
 
 // SAFETY: `readers.rs` explains why no reader and writer, and no two writers, hold the lock at the
-// same time. Each successful call is matched by one unlock: a reader is counted once, and the writer
-// holds the mutex.
+// same time. Each successful call is matched by one unlock: a reader is counted once, and the
+// writer holds the mutex.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(
         clippy::declare_interior_mutable_const,

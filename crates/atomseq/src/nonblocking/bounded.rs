@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::{Error, check_capacity};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{LinkedStack, NoMemory};
 use crate::dcas::{Mechanism, Version};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::type_stable;
 
 /// An unbounded queue of values of any type, for any number of producers and consumers.

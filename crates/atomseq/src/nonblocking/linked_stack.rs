@@ -21,7 +21,7 @@ use super::NoMemory;
 use super::nodes::{self, Chain, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 /// A node.

@@ -15,7 +15,7 @@ use std::fmt;
 
 use super::Error;
 use super::bounded::{Bounded, Words, clear, filled};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::{AsWord, platform};
 
 mod kcas;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use super::{Error, check_capacity};
 use crate::distance::distance;
 use crate::drops;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
 mod consumer;

@@ -20,7 +20,7 @@ use super::bounded::{Bounded, Words, clear, filled};
 use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 
 crate::sequence! {
     /// Pushes a word, if it is this CPU's turn.

@@ -9,12 +9,12 @@
 //!   +----------+------------+--------+------------+--------+------------+--    counter's
 //! ```
 //!
-//! A bit for each word says whether a [`Count`] owns it. An owner adds and drains as a
-//! [`Counter`](super::Counter) does. A word is never zeroed: the next owner moves the baseline.
-//! Chunks are only added, and freed together.
+//! A bit for each word says whether a [`Count`] and its clones own it; a number counts them. An
+//! owner adds and drains as a [`Counter`](super::Counter) does. A word is never zeroed: the next
+//! owner moves the baseline. Chunks are only added, and freed together.
 
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::area::{Area, started};
 use super::baseline;
@@ -55,9 +55,9 @@ const LATER: usize = BITS * usize::BITS as usize;
 /// A growing number of counters in 8 bytes per CPU each, as for a metric with labels.
 ///
 /// Scope `SameCpu`. [`create`](Counters::create) hands out one counter after the other, and a
-/// [`Count`] that is dropped makes room for another one. Memory is mapped for 48 counters, then for
-/// 960 at a time, and stays until all are dropped: for each counter 8 bytes per CPU and 16 shared
-/// ones. See [the module](super) for what all per-CPU structures share.
+/// [`Count`] that is dropped, with all its clones, makes room for another one. Memory is mapped for
+/// 48 counters, then for 960 at a time, and stays until the set is dropped: for each counter 8
+/// bytes per CPU and 20 shared ones. See [the module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -78,7 +78,7 @@ pub struct Counters {
     growth: Growth,
 }
 
-/// Some counters, and the next chunk.
+/// Some counters, and the next chunk. Behind it in memory, for each word the number of its clones.
 struct Chunk {
     area: Area,
     /// A bit is set for each word that is owned, or that is beyond the number of counters.
@@ -86,10 +86,11 @@ struct Chunk {
     next: AtomicPtr<Chunk>,
 }
 
-/// One of the [`Counters`].
+/// One of the [`Counters`]. A clone refers to the same one.
 ///
 /// Wait-free. An addition costs no atomic instruction on the fast path and one on the slow path.
-/// Every operation may be called in a signal handler; dropping it is one atomic instruction.
+/// Every operation may be called in a signal handler. A clone costs one atomic instruction,
+/// dropping it one, and dropping the last one another.
 pub struct Count<'a> {
     chunk: &'a Chunk,
     /// The byte offset of its word in the bulk memory of each CPU and guard.
@@ -208,8 +209,8 @@ impl Chunk {
             let (index, bit) = place(word);
             *owned[index].get_mut() &= !bit;
         }
-        let chunk = memory::allocate(size_of::<Chunk>())?.cast::<Chunk>();
-        // SAFETY: the memory is new, has the size of a chunk, and is aligned to 128 bytes.
+        let chunk = memory::allocate(bytes(capacity))?.cast::<Chunk>();
+        // SAFETY: the memory is new, has the size of a chunk and more, and is aligned to 128 bytes.
         unsafe {
             chunk.write(Chunk {
                 area,
@@ -226,8 +227,9 @@ impl Chunk {
     unsafe fn free(chunk: NonNull<Chunk>) {
         // SAFETY: the caller guarantees a chunk that `create` wrote and nothing refers to.
         unsafe {
+            let bytes = bytes(chunk.as_ref().capacity());
             chunk.drop_in_place();
-            memory::free(chunk.cast(), size_of::<Chunk>());
+            memory::free(chunk.cast(), bytes);
         }
     }
 
@@ -248,6 +250,15 @@ impl Chunk {
         }
     }
 
+    /// Returns the number of clones of each counter, less one.
+    fn clones(&self, word: usize) -> &AtomicU32 {
+        assert!(word < self.capacity());
+        let clones = (&raw const *self).wrapping_add(1).cast::<AtomicU32>();
+        // SAFETY: `create` has allocated, behind the chunk, zeros for as many numbers as it has
+        // counters. They are only accessed atomically, and stay as long as the chunk.
+        unsafe { &*clones.add(word) }
+    }
+
     fn claim(&self) -> Option<Count<'_>> {
         let owned = self.owned.iter().enumerate();
         owned.into_iter().find_map(|(index, owned)| {
@@ -266,6 +277,11 @@ impl Chunk {
             }
         })
     }
+}
+
+/// Returns the size of a chunk, with what lies behind it.
+fn bytes(capacity: usize) -> usize {
+    size_of::<Chunk>() + capacity * size_of::<AtomicU32>()
 }
 
 /// Returns the index of the bits that contain a counter's, and its bit.
@@ -330,9 +346,33 @@ impl Count<'_> {
     }
 }
 
+impl Clone for Count<'_> {
+    /// # Panics
+    ///
+    /// If there are 2^31 clones, since more could overflow their number.
+    fn clone(&self) -> Self {
+        let clones = self.chunk.clones(self.offset / 8);
+        // Relaxed: the caller has one, so none is the last.
+        if clones.fetch_add(1, Ordering::Relaxed) >= 1 << 31 {
+            clones.fetch_sub(1, Ordering::Relaxed);
+            panic!("a counter has at most 2^31 clones");
+        }
+        Count { ..*self }
+    }
+}
+
 impl Drop for Count<'_> {
     fn drop(&mut self) {
-        let (index, bit) = place(self.offset / 8);
+        let word = self.offset / 8;
+        let clones = self.chunk.clones(word);
+        // Release: pairs with the fence below, so the last one to be dropped comes after all that
+        // the others have added. The number of the last one is 0, and becomes 0 again.
+        if clones.fetch_sub(1, Ordering::Release) != 0 {
+            return;
+        }
+        clones.store(0, Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let (index, bit) = place(word);
         // Release: pairs with the Acquire in `Chunk::claim`, so the next owner sees all that this
         // one has added.
         self.chunk.owned[index].fetch_and(!bit, Ordering::Release);
@@ -423,6 +463,35 @@ mod tests {
         kept.push(counters.create());
         assert_eq!((kept.len(), counters.len()), (FIRST + 1, FIRST + 1));
         assert_eq!(counters.chunks().count(), 2);
+    }
+
+    #[test]
+    fn clones_are_one_counter_until_the_last_is_dropped() {
+        let counters = Counters::new();
+        let count = counters.create();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let mut own = count.clone();
+                scope.spawn(move || {
+                    for _ in 0..10_000 {
+                        own.increment();
+                        own = own.clone();
+                    }
+                });
+            }
+        });
+        assert_eq!((count.sum(), counters.len()), (40_000, 1));
+        let last = count.clone();
+        drop(count);
+        last.increment();
+        assert_eq!((last.take(), counters.len()), (40_001, 1));
+        drop(last);
+        assert!(counters.is_empty());
+        // No number of clones is left behind.
+        let again = counters.create();
+        assert_eq!((again.offset, again.sum()), (0, 0));
+        drop(again.clone());
+        assert_eq!(counters.len(), 1);
     }
 
     #[test]

@@ -93,8 +93,8 @@ impl Gauge {
     /// The value includes every addition that happened before the call, and may include additions
     /// that happen during the call.
     ///
-    /// Wait-free: one load per possible CPU and no atomic read-modify-write. While other threads set
-    /// the gauge, the words are read up to eight times. If it is set during each reading, the
+    /// Wait-free: one load per possible CPU and no atomic read-modify-write. While other threads
+    /// set the gauge, the words are read up to eight times. If it is set during each reading, the
     /// result is the last value set, with what this call saw of the additions since.
     pub fn value(&self) -> i64 {
         self.0.signed_sum() as i64

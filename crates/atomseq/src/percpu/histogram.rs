@@ -198,7 +198,8 @@ impl Histogram {
         self.area.map()
     }
 
-    /// Adds one to the bucket of a value. With bounds, finds the bucket by binary search.
+    /// Adds one to the bucket of a value. With more than 16 bounds, finds the bucket by
+    /// binary search.
     ///
     /// # Panics
     ///

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::drops;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::word::Invariant;
 
 const FIRST: usize = WORDS;

@@ -15,10 +15,10 @@
 //! # Progress
 //!
 //! The fast path makes one attempt, and retries it after an abort at most as often as [the restart
-//! limit](crate::set_restart_limit) allows. The slow path of [`Counter`] and [`Histogram`] is one
-//! atomic addition, so both are wait-free. The slow path of every other structure closes the gate
-//! of this CPU. It blocks while another thread holds that gate for a steal, a drain or a slow path
-//! of its own.
+//! limit](crate::set_restart_limit) allows. The slow path of [`Counter`], [`Count`], [`Gauge`]
+//! and [`Histogram`] is one atomic addition, so these are wait-free. The slow path of every other
+//! structure closes the gate of this CPU. It blocks while another thread holds that gate for a
+//! steal, a drain or a slow path of its own.
 //!
 //! No operation calls user code while it holds a gate: `steal` and `drain` open the gate before
 //! they convert elements with [`AsWord::from_word`](crate::AsWord::from_word) or
@@ -30,7 +30,7 @@
 //! |---|---|---|---|
 //! | fast | 0 | 0 | [almost always](crate::status()) |
 //! | empty or full part of a `Pool` | 2 | 0 | once per batch of objects that change CPU |
-//! | slow, `Counter` and `Histogram` | 1 | 0 | sections unavailable; restart limit reached |
+//! | slow, `Counter`, `Count`, `Gauge`, `Histogram` | 1 | 0 | sections unavailable; restart limit reached |
 //! | slow, the others | 4 | 2, or 3 with a fence | the same; gates unavailable; gate held |
 //! | `steal` of one element | 4 | 2, or 3 with a fence | the part seems to hold elements |
 //! | `drain` of up to sixteen | 4 | 2, or 3 with a fence | the part seems to hold elements |

@@ -21,7 +21,7 @@ use super::remote::Drain;
 use super::stack::Stack;
 use crate::AsWord;
 use crate::drops;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::sequence::Closed;
 
 /// Where the objects of a [`Pool`] come from and go to.

@@ -33,7 +33,7 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::memory;
 use super::remote::{self, Drain, Raw, Take};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 

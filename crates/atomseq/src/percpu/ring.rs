@@ -27,7 +27,7 @@ use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::word::Invariant;
 
 const HEAD: usize = WORDS;

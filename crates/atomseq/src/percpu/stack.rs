@@ -24,7 +24,7 @@ use super::remote::{self, Drain, Raw, Take};
 use crate::AsWord;
 use crate::distance::distance;
 use crate::drops;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::sequence::Closed;
 use crate::word::Invariant;
 

@@ -13,7 +13,7 @@ use super::layout::{Framed, Geometry};
 use super::reference::Reference;
 use super::shared::{Address, Shared};
 use super::unclaimed;
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::{percpu, platform};
 
 /// The default number of free descriptors that a CPU keeps for itself.

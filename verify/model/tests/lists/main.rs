@@ -15,6 +15,8 @@ mod drops;
 #[path = "../../../../crates/atomseq/src/heap.rs"]
 mod heap;
 mod models;
+#[path = "../../../../crates/atomseq/src/or_panic.rs"]
+mod or_panic;
 mod stand_ins;
 
 /// The modules on which the library's sources are built. All threads of a model run on one

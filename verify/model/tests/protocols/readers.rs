@@ -126,7 +126,10 @@ fn read(lock: &Lock, [enters, leaves]: [usize; 2]) {
     }
     let before = lock.data.get();
     lock.data.pause();
-    assert!(before % 2 == 0 && lock.data.get() == before, "{BESIDE}");
+    assert!(
+        before.is_multiple_of(2) && lock.data.get() == before,
+        "{BESIDE}"
+    );
     readers.leave(Some(&lock.on(leaves)));
 }
 

@@ -14,6 +14,8 @@ use super::pools::Descriptor;
 use super::{Entry, Experiment, Method, Threads, cases};
 use crate::bench::engine::Subject;
 use crate::bench::peers::crossbeam::QueuedBlocks;
+#[cfg(feature = "jemalloc")]
+use crate::bench::peers::malloc::Jemalloc;
 use crate::bench::peers::malloc::{Malloc, Mimalloc};
 use crate::bench::peers::mutexed::{Limited, Mutexed};
 use crate::bench::workloads::borrowing::{Block, Blocks, IDLE, new_block};
@@ -94,10 +96,12 @@ pub const POOL: Experiment = Experiment {
             |threads| carried(threads, type_stable::Pool::<Descriptor>::new());
         "malloc", "the C library's malloc and free", |threads| carried(threads, Malloc);
         "mimalloc", "mimalloc's mi_malloc and mi_free", |threads| carried(threads, Mimalloc);
+        #[cfg(feature = "jemalloc")]
+        "jemalloc", "jemalloc's malloc and free", |threads| carried(threads, Jemalloc);
         "crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue",
             |threads| carried(threads, QueuedBlocks::new(threads * IDLE));
     },
-    peers: &["malloc", "crossbeam", "mimalloc"],
+    peers: &["malloc", "mimalloc", "jemalloc", "crossbeam"],
     method: Method::Timed,
     threads: Threads::Flow,
     beside: None,

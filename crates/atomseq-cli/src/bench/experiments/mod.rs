@@ -15,6 +15,7 @@ mod dcas;
 mod drop_in;
 mod flow;
 mod kcas_reclamation;
+mod metrics;
 mod mutex;
 mod nonblocking_containers;
 mod nonblocking_list;
@@ -209,6 +210,8 @@ pub const ALL: &[&Experiment] = &[
     &pools::POOL,
     &pools::MEMORY,
     &percpu_footprint::EXPERIMENT,
+    &metrics::EXPERIMENT,
+    &metrics::FOOTPRINT,
     #[cfg(target_os = "linux")]
     &signal_sequence::EXPERIMENT,
     #[cfg(target_os = "linux")]
@@ -272,8 +275,9 @@ mod tests {
             let is = |peer: &str, case: &'static str| peer == case || peer == subject(case);
             let cases = || experiment.cases.iter().map(|entry| entry.name);
             for peer in experiment.peers {
-                // This one compiles for one architecture only.
-                let there = cases().any(|case| is(peer, case)) || *peer == "crate-mwcas";
+                // These compile for one architecture only, or with a feature.
+                let is_optional = ["crate-mwcas", "jemalloc"].contains(peer);
+                let there = cases().any(|case| is(peer, case)) || is_optional;
                 assert!(there, "{}: {peer}", experiment.name);
             }
             let mut own =

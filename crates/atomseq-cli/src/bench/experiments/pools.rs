@@ -10,7 +10,9 @@ use atomseq::{percpu, type_stable};
 
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::crossbeam::QueuedBlocks;
-use crate::bench::peers::malloc::Malloc;
+#[cfg(feature = "jemalloc")]
+use crate::bench::peers::malloc::Jemalloc;
+use crate::bench::peers::malloc::{Malloc, Mimalloc};
 use crate::bench::workloads::borrowing::{Block, Blocks, Borrowing, IDLE, new_block};
 
 /// The experiment.
@@ -26,10 +28,13 @@ pub const POOL: Experiment = Experiment {
                 )))
             };
         "malloc", "the C library's malloc and free", |_| Box::new(Borrowing::new(Malloc));
+        "mimalloc", "mimalloc's mi_malloc and mi_free", |_| Box::new(Borrowing::new(Mimalloc));
+        #[cfg(feature = "jemalloc")]
+        "jemalloc", "jemalloc's malloc and free", |_| Box::new(Borrowing::new(Jemalloc));
         "crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue",
             |threads| Box::new(Borrowing::new(QueuedBlocks::new(threads * IDLE)));
     },
-    peers: &["malloc", "crossbeam"],
+    peers: &["malloc", "mimalloc", "jemalloc", "crossbeam"],
     method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
@@ -63,8 +68,11 @@ pub const MEMORY: Experiment = Experiment {
                 )))
             };
         "malloc", "the C library's malloc and free", |_| Box::new(Borrowing::new(Malloc));
+        "mimalloc", "mimalloc's mi_malloc and mi_free", |_| Box::new(Borrowing::new(Mimalloc));
+        #[cfg(feature = "jemalloc")]
+        "jemalloc", "jemalloc's malloc and free", |_| Box::new(Borrowing::new(Jemalloc));
     },
-    peers: &["malloc"],
+    peers: &["malloc", "mimalloc", "jemalloc"],
     method: Method::Timed,
     threads: Threads::Spread,
     beside: None,

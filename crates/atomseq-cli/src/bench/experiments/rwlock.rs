@@ -1,5 +1,5 @@
-//! `rwlock`: a lock that all threads read under, and that a thread writes under seldom. The workload
-//! is how often each thread writes: never, or once every so many reads.
+//! `rwlock`: a lock that all threads read under, and that a thread writes under seldom. The
+//! workload is how often each thread writes: never, or once every so many reads.
 
 use std::hint::black_box;
 use std::sync::PoisonError;

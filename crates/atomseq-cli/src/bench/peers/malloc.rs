@@ -1,6 +1,6 @@
-//! Allocators, called directly: the C library's `malloc` and `free`, and mimalloc's. Both have
-//! thread caches of their own, which is what a pool must beat. The block is black-boxed and written
-//! to, so the pair cannot be removed.
+//! Allocators, called directly: the C library's `malloc` and `free`, mimalloc's, and jemalloc's
+//! where the command was built with it. All have thread caches of their own, which is what a pool
+//! must beat. The block is black-boxed and written to, so the pair cannot be removed.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -60,6 +60,26 @@ unsafe impl Allocator for Mimalloc {
     unsafe fn free(block: *mut c_void) {
         // SAFETY: the caller's promise.
         unsafe { libmimalloc_sys::mi_free(block) };
+    }
+}
+
+/// jemalloc, as the crate of that name configures it.
+#[cfg(feature = "jemalloc")]
+pub struct Jemalloc;
+
+// SAFETY: that is what jemalloc's malloc does.
+#[cfg(feature = "jemalloc")]
+unsafe impl Allocator for Jemalloc {
+    #[inline(always)]
+    fn allocate() -> *mut c_void {
+        // SAFETY: malloc may be called with any size.
+        unsafe { tikv_jemalloc_sys::malloc(64) }
+    }
+
+    #[inline(always)]
+    unsafe fn free(block: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe { tikv_jemalloc_sys::free(block) };
     }
 }
 

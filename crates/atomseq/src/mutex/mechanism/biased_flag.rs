@@ -1,5 +1,5 @@
-//! Test-and-set by a sequence on a home CPU. [`OnCpu`] keeps its home. That of [`BiasedFlag`] is the
-//! CPU that uses the flag most; if no CPU does, an atomic instruction sets it.
+//! Test-and-set by a sequence on a home CPU. [`OnCpu`] keeps its home. That of [`BiasedFlag`] is
+//! the CPU that uses the flag most; if no CPU does, an atomic instruction sets it.
 
 use super::{Interventions, TestAndSet, is_waiter_barrier_effective};
 use crate::mutex::bias::{HomeFlag, INTERLOCKED, Policy};

@@ -1,6 +1,6 @@
-//! Test-and-set, the operation that all locks of this module are built on, and its mechanisms: by an
-//! interlocked instruction, and, with respect to signal handlers, by sequences or a mask. Those by
-//! sequences on one CPU have a file of their own.
+//! Test-and-set, the operation that all locks of this module are built on, and its mechanisms: by
+//! an interlocked instruction, and, with respect to signal handlers, by sequences or a mask. Those
+//! by sequences on one CPU have a file of their own.
 
 mod biased_flag;
 

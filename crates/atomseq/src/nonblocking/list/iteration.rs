@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::{Arrangement, Ascending, List, Unordered};
 use crate::dcas::{StableWord, Version};
-use crate::end::OrPanic;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
+use crate::or_panic::OrPanic;
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Folds all entries as of one time. If the list changes meanwhile, this retries from `init`.

@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 use super::nodes::{self, Chain, Changed, Position, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod arrangement;

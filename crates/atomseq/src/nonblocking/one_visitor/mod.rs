@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use super::NoMemory;
 use super::nodes::{self, Chain, Changed, Position, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod visit;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Ref, RefList};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::type_stable;
 
 /// The error of an insertion without memory for a node, or at the limit. It returns the value.

@@ -30,7 +30,7 @@ use std::mem::MaybeUninit;
 
 use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
-use crate::end::OrPanic;
+use crate::or_panic::OrPanic;
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::{self, Descriptor};
 

@@ -12,6 +12,9 @@ pub(super) const FEW: usize = 256;
 /// The number of buckets of a power-of-two scale.
 const POWERS: usize = 65;
 
+/// The maximum number of bounds that are all compared with a value.
+const LINEAR: usize = 16;
+
 /// The maximum precision of a log-linear scale.
 pub(super) const MAX_BITS: u32 = 12;
 
@@ -72,7 +75,11 @@ impl Scale {
     pub(super) fn bucket(&self, value: u64) -> usize {
         match self {
             Scale::PowersOfTwo => 64 - value.leading_zeros() as usize,
-            Scale::Bounds(bounds) => bounds.partition_point(|bound| *bound < value),
+            Scale::Bounds(bounds) => match bounds.len() <= LINEAR {
+                // Its comparisons do not wait for each other, and none is a branch.
+                true => bounds.iter().map(|bound| usize::from(*bound < value)).sum(),
+                false => bounds.partition_point(|bound| *bound < value),
+            },
             Scale::LogLinear { bits, last, .. } => log_linear_bucket(*bits, value).min(*last),
         }
     }

@@ -13,6 +13,7 @@ pub struct Snapshot<'a> {
 }
 
 /// A count for each bucket.
+#[allow(clippy::large_enum_variant, reason = "few counts need no allocation")]
 enum Counts {
     Few([u64; FEW]),
     Many(Words),

@@ -1,0 +1,266 @@
+//! A recorder for the crate [`metrics`] that counts per CPU and renders OpenMetrics text.
+//!
+//! ```
+//! use atomseq_metrics::PerCpuRecorder;
+//!
+//! let recorder = PerCpuRecorder::new();
+//! recorder.install().expect("no other recorder is installed");
+//!
+//! metrics::describe_counter!("requests", "Requests served");
+//! metrics::counter!("requests", "method" => "get").increment(1);
+//! metrics::histogram!("latency.seconds").record(0.002);
+//!
+//! let text = recorder.render();
+//! assert!(text.contains("requests_total{method=\"get\"} 1"));
+//! assert!(text.contains("latency_seconds_bucket{le=\"0.005\"} 1"));
+//! ```
+//!
+//! A counter and a histogram are those of [`atomseq_prometheus`]: an update through a kept handle
+//! is a plain add to memory of the CPU that the thread is on, without an atomic instruction. A
+//! gauge is one atomic word, since gauges of floating-point numbers are set more than they are
+//! added to. The macros look the handle up each time, which takes a lock and costs more than the
+//! update: keep the handle that `metrics::counter!` returns where a metric is updated often.
+//!
+//! Characters that OpenMetrics does not allow in names become underscores, and the suffix `_total`
+//! of a counter is added by the format. Metrics whose names are then equal are one metric. A metric
+//! has one kind, the one that it was first registered with; handles of another kind do nothing.
+
+mod collect;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atomseq_prometheus as per_cpu;
+use metrics::{
+    CounterFn, HistogramFn, Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, Unit,
+};
+
+/// The bounds of a histogram for which none are given: seconds, as of a network service.
+pub const DEFAULT_BOUNDS: [f64; 11] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// A [`Recorder`] that counts per CPU. A clone refers to the same metrics.
+#[derive(Clone, Debug, Default)]
+pub struct PerCpuRecorder(Arc<Metrics>);
+
+#[derive(Debug, Default)]
+struct Metrics {
+    /// By name, in the order in which they are rendered.
+    families: Mutex<BTreeMap<String, Family>>,
+}
+
+/// The metrics of one name.
+#[derive(Debug, Default)]
+struct Family {
+    help: String,
+    /// Of a histogram, if they are not the default.
+    bounds: Option<Box<[f64]>>,
+    series: Series,
+}
+
+/// The labels of a metric, sorted, each key once.
+type Labels = Vec<(String, String)>;
+
+#[derive(Debug, Default)]
+enum Series {
+    #[default]
+    Empty,
+    Counters(BTreeMap<Labels, Arc<Counter>>),
+    Gauges(BTreeMap<Labels, Arc<AtomicU64>>),
+    Histograms(BTreeMap<Labels, Arc<Histogram>>),
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    count: per_cpu::Counter,
+    /// Held by callers that set the counter.
+    absolute: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Histogram(per_cpu::Histogram);
+
+impl PerCpuRecorder {
+    /// Creates a recorder without metrics.
+    pub fn new() -> PerCpuRecorder {
+        PerCpuRecorder::default()
+    }
+
+    /// Sets the upper bounds of the histograms of one name that are registered from now on. A bound
+    /// is part of its bucket, and larger values have one more bucket.
+    ///
+    /// # Panics
+    ///
+    /// If the bounds do not increase strictly, are not finite, or there are none, or more than 255.
+    #[track_caller]
+    pub fn set_bounds(&self, name: &str, bounds: &[f64]) {
+        // The check is that of the histogram.
+        drop(per_cpu::Histogram::new(bounds.iter().copied()));
+        let mut families = self.0.families();
+        families.entry(name_of(name)).or_default().bounds = Some(bounds.into());
+    }
+
+    /// Makes this the process's recorder.
+    ///
+    /// # Errors
+    ///
+    /// If a recorder has been installed before.
+    pub fn install(&self) -> Result<(), SetRecorderError<PerCpuRecorder>> {
+        metrics::set_global_recorder(self.clone())
+    }
+
+    /// Returns all metrics as text of the OpenMetrics format, whose content type is
+    /// `application/openmetrics-text; version=1.0.0; charset=utf-8`.
+    pub fn render(&self) -> String {
+        collect::render(&self.0)
+    }
+}
+
+impl Metrics {
+    fn families(&self) -> MutexGuard<'_, BTreeMap<String, Family>> {
+        // No code panics while it changes the metrics, except for a lack of memory.
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn describe(&self, name: &KeyName, help: &SharedString) {
+        let mut families = self.families();
+        let family = families.entry(name_of(name.as_str())).or_default();
+        // The encoder writes it as it is.
+        family.help = help.replace('\\', "\\\\").replace('\n', "\\n");
+    }
+
+    /// Returns the metric of a key. `select` returns the series of its kind, or `None` if the name
+    /// is of another kind.
+    fn register<M>(
+        &self,
+        key: &Key,
+        select: impl FnOnce(&mut Series) -> Option<&mut BTreeMap<Labels, Arc<M>>>,
+        make: impl FnOnce(Option<&[f64]>) -> M,
+    ) -> Option<Arc<M>> {
+        let mut families = self.families();
+        let family = families.entry(name_of(key.name())).or_default();
+        let series = select(&mut family.series)?;
+        let metric = match series.entry(labels_of(key)) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(free) => free.insert(Arc::new(make(family.bounds.as_deref()))),
+        };
+        Some(Arc::clone(metric))
+    }
+}
+
+/// Writes what returns the series of one kind. An empty one becomes of that kind.
+macro_rules! select {
+    ($kind:ident) => {
+        |series| {
+            if let Series::Empty = series {
+                *series = Series::$kind(BTreeMap::new());
+            }
+            match series {
+                Series::$kind(series) => Some(series),
+                _ => None,
+            }
+        }
+    };
+}
+
+impl Recorder for PerCpuRecorder {
+    fn describe_counter(&self, key: KeyName, _unit: Option<Unit>, help: SharedString) {
+        // The format's suffix is no part of the name.
+        let name = key.as_str();
+        let name = name.strip_suffix("_total").unwrap_or(name).to_string();
+        self.0.describe(&name.into(), &help);
+    }
+
+    fn describe_gauge(&self, key: KeyName, _unit: Option<Unit>, help: SharedString) {
+        self.0.describe(&key, &help);
+    }
+
+    fn describe_histogram(&self, key: KeyName, _unit: Option<Unit>, help: SharedString) {
+        self.0.describe(&key, &help);
+    }
+
+    fn register_counter(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Counter {
+        let key = match key.name().strip_suffix("_total") {
+            Some(name) => &Key::from_parts(name.to_string(), key.labels()),
+            None => key,
+        };
+        let counter = self
+            .0
+            .register(key, select!(Counters), |_| Counter::default());
+        counter.map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
+    }
+
+    fn register_gauge(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Gauge {
+        let gauge = self
+            .0
+            .register(key, select!(Gauges), |_| AtomicU64::default());
+        gauge.map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
+    }
+
+    fn register_histogram(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Histogram {
+        let histogram = self.0.register(key, select!(Histograms), |bounds| {
+            let bounds = bounds.unwrap_or(&DEFAULT_BOUNDS).iter().copied();
+            Histogram(per_cpu::Histogram::new(bounds))
+        });
+        histogram.map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
+    }
+}
+
+impl CounterFn for Counter {
+    #[inline]
+    fn increment(&self, value: u64) {
+        self.count.inc_by(value);
+    }
+
+    /// Costs a lock and a load for each possible CPU.
+    fn absolute(&self, value: u64) {
+        let _alone = self.absolute.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(missing @ 1..) = value.checked_sub(self.count.get()) {
+            self.count.inc_by(missing);
+        }
+    }
+}
+
+impl HistogramFn for Histogram {
+    #[inline]
+    fn record(&self, value: f64) {
+        self.0.observe(value);
+    }
+}
+
+/// Returns the value of a gauge, which `metrics` keeps as bits.
+fn gauge(bits: &AtomicU64) -> f64 {
+    // Relaxed: a number that orders nothing.
+    f64::from_bits(bits.load(Ordering::Relaxed))
+}
+
+/// Returns a name of the format: letters, digits, underscores and colons, no digit first.
+fn name_of(name: &str) -> String {
+    allowed(name, |letter| letter == ':')
+}
+
+/// Returns the labels with names of the format: as those of metrics, without colons. Of several
+/// labels with one name, the last one counts.
+fn labels_of(key: &Key) -> Labels {
+    let labels = key.labels();
+    let labels = labels.map(|label| (allowed(label.key(), |_| false), label.value().to_string()));
+    let labels: BTreeMap<String, String> = labels.collect();
+    labels.into_iter().collect()
+}
+
+/// Replaces the characters that are not allowed by underscores.
+fn allowed(name: &str, is_allowed: impl Fn(char) -> bool) -> String {
+    let letters = name.chars().map(|letter| match letter {
+        letter if letter.is_ascii_alphanumeric() || is_allowed(letter) => letter,
+        _ => '_',
+    });
+    let is_digit_first = name.starts_with(|letter: char| letter.is_ascii_digit());
+    let before = (is_digit_first || name.is_empty()).then_some('_');
+    before.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests;

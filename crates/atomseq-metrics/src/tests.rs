@@ -1,0 +1,116 @@
+//! The recorder by itself, without the macros' global one.
+
+use metrics::{Label, Level};
+
+use super::*;
+
+const METADATA: Metadata<'static> = Metadata::new("tests", Level::INFO, None);
+
+fn key(name: &'static str, labels: &[(&'static str, &'static str)]) -> Key {
+    let labels = labels.iter().map(|&(key, value)| Label::new(key, value));
+    Key::from_parts(name, labels.collect::<Vec<_>>())
+}
+
+#[test]
+fn a_key_is_one_metric_however_often_it_is_registered() {
+    let recorder = PerCpuRecorder::new();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    for labels in [[("a", "1"), ("b", "2")], [("b", "2"), ("a", "1")]] {
+                        let key = key("hits", &labels);
+                        recorder.register_counter(&key, &METADATA).increment(1);
+                    }
+                }
+            });
+        }
+    });
+    let text = recorder.render();
+    assert!(
+        text.contains("hits_total{a=\"1\",b=\"2\"} 8000\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches("hits_total").count(), 1, "{text}");
+}
+
+#[test]
+fn names_are_those_of_the_format() {
+    assert_eq!(
+        ["", "9a", "a.b-c", "a:b"].map(name_of),
+        ["_", "_9a", "a_b_c", "a:b"]
+    );
+    let recorder = PerCpuRecorder::new();
+    let labels = [
+        ("c", "x\"\n\\"),
+        ("9", "é"),
+        ("a:b", "first"),
+        ("a.b", "last"),
+    ];
+    let counter = recorder.register_counter(&key("http.requests_total", &labels), &METADATA);
+    counter.increment(2);
+    recorder.describe_counter("http.requests_total".into(), None, "Help\nme\\".into());
+    let text = recorder.render();
+    assert!(text.contains("# HELP http_requests Help"), "{text}");
+    let line = "http_requests_total{_9=\"é\",a_b=\"last\",c=\"x\\\"\\n\\\\\"} 2\n";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("total_total"), "{text}");
+    let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&text);
+    let help = &parsed.unwrap().families["http_requests"].help;
+    assert!(help.starts_with("Help\nme\\"), "{help:?}");
+}
+
+#[test]
+fn a_name_has_one_kind() {
+    let recorder = PerCpuRecorder::new();
+    recorder.register_gauge(&key("a", &[]), &METADATA).set(1.5);
+    recorder
+        .register_counter(&key("a", &[]), &METADATA)
+        .increment(7);
+    recorder
+        .register_histogram(&key("a", &[]), &METADATA)
+        .record(7.0);
+    recorder.describe_gauge("never registered".into(), None, "Nothing".into());
+    assert_eq!(
+        recorder.render(),
+        "# HELP a \n# TYPE a gauge\na 1.5\n# EOF\n"
+    );
+}
+
+#[test]
+fn absolute_values_never_lower_a_counter() {
+    let recorder = PerCpuRecorder::new();
+    let counter = recorder.register_counter(&key("c", &[]), &METADATA);
+    std::thread::scope(|scope| {
+        for first in 0..4 {
+            let counter = &counter;
+            scope.spawn(move || (0..1000).for_each(|value| counter.absolute(value * 4 + first)));
+        }
+    });
+    assert!(recorder.render().contains("c_total 3999\n"));
+    counter.absolute(5);
+    counter.increment(1);
+    assert!(recorder.render().contains("c_total 4000\n"));
+}
+
+#[test]
+fn bounds_are_those_of_the_name() {
+    let recorder = PerCpuRecorder::new();
+    recorder.set_bounds("size.bytes", &[100.0, 1000.0]);
+    let size = recorder.register_histogram(&key("size.bytes", &[]), &METADATA);
+    size.record_many(250.0, 3);
+    let time = recorder.register_histogram(&key("time", &[]), &METADATA);
+    time.record(0.3);
+    let text = recorder.render();
+    assert!(
+        text.contains("size_bytes_bucket{le=\"1000.0\"} 3\n"),
+        "{text}"
+    );
+    assert!(text.contains("size_bytes_sum 750.0\n"), "{text}");
+    assert_eq!(
+        text.matches("time_bucket").count(),
+        DEFAULT_BOUNDS.len() + 1
+    );
+    let refused = std::panic::catch_unwind(|| PerCpuRecorder::new().set_bounds("x", &[1.0, 1.0]));
+    assert!(refused.is_err());
+}
