@@ -1,5 +1,6 @@
 //! Functions that are the C library's, once the kernel knows the mask.
 
+use crate::arch::published;
 use crate::real::{Function, address};
 use crate::thread::{self, Thread};
 use crate::{action, mask, statistics};
@@ -48,22 +49,6 @@ macro_rules! published_functions {
 }
 pub(crate) use published_functions;
 
-/// Exports functions whose arguments are at most six words, variadic ones too: they take them from
-/// the same registers.
-macro_rules! export {
-    ($($name:ident)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
-            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
-        ) -> usize {
-            Thread::current().publish();
-            // SAFETY: the C library's function; more registers than it has arguments do no harm,
-            // and the caller's promise.
-            unsafe { call(Function::$name, [a, b, c, d, e, f]) }
-        }
-    )*};
-}
-
 /// Calls a function of the C library.
 #[inline(always)]
 unsafe fn call(function: Function, [a, b, c, d, e, f]: [usize; 6]) -> usize {
@@ -74,7 +59,7 @@ unsafe fn call(function: Function, [a, b, c, d, e, f]: [usize; 6]) -> usize {
         call(a, b, c, d, e, f)
     }
 }
-published_functions! { export }
+published_functions! { published }
 
 /// Exports functions that start a thread.
 macro_rules! starts {

@@ -22,7 +22,7 @@ macro_rules! functions {
 crate::forward::all_functions!(functions);
 
 /// Their addresses: 0 if not looked for yet.
-static ADDRESSES: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
+pub static ADDRESSES: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
 
 /// Returns a function's address.
 #[inline(always)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 /// Returns the library, which Cargo puts beside the tests.
 pub fn library() -> PathBuf {
@@ -11,8 +12,13 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// Compiles a program of this crate's `tests`, once a test binary.
+/// Compiles a program of this crate's `tests`, once a test binary: each has one program.
 pub fn compile(name: &str) -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile_now(name)).clone()
+}
+
+fn compile_now(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(name);

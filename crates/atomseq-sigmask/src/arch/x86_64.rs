@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fs:[0]  thread pointer ── + atomseq_sigmask_thread@gottpoff ──> Thread
-//!                                                                 0: program's mask   8: ready
+//!                                                     0 program's mask  8 ready  16 kernel's mask
 //! jmp_buf      0 rbx   8 rbp*  16 r12  24 r13  32 r14  40 r15  48 rsp*  56 rip*
 //!             64 is a mask saved (4 bytes)  72 the mask      * mangled with fs:[0x30]
 //! ucontext_t  40 r8  48 r9  72 r12  80 r13  88 r14  96 r15  104 rdi  112 rsi  120 rbp  128 rbx
@@ -32,8 +32,11 @@ global_asm!(
     size = const size_of::<Thread>(),
 );
 
-const _: () =
-    assert!(std::mem::offset_of!(Thread, program) == 0 && std::mem::offset_of!(Thread, ready) == 8);
+const _: () = assert!(
+    std::mem::offset_of!(Thread, program) == 0
+        && std::mem::offset_of!(Thread, ready) == 8
+        && std::mem::offset_of!(Thread, kernel) == 16
+);
 
 /// Returns the address of this thread's block.
 #[inline(always)]
@@ -227,14 +230,38 @@ macro_rules! jump_after {
     };
 }
 
-/// Exports functions whose number of arguments does not fit registers.
+/// Exports functions that only need the mask in the kernel, whatever their arguments: those are in
+/// registers and on the stack as they were. A thread that is not ready has blocked nothing here.
 macro_rules! published {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
-        unsafe extern "C" fn $name() { jump_after!(forward::publish, $name) }
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "mov r11, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
+                "mov r10, qword ptr fs:[r11 + 16]",  // the kernel's mask
+                "not r10",
+                "test r10, qword ptr fs:[r11]",      // the program's
+                "jnz 2f",
+                "mov r11, qword ptr [rip + {addresses} + 8 * {function}]",
+                "test r11, r11",
+                "jz 2f",
+                "jmp r11",
+                "2:",
+                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                "mov edi, {function}",
+                "call {prepare}",
+                "mov r11, rax",
+                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                "jmp r11",
+                addresses = sym $crate::real::ADDRESSES,
+                function = const $crate::real::Function::$name as usize,
+                prepare = sym $crate::forward::publish,
+            )
+        }
     )*};
 }
+pub(crate) use published;
 published!(execl execle execlp);
 
 #[unsafe(no_mangle)]
