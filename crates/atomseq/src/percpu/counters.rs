@@ -577,7 +577,7 @@ mod tests {
                     }
                 });
                 while !is_watched.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
                 let count = counters.create();
                 assert_eq!(seen.join().unwrap(), 1, "the word was free");
