@@ -64,9 +64,9 @@
 //! [`Queue`](crate::nonblocking::Queue) or [`Ring`](crate::nonblocking::spsc::Ring), and
 //! [`into_ends`](crate::nonblocking::spsc::Ring::into_ends).
 //!
-//! To keep many small counters close together, put several words into one
-//! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
-//! [`Histogram`](crate::percpu::Histogram).
+//! Many small counters share memory as [`Counters`](crate::percpu::Counters), as the buckets of a
+//! [`Histogram`](crate::percpu::Histogram), or as [several words of one
+//! `Area`](super::patterns#9-several-words-several-numbers).
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown returns no memory until it is dropped.
 //!

@@ -89,7 +89,7 @@ impl Parts for Area {
     }
 
     fn sum(&self) -> usize {
-        let counts = (0..self.cpus()).map(|cpu| self.peek(cpu, 0));
+        let counts = (0..self.cpus()).map(|cpu| self.peek(cpu, COUNT));
         counts.fold(0, usize::wrapping_add)
     }
 
