@@ -37,8 +37,8 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 ///
 /// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, the
 /// counter adds to one word that all CPUs share, and each addition asks for the memory again.
-/// [`prepare`](Counter::prepare) maps it earlier: call it before handlers are installed that may be the first to add. [`Counters`] holds many
-/// counters in 8 bytes per CPU each.
+/// [`prepare`](Counter::prepare) maps it earlier: call it before handlers are installed that may be
+/// the first to add. [`Counters`] holds many counters in 8 bytes per CPU each.
 ///
 /// [`Counters`]: super::Counters
 ///
