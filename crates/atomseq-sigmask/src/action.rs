@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::control::{Protection, protects};
-use crate::thread::{NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
-use crate::{delivery, real};
+use crate::thread::{INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
+use crate::{arch, delivery, mask, real};
 
 /// The number of signals, and one more.
 const SIGNALS: usize = 65;
@@ -431,7 +431,7 @@ unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
         unsafe { *libc::__errno_location() = libc::EINVAL };
         return libc::SIG_ERR;
     }
-    let this = bit(signal) & !(UNBLOCKABLE | crate::thread::INTERNAL);
+    let this = bit(signal) & !(UNBLOCKABLE | INTERNAL);
     let thread = Thread::current();
     if disposition == SIG_HOLD {
         if thread.change(|mask| mask | this) & this != 0 {
@@ -465,7 +465,7 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
         Some(event) => (event.sigev_notify, event.sigev_signo),
     };
     if notify == libc::SIGEV_THREAD {
-        crate::thread::several();
+        crate::thread::end_laziness();
     } else if notify != libc::SIGEV_NONE
         && (1..SIGNALS as i32).contains(&signal)
         && protects(Protection::Timers)
@@ -481,34 +481,51 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
     }
 }
 
-/// Calls of `syscall(3)` for handlers: the kernel's structure has another order.
+/// `rt_sigaction` by `syscall(3)`: the kernel's structure has another order, and addresses are
+/// checked.
 ///
 /// # Safety
 ///
 /// As of `rt_sigaction`.
-pub unsafe fn kernels_sigaction(
-    signal: i32,
-    new: *const KernelAction,
-    old: *mut KernelAction,
-) -> i32 {
+pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
+    // The kernel knows whether these are signals; the C library hides its own.
+    if !(1..SIGNALS as i32).contains(&signal) || INTERNAL & bit(signal) != 0 {
+        // SAFETY: the caller's promise.
+        return match unsafe { arch::kernels_sigaction(signal, new, old) } {
+            error if error < 0 => mask::fail(-error as i32),
+            _ => 0,
+        };
+    }
+    // The structure's first and last words: pages in between there are none.
+    const LAST: usize = size_of::<KernelAction>() - 8;
+    if new != 0 && !(arch::is_readable(new) && arch::is_readable(new.wrapping_add(LAST))) {
+        return mask::fail(libc::EFAULT);
+    }
     let mut previous = installed(0);
-    // SAFETY: the caller's promise. The restorer becomes the C library's, which does the same.
+    // SAFETY: the caller's promise, and the kernel has just read and written these addresses. The
+    // restorer becomes the C library's, which does the same.
     unsafe {
-        let given = new.as_ref().map(|new| libc::sigaction {
-            sa_sigaction: new.handler,
-            sa_flags: new.flags as i32,
-            sa_mask: to_set(new.mask),
-            sa_restorer: None,
+        let given = (new != 0).then(|| {
+            let new = (new as *const KernelAction).read_unaligned();
+            libc::sigaction {
+                sa_sigaction: new.handler,
+                sa_flags: new.flags as i32,
+                sa_mask: to_set(new.mask),
+                sa_restorer: None,
+            }
         });
         let given = given.as_ref().map_or(ptr::null(), ptr::from_ref);
         let result = sigaction(signal, given, &mut previous);
-        if result == 0 && !old.is_null() {
-            *old = KernelAction {
+        if result == 0 && old != 0 {
+            if !(arch::is_writable(old) && arch::is_writable(old.wrapping_add(LAST))) {
+                return mask::fail(libc::EFAULT);
+            }
+            (old as *mut KernelAction).write_unaligned(KernelAction {
                 handler: previous.sa_sigaction,
                 flags: previous.sa_flags as u64,
                 restorer: previous.sa_restorer.map_or(0, |restorer| restorer as usize),
                 mask: set_of(&previous.sa_mask),
-            };
+            });
         }
         result
     }

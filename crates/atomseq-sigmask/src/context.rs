@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::arch;
 use crate::control::{Protection, protects};
 use crate::real::{self, Function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
+use crate::{arch, thread};
 
 /// Returns where a context has its mask, of which only these eight bytes are used.
 ///
@@ -41,6 +41,9 @@ pub unsafe extern "C" fn set(to: *mut libc::ucontext_t) {
     }
 }
 
+/// A signal's frame and what this library adds need less than this.
+const SMALL: usize = 16_384;
+
 /// Prepares a context to call a function: as the C library does, except that the function returns
 /// to this library.
 pub unsafe extern "C" fn make(
@@ -60,6 +63,10 @@ pub unsafe extern "C" fn make(
     ];
     let count = count.max(0) as usize;
     let more = count.saturating_sub(REGISTERS.len());
+    // A signal that is blocked here only has room on a larger stack for what defers it.
+    if context.uc_stack.ss_size < SMALL {
+        thread::end_laziness();
+    }
     let end = context.uc_stack.ss_sp as usize + context.uc_stack.ss_size;
     // A word for the link, aligned so that the stack is as after a call.
     let sp = ((end - (more + 1) * 8) & !15) - 8;

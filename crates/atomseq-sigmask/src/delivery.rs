@@ -111,9 +111,10 @@ pub unsafe extern "C" fn entry(
 /// Returns the mask of a call that waits with another mask, if this is the first signal that it let
 /// in: the kernel has put the thread's mask back for the others.
 fn wait_was_interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
-    // SAFETY: the kernel's argument.
-    let interrupted = unsafe { arch::interrupted_call(frame) };
-    if interrupted && thread.waiting.load(Relaxed) && protects(Protection::Waiting) {
+    if thread.waiting.load(Relaxed)
+        && arch::interrupted_code(frame).is_some()
+        && protects(Protection::Waiting)
+    {
         thread.waiting.store(false, Relaxed);
         return Some(thread.waiting_mask.load(Relaxed));
     }

@@ -30,7 +30,7 @@ const EXPECTED: [(&str, &[&str]); 8] = [
     (
         "histogram",
         &[
-            "400000 requests, 68 µs on average",
+            "400000 requests, 79 µs on average",
             "  median: at most 50 µs",
             "    90 %: at most 200 µs",
             "  99.9 %: at most 1000 µs",

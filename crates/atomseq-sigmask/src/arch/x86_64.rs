@@ -129,6 +129,60 @@ pub fn set_mask(mask: u64) {
     };
 }
 
+/// Sets the kernel's mask, and returns the old one.
+pub fn exchange_mask(mask: u64) -> u64 {
+    let mut old = 0_u64;
+    let (from, to) = (&raw const mask as usize, &raw mut old as usize);
+    // SAFETY: the kernel reads and writes eight bytes.
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK as usize,
+            from,
+            to,
+            8,
+        )
+    };
+    old
+}
+
+/// Asks the kernel to change its mask in a way that does not exist: it reads eight bytes, changes
+/// nothing, and returns the error number.
+pub fn refused_mask(how: i32, from: usize) -> i32 {
+    // SAFETY: the kernel checks the address, and refuses the call for its first argument.
+    unsafe { -call(libc::SYS_rt_sigprocmask, how as usize, from, 0, 8) as i32 }
+}
+
+/// Returns whether these eight bytes can be read, by asking the kernel.
+pub fn is_readable(address: usize) -> bool {
+    address != 0 && refused_mask(-1, address) != libc::EFAULT
+}
+
+/// Returns whether these eight bytes can be written, by having the kernel write there.
+pub fn is_writable(address: usize) -> bool {
+    // SAFETY: nothing is set, and the kernel checks the address.
+    let result = unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK as usize,
+            0,
+            address,
+            8,
+        )
+    };
+    address != 0 && result != -(libc::EFAULT as isize)
+}
+
+/// Installs a handler in the kernel as it is, and returns 0 or a negative error number.
+///
+/// # Safety
+///
+/// As of the system call.
+pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> isize {
+    // SAFETY: the caller's promise; the kernel checks the addresses.
+    unsafe { call(libc::SYS_rt_sigaction, signal as usize, new, old, 8) }
+}
+
 /// Returns whether this is the thread that the process started with.
 pub fn is_main_thread() -> bool {
     // SAFETY: these calls only return numbers.
@@ -167,21 +221,14 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
 ///
 /// `context` is what a handler got.
 pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let Some(before) = interrupted_code(context) else {
+        return false;
+    };
     let registers = &mut context.uc_mcontext.gregs;
-    if registers[libc::REG_RAX as usize] != -i64::from(libc::EINTR) {
-        return false;
-    }
-    let after = registers[libc::REG_RIP as usize] as *const u8;
-    // SAFETY: the thread has executed the two bytes before `after` if they are a system call's;
-    // they are of the same function as the bytes before, in which a C library sets the number.
-    let before: [u8; 7] = unsafe { after.sub(7).cast::<[u8; 7]>().read_unaligned() };
-    if before[5..] != SYSCALL {
-        return false;
-    }
+    // A C library sets the number just before.
     let number = match before {
-        [0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
-        [_, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
+        [_, 0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
+        [_, _, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
         _ => return false,
     };
     let restarts = match number {
@@ -199,17 +246,22 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
     restarts
 }
 
-/// Returns whether a handler interrupted a system call that ended for it.
-///
-/// # Safety
-///
-/// `context` is what a handler got.
-pub unsafe fn interrupted_call(context: &libc::ucontext_t) -> bool {
+/// Returns the last eight bytes of code up to a system call that ended for a handler, if a handler
+/// interrupted one.
+pub fn interrupted_code(context: &libc::ucontext_t) -> Option<[u8; 8]> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let registers = &context.uc_mcontext.gregs;
-    let after = registers[libc::REG_RIP as usize] as *const u8;
-    registers[libc::REG_RAX as usize] == -i64::from(libc::EINTR)
-        // SAFETY: no function begins two bytes after the start of a mapping, so these are readable.
-        && unsafe { after.sub(2).cast::<[u8; 2]>().read() } == [0x0f, 0x05]
+    if registers[libc::REG_RAX as usize] != -i64::from(libc::EINTR) {
+        return None;
+    }
+    let before = (registers[libc::REG_RIP as usize] as usize).wrapping_sub(8);
+    // Code may start a mapping, or be executable only.
+    if !is_readable(before) {
+        return None;
+    }
+    // SAFETY: the kernel has just read these bytes.
+    let code = unsafe { (before as *const [u8; 8]).read_unaligned() };
+    (code[6..] == SYSCALL).then_some(code)
 }
 
 // Calls the function `$prepare` with the number of a C library's function, and jumps to the address

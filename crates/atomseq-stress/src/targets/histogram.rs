@@ -165,16 +165,6 @@ impl Round for HistogramRound {
         let mut counted = [0; BUCKETS];
         let snapshot = self.histogram.snapshot();
         add(&mut counted, &snapshot);
-        let sum = |index: usize| {
-            let sums = lanes.iter().map(|lane| lane.totals[index]);
-            sums.fold(0, u64::wrapping_add)
-        };
-        let own = snapshot.sum().unwrap_or(0);
-        equal(
-            "the sum is not that of what was recorded",
-            own.wrapping_add(sum(SUM_TAKEN)),
-            sum(SUM_RECORDED),
-        )?;
         for (bucket, counted) in counted.iter().enumerate() {
             let total = |start: usize| {
                 lanes
@@ -192,6 +182,15 @@ impl Round for HistogramRound {
                 .with("recorded", recorded));
             }
         }
-        Ok(())
+        let sum = |index: usize| {
+            let sums = lanes.iter().map(|lane| lane.totals[index]);
+            sums.fold(0, u64::wrapping_add)
+        };
+        let own = snapshot.sum().unwrap_or(0);
+        equal(
+            "the sum is not that of what was recorded",
+            own.wrapping_add(sum(SUM_TAKEN)),
+            sum(SUM_RECORDED),
+        )
     }
 }

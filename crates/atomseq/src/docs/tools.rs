@@ -26,8 +26,8 @@
 //! MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks" cargo +nightly miri test
 //! ```
 //!
-//! [`.ci/soak`] with `Miri` runs the library's own tests in this way where the toolchain has Miri. Elsewhere
-//! it builds with `--cfg miri` and runs natively what Miri would interpret.
+//! [`.ci/soak`] with `Miri` runs the library's own tests in this way where the toolchain has Miri.
+//! Elsewhere it builds with `--cfg miri` and runs natively what Miri would interpret.
 //!
 //! # Sanitizers
 //!
@@ -85,4 +85,5 @@
 //! ```
 //!
 //! [`.ci/soak`]: https://github.com/atomseq/atomseq/blob/main/.ci/soak
-//! [`verify/stress/tests/sanitized.rs`]: https://github.com/atomseq/atomseq/blob/main/verify/stress/tests/sanitized.rs
+//! [`verify/stress/tests/sanitized.rs`]:
+//! https://github.com/atomseq/atomseq/blob/main/verify/stress/tests/sanitized.rs

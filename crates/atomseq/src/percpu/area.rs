@@ -438,8 +438,8 @@ impl Lazy {
         Some(Slots { place })
     }
 
-    /// Maps and publishes the area, unless that has been done. Costs an atomic instruction once it
-    /// has been done.
+    /// Maps and publishes the area, unless that has been done. Costs loads only once it has been
+    /// done.
     ///
     /// # Errors
     ///

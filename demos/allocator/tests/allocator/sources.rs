@@ -21,7 +21,7 @@ const FORBIDDEN: [&str; 11] = [
 
 /// Names that `mutex/` gives its own locks, which sleep by futex alone. In that directory, only
 /// those of `std` are forbidden.
-const OWN: [&str; 2] = ["Mutex", "Condvar"];
+const OWN: [&str; 3] = ["Mutex", "RwLock", "Condvar"];
 
 /// The exceptions for a directory.
 #[derive(Clone, Copy)]
