@@ -12,7 +12,7 @@ macro_rules! all_functions {
             // These are exported elsewhere.
             sigaction sigsuspend ppoll __ppoll_chk pselect epoll_pwait epoll_pwait2
             siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp
-            execl execle execlp syscall clone timer_create
+            execl execle execlp syscall clone dlopen timer_create setitimer ualarm
             pthread_create thrd_create mq_notify getaddrinfo_a
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             _exit _Exit

@@ -58,8 +58,11 @@ pub struct Thread {
     pub untried: AtomicU64,
     /// The mask of a call that waits with another one, see `wait`.
     pub waiting_mask: AtomicU64,
-    /// Whether such a call is in progress, and none of its signals was delivered.
-    pub waiting: AtomicBool,
+    /// Where that mask is.
+    pub waiting_set: AtomicU64,
+    /// The stack pointer of such a call while it is in progress and none of its signals was
+    /// delivered, else 0.
+    pub waiting_stack: AtomicU64,
     /// Calls that set the mask.
     pub sets: AtomicU64,
     /// Those that needed a system call.

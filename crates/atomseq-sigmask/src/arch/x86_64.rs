@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use crate::control::{Protection, protects};
 use crate::real::Function;
 use crate::thread::Thread;
-use crate::{context, forward};
+use crate::{context, forward, wait};
 
 // The block of each thread, zeros at first. As large as `Thread`.
 global_asm!(
@@ -73,6 +73,23 @@ pub unsafe fn compare_exchange(word: &AtomicU64, old: u64, new: u64) -> Result<(
         );
     }
     if now == old { Ok(()) } else { Err(now) }
+}
+
+/// Returns the stack pointer.
+#[inline(always)]
+pub fn stack() -> usize {
+    let stack;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) stack, options(nomem, nostack)) };
+    stack
+}
+
+/// Returns an address that the C library has mangled in a `jmp_buf`.
+pub fn demangle(mangled: u64) -> u64 {
+    let key: u64;
+    // SAFETY: reads the C library's key, which every thread has.
+    unsafe { asm!("mov {}, qword ptr fs:[0x30]", out(reg) key, options(nostack, readonly)) };
+    mangled.rotate_right(17) ^ key
 }
 
 /// Makes a system call with four arguments: not by the C library's `syscall`, which is this
@@ -158,6 +175,12 @@ pub fn is_readable(address: usize) -> bool {
     address != 0 && refused_mask(-1, address) != libc::EFAULT
 }
 
+/// Returns the word there, if it can be read.
+pub fn read(address: usize) -> Option<u64> {
+    // SAFETY: the kernel has just read these bytes.
+    is_readable(address).then(|| unsafe { (address as *const u64).read_unaligned() })
+}
+
 /// Returns whether these eight bytes can be written, by having the kernel write there.
 pub fn is_writable(address: usize) -> bool {
     // SAFETY: nothing is set, and the kernel checks the address.
@@ -181,6 +204,22 @@ pub fn is_writable(address: usize) -> bool {
 pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> isize {
     // SAFETY: the caller's promise; the kernel checks the addresses.
     unsafe { call(libc::SYS_rt_sigaction, signal as usize, new, old, 8) }
+}
+
+/// Returns the number of this process.
+pub fn process() -> i32 {
+    // SAFETY: it only returns a number.
+    unsafe { call(libc::SYS_getpid, 0, 0, 0, 0) as i32 }
+}
+
+/// Lets threads of any priority run for a moment.
+pub fn pause() {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 20_000,
+    };
+    // SAFETY: the kernel reads the time.
+    unsafe { call(libc::SYS_nanosleep, &raw const time as usize, 0, 0, 0) };
 }
 
 /// Returns whether this is the thread that the process started with.
@@ -254,13 +293,8 @@ pub fn interrupted_code(context: &libc::ucontext_t) -> Option<[u8; 8]> {
     if registers[libc::REG_RAX as usize] != -i64::from(libc::EINTR) {
         return None;
     }
-    let before = (registers[libc::REG_RIP as usize] as usize).wrapping_sub(8);
     // Code may start a mapping, or be executable only.
-    if !is_readable(before) {
-        return None;
-    }
-    // SAFETY: the kernel has just read these bytes.
-    let code = unsafe { (before as *const [u8; 8]).read_unaligned() };
+    let code = read((registers[libc::REG_RIP as usize] as usize).wrapping_sub(8))?.to_ne_bytes();
     (code[6..] == SYSCALL).then_some(code)
 }
 
@@ -319,13 +353,39 @@ published!(execl execle execlp);
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn clone() {
+    naked_asm!(
+        "mov eax, edx",
+        "and eax, 0x84100",   // CLONE_SETTLS, CLONE_VFORK, CLONE_VM
+        "cmp eax, 0x4100",    // this thread-local memory, while this thread waits
+        "je {vfork}",
+        "jmp {other}",
+        vfork = sym context::clone_vfork,
+        other = sym other_clone,
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn other_clone() {
     jump_after!(forward::several, clone)
 }
 
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __clone() {
-    jump_after!(forward::several, clone)
+    naked_asm!("jmp {}", sym clone)
+}
+
+/// `dlopen` without `RTLD_DEEPBIND`, by which a library would call the C library past this one. A
+/// jump, since the C library looks at the return address for the caller's search path.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen() {
+    naked_asm!("and esi, {}", "jmp {}", const !libc::RTLD_DEEPBIND, sym published_dlopen)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn published_dlopen() {
+    jump_after!(forward::publish, dlopen)
 }
 
 /// `syscall(3)`: calls that change masks and handlers are this library's.
@@ -336,7 +396,18 @@ unsafe extern "C" fn syscall() {
         "lea eax, [rdi - 13]",          // rt_sigaction 13, rt_sigprocmask 14
         "cmp eax, 2",
         "jb {known}",
+        "cmp edi, 130",                 // rt_sigsuspend
+        "je {waits}",
+        "cmp edi, 270",                 // pselect6
+        "je {waits}",
+        "cmp edi, 271",                 // ppoll
+        "je {waits}",
+        "cmp edi, 281",                 // epoll_pwait
+        "je {waits}",
+        "cmp edi, 441",                 // epoll_pwait2
+        "je {waits}",
         "jmp {other}",
+        waits = sym wait::system_call,
         known = sym forward::known_system_call,
         other = sym other_system_call,
     )
