@@ -267,7 +267,7 @@ impl Area {
     #[track_caller]
     pub fn peek(&self, cpu: usize, offset: usize) -> usize {
         self.check(cpu);
-        if !(WORDS..SLOT_BYTES).contains(&offset) || offset % 8 != 0 {
+        if !(WORDS..SLOT_BYTES).contains(&offset) || !offset.is_multiple_of(8) {
             no_word(offset);
         }
         // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
