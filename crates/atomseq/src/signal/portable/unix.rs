@@ -217,6 +217,39 @@ fn is_reserved(_signal: c_int) -> bool {
     return false;
 }
 
+/// Keeps the object that contains the entries loaded until the process ends, whatever `dlclose` is
+/// called for: the system calls them. Does nothing where another library's `dlopen` does not find
+/// the object, as for the program itself, which is never unloaded.
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static")
+))]
+fn pin() {
+    /// As glibc defines it; the crate `libc` does not.
+    const RTLD_NODELETE: c_int = 0x1000;
+    // SAFETY: the description is plain data, for which zero is valid.
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: any address may be asked for; the description is valid for writes.
+    if unsafe { libc::dladdr(ENTRY[0] as *const c_void, &mut found) } == 0 {
+        return;
+    }
+    let how = libc::RTLD_LAZY | libc::RTLD_NOLOAD | RTLD_NODELETE;
+    // The handle is not closed, as other code may close more handles than it has opened.
+    // SAFETY: the name is the dynamic linker's own, of an object that stays loaded while this code
+    // runs. Nothing is loaded, so no constructor runs.
+    unsafe { libc::dlopen(found.dli_fname, how) };
+}
+
+/// Does nothing: a static program unloads nothing, musl's `dlclose` neither, and how other systems
+/// keep an object is not known here.
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static")
+)))]
+fn pin() {}
+
 /// # Safety
 /// As [`crate::signal::install_with`].
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
@@ -227,6 +260,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     if let Some(bytes) = options.stack {
         check_alternate_stack(signal, bytes)?;
     }
+    pin();
     let changing = Changing::start();
     remove_used_up(&changing, signal);
     let refused = |errno| Error::Refused { signal, errno };
