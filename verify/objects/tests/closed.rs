@@ -1,16 +1,16 @@
 //! A shared object that contains atomseq stays loaded after `dlclose`: signals, exiting threads,
 //! forks and later calls find its code. The controls take that protection away.
 
-#![cfg(all(atomseq_sections, target_env = "gnu"))]
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
-use verify_support::processes::{
-    Circumstances, code_of_child, in_child, in_fresh_process_under, killed_in_fresh_process_under,
-};
+use verify_support::processes::{Circumstances, in_child, in_fresh_process_under};
+#[cfg(atomseq_sections)]
+use verify_support::processes::{code_of_child, killed_in_fresh_process_under};
 use verify_support::this_test;
 
 type Function = extern "C" fn(u64) -> u64;
@@ -185,6 +185,7 @@ fn an_object_that_has_not_used_atomseq_is_unloaded() {
 /// An allocator in a preloaded object, whose first use of atomseq is a call of the dynamic linker's
 /// in the middle of loading. The dynamic linker's state must not be touched then; nor need it be,
 /// because such an object is never unloaded.
+#[cfg(atomseq_sections)]
 #[test]
 fn start_up_in_the_middle_of_loading_leaves_the_dynamic_linker_alone() {
     let preloaded = object().with_file_name("libpreloaded.so");
@@ -218,6 +219,7 @@ fn start_up_in_the_middle_of_loading_leaves_the_dynamic_linker_alone() {
     });
 }
 
+#[cfg(atomseq_sections)]
 #[test]
 fn control_a_signal_after_the_object_was_unloaded() {
     let [circumstances, _] = registrations();
@@ -230,6 +232,7 @@ fn control_a_signal_after_the_object_was_unloaded() {
     });
 }
 
+#[cfg(atomseq_sections)]
 #[test]
 fn control_a_thread_that_exits_after_the_object_was_unloaded() {
     let [_, circumstances] = registrations();

@@ -156,10 +156,7 @@ fn a_handler_that_has_displaced_ours_is_chained_to_and_restored() {
         assert_eq!(findings(), []);
         raise(ONE);
         // The replaced one stands for what was below it.
-        let theirs: &[usize] = match cfg!(atomseq_sections) {
-            true => &[1000, 2000],
-            false => &[1000],
-        };
+        let theirs: &[usize] = &[1000, 2000];
         assert_eq!(logged(), [&[ONE as usize], theirs].concat());
         // Another one takes its place.
         install(ONE, note);
@@ -183,11 +180,39 @@ fn handlers_over_each_other_are_all_chained_to() {
         install_over::<2>(ONE);
         raise(ONE);
         let one = ONE as usize;
-        let expected: &[usize] = match cfg!(atomseq_sections) {
-            true => &[1002, one, 1001, 1000],
-            false => &[1002, one, 1001],
-        };
-        assert_eq!(logged(), expected);
+        assert_eq!(logged(), [1002, one, 1001, 1000]);
+    });
+}
+
+/// A library installs its handler a second time, over the entry that stands for it.
+#[test]
+fn a_circle_of_handlers_ends() {
+    in_fresh_process(this_test!(), || {
+        install_over::<0>(ONE);
+        install(ONE, note);
+        install_over::<0>(ONE);
+        install(ONE, note_and_chain);
+        for _ in 0..3 {
+            clear_log();
+            raise(ONE);
+            assert_eq!(logged(), [ONE as usize, 1000, 1000]);
+        }
+    });
+}
+
+/// A handler that was uninstalled stands for the handler below it, also where another handler calls
+/// its entry.
+#[test]
+fn a_removed_handler_that_others_pass_on_to_is_what_was_there_before() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, lowest, 0, &[]);
+        install(ONE, note);
+        let ours = installed(ONE);
+        signal::uninstall(ONE).expect("uninstalled");
+        install_over::<0>(ONE);
+        FOUND[0].store(ours.sa_sigaction, SeqCst);
+        raise(ONE);
+        assert_eq!(logged(), [1000, 2000]);
     });
 }
 

@@ -571,8 +571,9 @@
 //! # dlclose
 //!
 //! The shared object that contains atomseq is never unloaded once atomseq was [started
-//! up](crate::status()): start-up asks the dynamic linker to keep it (`RTLD_NODELETE`). `dlclose`
-//! succeeds and leaves the object as it is, statics included; a later `dlopen` finds it again.
+//! up](crate::status()): start-up asks the dynamic linker to keep it (`RTLD_NODELETE`). ([Without
+//! sections](#platforms) less holds.) `dlclose` succeeds and leaves the object as it is, statics
+//! included; a later `dlopen` finds it again.
 //! Before start-up it can be unloaded. musl unloads nothing at all.
 //!
 //! Otherwise a thread's last armed descriptor, which stays named until the kernel next looks at it,
@@ -668,9 +669,9 @@
 //!   hashing;
 //! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
 //! * `fork` is not watched: a child of a process with several threads may find a gate closed;
-//! * [`signal`](crate::signal) passes nothing on for a handler that was uninstalled, or that other
-//!   code had displaced when another one was installed, if other code calls its disposition: what
-//!   was there before that handler is then not called.
+//! * on systems other than Linux, `dlclose` may unload an object that contains atomseq, also after
+//!   [`install`](crate::signal::install): a signal then calls code that is gone. On Linux with
+//!   glibc, the first `install` keeps the object loaded, not start-up.
 //!
 //! # Binary size
 //!

@@ -195,15 +195,20 @@ impl Event<'_> {
     /// For handlers that clean up or report before the process ends, and for those of stop signals.
     ///
     /// * Where the default action ends the process, it ends by this signal, with a core dump where
-    ///   that is due, and its parent sees that signal. A fault ends it at the faulting instruction,
-    ///   which is executed again: a handler that has removed the fault's cause, or that changes the
-    ///   program counter, lets the process go on without a handler of this signal.
+    ///   that is due, and its parent sees that signal. The signal is blocked until the handler
+    ///   returns; another thread that gets one of its number ends the process at once. A fault ends
+    ///   it at the faulting instruction, which is executed again: a handler that has removed the
+    ///   fault's cause, or that changes the program counter, lets the process go on without a
+    ///   handler of this signal.
     /// * Where it stops the process, the process stops at once, by `SIGSTOP`, and the handler stays
-    ///   installed.
-    /// * Where it does nothing, nothing happens.
+    ///   installed. It also stops in an orphaned process group, where without a handler these
+    ///   signals do nothing: there no shell may be left to continue it.
+    /// * Where it does nothing, nothing happens. On Linux it does nothing in the first process of a
+    ///   PID namespace (a container's, whose `getpid` is 1), unless an instruction raised the
+    ///   signal. A handler that is to end such a process calls `_exit`.
     ///
     /// Replaces the disposition of a signal that ends the process, also one that other code has
-    /// installed over this handler. Costs up to four system calls.
+    /// installed over this handler. Costs up to six system calls.
     #[cfg(unix)]
     pub fn default_action(&mut self) {
         super::runtime::carry_out_default(self.signal, self.info);

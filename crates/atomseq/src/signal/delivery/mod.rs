@@ -40,7 +40,7 @@ use core::ffi::c_int;
 use super::statistics::COUNTS;
 use super::{Chained, Interrupted};
 use crate::platform::{
-    Context, Disposition, bit, change_mask, disposition, replace_disposition,
+    Context, Disposition, bit, change_mask, disposition, own_process, replace_disposition,
     replace_disposition_if, send_to_this_thread,
 };
 use crate::sequence::table;
@@ -583,17 +583,27 @@ const STOPPING: u64 = bit(libc::SIGTSTP) | bit(libc::SIGTTIN) | bit(libc::SIGTTO
 /// Makes the kernel carry out the default action of a signal whose handler runs and asks for it:
 /// when the handler returns, or at once for a stop signal.
 pub fn carry_out_default(signal: c_int, info: &libc::siginfo_t) {
+    let is_fault = is_raised_by_fault(signal, info);
+    // Of the first process of a PID namespace the kernel discards every signal without a handler,
+    // unless an instruction raises it.
+    if IGNORED_BY_DEFAULT & bit(signal) != 0 || !is_fault && own_process() == 1 {
+        return;
+    }
     if STOPPING & bit(signal) != 0 {
         // Refused only by a sandbox, which lets the thread stop no process.
         let _ = send_to_this_thread(libc::SIGSTOP);
-    } else if IGNORED_BY_DEFAULT & bit(signal) == 0 {
-        // SAFETY: the disposition contains no function. The kernel has no reason to refuse it, and
-        // a refusal cannot be handled here.
-        let _ = unsafe { replace_disposition(signal, &Disposition::DEFAULT) };
-        let is_repeated = is_raised_by_fault(signal, info) && happens_again(signal);
-        if !is_repeated && !mask::queue_again(signal, info) {
-            COUNTS.lost_signals.add();
-        }
+        return;
+    }
+    let is_repeated = is_fault && happens_again(signal);
+    if !is_repeated {
+        // A handler that lets its own signal in returns before the signal is delivered, too.
+        change_mask(libc::SIG_BLOCK, bit(signal));
+    }
+    // SAFETY: the disposition contains no function. The kernel has no reason to refuse it, and a
+    // refusal cannot be handled here.
+    let _ = unsafe { replace_disposition(signal, &Disposition::DEFAULT) };
+    if !is_repeated && !mask::queue_again(signal, info) {
+        COUNTS.lost_signals.add();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Handlers over `sigaction`: a handler is called directly. A mask is the kernel's: the outermost
 //! one blocks every signal that may be blocked, and its end restores the mask before it.
 
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -216,6 +217,39 @@ fn is_reserved(_signal: c_int) -> bool {
     return false;
 }
 
+/// Keeps the object that contains the entries loaded until the process ends, whatever `dlclose` is
+/// called for: the system calls them. Does nothing where another library's `dlopen` does not find
+/// the object, as for the program itself, which is never unloaded.
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static")
+))]
+fn pin() {
+    /// As glibc defines it; the crate `libc` does not.
+    const RTLD_NODELETE: c_int = 0x1000;
+    // SAFETY: the description is plain data, for which zero is valid.
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: any address may be asked for; the description is valid for writes.
+    if unsafe { libc::dladdr(ENTRY[0] as *const c_void, &mut found) } == 0 {
+        return;
+    }
+    let how = libc::RTLD_LAZY | libc::RTLD_NOLOAD | RTLD_NODELETE;
+    // The handle is not closed, as other code may close more handles than it has opened.
+    // SAFETY: the name is the dynamic linker's own, of an object that stays loaded while this code
+    // runs. Nothing is loaded, so no constructor runs.
+    unsafe { libc::dlopen(found.dli_fname, how) };
+}
+
+/// Does nothing: a static program unloads nothing, musl's `dlclose` neither, and how other systems
+/// keep an object is not known here.
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static")
+)))]
+fn pin() {}
+
 /// # Safety
 /// As [`crate::signal::install_with`].
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
@@ -226,6 +260,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     if let Some(bytes) = options.stack {
         check_alternate_stack(signal, bytes)?;
     }
+    pin();
     let changing = Changing::start();
     remove_used_up(&changing, signal);
     let refused = |errno| Error::Refused { signal, errno };
@@ -378,20 +413,38 @@ unsafe fn deliver(entry: usize, signal: c_int, info: *mut libc::siginfo_t, conte
     core::mem::forget(bomb);
 }
 
-/// Handles a signal whose handler is retired. If its entry is still installed, or was put back,
-/// this does what the entry stands for. Otherwise other code has called it, and has handled the
-/// signal.
+std::thread_local!(
+    /// The context, signal and set of entries with which this thread is passing a signal on.
+    static PASSING: Cell<(usize, c_int, u32)> = const { Cell::new((0, 0, 0)) }
+);
+const _: () = assert!(ENTRIES <= u32::BITS as usize);
+
+/// Handles a signal whose handler is retired: calls what the entry stands for. If that is the
+/// default action, it is carried out if the entry is still installed, or was put back. Otherwise
+/// other code has called the entry, and has handled the signal.
+///
+/// A handler that was installed a second time, over the entry that stands for it, calls that entry
+/// again with the same signal. This then ends the circle: it does nothing. A handler that has left
+/// by a jump may leave a record that looks like such a circle. So a record is cleared when it is
+/// met, and at most one signal goes no further for it.
 ///
 /// # Safety
 /// In a handler, with what the kernel passed to it.
 unsafe fn pass_on(entry: usize, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    if !is_installed(signal, entry) {
+    let before = PASSING.get();
+    let is_same = (before.0, before.1) == (context as usize, signal);
+    let entries = if is_same { before.2 } else { 0 };
+    if entries >> entry & 1 == 1 {
+        PASSING.set((0, 0, 0));
         return;
     }
     let rest = of_entry(signal, entry).and_then(Action::rest);
+    PASSING.set((context as usize, signal, entries | 1 << entry));
     // SAFETY: the caller's promise.
     let call = |rest: &Previous| unsafe { rest.call(signal, info, context) };
-    if rest.map_or(Chained::Default, call) == Chained::Default {
+    let chained = rest.map_or(Chained::Default, call);
+    PASSING.set(before);
+    if chained == Chained::Default && is_installed(signal, entry) {
         act_by_default(signal);
     }
 }
@@ -426,16 +479,58 @@ fn act_by_default(signal: c_int) {
 
 /// Makes the system carry out the default action of a signal whose handler runs and asks for it:
 /// when the handler returns, or at once for a stop signal.
-pub fn carry_out_default(signal: c_int, _info: &libc::siginfo_t) {
+pub fn carry_out_default(signal: c_int, info: &libc::siginfo_t) {
+    let is_fault = is_raised_by_fault(signal, info);
+    if is_ignored_by_default(signal) || !is_fault && is_first_process() {
+        return;
+    }
     if [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal) {
         // SAFETY: sends a signal to this thread.
         unsafe { libc::raise(libc::SIGSTOP) };
-    } else if !is_ignored_by_default(signal) {
-        // The system cannot refuse it.
-        let _ = set_disposition(signal, &default_action());
-        // SAFETY: sends a signal to this thread. A fault is repeated as well.
+        return;
+    }
+    // After a trap the thread continues behind the instruction, and a refused system call is not
+    // repeated.
+    let is_repeated = is_fault && ![libc::SIGTRAP, libc::SIGSYS].contains(&signal);
+    if !is_repeated {
+        // A handler that lets its own signal in returns before the signal is delivered, too.
+        let mut own = masks::none();
+        // SAFETY: an initialised set and a signal that exists.
+        unsafe { libc::sigaddset(&mut own, signal) };
+        masks::change(libc::SIG_BLOCK, &own);
+    }
+    // The system cannot refuse it.
+    let _ = set_disposition(signal, &default_action());
+    if !is_repeated {
+        // SAFETY: sends a signal to this thread.
         unsafe { libc::raise(signal) };
     }
+}
+
+/// Returns whether an instruction has raised the signal.
+fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
+    /// On some systems the codes of signals that were sent are positive, and begin here.
+    const SENT: c_int = 0x10000;
+    /// A tag did not match at some earlier instruction (AArch64).
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const SEGV_MTEAERR: c_int = 8;
+    // Linux reports these two asynchronously, wherever the thread is.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let is_late = matches!(
+        (signal, info.si_code),
+        (libc::SIGBUS, libc::BUS_MCEERR_AO) | (libc::SIGSEGV, SEGV_MTEAERR)
+    );
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let is_late = false;
+    let is_fault_signal = masks::NEVER_BLOCKED.contains(&signal) && signal != libc::SIGABRT;
+    is_fault_signal && (1..SENT).contains(&info.si_code) && !is_late
+}
+
+/// Returns whether this is the first process of a PID namespace: Linux discards every signal of it
+/// that has no handler, unless an instruction raises it.
+fn is_first_process() -> bool {
+    // SAFETY: takes no arguments.
+    cfg!(any(target_os = "linux", target_os = "android")) && unsafe { libc::getpid() } == 1
 }
 
 /// Returns whether the default action does nothing on delivery, on every system. (`SIGCONT`
