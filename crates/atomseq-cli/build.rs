@@ -26,10 +26,10 @@ fn main() {
         println!("cargo::rustc-env=ATOMSEQ_MODIFIED={}", modified.is_some());
         println!("cargo::rerun-if-changed=..");
         for file in ["HEAD", "logs/HEAD"] {
-            if let Some(path) = git(&["rev-parse", "--git-path", file]) {
-                if Path::new(&path).exists() {
-                    println!("cargo::rerun-if-changed={path}");
-                }
+            if let Some(path) = git(&["rev-parse", "--git-path", file])
+                && Path::new(&path).exists()
+            {
+                println!("cargo::rerun-if-changed={path}");
             }
         }
     }
