@@ -1637,11 +1637,11 @@ static void ended_call(void)
     int ends[2];
     ignore_result(pipe(ends));
     FILE *file = fdopen(ends[0], "r");
-    block(SIGUSR1);
     for (int i = 0; i < 3; i++) {
         // Again after a second, which ends a call that was restarted.
         struct itimerval timer = {.it_value.tv_usec = 20000, .it_interval.tv_sec = 1}, never = {0};
         setitimer(ITIMER_REAL, &timer, NULL);
+        block(SIGUSR1);
         char line[10];
         errno = 0;
         char *read = fgets(line, sizeof line, file);
@@ -1650,7 +1650,6 @@ static void ended_call(void)
         show_pending("ended");
         clearerr(file);
         unblock(SIGUSR1);
-        block(SIGUSR1);
     }
 }
 
