@@ -6,18 +6,23 @@
 #include <errno.h>
 #include <fenv.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
@@ -1588,6 +1593,276 @@ static void start_of_mapping(void)
     printf("calls %d\n", calls);
 }
 
+static char clone_stack[65536];
+static int clears_mask(void *argument)
+{
+    sigset_t clear = none();
+    sigprocmask(SIG_SETMASK, &clear, NULL);
+    if (argument)
+        signal(SIGUSR1, SIG_DFL);
+    show_mask("child");
+    _exit(7);
+}
+
+// A child on this very memory, as of vfork.
+static void shared_memory(void)
+{
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    for (long argument = 0; argument < 2; argument++) {
+        pid_t child = clone(clears_mask, clone_stack + sizeof clone_stack, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)argument);
+        int status;
+        waitpid(child, &status, 0);
+        show_status("clone", status);
+        show_mask("parent");
+        raise(SIGUSR1);
+        show_pending("parent");
+        unblock(SIGUSR1);
+        printf("calls %d\n", calls);
+        block(SIGUSR1);
+    }
+    printf("%d ", clone(clears_mask, clone_stack + sizeof clone_stack, CLONE_VM | CLONE_VFORK | CLONE_THREAD | SIGCHLD, NULL));
+    printf("%d\n", errno);
+    show_mask("refused");
+}
+
+static void raises(int signal) { calls++; raise(SIGUSR1); }
+
+// A handler ends a call, and a blocked signal comes as it returns.
+static void ended_call(void)
+{
+    install_plain(SIGUSR1, 0);
+    struct sigaction action = {.sa_handler = raises, .sa_mask = SET(SIGUSR1)};
+    sigaction(SIGALRM, &action, NULL);
+    int ends[2];
+    ignore_result(pipe(ends));
+    FILE *file = fdopen(ends[0], "r");
+    for (int i = 0; i < 3; i++) {
+        // Again after a second, which ends a call that was restarted.
+        struct itimerval timer = {.it_value.tv_usec = 20000, .it_interval.tv_sec = 1}, never = {0};
+        setitimer(ITIMER_REAL, &timer, NULL);
+        block(SIGUSR1);
+        char line[10];
+        errno = 0;
+        char *read = fgets(line, sizeof line, file);
+        printf("line %d EINTR %d calls %d\n", read != NULL, errno == EINTR, calls);
+        setitimer(ITIMER_REAL, &never, NULL);
+        show_pending("ended");
+        clearerr(file);
+        unblock(SIGUSR1);
+    }
+}
+
+// The system calls that wait with a mask.
+static void raw_waits(void)
+{
+    install(SIGALRM, details, 0, none());
+    block(SIGALRM);
+    block(SIGUSR2);
+    sigset_t wait = SET(SIGINT);
+    struct { sigset_t *set; size_t size; } pair = {&wait, 8};
+    struct epoll_event event;
+    int epoll = epoll_create1(0);
+    for (int i = 0; i < 4; i++) {
+        ualarm(20000, 0);
+        errno = 0;
+        long result = i == 0   ? syscall(SYS_rt_sigsuspend, &wait, 8)
+                      : i == 1 ? syscall(SYS_ppoll, NULL, 0, NULL, &wait, 8)
+                      : i == 2 ? syscall(SYS_pselect6, 0, NULL, NULL, NULL, NULL, &pair)
+                               : syscall(SYS_epoll_pwait, epoll, &event, 1, -1, &wait, 8);
+        printf("%ld errno %d\n", result, errno);
+        show_mask("after");
+    }
+    struct timespec soon = {0, 1000000};
+    printf("%ld\n", syscall(SYS_ppoll, NULL, 0, &soon, NULL, 8));
+    printf("%ld ", syscall(SYS_rt_sigsuspend, 16L, 8));
+    printf("errno %d\n", errno);
+    printf("%ld ", syscall(SYS_pselect6, 0, NULL, NULL, NULL, &soon, 16L));
+    printf("errno %d\n", errno);
+}
+
+// A handler of a signal that comes before or after the system call of ppoll waits itself, or leaves.
+static volatile int depth, entered, wrong;
+static void inner(int signal)
+{
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    calls++;
+    wrong += !sigismember(&now, SIGUSR2);
+}
+static void outer(int signal)
+{
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    entered += depth++ > 0;
+    int before = calls, blocked = sigismember(&now, SIGUSR2), wrong_before = wrong;
+    struct itimerval soon = {{0, 60}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &soon, NULL);
+    while (calls < before + 2)
+        pause();
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (!blocked)
+        wrong = wrong_before;
+    depth--;
+    if (blocked)
+        siglongjmp(buffer, 1);
+}
+static void around_waits(void)
+{
+    struct sigaction action = {.sa_handler = inner};
+    sigaction(SIGALRM, &action, NULL);
+    action.sa_handler = outer;
+    sigaction(SIGUSR1, &action, NULL);
+    block(SIGUSR2);
+    sigset_t wait = none();
+    struct timespec zero = {0, 0};
+    struct pollfd none_polled = {-1, 0, 0};
+    static double start;
+    static pid_t parent, child;
+    start = seconds();
+    parent = getpid();
+    if (!sigsetjmp(buffer, 1) && (child = fork()) == 0)
+        while (kill(parent, SIGUSR1) == 0)
+            usleep(300);
+    while (seconds() - start < 2)
+        for (int i = 0; i < 100; i++)
+            ppoll(&none_polled, 1, &zero, &wait);
+    kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0)
+        ;
+    printf("entered while it ran %d, wrong masks %d\n", entered, wrong);
+}
+
+static ucontext_t moving, first_home, second_home, *volatile home = &first_home;
+static sem_t to_second, to_first;
+static void preempted(int signal) { swapcontext(&moving, home); }
+static void moves(void)
+{
+    raise(SIGUSR1);
+    calls++;
+    swapcontext(&moving, home);
+}
+static void *continues(void *argument)
+{
+    sem_wait(&to_second);
+    home = &second_home;
+    swapcontext(&second_home, &moving);
+    show_mask("second thread");
+    sem_post(&to_first);
+    return NULL;
+}
+
+// A context that was preempted in a handler goes on in another thread.
+static void moved_contexts(void)
+{
+    sem_init(&to_second, 0, 0);
+    sem_init(&to_first, 0, 0);
+    struct sigaction action = {.sa_handler = preempted};
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_t thread;
+    pthread_create(&thread, NULL, continues, NULL);
+    getcontext(&moving);
+    moving.uc_stack.ss_sp = first_stack;
+    moving.uc_stack.ss_size = sizeof first_stack;
+    makecontext(&moving, moves, 0);
+    swapcontext(&first_home, &moving);
+    block(SIGUSR2);
+    sem_post(&to_second);
+    sem_wait(&to_first);
+    show_mask("first thread");
+    install_plain(SIGUSR2, 0);
+    unblock(SIGUSR2);
+    pthread_kill(pthread_self(), SIGUSR2);
+    printf("calls %d\n", calls);
+    pthread_join(thread, NULL);
+}
+
+// The kernel refuses an action.
+static void refused_actions(void)
+{
+    install_plain(SIGUSR1, 0);
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigaction, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    struct sigaction action = {.sa_handler = jump_away};
+    printf("%d ", sigaction(SIGUSR1, &action, NULL));
+    printf("%d\n", errno);
+    raise(SIGUSR1);
+}
+
+// A timer with an interval stops until its signal is dequeued.
+static void interval_timers(void)
+{
+    for (int alarm = 0; alarm < 2; alarm++) {
+        install_plain(SIGALRM, 0);
+        block(SIGALRM);
+        struct itimerval timer = {{0, 100000}, {0, 500}}, now;
+        if (alarm)
+            ualarm(500, 100000);
+        else
+            setitimer(ITIMER_REAL, &timer, NULL);
+        double start = seconds();
+        while (seconds() - start < 0.05)
+            ;
+        getitimer(ITIMER_REAL, &now);
+        printf("running %d\n", now.it_value.tv_usec > 10);
+        signal(SIGALRM, SIG_IGN);
+        install_plain(SIGALRM, 0);
+        unblock(SIGALRM);
+        getitimer(ITIMER_REAL, &now);
+        printf("running %d\n", now.it_value.tv_usec > 10);
+    }
+}
+
+// Handler and flags belong together, whatever other threads install.
+static volatile int stop;
+static void installs(int which)
+{
+    struct sigaction action = {.sa_handler = which ? handler : jump_plainly, .sa_flags = which ? SA_ONSTACK : SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+}
+static void *installs_many(void *argument)
+{
+    for (int i = 0; !stop; i++)
+        installs(i & 1);
+    return NULL;
+}
+static int torn(void)
+{
+    struct sigaction action;
+    sigaction(SIGUSR1, NULL, &action);
+    return (action.sa_handler == handler) != !!(action.sa_flags & SA_ONSTACK);
+}
+static void actions_of_threads(void)
+{
+    pthread_t threads[2];
+    installs(0);
+    for (int i = 0; i < 2; i++)
+        pthread_create(threads + i, NULL, installs_many, NULL);
+    int mixed = 0;
+    for (int i = 0; i < 20000; i++)
+        mixed += torn();
+    // A child of fork while another thread installs one.
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            install_plain(SIGUSR2, 0);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    stop = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    printf("mixed %d, last %d\n", mixed, torn());
+}
+
 #define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
@@ -1596,6 +1871,8 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(interruptions), CASE(stacks), CASE(faults), CASE(jumps), CASE(contexts), CASE(last_context),
     CASE(contexts_in_handlers), CASE(executing), CASE(children), CASE(job_control), CASE(with_threads),
     CASE(threads_later), CASE(timers), CASE(bad_addresses), CASE(small_stacks), CASE(start_of_mapping),
+    CASE(shared_memory), CASE(ended_call), CASE(raw_waits), CASE(around_waits), CASE(moved_contexts),
+    CASE(refused_actions), CASE(actions_of_threads), CASE(interval_timers),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -42,6 +42,14 @@ const CASES: &[(&str, &[&str])] = &[
     ("bad_addresses", &[]),
     ("small_stacks", &["threads"]),
     ("start_of_mapping", &[]),
+    ("shared_memory", &["vfork"]),
+    ("ended_call", &["ended"]),
+    ("raw_waits", &["waiting"]),
+    ("around_waits", &[]),
+    ("moved_contexts", &[]),
+    ("refused_actions", &[]),
+    ("actions_of_threads", &[]),
+    ("interval_timers", &["timers"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
