@@ -14,6 +14,8 @@ use crate::process;
 
 /// The library's file name.
 const LIBRARY: &str = "libatomseq_sigmask.so";
+/// Where its source is.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// The variable with another place of it.
 const PLACE: &str = "ATOMSEQ_SIGMASK_LIBRARY";
 /// The variable by which the library knows the process that prints statistics.
@@ -118,11 +120,11 @@ fn find(name: &OsStr) -> Option<PathBuf> {
 /// Returns the library's path.
 pub fn library() -> Result<PathBuf, String> {
     let given = std::env::var_os(PLACE).map(PathBuf::from);
+    let command = std::env::current_exe().unwrap_or_default();
+    let directory = command.parent().unwrap_or(Path::new("."));
     let candidates = match given {
         Some(path) => vec![path],
         None => {
-            let command = std::env::current_exe().unwrap_or_default();
-            let directory = command.parent().unwrap_or(Path::new("."));
             let places = ["", "deps", "../lib", "../lib/atomseq"];
             places
                 .map(|place| directory.join(place).join(LIBRARY))
@@ -131,8 +133,11 @@ pub fn library() -> Result<PathBuf, String> {
     };
     let Some(library) = candidates.iter().find(|path| path.exists()) else {
         return Err(format!(
-            "{} is missing; build the package atomseq-sigmask, or set {PLACE} to the file",
-            candidates[0].display()
+            "{} is missing; in a clone of {REPOSITORY}, run `cargo build --release -p \
+             atomseq-sigmask` and `cp target/release/{LIBRARY} {}/`, or set {PLACE} to the \
+             file",
+            candidates[0].display(),
+            directory.display()
         ));
     };
     let unusable = |reason: &str| Err(format!("{} cannot be used: {reason}", library.display()));

@@ -216,6 +216,11 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         9,
         "/no/such/library is missing",
     );
+    one_line(
+        &with_library("/no/such/library"),
+        9,
+        "run `cargo build --release -p atomseq-sigmask` and `cp target/release/libatomseq_sigmask.so /",
+    );
     let garbage = directory.file("garbage.so", b"no library", 0o644);
     one_line(&with_library(&garbage), 9, "no library for this processor");
     one_line(

@@ -102,8 +102,9 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// `doc`, `deprecated`, `must_use`, `inline`, `cfg` and lint levels except `forbid` may stand
 /// before a sequence. They mean what they mean before a function; `must_use` and `inline` apply to
 /// each form. Forms in assembly are `#[inline(always)]` unless another `inline` is given. A
-/// sequence of which no form is used is dead code, like a function that is never called; no lint is
-/// about a single form.
+/// sequence of which no form is used is dead code, like a function that is never called: the
+/// compiler then warns that the enum of its name is never used, since that is what the forms belong
+/// to. No lint is about a single form.
 ///
 /// After a visible `store` there may be loads, which see it, and early returns. A sequence without
 /// a `Slot`, `cpu()` and any store is legal as well: rolled forward, it reads all its words at one

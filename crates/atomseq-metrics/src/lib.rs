@@ -23,7 +23,9 @@
 //!
 //! Characters that OpenMetrics does not allow in names become underscores, and the suffix `_total`
 //! of a counter is added by the format. Metrics whose names are then equal are one metric. A metric
-//! has one kind, the one that it was first registered with; handles of another kind do nothing.
+//! has one kind, the one that it was first registered with; handles of another kind do nothing. The
+//! units that `describe_counter!` and its like take are ignored: put them into the name. A
+//! histogram has buckets and no quantiles, which only a `percpu::Histogram` of atomseq computes.
 
 mod collect;
 

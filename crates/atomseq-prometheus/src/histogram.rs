@@ -51,7 +51,11 @@ impl Histogram {
     /// If [`try_new`](Histogram::try_new) fails.
     #[track_caller]
     pub fn new(bounds: impl IntoIterator<Item = f64>) -> Histogram {
-        Histogram::try_new(bounds).unwrap_or_else(|error| panic!("{error}"))
+        // In a closure the panic would not be at the caller's line.
+        match Histogram::try_new(bounds) {
+            Ok(histogram) => histogram,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Creates a histogram with the buckets of [`new`](Histogram::new).

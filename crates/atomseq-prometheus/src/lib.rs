@@ -35,6 +35,10 @@
 //! | [`Histogram`] | 2 adds, 3 for a value that is neither an integer nor below 1 | 128 bytes, and 8 per bucket, per CPU and for two more |
 //! | [`Static`] | those of the `static` | those of the `static` |
 //!
+//! Only a [`percpu::Histogram`] computes [quantiles](atomseq::percpu::Snapshot::quantile). Its
+//! [`Static`] has a line (`le`) per bucket: one made by `log_linear` has hundreds, one made
+//! `with_bounds` as many as its bounds and one more.
+//!
 //! A look-up in a `Family` takes a lock and costs more than ten updates. Keep the metric of a label
 //! set that is updated often; a clone of it is a reference.
 

@@ -2,11 +2,11 @@
 
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::control::{Protection, protects};
-use crate::thread::{NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
-use crate::{delivery, real};
+use crate::thread::{EAGER, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
+use crate::{arch, delivery, mask, real};
 
 /// The number of signals, and one more.
 const SIGNALS: usize = 65;
@@ -29,7 +29,7 @@ struct Node {
     next: *const Node,
 }
 
-static NODES: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
+static NODES: [AtomicPtr<Node>; 256] = [const { AtomicPtr::new(ptr::null_mut()) }; 256];
 static CURRENT: [AtomicPtr<Node>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
 
 /// Nodes lie in pages of this, which are kept.
@@ -44,7 +44,9 @@ pub fn current(signal: i32) -> Option<&'static Action> {
 
 /// Returns the node of an action.
 fn intern(action: Action) -> *mut Node {
-    let first = NODES.load(Acquire);
+    let hash = action.handler ^ action.flags as usize ^ action.mask as usize;
+    let nodes = &NODES[(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) % NODES.len()];
+    let first = nodes.load(Acquire);
     let mut node = first.cast_const();
     // SAFETY: nodes are never freed, and published by a release.
     while let Some(known) = unsafe { node.as_ref() } {
@@ -61,7 +63,7 @@ fn intern(action: Action) -> *mut Node {
     loop {
         // SAFETY: room for a node, which no other thread has.
         unsafe { new.write(Node { action, next }) };
-        match NODES.compare_exchange(next, new, Release, Acquire) {
+        match nodes.compare_exchange(next, new, Release, Acquire) {
             Ok(_) => return new,
             // Perhaps the same action: two nodes of one are only a waste.
             Err(now) => next = now,
@@ -125,6 +127,46 @@ pub fn to_set(mask: u64) -> libc::sigset_t {
     set
 }
 
+/// The number of the process that has a thread in [`Exclusive`], or 0. A child of `fork` finds its
+/// parent's number if another thread of the parent was there, and takes its place.
+static LOCK: AtomicI32 = AtomicI32::new(0);
+
+/// While there is one, no other thread and no handler changes an action or reads one together with
+/// the kernel's: all signals are blocked, and there is a lock.
+struct Exclusive {
+    mask: u64,
+    locked: bool,
+}
+
+impl Exclusive {
+    fn new(thread: &Thread) -> Exclusive {
+        let mask = arch::exchange_mask(!0);
+        // A child of `vfork` changes no actions but the kernel's, which are its own.
+        let locked = EAGER.load(Relaxed) && thread.vforked.load(Relaxed) == 0;
+        if locked {
+            let process = arch::process();
+            let mut expected = 0;
+            // The pair: the release in `drop`.
+            while let Err(holder) = LOCK.compare_exchange(expected, process, Acquire, Relaxed) {
+                expected = if holder == process { 0 } else { holder };
+                if expected == 0 {
+                    arch::pause();
+                }
+            }
+        }
+        Exclusive { mask, locked }
+    }
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        if self.locked {
+            LOCK.store(0, Release);
+        }
+        arch::set_mask(self.mask);
+    }
+}
+
 fn entry_address() -> usize {
     delivery::entry as *const () as usize
 }
@@ -150,6 +192,7 @@ pub fn promote(thread: &Thread, signals: u64) {
         thread
             .untried
             .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
+        let _exclusive = Exclusive::new(thread);
         let mut old = installed(0);
         // SAFETY: only the old action is asked for.
         let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
@@ -188,8 +231,17 @@ pub fn default(thread: &Thread, signal: i32) {
     unsafe { real::sigaction(signal, &action, ptr::null_mut()) };
 }
 
-/// Resets a handler with `SA_RESETHAND` that is about to run: only the handler changes.
-pub fn reset(thread: &Thread, signal: i32, action: &Action) {
+/// Resets a handler with `SA_RESETHAND` that is about to run: only the handler changes. Returns
+/// whether it was still installed.
+pub fn reset(thread: &Thread, signal: i32, action: &Action) -> bool {
+    let _exclusive = Exclusive::new(thread);
+    let mut now = installed(0);
+    // SAFETY: only the action is asked for.
+    let known = unsafe { real::sigaction(signal, ptr::null(), &mut now) } == 0;
+    let same = current(signal).is_some_and(|current| ptr::eq(current, action));
+    if known && !(same && now.sa_sigaction == entry_address()) {
+        return false;
+    }
     let mut kernels = installed(action.flags);
     kernels.sa_sigaction = libc::SIG_DFL;
     kernels.sa_flags = action.flags;
@@ -199,6 +251,7 @@ pub fn reset(thread: &Thread, signal: i32, action: &Action) {
         .store(thread.lazy.load(Relaxed) & !bit(signal), Relaxed);
     // SAFETY: no handler is installed.
     unsafe { real::sigaction(signal, &kernels, ptr::null_mut()) };
+    true
 }
 
 /// `sigaction`.
@@ -218,68 +271,72 @@ pub unsafe extern "C" fn sigaction(
     }
     let thread = Thread::current();
     let signal_bit = bit(signal);
-    let mut previous = CURRENT[signal as usize].load(Acquire);
-    let mut kernels: libc::sigaction = installed(0);
-    // SAFETY: the caller's promise: `new` and `old` are null or valid. `entry` is a handler of its
-    // type; nodes are never freed.
-    unsafe {
-        let result = match new.as_ref() {
-            None => real::sigaction(signal, ptr::null(), &mut kernels),
-            Some(new) if wants_entry(thread, signal, new) => {
-                let node = intern(Action {
-                    handler: new.sa_sigaction,
-                    flags: new.sa_flags,
-                    mask: set_of(&new.sa_mask) & !UNBLOCKABLE,
-                });
-                if node.is_null() {
-                    *libc::__errno_location() = libc::ENOMEM;
-                    return -1;
-                }
-                previous = CURRENT[signal as usize].swap(node, Release);
-                let result = real::sigaction(signal, &installed(new.sa_flags), &mut kernels);
-                if result == 0
-                    && thread.can_be_lazy()
-                    && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
-                {
-                    thread
-                        .lazy
-                        .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
-                }
-                result
+    // SAFETY: the caller's promise: null or valid.
+    let mut new = unsafe { new.as_ref() }.copied();
+    let mut node = ptr::null_mut();
+    if let Some(new) = &mut new {
+        if wants_entry(thread, signal, new) {
+            node = intern(Action {
+                handler: new.sa_sigaction,
+                flags: new.sa_flags,
+                // SAFETY: a valid set.
+                mask: unsafe { set_of(&new.sa_mask) } & !UNBLOCKABLE,
+            });
+            if node.is_null() {
+                return mask::fail(libc::ENOMEM);
             }
-            Some(new) => {
-                // The kernel would drop, or act upon, what is blocked without its knowledge.
-                if protects(Protection::Disposition) {
-                    thread.exclude(signal_bit);
-                }
-                if thread.can_be_lazy() {
-                    thread
-                        .untried
-                        .store(thread.untried.load(Relaxed) | signal_bit, Relaxed);
-                }
-                let new = *new;
-                real::sigaction(signal, &new, &mut kernels)
+            *new = installed(new.sa_flags);
+        } else {
+            // The kernel would drop, or act upon, what is blocked without its knowledge.
+            if protects(Protection::Disposition) {
+                thread.exclude(signal_bit);
             }
-        };
-        if result == 0 && !old.is_null() {
-            if kernels.sa_sigaction == entry_address()
-                && let Some(previous) = previous.as_ref()
-            {
-                let given = previous.action.flags;
-                kernels.sa_sigaction = previous.action.handler;
-                kernels.sa_flags = if previous.action.handler == libc::SIG_DFL {
-                    kernels.sa_restorer = None;
-                    given
-                } else {
-                    // Of the others the kernel keeps those that it knows.
-                    kernels.sa_flags & !CHANGED | given & CHANGED
-                };
-                kernels.sa_mask = to_set(previous.action.mask);
+            if thread.can_be_lazy() {
+                thread
+                    .untried
+                    .store(thread.untried.load(Relaxed) | signal_bit, Relaxed);
             }
-            *old = kernels;
         }
-        result
     }
+    let mut kernels = installed(0);
+    let exclusive = Exclusive::new(thread);
+    let previous = CURRENT[signal as usize].load(Acquire);
+    if !node.is_null() {
+        CURRENT[signal as usize].store(node, Release);
+    }
+    let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the caller's action, or `entry`, which is a handler of its type.
+    let result = unsafe { real::sigaction(signal, new, &mut kernels) };
+    if !node.is_null() {
+        if result != 0 {
+            CURRENT[signal as usize].store(previous, Release);
+        } else if thread.can_be_lazy() && signal_bit & (never() | UNFIT.load(Relaxed)) == 0 {
+            thread
+                .lazy
+                .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+        }
+    }
+    drop(exclusive);
+    if result == 0 && !old.is_null() {
+        // SAFETY: nodes are never freed.
+        if kernels.sa_sigaction == entry_address()
+            && let Some(previous) = unsafe { previous.as_ref() }
+        {
+            let given = previous.action.flags;
+            kernels.sa_sigaction = previous.action.handler;
+            kernels.sa_flags = if previous.action.handler == libc::SIG_DFL {
+                kernels.sa_restorer = None;
+                given
+            } else {
+                // Of the others the kernel keeps those that it knows.
+                kernels.sa_flags & !CHANGED | given & CHANGED
+            };
+            kernels.sa_mask = to_set(previous.action.mask);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { *old = kernels };
+    }
+    result
 }
 
 /// Returns the signals that are never lazy, unless a test makes them so.
@@ -431,7 +488,7 @@ unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
         unsafe { *libc::__errno_location() = libc::EINVAL };
         return libc::SIG_ERR;
     }
-    let this = bit(signal) & !(UNBLOCKABLE | crate::thread::INTERNAL);
+    let this = bit(signal) & !(UNBLOCKABLE | INTERNAL);
     let thread = Thread::current();
     if disposition == SIG_HOLD {
         if thread.change(|mask| mask | this) & this != 0 {
@@ -465,7 +522,7 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
         Some(event) => (event.sigev_notify, event.sigev_signo),
     };
     if notify == libc::SIGEV_THREAD {
-        crate::thread::several();
+        crate::thread::end_laziness();
     } else if notify != libc::SIGEV_NONE
         && (1..SIGNALS as i32).contains(&signal)
         && protects(Protection::Timers)
@@ -481,34 +538,95 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
     }
 }
 
-/// Calls of `syscall(3)` for handlers: the kernel's structure has another order.
+/// Ends that `SIGALRM` is lazy for a timer with an interval: it stops until its signal is dequeued.
+fn has_interval() {
+    if protects(Protection::Timers) {
+        UNFIT.fetch_or(bit(libc::SIGALRM), Relaxed);
+        Thread::current().exclude(bit(libc::SIGALRM));
+    }
+}
+
+/// `setitimer`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setitimer(
+    timer: i32,
+    new: *const libc::itimerval,
+    old: *mut libc::itimerval,
+) -> i32 {
+    // SAFETY: null or valid by the contract.
+    if timer == libc::ITIMER_REAL
+        && let Some(new) = unsafe { new.as_ref() }
+        && (new.it_interval.tv_sec, new.it_interval.tv_usec) != (0, 0)
+    {
+        has_interval();
+    }
+    type Set = unsafe extern "C" fn(i32, *const libc::itimerval, *mut libc::itimerval) -> i32;
+    // SAFETY: the C library's function of this name and type, and the caller's promise.
+    unsafe {
+        let set: Set = std::mem::transmute(real::address(real::Function::setitimer));
+        set(timer, new, old)
+    }
+}
+
+/// `ualarm`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ualarm(microseconds: u32, interval: u32) -> u32 {
+    if interval != 0 {
+        has_interval();
+    }
+    type Alarm = unsafe extern "C" fn(u32, u32) -> u32;
+    // SAFETY: the C library's function of this name and type.
+    unsafe {
+        let alarm: Alarm = std::mem::transmute(real::address(real::Function::ualarm));
+        alarm(microseconds, interval)
+    }
+}
+
+/// `rt_sigaction` by `syscall(3)`: the kernel's structure has another order, and addresses are
+/// checked.
 ///
 /// # Safety
 ///
 /// As of `rt_sigaction`.
-pub unsafe fn kernels_sigaction(
-    signal: i32,
-    new: *const KernelAction,
-    old: *mut KernelAction,
-) -> i32 {
+pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
+    // The kernel knows whether these are signals; the C library hides its own.
+    if !(1..SIGNALS as i32).contains(&signal) || INTERNAL & bit(signal) != 0 {
+        // SAFETY: the caller's promise.
+        return match unsafe { arch::kernels_sigaction(signal, new, old) } {
+            error if error < 0 => mask::fail(-error as i32),
+            _ => 0,
+        };
+    }
+    // The structure's first and last words: pages in between there are none.
+    const LAST: usize = size_of::<KernelAction>() - 8;
+    if new != 0 && !(arch::is_readable(new) && arch::is_readable(new.wrapping_add(LAST))) {
+        return mask::fail(libc::EFAULT);
+    }
     let mut previous = installed(0);
-    // SAFETY: the caller's promise. The restorer becomes the C library's, which does the same.
+    // SAFETY: the caller's promise, and the kernel has just read and written these addresses. The
+    // restorer becomes the C library's, which does the same.
     unsafe {
-        let given = new.as_ref().map(|new| libc::sigaction {
-            sa_sigaction: new.handler,
-            sa_flags: new.flags as i32,
-            sa_mask: to_set(new.mask),
-            sa_restorer: None,
+        let given = (new != 0).then(|| {
+            let new = (new as *const KernelAction).read_unaligned();
+            libc::sigaction {
+                sa_sigaction: new.handler,
+                sa_flags: new.flags as i32,
+                sa_mask: to_set(new.mask),
+                sa_restorer: None,
+            }
         });
         let given = given.as_ref().map_or(ptr::null(), ptr::from_ref);
         let result = sigaction(signal, given, &mut previous);
-        if result == 0 && !old.is_null() {
-            *old = KernelAction {
+        if result == 0 && old != 0 {
+            if !(arch::is_writable(old) && arch::is_writable(old.wrapping_add(LAST))) {
+                return mask::fail(libc::EFAULT);
+            }
+            (old as *mut KernelAction).write_unaligned(KernelAction {
                 handler: previous.sa_sigaction,
                 flags: previous.sa_flags as u64,
                 restorer: previous.sa_restorer.map_or(0, |restorer| restorer as usize),
                 mask: set_of(&previous.sa_mask),
-            };
+            });
         }
         result
     }

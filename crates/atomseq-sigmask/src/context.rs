@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::arch;
 use crate::control::{Protection, protects};
 use crate::real::{self, Function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
+use crate::{arch, thread};
 
 /// Returns where a context has its mask, of which only these eight bytes are used.
 ///
@@ -41,6 +41,9 @@ pub unsafe extern "C" fn set(to: *mut libc::ucontext_t) {
     }
 }
 
+/// A signal's frame and what this library adds need less than this.
+const SMALL: usize = 16_384;
+
 /// Prepares a context to call a function: as the C library does, except that the function returns
 /// to this library.
 pub unsafe extern "C" fn make(
@@ -60,6 +63,10 @@ pub unsafe extern "C" fn make(
     ];
     let count = count.max(0) as usize;
     let more = count.saturating_sub(REGISTERS.len());
+    // A signal that is blocked here only has room on a larger stack for what defers it.
+    if context.uc_stack.ss_size < SMALL {
+        thread::end_laziness();
+    }
     let end = context.uc_stack.ss_sp as usize + context.uc_stack.ss_size;
     // A word for the link, aligned so that the stack is as after a call.
     let sp = ((end - (more + 1) * 8) & !15) - 8;
@@ -146,6 +153,54 @@ pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
     result as i32
 }
 
+/// What the child of [`clone_vfork`] starts with, on its parent's stack.
+struct Start {
+    function: extern "C" fn(usize) -> i32,
+    argument: usize,
+    masks: Masks,
+}
+
+/// `clone` of a child that runs on this thread-local memory while its parent waits: as `vfork`, on
+/// another stack.
+pub unsafe extern "C" fn clone_vfork(
+    function: extern "C" fn(usize) -> i32,
+    stack: usize,
+    flags: i32,
+    argument: usize,
+    parent: usize,
+    tls: usize,
+    child: usize,
+) -> i32 {
+    type Clone = unsafe extern "C" fn(
+        extern "C" fn(&Start) -> i32,
+        usize,
+        i32,
+        &Start,
+        usize,
+        usize,
+        usize,
+    ) -> i32;
+    // SAFETY: the C library's function, whose variable arguments are words.
+    let clone: Clone = unsafe { std::mem::transmute(real::address(Function::clone)) };
+    let start = Start {
+        function,
+        argument,
+        masks: before_vfork(),
+    };
+    // SAFETY: the caller's promise. The child uses `start` while this thread waits.
+    let mut result = unsafe { clone(begin_child, stack, flags, &start, parent, tls, child) };
+    if result < 0 {
+        // SAFETY: the address of this thread's error number.
+        result = -unsafe { *libc::__errno_location() };
+    }
+    after_vfork(result.into(), start.masks.program, start.masks.lazy)
+}
+
+extern "C" fn begin_child(start: &Start) -> i32 {
+    after_vfork(0, start.masks.program, start.masks.lazy);
+    (start.function)(start.argument)
+}
+
 /// What `__sigsetjmp` writes.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -159,10 +214,15 @@ struct JumpBuffer {
 unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
     // SAFETY: a buffer that `sigsetjmp` filled, by the contract of `longjmp`.
     let mut buffer = unsafe { *buffer };
+    let thread = Thread::current();
+    // A call that waits is left if its frame is.
+    if thread.waiting_stack.load(Relaxed) <= arch::demangle(buffer.registers[6]) {
+        thread.waiting_stack.store(0, Relaxed);
+    }
     if buffer.saved != 0 {
         let new = buffer.mask[0] & !(UNBLOCKABLE | INTERNAL);
         if protects(Protection::Jumps) {
-            Thread::current().change(|_| new);
+            thread.change(|_| new);
         }
         // In this copy: the mask is restored again by the next jump.
         buffer.saved = 0;

@@ -24,6 +24,8 @@ protections! {
     Publish "publish";
     /// Calls that a signal interrupts, and no function of the library covers, are restarted.
     Restart "restart";
+    /// Calls that a handler has ended are not restarted for a signal that is deferred after it.
+    Ended "ended";
     /// Real-time signals, and others that are never lazy, are not.
     Never "never";
     /// Signals of timers are not lazy.

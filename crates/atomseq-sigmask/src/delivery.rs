@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering::Relaxed, compiler_fence};
 
 use crate::control::{Protection, protects};
 use crate::thread::{Thread, UNBLOCKABLE, bit};
-use crate::{action, arch, context};
+use crate::{action, arch, context, wait};
 
 type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
 
@@ -59,13 +59,18 @@ pub unsafe extern "C" fn entry(
         }
         return;
     }
-    if action.flags & libc::SA_RESETHAND != 0 && protects(Protection::OneShot) {
-        action::reset(thread, signal, action);
+    if action.flags & libc::SA_RESETHAND != 0
+        && protects(Protection::OneShot)
+        && !action::reset(thread, signal, action)
+    {
+        // SAFETY: as above; another thread was faster, and the kernel does what it does after that.
+        unsafe { arch::queue(signal, information) };
+        return;
     }
     let known = thread.kernel.load(Relaxed);
-    let (base, kernel_base) = match wait_was_interrupted(thread, frame) {
-        Some(waiting) => (waiting, waiting),
-        None => (program, kernel),
+    let (base, kernel_base) = match wait::interrupted(thread, frame) {
+        Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
+        _ => (program, kernel),
     };
     let mut added = action.mask;
     if action.flags & libc::SA_NODEFER == 0 {
@@ -88,6 +93,8 @@ pub unsafe extern "C" fn entry(
         handler(signal, information, frame);
     }
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    // The handler may have let another context run, and this one go on in another thread.
+    let thread = Thread::current();
     // SAFETY: as above.
     let after = unsafe { *mask } & !UNBLOCKABLE;
     if after != program && protects(Protection::Context) {
@@ -103,19 +110,14 @@ pub unsafe extern "C" fn entry(
     if !protects(Protection::NoLonger) {
         no_longer = 0;
     }
+    // A call that the handler has ended has ended: a signal that is deferred now would restart it.
+    if program & !kernel != 0
+        && arch::interrupted_code(frame).is_some()
+        && protects(Protection::Ended)
+    {
+        no_longer = program;
+    }
     thread.kernel.store(known | no_longer, Relaxed);
     // SAFETY: as above.
     unsafe { *mask = kernel | no_longer };
-}
-
-/// Returns the mask of a call that waits with another mask, if this is the first signal that it let
-/// in: the kernel has put the thread's mask back for the others.
-fn wait_was_interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
-    // SAFETY: the kernel's argument.
-    let interrupted = unsafe { arch::interrupted_call(frame) };
-    if interrupted && thread.waiting.load(Relaxed) && protects(Protection::Waiting) {
-        thread.waiting.store(false, Relaxed);
-        return Some(thread.waiting_mask.load(Relaxed));
-    }
-    None
 }

@@ -12,7 +12,7 @@ macro_rules! all_functions {
             // These are exported elsewhere.
             sigaction sigsuspend ppoll __ppoll_chk pselect epoll_pwait epoll_pwait2
             siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp
-            execl execle execlp syscall clone timer_create
+            execl execle execlp syscall clone dlopen timer_create setitimer ualarm
             pthread_create thrd_create mq_notify getaddrinfo_a
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             _exit _Exit
@@ -68,7 +68,7 @@ macro_rules! starts {
         unsafe extern "C" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
         ) -> usize {
-            thread::several();
+            thread::end_laziness();
             // SAFETY: as of those that wait.
             unsafe { call(Function::$name, [a, b, c, d, e, f]) }
         }
@@ -100,7 +100,7 @@ pub extern "C" fn publish(function: Function) -> usize {
 
 /// As [`publish`], and there will be another thread.
 pub extern "C" fn several(function: Function) -> usize {
-    thread::several();
+    thread::end_laziness();
     address(function)
 }
 
@@ -117,17 +117,13 @@ pub unsafe extern "C" fn known_system_call(
     c: usize,
     size: usize,
 ) -> i64 {
-    if size != 8 {
-        // SAFETY: the address of this thread's error number.
-        unsafe { *libc::__errno_location() = libc::EINVAL };
-        return -1;
-    }
-    // SAFETY: the caller's promise. Only the first eight bytes of a set are used.
-    let result = unsafe {
-        match number {
-            libc::SYS_rt_sigprocmask => mask::sigprocmask(a as i32, b as *const _, c as *mut _),
-            _ => action::kernels_sigaction(a as i32, b as *const _, c as *mut _),
-        }
+    let result = if size != 8 {
+        mask::fail(libc::EINVAL)
+    } else if number == libc::SYS_rt_sigprocmask {
+        mask::kernels_sigprocmask(a as i32, b, c)
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { action::kernels_sigaction(a as i32, b, c) }
     };
     result.into()
 }

@@ -22,7 +22,7 @@
 //!    runs with all signals blocked, and for a moment on the slow path of a change.
 //! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
-//!    dequeued ([`thread::NEVER`]), and the process has one thread.
+//!    dequeued ([`thread::NEVER`]), and the process has had one thread and no small stack.
 //! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
 //!
 //! What is not lazy is blocked by a system call, as without the library. These are real-time
@@ -30,13 +30,18 @@
 //! overruns are counted from when they are dequeued; `SIGCONT` and those that stop, which discard
 //! each other when they are sent; faults and `SIGABRT`; signals that are ignored or whose default
 //! is to be ignored, which the kernel keeps only if it knows that they are blocked; and every
-//! signal once the process has started a second thread. A signal whose default action ends the
+//! signal once the process has started a second thread or prepared, by `makecontext`, a stack
+//! smaller than 16 KiB. A signal whose default action ends the
 //! process becomes lazy when it is first blocked: `entry` then performs the default action.
 //!
 //! # What it does not see
 //!
 //! * System calls without the C library's functions: those of static programs, of Go's
 //!   runtime, and assembly. `syscall(3)` is seen.
+//! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
+//!   a frame on the current stack.
+//! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
+//!   system calls by `syscall(3)` check them.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it is
 //!   queued again: standard signals coalesce, and the `siginfo` that remains may be of a later one.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::action::{set_of, to_set};
+use crate::arch;
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
 /// Changes the mask, and returns an error number.
@@ -11,14 +12,16 @@ unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t)
     let thread = Thread::current();
     let before = if new.is_null() {
         thread.program.load(Relaxed)
+    } else if !(libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how) {
+        // The way to ask whether an address is readable: the kernel answers.
+        return arch::refused_mask(how, new as usize);
     } else {
         // SAFETY: the caller's promise. Before the old mask is written: they may be one.
         let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
         match how {
             libc::SIG_BLOCK => thread.change(|mask| mask | set),
             libc::SIG_UNBLOCK => thread.change(|mask| mask & !set),
-            libc::SIG_SETMASK => thread.change(|_| set),
-            _ => return libc::EINVAL,
+            _ => thread.change(|_| set),
         }
     };
     if !old.is_null() {
@@ -56,7 +59,34 @@ pub unsafe extern "C" fn sigprocmask(
     }
 }
 
-fn fail(error: i32) -> i32 {
+/// `rt_sigprocmask` by `syscall(3)`, which checks addresses, and leaves no signal out.
+pub fn kernels_sigprocmask(how: i32, new: usize, old: usize) -> i32 {
+    let thread = Thread::current();
+    let mut before = thread.program.load(Relaxed);
+    if new != 0 {
+        if !(libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how) || !arch::is_readable(new) {
+            return fail(arch::refused_mask(-1, new));
+        }
+        // SAFETY: the kernel has just read these bytes.
+        let set = unsafe { (new as *const u64).read_unaligned() } & !UNBLOCKABLE;
+        before = match how {
+            libc::SIG_BLOCK => thread.change(|mask| mask | set),
+            libc::SIG_UNBLOCK => thread.change(|mask| mask & !set),
+            _ => thread.change(|_| set),
+        };
+    }
+    if old != 0 {
+        if !arch::is_writable(old) {
+            return fail(libc::EFAULT);
+        }
+        // SAFETY: the kernel has just written these bytes.
+        unsafe { (old as *mut u64).write_unaligned(before) };
+    }
+    0
+}
+
+/// Sets the error number, and returns -1.
+pub fn fail(error: i32) -> i32 {
     // SAFETY: the address of this thread's error number.
     unsafe { *libc::__errno_location() = error };
     -1

@@ -44,7 +44,7 @@ impl Write for Line {
 pub fn print() {
     // SAFETY: the main thread's block lives as long as the process.
     let main = unsafe { MAIN.load(Relaxed).as_ref() };
-    let (Some(main), true) = (main, WANTED.swap(false, Relaxed)) else {
+    let (Some(main), true) = (main, WANTED.load(Relaxed)) else {
         return;
     };
     // SAFETY: numbers only, and the variable as above.
@@ -53,6 +53,10 @@ pub fn print() {
         if wanted.is_null() || libc::atoi(wanted) != libc::getpid() {
             return;
         }
+    }
+    // After that: a child of `vfork` has this very memory.
+    if !WANTED.swap(false, Relaxed) {
+        return;
     }
     let sets = main.sets.load(Relaxed);
     let saved = sets.saturating_sub(main.system_calls.load(Relaxed));

@@ -58,8 +58,11 @@ pub struct Thread {
     pub untried: AtomicU64,
     /// The mask of a call that waits with another one, see `wait`.
     pub waiting_mask: AtomicU64,
-    /// Whether such a call is in progress, and none of its signals was delivered.
-    pub waiting: AtomicBool,
+    /// Where that mask is.
+    pub waiting_set: AtomicU64,
+    /// The stack pointer of such a call while it is in progress and none of its signals was
+    /// delivered, else 0.
+    pub waiting_stack: AtomicU64,
     /// Calls that set the mask.
     pub sets: AtomicU64,
     /// Those that needed a system call.
@@ -68,8 +71,8 @@ pub struct Thread {
     pub deferred: AtomicU64,
 }
 
-/// Whether the process has had another thread, or may have: nothing is lazy from then on.
-pub static THREADS: AtomicBool = AtomicBool::new(false);
+/// Whether the process may have had another thread, or a small stack: nothing is lazy from then on.
+pub static EAGER: AtomicBool = AtomicBool::new(false);
 /// Signals that the program made unfit for being lazy, with a timer.
 pub static UNFIT: AtomicU64 = AtomicU64::new(0);
 
@@ -111,7 +114,7 @@ impl Thread {
         self.kernel.store(mask, Relaxed);
         // A signal in between does the same with the same result.
         self.ready.store(1, Relaxed);
-        if arch::is_main_thread() && !THREADS.load(Relaxed) {
+        if arch::is_main_thread() && !EAGER.load(Relaxed) {
             self.untried.store(FATAL, Relaxed);
             statistics::MAIN.store(std::ptr::from_ref(self).cast_mut(), Relaxed);
         }
@@ -119,7 +122,7 @@ impl Thread {
 
     /// Returns whether signals can become lazy in this thread.
     pub fn can_be_lazy(&self) -> bool {
-        arch::is_main_thread() && !THREADS.load(Relaxed) && self.vforked.load(Relaxed) == 0
+        arch::is_main_thread() && !EAGER.load(Relaxed) && self.vforked.load(Relaxed) == 0
     }
 
     /// Replaces the program's mask by a function of it, and returns the old one. Atomic against
@@ -212,15 +215,15 @@ impl Thread {
     }
 }
 
-/// Ends that signals are lazy, for there will be another thread.
-pub fn several() {
+/// Ends that signals are lazy: there will be another thread, or a stack too small for `entry`.
+pub fn end_laziness() {
     if !protects(Protection::Threads) {
         return;
     }
     let thread = Thread::current();
-    if !THREADS.load(Relaxed) {
+    if !EAGER.load(Relaxed) {
         // The other thread is started afterwards, and starting it orders this.
-        THREADS.store(true, Relaxed);
+        EAGER.store(true, Relaxed);
         thread.untried.store(0, Relaxed);
     }
     thread.exclude(!0);

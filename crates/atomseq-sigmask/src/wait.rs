@@ -2,35 +2,131 @@
 //! cancelled there; the thread's state says with which mask, since the mask of a handler that
 //! interrupts the wait is made of that.
 
-use std::sync::atomic::{Ordering::Relaxed, compiler_fence};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
 
 use crate::action::set_of;
+use crate::arch;
 use crate::real::{self, Function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
+
+/// A call that waits with a mask. A signal may come before and after the system call, whose handlers
+/// make system calls of their own, and may not return: so an interrupted system call is this one
+/// only if its stack and its arguments are.
+#[derive(Clone, Copy)]
+pub struct Waiting {
+    mask: u64,
+    /// The address of the mask.
+    set: usize,
+    /// The stack pointer below which the call is, or 0 if there is none.
+    pub stack: usize,
+}
+
+/// No function of the C library that waits needs more stack, and a signal's frame needs more.
+const STACK: usize = 512;
+
+impl Waiting {
+    /// Returns the call that is in progress.
+    fn now(thread: &Thread) -> Waiting {
+        Waiting {
+            mask: thread.waiting_mask.load(Relaxed),
+            set: thread.waiting_set.load(Relaxed) as usize,
+            stack: thread.waiting_stack.load(Relaxed) as usize,
+        }
+    }
+
+    /// Makes this the call that is in progress. A handler in between finds none.
+    fn set(self, thread: &Thread) {
+        thread.waiting_stack.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        thread.waiting_mask.store(self.mask, Relaxed);
+        thread.waiting_set.store(self.set as u64, Relaxed);
+        compiler_fence(SeqCst);
+        thread.waiting_stack.store(self.stack as u64, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    /// Returns whether this is the system call that a signal interrupted.
+    fn is(&self, frame: &libc::ucontext_t) -> bool {
+        let register = |index: i32| frame.uc_mcontext.gregs[index as usize] as usize;
+        let below = self.stack.wrapping_sub(register(libc::REG_RSP));
+        if self.stack == 0 || below >= STACK || arch::interrupted_code(frame).is_none() {
+            return false;
+        }
+        // `rt_sigsuspend`; `ppoll`; `epoll_pwait`.
+        [libc::REG_RDI, libc::REG_R10, libc::REG_R8].map(register).contains(&self.set)
+            // `pselect6` has the address of the mask's address.
+            || arch::read(register(libc::REG_R9)) == Some(self.set as u64)
+    }
+}
+
+/// Returns the mask of the call that a signal interrupted, if that waits with a mask and this is the
+/// first signal that it let in: the kernel has put the thread's mask back for the others.
+pub fn interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
+    let waiting = Waiting::now(thread);
+    if !waiting.is(frame) {
+        return None;
+    }
+    thread.waiting_stack.store(0, Relaxed);
+    Some(waiting.mask)
+}
 
 /// Calls a function of the C library that waits with a mask.
 unsafe fn wait(
     function: Function,
     mask: *const libc::sigset_t,
-    [a, b, c, d, e, f]: [usize; 6],
-) -> i32 {
-    type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> i32;
-    // SAFETY: the C library's function, which takes at most six words.
+    [a, b, c, d, e, f, g]: [usize; 7],
+) -> isize {
+    type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
+    // SAFETY: the C library's function, which takes at most seven words.
     let call: Call = unsafe { std::mem::transmute(real::address(function)) };
     let thread = Thread::current();
     thread.publish();
+    let before = Waiting::now(thread);
     if !mask.is_null() {
-        // SAFETY: the caller's promise.
-        let mask = unsafe { set_of(mask) } & !(UNBLOCKABLE | INTERNAL);
-        thread.waiting_mask.store(mask, Relaxed);
-        thread.waiting.store(true, Relaxed);
-        compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        let waiting = Waiting {
+            // SAFETY: the caller's promise.
+            mask: unsafe { set_of(mask) } & !(UNBLOCKABLE | INTERNAL),
+            set: mask as usize,
+            stack: arch::stack(),
+        };
+        waiting.set(thread);
     }
     // SAFETY: the caller's promise.
-    let result = unsafe { call(a, b, c, d, e, f) };
-    compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    thread.waiting.store(false, Relaxed);
+    let result = unsafe { call(a, b, c, d, e, f, g) };
+    compiler_fence(SeqCst);
+    // A handler may have let another context run, and this one go on in another thread.
+    before.set(Thread::current());
     result
+}
+
+/// The system calls that wait with a mask, by `syscall(3)`.
+///
+/// # Safety
+///
+/// As of the system call.
+pub unsafe extern "C" fn system_call(
+    number: i64,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> isize {
+    let set = match number {
+        libc::SYS_rt_sigsuspend => a,
+        libc::SYS_ppoll => d,
+        libc::SYS_pselect6 => arch::read(f).unwrap_or(0) as usize,
+        _ => e,
+    };
+    // The kernel refuses what cannot be read.
+    let mask = match arch::is_readable(set) {
+        true => set as *const libc::sigset_t,
+        false => std::ptr::null(),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { wait(Function::syscall, mask, [number as usize, a, b, c, d, e, f]) }
 }
 
 /// `sigsuspend`.
@@ -41,7 +137,13 @@ unsafe fn wait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigsuspend(mask: *const libc::sigset_t) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { wait(Function::sigsuspend, mask, [mask as usize, 0, 0, 0, 0, 0]) }
+    unsafe {
+        wait(
+            Function::sigsuspend,
+            mask,
+            [mask as usize, 0, 0, 0, 0, 0, 0],
+        ) as i32
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -57,10 +159,10 @@ macro_rules! waits {
         unsafe extern "C" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
         ) -> i32 {
-            let arguments = [a, b, c, d, e, f];
+            let arguments = [a, b, c, d, e, f, 0];
             let mask = arguments[$mask] as *const libc::sigset_t;
             // SAFETY: the caller's promise.
-            unsafe { wait(Function::$name, mask, arguments) }
+            unsafe { wait(Function::$name, mask, arguments) as i32 }
         }
     )*};
 }

@@ -44,7 +44,7 @@ impl Maximum {
     }
 
     fn get(&self) -> usize {
-        let slots = (0..self.area.cpus()).map(|cpu| self.area.peek(cpu, 0));
+        let slots = (0..self.area.cpus()).map(|cpu| self.area.peek(cpu, MAXIMUM));
         slots.max().unwrap_or(0)
     }
 }

@@ -24,7 +24,7 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be converted to one machine word",
     label = "does not implement `AsWord`",
-    note = "box it, for example `Stack<Box<{Self}>>`, or use a `Ring`, which holds values of any size"
+    note = "box it: `Box<{Self}>`; only a `Ring` holds larger values"
 )]
 pub unsafe trait AsWord: Sized {
     /// Converts the value into a word, which then owns it.

@@ -51,7 +51,10 @@ fn documented_panics_name_the_callers_line() {
     let first = Location::caller().line() + 2;
     let fails: &[&dyn Fn()] = &[
         &|| _ = area.bulk(NONE),
-        &|| _ = area.peek(NONE, 0),
+        &|| _ = area.peek(NONE, Area::FIRST_WORD),
+        &|| _ = area.peek(0, 0),
+        &|| _ = area.peek(0, Area::FIRST_WORD + 4),
+        &|| _ = area.peek(0, Area::BULK),
         &|| _ = area.close_gate(NONE),
         &|| _ = stack.len_on(NONE),
         &|| _ = stack.steal_from(NONE),

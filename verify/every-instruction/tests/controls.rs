@@ -152,7 +152,7 @@ mod faulty {
     /// Returns the count of every CPU.
     pub fn content(area: &Area) -> Words {
         (0..area.cpus())
-            .map(|cpu| area.peek(cpu, 0) as u64)
+            .map(|cpu| area.peek(cpu, Area::FIRST_WORD) as u64)
             .collect()
     }
 

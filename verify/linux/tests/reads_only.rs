@@ -1,6 +1,7 @@
 //! Operations that store nothing: a push refused by a full queue or stack, and a pop from an empty
 //! one. The structure, its memory and the program's variables are made read-only around these
-//! operations, so a store ends the process.
+//! operations, so a store ends the process. An addition on the slow path of a per-CPU structure
+//! stores only to its word, which lies elsewhere.
 //!
 //! A single thread, so no operation meets another one: a thread that finds a stack locked by a
 //! stopped owner revokes it, and so stores.
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{Queue, Stack};
+use atomseq::percpu::Histogram;
 use verify_support::proc;
 use verify_support::processes::{
     Circumstances, in_fresh_process_under, killed_in_fresh_process_under,
@@ -162,6 +164,33 @@ fn what_is_refused_stores_nothing() {
             Stack::forced(CAPACITY, Mechanism::Kcas)
         });
     });
+}
+
+/// An atomic instruction that publishes the area again would store to the histogram itself, even
+/// where it fails. The buckets lie in memory of their own.
+#[test]
+fn an_addition_on_the_slow_path_stores_only_to_its_word() {
+    let is_off = Circumstances::environment(&[("ATOMSEQ_DISABLE_RSEQ", "1")]);
+    in_fresh_process_under(this_test!(), is_off, || {
+        let histogram = in_arena(|| Histogram::powers_of_two().with_sum());
+        histogram.record(5);
+        without_stores(|| (0..REFUSED).for_each(|value| histogram.record(value)));
+        assert_eq!(histogram.snapshot().total(), REFUSED + 1);
+    });
+}
+
+/// The control: a recording that maps the histogram's memory.
+#[test]
+fn a_store_to_a_histogram_is_noticed() {
+    killed_in_fresh_process_under(
+        this_test!(),
+        Circumstances::captured(),
+        libc::SIGSEGV,
+        || {
+            let histogram = in_arena(Histogram::powers_of_two);
+            without_stores(|| histogram.record(5));
+        },
+    );
 }
 
 /// The control: a push that succeeds.

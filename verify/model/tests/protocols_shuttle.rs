@@ -8,6 +8,8 @@ mod baseline;
 mod bias;
 #[path = "protocols/drains.rs"]
 mod drains;
+#[path = "protocols/end.rs"]
+mod end;
 #[path = "protocols/first_uses.rs"]
 mod first_uses;
 #[path = "protocols/forks.rs"]

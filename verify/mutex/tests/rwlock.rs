@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::mutex::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use verify_support::processes::in_child;
+use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
 
 /// Reads so often that readers become biased, where sections run.
@@ -145,6 +147,29 @@ fn sleepers_are_woken() {
                 });
                 sleeps(number);
                 drop(writes);
+            });
+        },
+    );
+}
+
+/// A child's sandbox kills it at the first system call of the kind.
+#[test]
+fn a_failed_read_makes_no_system_call_beside_a_writer_that_is_awake() {
+    in_both_states(
+        || RwLock::new(0),
+        |lock| {
+            in_child(|| {
+                // A writer that has slept is awake again.
+                let reader = lock.read();
+                assert!(lock.try_write_for(Duration::from_millis(2)).is_none());
+                drop(reader);
+                let writer = lock.write();
+                let (call, answer, when) = (libc::SYS_futex, Answer::Kill, When::Always);
+                refuse(&Refusal { call, answer, when }).unwrap();
+                for _ in 0..10 {
+                    assert!(lock.try_read().is_none());
+                }
+                drop(writer);
             });
         },
     );

@@ -1512,6 +1512,82 @@ static void timers(void)
     printf("calls %d\n", calls);
 }
 
+// Addresses that a system call checks: the first is how abseil asks whether memory is readable.
+static void bad_addresses(void)
+{
+    char *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long words[4] = {0}, old = 0, internal = 3UL << 31;
+#define TRY(...) (errno = 0, printf("%ld ", syscall(__VA_ARGS__)), printf("errno %d\n", errno))
+    TRY(SYS_rt_sigprocmask, ~0, bad, NULL, 8);
+    TRY(SYS_rt_sigprocmask, ~0, words, NULL, 8);
+    TRY(SYS_rt_sigprocmask, SIG_BLOCK, bad, NULL, 8);
+    TRY(SYS_rt_sigprocmask, SIG_BLOCK, NULL, bad, 8);
+    TRY(SYS_rt_sigprocmask, SIG_BLOCK, &internal, bad, 8);
+    TRY(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &old, 8);
+    printf("mask %016lx\n", old);
+    TRY(SYS_rt_sigaction, SIGUSR1, NULL, bad, 8);
+    TRY(SYS_rt_sigaction, SIGUSR1, bad, NULL, 8);
+    TRY(SYS_rt_sigaction, SIGUSR1, NULL, -8L, 8);
+    TRY(SYS_rt_sigaction, 33, NULL, words, 8);
+    TRY(SYS_rt_sigaction, 65, NULL, words, 8);
+    printf("%d %d\n", sigprocmask(77, (sigset_t *)words, NULL), errno);
+}
+
+static void signals_itself(void)
+{
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_kill), "D"(getpid()), "S"(SIGUSR1) : "rcx", "r11", "memory");
+}
+
+// Code that blocks signals to run on a stack that has no room for them.
+static void small_stacks(void)
+{
+    static char memory[32768];
+    memset(memory, 0x5a, sizeof memory);
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    static ucontext_t here, there;
+    getpid(); // so that it is not looked for there
+    getcontext(&there);
+    there.uc_stack.ss_sp = memory + 16384;
+    there.uc_stack.ss_size = 1024;
+    there.uc_link = &here;
+    makecontext(&there, signals_itself, 0);
+    swapcontext(&here, &there);
+    int overwritten = 0;
+    for (int i = 0; i < 16384; i++)
+        overwritten += memory[i] != 0x5a;
+    printf("overwritten %d\n", overwritten);
+    show_pending("back");
+    unblock(SIGUSR1);
+}
+
+// Code at the start of a mapping, of which the library must not read what is before.
+static void start_of_mapping(void)
+{
+    unsigned char *code = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code + 4096, "\xeb\xfe\x0f\x05\xc3", 5); // a loop; a system call and a return
+    mprotect(code, 4096, PROT_NONE);
+    mprotect(code + 4096, 4096, PROT_READ | PROT_EXEC);
+    struct sigaction action = {.sa_handler = jump_away};
+    sigaction(SIGALRM, &action, NULL);
+    if (!sigsetjmp(buffer, 1)) {
+        ualarm(20000, 0);
+        __asm__ volatile("jmp *%0" : : "r"(code + 4096), "a"(-4L));
+    }
+    puts("left by the handler");
+    install_plain(SIGALRM, 0);
+    memcpy(mmap(code + 4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), "\x0f\x05\xc3", 3);
+    mprotect(code + 4096, 4096, PROT_READ | PROT_EXEC);
+    ualarm(20000, 0);
+    block(SIGALRM);
+    struct timespec time = {0, 100000000};
+    long result;
+    __asm__ volatile("call *%1" : "=a"(result) : "r"(code + 4096), "a"(SYS_nanosleep), "D"(&time), "S"(0L) : "rcx", "r11", "memory");
+    unblock(SIGALRM);
+    printf("calls %d\n", calls);
+}
+
 #define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
@@ -1519,7 +1595,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(mask_in_handler), CASE(actions), CASE(suspend), CASE(nested_suspend), CASE(waits), CASE(descriptors),
     CASE(interruptions), CASE(stacks), CASE(faults), CASE(jumps), CASE(contexts), CASE(last_context),
     CASE(contexts_in_handlers), CASE(executing), CASE(children), CASE(job_control), CASE(with_threads),
-    CASE(threads_later), CASE(timers),
+    CASE(threads_later), CASE(timers), CASE(bad_addresses), CASE(small_stacks), CASE(start_of_mapping),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -39,6 +39,9 @@ const CASES: &[(&str, &[&str])] = &[
     ("with_threads", &["deferral"]),
     ("threads_later", &["threads"]),
     ("timers", &["timers"]),
+    ("bad_addresses", &[]),
+    ("small_stacks", &["threads"]),
+    ("start_of_mapping", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

@@ -230,6 +230,8 @@ impl Lowering {
     fn early_return(&mut self, branch: &ExprIf) -> Result<()> {
         const SHAPE: &str = "an `if` in a sequence holds one `return`, before it at most the commit, \
                              and has no `else`";
+        // For `if v > load(…) { commit(…); }`.
+        const TURN: &str = "turn the condition round, as in `if v <= m { return }`, then commit";
         if let Some((_, other)) = &branch.else_branch {
             return Err(Error::new(other.span(), SHAPE));
         }
@@ -241,6 +243,9 @@ impl Lowering {
             ] if is_commit(called) => (Some(commit), returned),
             [Stmt::Expr(other @ (Expr::Continue(_) | Expr::Break(_)), _)] => {
                 return Err(refuse(other));
+            }
+            [first, .., Stmt::Expr(last, _)] | [first @ Stmt::Expr(last, _)] if is_commit(last) => {
+                return Err(Error::new(first.span(), format!("{SHAPE}: {TURN}")));
             }
             [Stmt::Expr(Expr::Return(_), _), other, ..] | [other, ..] => {
                 return Err(Error::new(other.span(), SHAPE));

@@ -87,6 +87,11 @@ fn one_kind_of_store(sequence: &Sequence) -> Result<()> {
 /// Whether a sequence only reads, on no CPU's behalf. Rolled forward, it reads all its words at one
 /// time, and needs no commit for it.
 fn only_reads(sequence: &Sequence) -> bool {
+    sequence.slots().next().is_none() && only_loads(sequence)
+}
+
+/// Whether a sequence neither stores nor asks for its CPU.
+fn only_loads(sequence: &Sequence) -> bool {
     let other = |step: &Step| {
         matches!(
             step.kind,
@@ -96,7 +101,7 @@ fn only_reads(sequence: &Sequence) -> bool {
                 | StepKind::CompareExchange { .. }
         )
     };
-    sequence.slots().next().is_none() && !sequence.steps.iter().any(other)
+    !sequence.steps.iter().any(other)
 }
 
 /// A restarted sequence has one visible store, its last step (B91 2.4).
@@ -112,11 +117,14 @@ fn one_commit_at_the_end(sequence: &Sequence) -> Result<()> {
         return Ok(());
     }
     let Some(commit) = sequence.steps.iter().position(Step::is_commit) else {
-        return Err(Error::new(
-            sequence.name.span(),
+        let mut why = String::from(
             "no commit: a restartable sequence ends in one visible store, by `commit`; one that is \
              rolled forward has any number, by `store`",
-        ));
+        );
+        if only_loads(sequence) {
+            why += "; to only read a word of a slot, use `Area::peek`";
+        }
+        return Err(Error::new(sequence.name.span(), why));
     };
     let after = &sequence.steps[commit + 1..];
     // The first step behind the commit may compute an address: report the step that uses it.

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use crate::control::{Protection, protects};
 use crate::real::Function;
 use crate::thread::Thread;
-use crate::{context, forward};
+use crate::{context, forward, wait};
 
 // The block of each thread, zeros at first. As large as `Thread`.
 global_asm!(
@@ -75,6 +75,23 @@ pub unsafe fn compare_exchange(word: &AtomicU64, old: u64, new: u64) -> Result<(
     if now == old { Ok(()) } else { Err(now) }
 }
 
+/// Returns the stack pointer.
+#[inline(always)]
+pub fn stack() -> usize {
+    let stack;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) stack, options(nomem, nostack)) };
+    stack
+}
+
+/// Returns an address that the C library has mangled in a `jmp_buf`.
+pub fn demangle(mangled: u64) -> u64 {
+    let key: u64;
+    // SAFETY: reads the C library's key, which every thread has.
+    unsafe { asm!("mov {}, qword ptr fs:[0x30]", out(reg) key, options(nostack, readonly)) };
+    mangled.rotate_right(17) ^ key
+}
+
 /// Makes a system call with four arguments: not by the C library's `syscall`, which is this
 /// library's.
 ///
@@ -129,6 +146,82 @@ pub fn set_mask(mask: u64) {
     };
 }
 
+/// Sets the kernel's mask, and returns the old one.
+pub fn exchange_mask(mask: u64) -> u64 {
+    let mut old = 0_u64;
+    let (from, to) = (&raw const mask as usize, &raw mut old as usize);
+    // SAFETY: the kernel reads and writes eight bytes.
+    unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK as usize,
+            from,
+            to,
+            8,
+        )
+    };
+    old
+}
+
+/// Asks the kernel to change its mask in a way that does not exist: it reads eight bytes, changes
+/// nothing, and returns the error number.
+pub fn refused_mask(how: i32, from: usize) -> i32 {
+    // SAFETY: the kernel checks the address, and refuses the call for its first argument.
+    unsafe { -call(libc::SYS_rt_sigprocmask, how as usize, from, 0, 8) as i32 }
+}
+
+/// Returns whether these eight bytes can be read, by asking the kernel.
+pub fn is_readable(address: usize) -> bool {
+    address != 0 && refused_mask(-1, address) != libc::EFAULT
+}
+
+/// Returns the word there, if it can be read.
+pub fn read(address: usize) -> Option<u64> {
+    // SAFETY: the kernel has just read these bytes.
+    is_readable(address).then(|| unsafe { (address as *const u64).read_unaligned() })
+}
+
+/// Returns whether these eight bytes can be written, by having the kernel write there.
+pub fn is_writable(address: usize) -> bool {
+    // SAFETY: nothing is set, and the kernel checks the address.
+    let result = unsafe {
+        call(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK as usize,
+            0,
+            address,
+            8,
+        )
+    };
+    address != 0 && result != -(libc::EFAULT as isize)
+}
+
+/// Installs a handler in the kernel as it is, and returns 0 or a negative error number.
+///
+/// # Safety
+///
+/// As of the system call.
+pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> isize {
+    // SAFETY: the caller's promise; the kernel checks the addresses.
+    unsafe { call(libc::SYS_rt_sigaction, signal as usize, new, old, 8) }
+}
+
+/// Returns the number of this process.
+pub fn process() -> i32 {
+    // SAFETY: it only returns a number.
+    unsafe { call(libc::SYS_getpid, 0, 0, 0, 0) as i32 }
+}
+
+/// Lets threads of any priority run for a moment.
+pub fn pause() {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 20_000,
+    };
+    // SAFETY: the kernel reads the time.
+    unsafe { call(libc::SYS_nanosleep, &raw const time as usize, 0, 0, 0) };
+}
+
 /// Returns whether this is the thread that the process started with.
 pub fn is_main_thread() -> bool {
     // SAFETY: these calls only return numbers.
@@ -167,21 +260,14 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
 ///
 /// `context` is what a handler got.
 pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let Some(before) = interrupted_code(context) else {
+        return false;
+    };
     let registers = &mut context.uc_mcontext.gregs;
-    if registers[libc::REG_RAX as usize] != -i64::from(libc::EINTR) {
-        return false;
-    }
-    let after = registers[libc::REG_RIP as usize] as *const u8;
-    // SAFETY: the thread has executed the two bytes before `after` if they are a system call's;
-    // they are of the same function as the bytes before, in which a C library sets the number.
-    let before: [u8; 7] = unsafe { after.sub(7).cast::<[u8; 7]>().read_unaligned() };
-    if before[5..] != SYSCALL {
-        return false;
-    }
+    // A C library sets the number just before.
     let number = match before {
-        [0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
-        [_, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
+        [_, 0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
+        [_, _, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
         _ => return false,
     };
     let restarts = match number {
@@ -199,17 +285,17 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
     restarts
 }
 
-/// Returns whether a handler interrupted a system call that ended for it.
-///
-/// # Safety
-///
-/// `context` is what a handler got.
-pub unsafe fn interrupted_call(context: &libc::ucontext_t) -> bool {
+/// Returns the last eight bytes of code up to a system call that ended for a handler, if a handler
+/// interrupted one.
+pub fn interrupted_code(context: &libc::ucontext_t) -> Option<[u8; 8]> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let registers = &context.uc_mcontext.gregs;
-    let after = registers[libc::REG_RIP as usize] as *const u8;
-    registers[libc::REG_RAX as usize] == -i64::from(libc::EINTR)
-        // SAFETY: no function begins two bytes after the start of a mapping, so these are readable.
-        && unsafe { after.sub(2).cast::<[u8; 2]>().read() } == [0x0f, 0x05]
+    if registers[libc::REG_RAX as usize] != -i64::from(libc::EINTR) {
+        return None;
+    }
+    // Code may start a mapping, or be executable only.
+    let code = read((registers[libc::REG_RIP as usize] as usize).wrapping_sub(8))?.to_ne_bytes();
+    (code[6..] == SYSCALL).then_some(code)
 }
 
 // Calls the function `$prepare` with the number of a C library's function, and jumps to the address
@@ -267,13 +353,39 @@ published!(execl execle execlp);
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn clone() {
+    naked_asm!(
+        "mov eax, edx",
+        "and eax, 0x84100",   // CLONE_SETTLS, CLONE_VFORK, CLONE_VM
+        "cmp eax, 0x4100",    // this thread-local memory, while this thread waits
+        "je {vfork}",
+        "jmp {other}",
+        vfork = sym context::clone_vfork,
+        other = sym other_clone,
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn other_clone() {
     jump_after!(forward::several, clone)
 }
 
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __clone() {
-    jump_after!(forward::several, clone)
+    naked_asm!("jmp {}", sym clone)
+}
+
+/// `dlopen` without `RTLD_DEEPBIND`, by which a library would call the C library past this one. A
+/// jump, since the C library looks at the return address for the caller's search path.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlopen() {
+    naked_asm!("and esi, {}", "jmp {}", const !libc::RTLD_DEEPBIND, sym published_dlopen)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn published_dlopen() {
+    jump_after!(forward::publish, dlopen)
 }
 
 /// `syscall(3)`: calls that change masks and handlers are this library's.
@@ -284,7 +396,18 @@ unsafe extern "C" fn syscall() {
         "lea eax, [rdi - 13]",          // rt_sigaction 13, rt_sigprocmask 14
         "cmp eax, 2",
         "jb {known}",
+        "cmp edi, 130",                 // rt_sigsuspend
+        "je {waits}",
+        "cmp edi, 270",                 // pselect6
+        "je {waits}",
+        "cmp edi, 271",                 // ppoll
+        "je {waits}",
+        "cmp edi, 281",                 // epoll_pwait
+        "je {waits}",
+        "cmp edi, 441",                 // epoll_pwait2
+        "je {waits}",
         "jmp {other}",
+        waits = sym wait::system_call,
         known = sym forward::known_system_call,
         other = sym other_system_call,
     )

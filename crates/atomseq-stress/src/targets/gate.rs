@@ -79,13 +79,13 @@ impl GateRound {
         let cpu = lane.rng.usize(..self.area.cpus());
         let spins = lane.rng.u32(..400);
         let held = self.area.close_gate(cpu);
-        let look = || (self.area.peek(cpu, 0), self.area.peek(cpu, 1));
+        let look = || (self.area.peek(cpu, COUNT), self.area.peek(cpu, DRAFT));
         let before = look();
         (0..spins).for_each(|_| std::hint::spin_loop());
         let after = look();
         // SAFETY: as in `raise`, and the gate is held.
         let taken = unsafe { take::gated(&held) };
-        let last = self.area.peek(cpu, 0);
+        let last = self.area.peek(cpu, COUNT);
         drop(held);
         lane.closings += 1;
         lane.totals[TAKEN] += taken as u64;
@@ -128,7 +128,7 @@ impl Round for GateRound {
     fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
         let total = |index: usize| lanes.iter().map(|lane| lane.totals[index]).sum::<u64>();
         let left: usize = (0..self.area.cpus())
-            .map(|cpu| self.area.peek(cpu, 0))
+            .map(|cpu| self.area.peek(cpu, COUNT))
             .sum();
         equal(
             "the sequences lost additions",

@@ -29,6 +29,12 @@ pub use atomseq_macros::Covered;
 /// assert_eq!(row.load(&row[2]), 0);
 /// ```
 ///
+/// Each operation checks each of its words: does the domain own it? For words in the value itself,
+/// and in one boxed slice or vector of cells, this takes a few comparisons. Where boxed slices or
+/// vectors are elements of an array, a slice or a vector, as in `Domain<Vec<Box<[Cell]>>>`, the
+/// check is a linear search over them: its time grows with the number of rows. For many rows, use
+/// one slice and compute the index.
+///
 /// Under k-CAS a helper may still access a word after the operation that it helps is over, and
 /// after that operation's caller has returned. So a word must not be dropped, moved or replaced
 /// while any thread has a reference to the domain. Types that give out `&mut Cell` through a shared

@@ -64,9 +64,9 @@
 //! [`Queue`](crate::nonblocking::Queue) or [`Ring`](crate::nonblocking::spsc::Ring), and
 //! [`into_ends`](crate::nonblocking::spsc::Ring::into_ends).
 //!
-//! To keep many small counters close together, put several words into one
-//! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
-//! [`Histogram`](crate::percpu::Histogram).
+//! Many small counters share memory as [`Counters`](crate::percpu::Counters), as the buckets of a
+//! [`Histogram`](crate::percpu::Histogram), or as [several words of one
+//! `Area`](super::patterns#9-several-words-several-numbers).
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown returns no memory until it is dropped.
 //!
@@ -498,9 +498,10 @@
 //! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that
 //!   runs this process, and reads a word per possible CPU: do not write more than once in some
 //!   thousand reads. A thread that reads twice at a time deadlocks if a writer comes in between.
-//!   Upgradable and recursive reads do not exist. A reader of the parent that was entering at a
-//!   fork stays counted in the child, as one that was inside does; the child's writers then wait
-//!   indefinitely.
+//!   Upgradable and recursive reads do not exist. `is_locked` may return false while a guard of a
+//!   reader exists, if another reader enters on one CPU and leaves on another meanwhile. A reader
+//!   of the parent that was entering at a fork stays counted in the child, as one that was inside
+//!   does; the child's writers then wait indefinitely.
 //! * **Counter wrap-around.** A [`Condvar`](crate::mutex::Condvar) misses a notification if exactly
 //!   2^32 of them arrive while a thread is between announcing itself and its system call.
 //! * **Processes.** Locks do not work in memory that processes share: sleepers are identified by

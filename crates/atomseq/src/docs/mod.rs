@@ -5,7 +5,7 @@
 //! * [`limitations`]: what atomseq does not do, and what not to do to it.
 //! * [`performance`]: when a per-CPU structure is the right choice, and when another one is.
 //! * [`porting`]: from `parking_lot`, `crossbeam` and `std`.
-//! * [`tools`]: Miri, sanitizers, loom, valgrind, qemu: what to build with.
+//! * [`tools`]: Miri, sanitizers, loom, valgrind, qemu: what to build with; deployment.
 
 pub mod internals;
 pub mod limitations;

@@ -368,9 +368,13 @@
 //! #[derive(Clone, Copy)]
 //! enum Kind { Requests, Errors, Bytes }
 //!
+//! impl Kind {
+//!     fn offset(self) -> usize { Area::FIRST_WORD + 8 * self as usize }
+//! }
+//!
 //! impl Traffic {
 //!     fn add(&self, kind: Kind, amount: usize) {
-//!         let offset = Area::FIRST_WORD + 8 * kind as usize;
+//!         let offset = kind.offset();
 //!         // SAFETY: the offset of one of the first three words of a slot.
 //!         if unsafe { add::on_cpu(self.0.slots(), offset, amount) }.is_err() {
 //!             // SAFETY: the same, and the gate is held.
@@ -379,7 +383,7 @@
 //!     }
 //!
 //!     fn total(&self, kind: Kind) -> usize {
-//!         (0..self.0.cpus()).map(|cpu| self.0.peek(cpu, kind as usize)).sum()
+//!         (0..self.0.cpus()).map(|cpu| self.0.peek(cpu, kind.offset())).sum()
 //!     }
 //! }
 //!

@@ -18,6 +18,9 @@
 //! assert_eq!(queue.lock().pop(), Some(8));
 //! ```
 //!
+//! `lock_arc`, `read_arc` and `write_arc` need the feature `arc_lock` of `lock_api`: add
+//! `lock_api = { version = "0.4", features = ["arc_lock"] }` to the dependencies.
+//!
 //! | theirs | ours | what differs |
 //! |---|---|---|
 //! | `parking_lot::Mutex`, `MutexGuard`, `MappedMutexGuard` | [`Mutex`](crate::mutex::Mutex), [`MutexGuard`](crate::mutex::MutexGuard), [`MappedMutexGuard`](crate::mutex::MappedMutexGuard) | 8 bytes instead of 1; never fair by itself, only by [`unlock_fair`](lock_api::MutexGuard::unlock_fair); a guard may be sent to another thread; unlocking takes no atomic instruction on Linux |
@@ -41,8 +44,8 @@
 //!
 //! | theirs | ours | what differs |
 //! |---|---|---|
-//! | `crossbeam_queue::ArrayQueue` | [`nonblocking::Queue`](crate::nonblocking::Queue) | elements of one word ([`AsWord`](crate::AsWord)): box larger ones; a stopped thread blocks no other; no `force_push` |
-//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `push` returns an error if there is no memory; pushes and pops contend for one word, so it is slower where several threads use it at once; a stopped thread blocks no other; usable in signal handlers |
+//! | `crossbeam_queue::ArrayQueue` | [`nonblocking::Queue`](crate::nonblocking::Queue) | `new` is [`with_capacity`](crate::nonblocking::Queue::with_capacity); elements of one word ([`AsWord`](crate::AsWord)): box larger ones; a stopped thread blocks no other; no `force_push` |
+//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `new` is not `const`: put a static one into a `LazyLock`; `len` takes time in proportion to the length; `push` returns an error if there is no memory; pushes and pops contend for one word, so it is slower where several threads use it at once; a stopped thread blocks no other; usable in signal handlers |
 //! | `std::sync::mpsc`, `crossbeam_channel`, not blocking | the same, [`spsc::Ring`](crate::nonblocking::spsc::Ring), [`percpu::Queue`](crate::percpu::Queue) | they neither block nor close; `percpu::Queue` keeps the order of each CPU only |
 //! | `crossbeam_deque` | [`percpu::Queue`](crate::percpu::Queue) and its [`steal`](crate::percpu::Queue::steal) | a part for each CPU instead of each worker |
 //! | a Treiber stack | [`nonblocking::Stack`](crate::nonblocking::Stack), [`LinkedStack`](crate::nonblocking::LinkedStack) | nothing to reclaim |
@@ -58,7 +61,7 @@
 //! | `crossbeam_epoch`, `seize`, hazard pointers | [`type_stable::Pool`](crate::type_stable::Pool), [`nonblocking::RefList`](crate::nonblocking::RefList) | memory is reused at once and keeps its type; readers validate instead of announcing themselves; memory does not wait for readers |
 //! | `AtomicU64` that many threads add to | [`percpu::Counter`](crate::percpu::Counter) | no atomic instruction; reading adds up one word per CPU |
 //! | `thread_local!` with a handler | [`local::per_thread!`](crate::local::per_thread!) | reachable from signal handlers; holds nothing that must be dropped |
-//! | `object_pool`, `lockfree-object-pool` | [`percpu::Pool`](crate::percpu::Pool) | a lease for a borrow ([`lease`](crate::percpu::Pool::lease)) or for an `Arc` ([`lease_owned`](crate::percpu::Pool::lease_owned)) |
+//! | `object_pool`, `lockfree-object-pool` | [`percpu::Pool`](crate::percpu::Pool) | objects of one word ([`AsWord`](crate::AsWord)): `Pool<Box<Vec<u8>>, _>`; a lease for a borrow ([`lease`](crate::percpu::Pool::lease)) or for an `Arc` ([`lease_owned`](crate::percpu::Pool::lease_owned)) |
 //! | `crossbeam_skiplist::SkipMap` | [`nonblocking::List`](crate::nonblocking::List) | a search takes time in proportion to the length; plain keys and values |
 //! | `AtomicU128`, `portable_atomic` | [`dcas::Adjacent`](crate::dcas::Adjacent) | values below 2^63 |
 //! | `kcas` | [`dcas::Domain`](crate::dcas::Domain) | a version number for each domain |

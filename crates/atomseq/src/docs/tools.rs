@@ -1,4 +1,4 @@
-//! Miri, sanitizers, loom, valgrind, qemu: what to build with.
+//! Miri, sanitizers, loom, valgrind, qemu: what to build with; and what to ship.
 //!
 //! | tool | build with | what it then sees |
 //! |---|---|---|
@@ -26,8 +26,8 @@
 //! MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks" cargo +nightly miri test
 //! ```
 //!
-//! `.ci/soak Miri` runs the library's own tests in this way where the toolchain has Miri. Elsewhere
-//! it builds with `--cfg miri` and runs natively what Miri would interpret.
+//! [`.ci/soak`] with `Miri` runs the library's own tests in this way where the toolchain has Miri.
+//! Elsewhere it builds with `--cfg miri` and runs natively what Miri would interpret.
 //!
 //! # Sanitizers
 //!
@@ -38,8 +38,8 @@
 //! ordered by the kernel, which it does not know. Build with `--cfg atomseq_portable` for threads.
 //! A standard library without instrumentation, which is what toolchains bring, adds reports of its
 //! own, about the end of threads for example. Programs with handlers may hang under it: it hides
-//! from atomseq which handler is installed. `verify/stress/tests/sanitized.rs` shows what they
-//! take.
+//! from atomseq which handler is installed. [`verify/stress/tests/sanitized.rs`]
+//! shows what they take.
 //!
 //! # loom and shuttle
 //!
@@ -56,6 +56,34 @@
 //!
 //! # qemu-user
 //!
-//! It has no rseq either. On AArch64 handlers work, which `.ci/soak` checks. On x86-64 (qemu 7.2)
+//! It has no rseq either. On AArch64 handlers work, which [`.ci/soak`] checks. On x86-64 (qemu 7.2)
 //! a program that receives a signal with a handler of [`signal`](crate::signal) ends by a fault;
 //! with `--cfg atomseq_portable` it does not. Without handlers nothing is needed.
+//!
+//! # Deployment
+//!
+//! | target | linkage | what to know |
+//! |---|---|---|
+//! | glibc from 2.35 | dynamic or static | glibc registers each thread ([how atomseq finds that](super::internals#start-up)) |
+//! | older glibc, musl | dynamic or static | atomseq registers each thread at its first operation, which is slower |
+//! | any | a `cdylib` | [stays loaded](super::limitations#dlclose) once started up; two copies in a process [share handlers, not masks](crate::signal#limits); [`per_thread!`](crate::local::per_thread!) takes static TLS |
+//! | any | after the linker | strip as usual, but [not the notes](super::limitations#after-the-linker) |
+//! | other targets, 32 bits | any | [the slow path](super::limitations#platforms) |
+//!
+//! **Old kernels** run some or all structures on the slow path: see
+//! [limitations](super::limitations#debuggers-emulators-sandboxes), also for containers, seccomp
+//! filters and emulators. [Start-up](super::internals#start-up) lists the kernels.
+//!
+//! **Environment.** `ATOMSEQ_DISABLE_RSEQ=1` and `ATOMSEQ_TRUST_KERNEL=1` are read once, at
+//! start-up; [`status`](mod@crate::status) says when to set which.
+//!
+//! **At start,** call [`status()`](crate::status()) before threads, handlers and a seccomp filter
+//! exist, and log it. Its text says whether the fast path is used, and if not, why and what to do:
+//!
+//! ```
+//! eprintln!("{}", atomseq::status());
+//! ```
+//!
+//! [`.ci/soak`]: https://github.com/atomseq/atomseq/blob/main/.ci/soak
+//! [`verify/stress/tests/sanitized.rs`]:
+//! https://github.com/atomseq/atomseq/blob/main/verify/stress/tests/sanitized.rs

@@ -210,16 +210,27 @@ pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
 /// writer keeps new readers out, makes the kernel abort the sequences in progress, and waits until
 /// the sum of all CPUs' counts is zero.
 ///
-/// Readers become biased after 1,024 reads without a write. A write ends that, and costs a fence on
-/// all CPUs then: a system call that interrupts each CPU that runs this process. Until readers are
-/// biased again, a read costs two atomic instructions on a word that all CPUs share, and a write
-/// three and no fence. A write always reads a word per CPU, once readers have been biased.
+/// Readers become biased by a `read` that follows about 1,024 reads without a write. `try_read`
+/// counts as a read, but never makes readers biased, because signal handlers may call it. A write
+/// ends the bias, even one that times out, and costs a fence on all CPUs then: a system call that
+/// interrupts each CPU that runs this process. Until readers are biased again, a read costs two
+/// atomic instructions on a word that all CPUs share, and a write three and no fence. A write reads
+/// a word per CPU, once readers have been biased. While a writer holds the lock or waits for it, a
+/// `try_read` costs three atomic instructions, and dropping a guard one more than otherwise. Each
+/// also makes a system call if that writer sleeps.
 ///
 /// Scope [`Machine`](crate::scope::Machine). Blocks while a writer holds it, or for a writer while
 /// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one,
 /// wait for it: a thread must not read twice at a time, because a writer may come in between, and
 /// both would wait indefinitely. A writer that unlocks and locks again may keep readers out, as
 /// with [`Mutex`]. There is no poisoning.
+///
+/// `is_locked` is a hint: it may miss readers. Once readers have been biased, it reads one count
+/// after another. If meanwhile a thread reads on one CPU and drops its guard on another,
+/// `is_locked` may return false although another guard exists all the time.
+///
+/// On 32-bit targets, more than 2^29 readers at a time end the process with a message. That takes
+/// guards that are [forgotten](std::mem::forget).
 ///
 /// Memory: 80 bytes on 64-bit targets; from the first bias on, also a slot of 128 bytes per CPU,
 /// mapped by the page. Where the kernel's fence does not work

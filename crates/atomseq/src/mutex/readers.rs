@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! enter    section: if the bias is ON, add 1 to this CPU's count
-//! leave    section: subtract 1 from this CPU's count;  then look for WRITER: wake it
-//! count    add a reader to the shared word; subtract it again if WRITER was set
+//! leave    section: subtract 1 from this CPU's count;  then look for WRITER: depart
+//! count    add a reader to the shared word; if WRITER was set: subtract it again, depart
+//! depart   add to the departures; if SLEEPER was set there: wake the writer
 //! exclude  set WRITER in the shared word; if the bias is ON: turn it off, and fence all CPUs;
-//!          wait until the sum of all counts is 0, with a barrier on all CPUs before the first sleep
+//!          wait until the sum of all counts is 0, with a barrier on all CPUs before the first
+//!          sleep, and SLEEPER set in the departures before each
 //! admit    clear WRITER; after enough readers without a writer, turn the bias on again
 //! ```
 //!
@@ -19,14 +21,18 @@
 //!    readers left is at least the number of those that are left at the end of the reading: 0 means
 //!    none.
 //! 4. A writer does not sleep through the last reader's leaving. A leave whose count the writer
-//!    cannot see after the barrier looks for WRITER after the barrier, finds it, and wakes the
-//!    writer. A reader that leaves by the shared word needs no barrier.
+//!    cannot see after the barrier looks for WRITER after the barrier, finds it, and departs. A
+//!    reader that leaves by the shared word needs no barrier. A departure that precedes SLEEPER
+//!    makes the count visible to the writer that sets it; a later one finds it, and wakes the
+//!    writer.
+//! 5. The shared word does not wrap around: more readers in it than [`MAX`] end the process.
 //!
 //! Writers exclude each other by a mutex, which readers that find a writer wait for too. Only its
 //! holder changes the bias and WRITER. The models in `verify/` compile this file a second time.
 
 use std::sync::atomic::compiler_fence;
 
+use crate::end;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, pause, pauses, wake_one};
 
 /// Readers enter by the section.
@@ -38,6 +44,15 @@ pub(super) const OFF: usize = 1;
 const WRITER: usize = 1;
 /// A reader in the shared word.
 const READER: usize = 2;
+/// The max value of the shared word: half of what it holds as a signed number. The other half is
+/// for threads that have passed it and have not ended the process yet. The word is negative where
+/// readers that entered by sections have left by it.
+pub(super) const MAX: isize = isize::MAX / 2;
+
+/// A flag of the departures: the writer sleeps, or is about to.
+const SLEEPER: u32 = 1;
+/// A reader's departure.
+const DEPARTURE: u32 = 2;
 
 /// The counts per CPU.
 pub(super) trait Parts {
@@ -61,8 +76,8 @@ pub(super) struct Readers {
     /// The readers that entered by this word, less those that left by it, times [`READER`]; and the
     /// flag [`WRITER`].
     pub(super) shared: AtomicUsize,
-    /// How often a reader left, or subtracted itself again, while there was a writer. Writers sleep
-    /// on it.
+    /// How often a reader left, or subtracted itself again, while there was a writer, times
+    /// [`DEPARTURE`]; and the flag [`SLEEPER`]. Writers sleep on it.
     pub(super) departures: AtomicU32,
 }
 
@@ -81,10 +96,23 @@ impl Readers {
         self.shared.load(Ordering::Relaxed) & WRITER != 0
     }
 
+    /// Adds a reader to the shared word, and returns what the word was. Ends the process if there
+    /// are too many: guards that are forgotten leave the number of readers without a bound, and a
+    /// number that had wrapped around would let a writer in.
+    fn add(&self, order: Ordering) -> usize {
+        let before = self.shared.fetch_add(READER, order);
+        if before.cast_signed() > MAX {
+            end::abort(
+                "atomseq: an `RwLock` has more readers than it can count; drop guards instead of forgetting them; aborting\n",
+            );
+        }
+        before
+    }
+
     /// Counts a reader. Returns false if there is a writer.
     pub(super) fn count(&self) -> bool {
         // Acquire: pairs with the Release in `admit`.
-        let counted = self.shared.fetch_add(READER, Ordering::Acquire) & WRITER == 0;
+        let counted = self.add(Ordering::Acquire) & WRITER == 0;
         if !counted {
             self.uncount();
         }
@@ -95,7 +123,7 @@ impl Readers {
     /// writer.
     pub(super) fn count_without_writer(&self) {
         // Relaxed: the mutex orders it before the next writer, and after the last one.
-        self.shared.fetch_add(READER, Ordering::Relaxed);
+        self.add(Ordering::Relaxed);
     }
 
     /// Ends a reader's access. With `parts`, this is the section and a load.
@@ -122,10 +150,11 @@ impl Readers {
 
     #[cold]
     fn depart(&self) {
-        // Release: pairs with the Acquire in `exclude`, which then reads the count that this reader
+        // Release: pairs with the Acquire in `outlast`, which then reads the count that this reader
         // has left behind.
-        self.departures.fetch_add(1, Ordering::Release);
-        wake_one(&self.departures);
+        if self.departures.fetch_add(DEPARTURE, Ordering::Release) & SLEEPER != 0 {
+            wake_one(&self.departures);
+        }
     }
 
     /// Returns whether there are readers. Exact only while there is a writer, and then `false`
@@ -146,7 +175,7 @@ impl Readers {
     pub(super) fn exclude(
         &self,
         parts: Option<&impl Parts>,
-        mut sleep: impl FnMut(&AtomicU32, u32) -> bool,
+        sleep: impl FnMut(&AtomicU32, u32) -> bool,
     ) -> bool {
         // Relaxed: readers change the same word, so each precedes this or finds it. The Acquire in
         // `has_readers` pairs with those that have left.
@@ -163,15 +192,30 @@ impl Readers {
             pause(round);
         }
         parts.into_iter().for_each(Parts::barrier);
+        let excluded = self.outlast(parts, sleep);
+        // Relaxed: a departure that still finds the flag wakes no thread, or one that looks again.
+        self.departures.fetch_and(!SLEEPER, Ordering::Relaxed);
+        if !excluded {
+            self.admit();
+        }
+        excluded
+    }
+
+    /// Sleeps until the readers have left. Returns false if `sleep` has reported a timeout. Leaves
+    /// SLEEPER set.
+    fn outlast(
+        &self,
+        parts: Option<&impl Parts>,
+        mut sleep: impl FnMut(&AtomicU32, u32) -> bool,
+    ) -> bool {
         loop {
-            // Acquire: pairs with the Release in `depart`. A reader that departs after this load
-            // changes the word, and this thread does not sleep.
-            let departures = self.departures.load(Ordering::Acquire);
+            // Acquire: pairs with the Release in `depart`. A reader that departs after this changes
+            // the word, so that this thread does not sleep, and finds the flag.
+            let departures = self.departures.fetch_or(SLEEPER, Ordering::Acquire) | SLEEPER;
             if !self.has_readers(parts) {
                 return true;
             }
             if !sleep(&self.departures, departures) {
-                self.admit();
                 return false;
             }
         }

@@ -89,7 +89,7 @@ impl Parts for Area {
     }
 
     fn sum(&self) -> usize {
-        let counts = (0..self.cpus()).map(|cpu| self.peek(cpu, 0));
+        let counts = (0..self.cpus()).map(|cpu| self.peek(cpu, COUNT));
         counts.fold(0, usize::wrapping_add)
     }
 
@@ -304,5 +304,45 @@ impl fmt::Debug for RawRwLock {
         f.debug_struct("RawRwLock")
             .field("readers", &self.readers)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::super::readers::MAX;
+    use super::*;
+
+    /// Returns the signal that killed a child which did this with so much in the shared word.
+    fn ended_by(shared: isize, count: impl FnOnce(&Readers)) -> Option<i32> {
+        let readers = Readers {
+            shared: AtomicUsize::new(shared.cast_unsigned()),
+            ..Readers::NEW
+        };
+        // SAFETY: the child makes only async-signal-safe calls.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            count(&readers);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of this process.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status))
+    }
+
+    /// Otherwise they would wrap around to 0, and a writer would not see those that are left.
+    #[test]
+    fn too_many_readers_end_the_process() {
+        let counts: [fn(&Readers); 2] = [
+            |readers| assert!(readers.count()),
+            Readers::count_without_writer,
+        ];
+        for count in counts {
+            assert_eq!(ended_by(MAX - 1, count), None);
+            assert_eq!(ended_by(MAX + 1, count), Some(libc::SIGABRT));
+            // Readers that entered by sections have left by the shared word.
+            assert_eq!(ended_by(-2, count), None);
+        }
     }
 }

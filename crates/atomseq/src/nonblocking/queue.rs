@@ -174,6 +174,11 @@ impl<T: AsWord> Queue<T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Returns whether the queue was full at some time during the call.
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
 }
 
 impl<T: AsWord> Drop for Queue<T> {

@@ -259,6 +259,11 @@ impl<T: AsWord> Stack<T> {
         self.len() == 0
     }
 
+    /// Returns whether the stack was full at some time during the call.
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
+
     /// Returns the mechanism that this stack uses.
     pub fn mechanism(&self) -> Mechanism {
         match &self.0.words {

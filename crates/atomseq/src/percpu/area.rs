@@ -250,7 +250,9 @@ impl Area {
         unsafe { AtomicUsize::from_ptr(address.cast()) }
     }
 
-    /// Reads a word of a CPU's slot. Word 0 is the first one after the gate.
+    /// Reads the word at a byte offset in a CPU's slot, for which a sequence writes
+    /// `load(slot + offset)`. The first word is at [`FIRST_WORD`](Area::FIRST_WORD), the last one
+    /// eight bytes before [`BULK`](Area::BULK).
     ///
     /// The word may change at any time. Do not dereference it as a pointer, and do not combine it
     /// with another word: the two need not belong together.
@@ -259,13 +261,19 @@ impl Area {
     ///
     /// # Panics
     ///
-    /// If there is no such CPU, or if `word` is not below 15.
+    /// If there is no such CPU, or if `offset` is not that of a word: the gate's, not a multiple of
+    /// 8, or beyond the slot.
+    #[inline]
     #[track_caller]
-    pub fn peek(&self, cpu: usize, word: usize) -> usize {
+    pub fn peek(&self, cpu: usize, offset: usize) -> usize {
         self.check(cpu);
+        if !(WORDS..SLOT_BYTES).contains(&offset) || !offset.is_multiple_of(8) {
+            no_word(offset);
+        }
         // Acquire: pairs with `commit_release` in sequences. What a word of a plain `commit` points
         // to may be read only under the gate.
-        self.word(cpu as isize, word).load(Ordering::Acquire)
+        self.word(cpu as isize, (offset - WORDS) / 8)
+            .load(Ordering::Acquire)
     }
 
     /// Sets a word of a slot. The caller has exclusive access to the area. `offset` counts from the
@@ -309,6 +317,22 @@ impl Drop for Area {
         // SAFETY: `map` returned this address for this stride and number of CPUs. No borrow of the
         // area is left, so no sequence runs on it.
         unsafe { unmap(self.place.base, self.place.stride, self.cpus) }
+    }
+}
+
+/// Panics because a slot has no word at this byte offset.
+#[cold]
+#[track_caller]
+fn no_word(offset: usize) -> ! {
+    match offset {
+        ..WORDS => panic!(
+            "byte offset {offset} is in the gate: a slot's first word is at `Area::FIRST_WORD`, {WORDS}"
+        ),
+        SLOT_BYTES.. => panic!(
+            "byte offset {offset} is beyond the slot: its last word is at {}",
+            SLOT_BYTES - 8
+        ),
+        _ => panic!("byte offset {offset} is not that of a word: it must be a multiple of 8"),
     }
 }
 
@@ -414,8 +438,8 @@ impl Lazy {
         Some(Slots { place })
     }
 
-    /// Maps and publishes the area, unless that has been done. Costs an atomic instruction once it
-    /// has been done.
+    /// Maps and publishes the area, unless that has been done. Costs loads only once it has been
+    /// done.
     ///
     /// # Errors
     ///

@@ -36,9 +36,9 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 /// all per-CPU structures share.
 ///
 /// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, the
-/// counter adds to one word that all CPUs share. [`prepare`](Counter::prepare) maps it earlier:
-/// call it before handlers are installed that may be the first to add. [`Counters`] holds many
-/// counters in 8 bytes per CPU each.
+/// counter adds to one word that all CPUs share, and each addition asks for the memory again.
+/// [`prepare`](Counter::prepare) maps it earlier: call it before handlers are installed that may be
+/// the first to add. [`Counters`] holds many counters in 8 bytes per CPU each.
 ///
 /// [`Counters`]: super::Counters
 ///

@@ -134,7 +134,7 @@ impl Counters {
     }
 
     /// Maps memory for the first 48 counters, unless that has been done, and starts atomseq if it
-    /// has not been started.
+    /// has not been started. Creates no counter.
     ///
     /// [`create`](Counters::create) does the same. In a signal handler that is safe only if atomseq
     /// has been started, because start-up may allocate.
@@ -143,7 +143,15 @@ impl Counters {
     ///
     /// Those of [`try_create`](Counters::try_create).
     pub fn prepare(&self) -> Result<(), Error> {
-        self.try_create().map(drop)
+        started()?;
+        let first = || Chunk::at(&self.first);
+        let map = || {
+            let new = Chunk::create(FIRST, 0)?;
+            // SAFETY: `create` returned it, and no other thread has seen it.
+            unsafe { Chunk::publish(new, &self.first) }.or_else(first)
+        };
+        let mapped = self.growth.find_or_grow(first, map);
+        mapped.map(drop).ok_or(Error::OutOfMemory)
     }
 
     /// Returns the number of counters that are in use.
@@ -171,27 +179,28 @@ impl Counters {
         Some(count)
     }
 
-    /// Adds a chunk, and claims a word. `None` if the system refuses the memory.
+    /// Adds a chunk, one word of which is claimed. `None` if the system refuses the memory.
     #[cold]
     fn claim_in_new_chunk(&self) -> Option<Count<'_>> {
-        let mut link = &self.first;
-        let mut capacity = FIRST;
-        while let Some(chunk) = Chunk::at(link) {
-            link = &chunk.next;
-            capacity = LATER;
-        }
-        let new = Chunk::create(capacity)?;
-        // Release: pairs with the Acquire in `Chunk::at`. Relaxed: a chunk of another thread is
-        // found by `claim`.
-        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-        if link
-            .compare_exchange(null_mut(), new.as_ptr(), success, failure)
-            .is_err()
-        {
+        loop {
+            let mut link = &self.first;
+            let mut capacity = FIRST;
+            while let Some(chunk) = Chunk::at(link) {
+                link = &chunk.next;
+                capacity = LATER;
+            }
+            // Word 0 is claimed before any other thread sees the chunk, because they may claim all
+            // others before this thread continues.
+            let new = Chunk::create(capacity, 1)?;
             // SAFETY: `create` returned it, and no other thread has seen it.
-            unsafe { Chunk::free(new) };
+            if let Some(chunk) = unsafe { Chunk::publish(new, link) } {
+                return Some(Count { chunk, offset: 0 });
+            }
+            // A handler, or a thread that took the turn over, published another chunk first.
+            if let Some(count) = self.claim() {
+                return Some(count);
+            }
         }
-        self.claim()
     }
 
     fn chunks(&self) -> impl Iterator<Item = &Chunk> {
@@ -201,11 +210,12 @@ impl Counters {
 }
 
 impl Chunk {
-    /// Returns a new chunk. `None` if the system refuses the memory.
-    fn create(capacity: usize) -> Option<NonNull<Chunk>> {
+    /// Returns a new chunk whose first `claimed` words are owned. `None` if the system refuses the
+    /// memory.
+    fn create(capacity: usize, claimed: usize) -> Option<NonNull<Chunk>> {
         let area = Area::ungated(capacity * 8).ok()?;
         let mut owned = [const { AtomicUsize::new(usize::MAX) }; BITS];
-        for word in 0..capacity {
+        for word in claimed..capacity {
             let (index, bit) = place(word);
             *owned[index].get_mut() &= !bit;
         }
@@ -219,6 +229,27 @@ impl Chunk {
             });
         }
         Some(chunk)
+    }
+
+    /// Adds a chunk to a set that the caller has borrowed, and returns it. Frees it and returns
+    /// `None` if the link is no longer null.
+    ///
+    /// # Safety
+    ///
+    /// `create` returned the chunk, and no other thread has seen it.
+    unsafe fn publish(new: NonNull<Chunk>, link: &AtomicPtr<Chunk>) -> Option<&Chunk> {
+        // Release: pairs with the Acquire in `Chunk::at`. Relaxed: `Chunk::at` finds the chunk of
+        // another thread.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        let linked = link.compare_exchange(null_mut(), new.as_ptr(), success, failure);
+        if linked.is_err() {
+            // SAFETY: the caller guarantees that `create` returned it. It was not published, so
+            // nothing refers to it.
+            unsafe { Chunk::free(new) };
+            return None;
+        }
+        // SAFETY: it stays until the set is dropped. The set is borrowed as long as its link is.
+        Some(unsafe { new.as_ref() })
     }
 
     /// # Safety
@@ -415,6 +446,8 @@ impl std::fmt::Debug for Count<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
@@ -524,5 +557,54 @@ mod tests {
         });
         assert_eq!(sums, 1000 * (1 + 2 + 3 + 4));
         assert!(counters.is_empty());
+    }
+
+    /// Another thread may take every other word of a chunk as soon as it is published.
+    #[test]
+    fn a_chunk_is_published_with_the_word_of_the_thread_that_mapped_it() {
+        let rounds = if cfg!(miri) { 20 } else { 300 };
+        for _ in 0..rounds {
+            let counters = Counters::new();
+            let is_watched = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let seen = scope.spawn(|| {
+                    is_watched.store(true, Ordering::Relaxed);
+                    loop {
+                        if let Some(first) = counters.chunks().next() {
+                            return first.owned[0].load(Ordering::Relaxed) & 1;
+                        }
+                        std::hint::spin_loop();
+                    }
+                });
+                while !is_watched.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                let count = counters.create();
+                assert_eq!(seen.join().unwrap(), 1, "the word was free");
+                assert_eq!((count.offset, counters.len()), (0, 1));
+            });
+        }
+    }
+
+    #[test]
+    fn a_set_is_prepared_once_and_without_a_counter() {
+        let counters = Counters::new();
+        counters.prepare().unwrap();
+        let kept: Vec<Count> = (0..FIRST).map(|_| counters.create()).collect();
+        counters.prepare().unwrap();
+        assert_eq!((kept.len(), counters.chunks().count()), (FIRST, 1));
+        drop(kept);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    counters.prepare().unwrap();
+                }
+            });
+            let readings = if cfg!(miri) { 100 } else { 50_000 };
+            let in_use = (0..readings).map(|_| counters.len()).max();
+            is_done.store(true, Ordering::Relaxed);
+            assert_eq!(in_use, Some(0), "no counter was created");
+        });
     }
 }

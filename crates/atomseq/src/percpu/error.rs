@@ -16,7 +16,8 @@ pub enum Error {
     /// The constructor was called from within atomseq's start-up, before the number of possible
     /// CPUs is known.
     StartingUp,
-    /// The bounds of a histogram do not increase strictly, or there are none, or more than 255.
+    /// The bounds of a histogram do not increase strictly, or one is not finite (of a histogram of
+    /// floating-point numbers), or there are none, or more than 255.
     Bounds,
 }
 
@@ -31,7 +32,7 @@ impl fmt::Display for Error {
             Error::StartingUp => {
                 "called from within atomseq's own start-up: retry after the first call has returned"
             }
-            Error::Bounds => "histogram bounds must increase strictly, and there must be from 1 to 255 of them",
+            Error::Bounds => "histogram bounds must be finite and increase strictly, and there must be from 1 to 255 of them",
         })
     }
 }

@@ -14,6 +14,26 @@ use super::error::Error;
 /// For a number that is mostly set, and seldom added to, use an
 /// [`AtomicI64`](std::sync::atomic::AtomicI64).
 ///
+/// # Setting at the same time
+///
+/// Calls of [`set`] and [`replace`] that do not overlap all take effect. A call that overlaps with
+/// others, in threads or in a handler that interrupts it, may miss them. It detects them by the
+/// *baseline*: the total of all additions less the value last set. Others that leave the baseline as
+/// it was are to this call as if they had not been made. Additions between them then count as if
+/// they came after it.
+///
+/// For example, a handler interrupts `replace(7)` of a gauge at 0 by `add(3); set(3)`. The call may
+/// then return 0 and leave 10, so the `set` is lost. In the same way [`value`](Gauge::value) may
+/// miss other calls, and return a value that includes only some of the additions between them.
+///
+/// No addition is ever lost or counted twice. What all calls replaced and the value after them add
+/// up to the additions and the values set. Where each call must take effect, let the callers hold a
+/// lock, and let no handler set the gauge. (A version beside the baseline would reveal every call.
+/// Both words would have to change in one step, and not every target has an instruction for that.)
+///
+/// [`set`]: Gauge::set
+/// [`replace`]: Gauge::replace
+///
 /// ```
 /// use atomseq::percpu::Gauge;
 ///
@@ -75,7 +95,8 @@ impl Gauge {
         self.add(amount.wrapping_neg());
     }
 
-    /// Sets the value. An addition during the call is either overwritten, or added to `value`.
+    /// Sets the value. An addition during the call is either overwritten, or added to `value`. See
+    /// [Setting at the same time](Gauge#setting-at-the-same-time) for concurrent calls.
     ///
     /// Lock-free: one load per possible CPU and one atomic instruction per attempt.
     pub fn set(&self, value: i64) {
@@ -83,7 +104,8 @@ impl Gauge {
     }
 
     /// Sets the value, and returns the one that it replaces. An addition during the call is either
-    /// in the result, or added to `value`.
+    /// in the result, or added to `value`. See [Setting at the same
+    /// time](Gauge#setting-at-the-same-time) for concurrent calls.
     pub fn replace(&self, value: i64) -> i64 {
         self.0.replace(value as usize) as isize as i64
     }
@@ -111,6 +133,10 @@ impl std::fmt::Debug for Gauge {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::baseline;
     use super::*;
 
     #[test]
@@ -125,6 +151,30 @@ mod tests {
         GAUGE.set(5);
         GAUGE.decrement();
         assert_eq!(GAUGE.value(), 4);
+    }
+
+    /// A handler interrupts `replace(7)` of a gauge at 0 by `add(3)` and a `replace`. It is missed
+    /// only if it leaves the baseline as it was. No addition is lost even then.
+    #[test]
+    fn a_replacement_misses_only_one_that_leaves_the_baseline_as_it_was() {
+        for set in -5..10 {
+            let (added, drained) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let others = Cell::new(None);
+            let total = || added.load(Ordering::Relaxed);
+            let replaced = baseline::replace(&drained, 7, || {
+                let total_before = total();
+                if others.get().is_none() {
+                    added.store(3, Ordering::Relaxed);
+                    others.set(Some(baseline::replace(&drained, set as usize, total)));
+                }
+                total_before
+            });
+            let value = baseline::signed_since(&drained, total);
+            let expected = if set == 3 { (0, 10) } else { (set, 7) };
+            assert_eq!((replaced as isize, value), expected, "set to {set}");
+            let others = others.get().unwrap() as isize;
+            assert_eq!(replaced as isize + others + value, 3 + 7 + set);
+        }
     }
 
     #[test]

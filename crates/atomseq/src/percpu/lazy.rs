@@ -67,8 +67,12 @@ impl Lazy {
         }
     }
 
-    /// Lets sequences run on what is mapped. `rseq_offset` is 0 if they must not.
+    /// Lets sequences run on what is mapped. `rseq_offset` is 0 if they must not. Costs no atomic
+    /// read-modify-write then, nor once they may run.
     pub(super) fn publish(&self, rseq_offset: usize) {
+        if rseq_offset == 0 || self.is_published() {
+            return;
+        }
         // A failed exchange writes nothing: once published, the word is only read.
         // Release: pairs with the Acquire in `is_published`. Relaxed: nothing follows.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);

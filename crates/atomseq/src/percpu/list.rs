@@ -244,7 +244,7 @@ impl<P: Owner> List<P> {
     /// If there is no such CPU.
     #[track_caller]
     pub fn is_empty_on(&self, cpu: usize) -> bool {
-        self.area.peek(cpu, 0) == 0
+        self.area.peek(cpu, FIRST) == 0
     }
 
     /// Pushes a node onto this CPU's list.
@@ -377,7 +377,7 @@ impl<P: Owner> Drop for List<P> {
             (next != 0).then_some(next)
         };
         let mut links = (0..self.area.cpus()).flat_map(|cpu| {
-            let first = self.area.peek(cpu, 0);
+            let first = self.area.peek(cpu, FIRST);
             std::iter::successors((first != 0).then_some(first), next)
         });
         drops::each(|| {

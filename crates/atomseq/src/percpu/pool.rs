@@ -72,6 +72,21 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// for larger ones: at most 4 KiB per CPU. For smaller ones it takes more, because each batch fills
 /// whole cache lines and there are at least eight: 64 bytes per object for a capacity of 1.
 ///
+/// An object is one word ([`AsWord`]): box a larger one, as in `Pool<Box<Vec<u8>>, _>`.
+///
+/// A field has the source's type after the object's: a function pointer, `fn() -> T`, for a closure
+/// that captures nothing, or a type of your own that implements [`Source`].
+///
+/// ```
+/// # use atomseq::percpu::Pool;
+/// struct Server {
+///     buffers: Pool<Box<Vec<u8>>, fn() -> Box<Vec<u8>>>,
+/// }
+///
+/// let server = Server { buffers: Pool::with_capacity_per_cpu(64, || Box::new(Vec::new())) };
+/// assert!(server.buffers.lease().is_some());
+/// ```
+///
 /// See [the module](super) for what all per-CPU structures share.
 ///
 /// ```

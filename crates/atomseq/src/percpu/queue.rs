@@ -281,9 +281,9 @@ impl<T: AsWord> Queue<T> {
     #[inline(always)]
     #[track_caller]
     fn was_empty(&self, cpu: usize, mut gap: impl FnMut()) -> bool {
-        let head = self.area.peek(cpu, 0);
+        let head = self.area.peek(cpu, HEAD);
         gap();
-        if self.area.peek(cpu, 1) != head {
+        if self.area.peek(cpu, TAIL) != head {
             return false;
         }
         let number = || {
@@ -299,11 +299,11 @@ impl<T: AsWord> Queue<T> {
         gap();
         let before = number();
         gap();
-        let was_there = self.area.peek(cpu, 0) == head;
+        let was_there = self.area.peek(cpu, HEAD) == head;
         gap();
-        let had_reached_it = self.area.peek(cpu, 1) == head;
+        let had_reached_it = self.area.peek(cpu, TAIL) == head;
         gap();
-        let is_there = self.area.peek(cpu, 0) == head;
+        let is_there = self.area.peek(cpu, HEAD) == head;
         gap();
         was_there && had_reached_it && is_there && number() == before
     }
@@ -459,7 +459,7 @@ impl<T: AsWord + Send> Take<T> for Queue<T> {
     }
 
     fn count(&self, held: &GateGuard<'_>) -> usize {
-        let [head, tail] = [0, 1].map(|word| {
+        let [head, tail] = [HEAD, TAIL].map(|word| {
             let cell = self.area.peek(held.cpu(), word);
             let number = std::ptr::with_exposed_provenance_mut(cell + NUMBER);
             // SAFETY: head and tail are cells, which live as long as the queue. Sequences store a
@@ -474,7 +474,7 @@ impl<T: AsWord + Send> Take<T> for Queue<T> {
 impl<T: AsWord> Drop for Queue<T> {
     fn drop(&mut self) {
         let mut words = (0..self.area.cpus()).flat_map(|cpu| {
-            let (mut cell, tail) = (self.area.peek(cpu, 0), self.area.peek(cpu, 1));
+            let (mut cell, tail) = (self.area.peek(cpu, HEAD), self.area.peek(cpu, TAIL));
             std::iter::from_fn(move || {
                 if cell == tail {
                     return None;

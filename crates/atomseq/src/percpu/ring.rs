@@ -234,7 +234,7 @@ impl<T> Ring<T> {
     #[track_caller]
     pub fn len_on(&self, cpu: usize) -> usize {
         self.area.check(cpu);
-        let [head, tail] = [0, 1].map(|word| move || self.area.peek(cpu, word));
+        let [head, tail] = [HEAD, TAIL].map(|word| move || self.area.peek(cpu, word));
         distance(head, tail, 1, self.capacity)
     }
 
@@ -643,7 +643,7 @@ impl<T> Drop for Ring<T> {
             return;
         }
         let mut places = (0..self.area.cpus()).flat_map(|cpu| {
-            let (head, mask) = (self.area.peek(cpu, 0), self.area.peek(cpu, 2));
+            let (head, mask) = (self.area.peek(cpu, HEAD), self.area.peek(cpu, MASK));
             let buffer = self.area.bulk(cpu).as_ptr();
             (0..self.len_on(cpu)).map(move |position| {
                 let place = head.wrapping_add(position) & mask;

@@ -181,7 +181,7 @@ impl<T: AsWord> Stack<T> {
     #[track_caller]
     pub fn len_on(&self, cpu: usize) -> usize {
         self.area.check(cpu);
-        let [pushed, popped] = [0, 1].map(|word| move || self.area.peek(cpu, word));
+        let [pushed, popped] = [PUSHED, POPPED].map(|word| move || self.area.peek(cpu, word));
         distance(popped, pushed, 8, self.capacity) / 8
     }
 
@@ -320,7 +320,7 @@ impl<T: AsWord> Stack<T> {
         // excludes other threads.
         let top = unsafe { slice::from_raw_parts(bottom.add(height - count).as_ptr(), count) };
         words[..count].copy_from_slice(top);
-        let popped = self.area.peek(cpu, (POPPED - WORDS) / 8);
+        let popped = self.area.peek(cpu, POPPED);
         self.area.set(cpu, POPPED, popped.wrapping_add(8 * count));
         count
     }

@@ -66,6 +66,50 @@ impl Event<'_> {
         self.info
     }
 
+    /// Returns the address of the data whose access raised this `SIGSEGV` or `SIGBUS`; `None` if a
+    /// process sent the signal, if the kernel does not know the address (on x86-64, of an address
+    /// that is not canonical), and for other signals.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// use atomseq::signal::{self, Event};
+    ///
+    /// static PAGE: AtomicUsize = AtomicUsize::new(0);
+    ///
+    /// fn open(event: &mut Event<'_>) {
+    ///     let page = PAGE.load(Ordering::Relaxed);
+    ///     match event.fault_address() {
+    ///         Some(address) if address == page + 8 => {
+    ///             // SAFETY: the page that is mapped below.
+    ///             unsafe { libc::mprotect(page as *mut _, 4096, libc::PROT_READ) };
+    ///         }
+    ///         _ => event.default_action(),
+    ///     }
+    /// }
+    ///
+    /// # #[cfg(not(miri))]
+    /// // SAFETY: a fresh mapping; the handler neither allocates, nor locks, nor panics.
+    /// unsafe {
+    ///     let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    ///     let page = libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0);
+    ///     PAGE.store(page as usize, Ordering::Relaxed);
+    ///     signal::install(libc::SIGSEGV, open)?;
+    ///     // The handler makes the page readable, and the load is repeated.
+    ///     assert_eq!(page.cast::<u64>().add(1).read_volatile(), 0);
+    /// }
+    /// # Ok::<(), signal::Error>(())
+    /// ```
+    #[cfg(target_os = "linux")]
+    pub fn fault_address(&self) -> Option<usize> {
+        /// The code of faults that the kernel does not describe.
+        const SI_KERNEL: i32 = 0x80;
+        let is_of_data = matches!(self.signal, libc::SIGSEGV | libc::SIGBUS);
+        let is_described = self.info.si_code > 0 && self.info.si_code != SI_KERNEL;
+        // SAFETY: the record of a fault holds an address.
+        (is_of_data && is_described).then(|| unsafe { self.info.si_addr() }.addr())
+    }
+
     /// Returns the value that came with the signal, from `sigqueue` or a timer.
     ///
     /// Meaningless for a signal that carries no value.

@@ -142,25 +142,36 @@
 //! `SIGBUS` on an alternate stack. A handler that is installed here for one of these **replaces**
 //! that report: it runs on the thread's own stack, which has no room left, so the process ends by
 //! the signal without a word. To keep the report, give each thread an [`AlternateStack`], install
-//! the handler [on the alternate stack](Options::on_alternate_stack), and [chain](Event::chain):
+//! the handler [on the alternate stack](Options::on_alternate_stack), and [chain](Event::chain).
+//! A thread without a guard of its own may end the process without a word, since
+//! [`install_with`] checks only the stack of the thread that calls it:
 //!
 //! ```no_run
 //! use atomseq::signal::{self, AlternateStack, Options};
 //!
 //! fn crash(event: &mut signal::Event<'_>) {
-//!     // Report here, by `write` alone. Then an overflow is reported by the standard library, and
-//!     // any other fault ends the process by its signal.
+//!     // Report here, by `write` alone.
+//!     if event.interrupted() != signal::Interrupted::Inside {
+//!         // Only here use structures of `local`: no sequence of theirs has faulted.
+//!     }
+//!     // Then an overflow is reported by the standard library, and any other fault ends the process
+//!     // by its signal.
 //!     if event.chain() != signal::Chained::Called {
 //!         event.default_action();
 //!     }
 //! }
 //!
 //! # #[cfg(unix)] {
-//! let _stack = AlternateStack::new(16 << 10)?; // on each thread
+//! let _stack = AlternateStack::new(16 << 10)?;
 //! // SAFETY: the handler neither allocates, nor locks, nor panics.
 //! unsafe {
 //!     signal::install_with(libc::SIGSEGV, crash, Options::new().on_alternate_stack(16 << 10))?;
 //! }
+//! std::thread::spawn(|| {
+//!     let _stack = AlternateStack::new(16 << 10)?; // on each thread
+//!     // The thread's work.
+//!     Ok::<(), signal::Error>(())
+//! });
 //! # }
 //! # Ok::<(), signal::Error>(())
 //! ```

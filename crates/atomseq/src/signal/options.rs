@@ -91,6 +91,11 @@ impl Options {
     /// AVX-512, 19 KiB without optimisation. The standard library gives its threads 8 KiB, which
     /// are refused. An [`AlternateStack`](crate::signal::AlternateStack) on each thread is large
     /// enough.
+    ///
+    /// Only the calling thread's stack is checked. **On a thread without an `AlternateStack` of its
+    /// own, a crash can end the process without a word:** with the standard library's 8 KiB the
+    /// kernel or the handler runs out of room, and with no alternate stack the handler runs on the
+    /// thread's own stack, which an overflow has used up.
     pub const fn on_alternate_stack(mut self, bytes: usize) -> Options {
         self.stack = Some(bytes);
         self

@@ -130,7 +130,7 @@ impl<'a> Counts<'a> {
     /// Returns the current tables of all CPUs.
     fn tables(&mut self) -> impl Iterator<Item = Table<'_>> {
         (0..self.area.cpus())
-            .map(|cpu| self.area.peek(cpu, 0))
+            .map(|cpu| self.area.peek(cpu, TABLE))
             .filter(|table| *table != 0)
             // SAFETY: a slot contains the address of a table, which is freed with `self`.
             .map(|table| unsafe { Table::at(table) })
@@ -150,7 +150,7 @@ impl<'a> Counts<'a> {
         };
         let larger = Table::create(entries, crowded);
         let table = self.area.on_slow_path(|held| {
-            let now = self.area.peek(held.cpu(), 0);
+            let now = self.area.peek(held.cpu(), TABLE);
             if now != crowded {
                 return now;
             }
@@ -173,7 +173,7 @@ impl<'a> Counts<'a> {
 impl Drop for Counts<'_> {
     fn drop(&mut self) {
         for cpu in 0..self.area.cpus() {
-            let mut address = self.area.peek(cpu, 0);
+            let mut address = self.area.peek(cpu, TABLE);
             while address != 0 {
                 // SAFETY: a table or the one that it grew out of. No `Counter` exists any more.
                 unsafe {

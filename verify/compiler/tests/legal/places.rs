@@ -96,7 +96,9 @@ fn places_compiles() {
         area.on_slow_path(|held| unsafe { local::gated(held, 7) });
     }
     assert_eq!(
-        (0..area.cpus()).map(|cpu| area.peek(cpu, 0)).sum::<usize>(),
+        (0..area.cpus())
+            .map(|cpu| area.peek(cpu, OFFSET))
+            .sum::<usize>(),
         7
     );
     let names = [

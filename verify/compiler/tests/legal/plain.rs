@@ -44,19 +44,19 @@ fn safe_code_calls_a_plain_function() {
     let area = Area::try_new(0).unwrap();
     let total: usize = (1..=100).map(|value| run(&area, value).0 + 1).sum();
     assert!(total >= 100);
-    let sum = |word| {
+    let sum = |offset| {
         (0..area.cpus())
-            .map(|cpu| area.peek(cpu, word))
+            .map(|cpu| area.peek(cpu, offset))
             .sum::<usize>()
     };
-    assert_eq!(sum(0), 100);
+    assert_eq!(sum(COUNT), 100);
     assert_eq!(run(&area, 0).1, 0);
     let held = area.close_gate(0);
     assert!(claim::gated(&held, 7) && !claim::gated(&held, 8));
     reset::gated(&held);
     drop(held);
     assert_eq!(
-        (area.peek(0, 0), area.peek(0, 4), area.peek(0, 5)),
+        (area.peek(0, COUNT), area.peek(0, 40), area.peek(0, 48)),
         (0, 7, 0)
     );
     let _ = claim::on_cpu(area.slots(), 9);

@@ -29,6 +29,23 @@ atomseq::sequence! {
     }
 }
 
+// The commit depends on the condition.
+atomseq::sequence! {
+    pub unsafe fn conditional_commit(slot: Slot, a: Word) {
+        if a > load(slot + 8) { commit(slot + 8, a); }
+    }
+}
+
+// So does more than the commit.
+atomseq::sequence! {
+    pub unsafe fn conditional_prepare(slot: Slot, a: Word) {
+        if a > load(slot + 8) {
+            prepare(slot + 16, a);
+            commit(slot + 8, a);
+        }
+    }
+}
+
 // A `return` without an `if`.
 atomseq::sequence! {
     pub unsafe fn return_outside_if(slot: Slot, a: Word, b: Word) -> Word {

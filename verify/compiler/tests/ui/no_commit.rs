@@ -14,6 +14,13 @@ atomseq::sequence! {
     }
 }
 
+// It only reads, which needs no sequence.
+atomseq::sequence! {
+    pub fn only_read(slot: Slot) -> Word {
+        load(slot + 8)
+    }
+}
+
 // Two sequences in one macro: an error for each.
 atomseq::sequence! {
     pub unsafe fn first(slot: Slot, a: Word) {

@@ -97,8 +97,8 @@ fn content(area: &Area) -> Words {
         .flat_map(|cpu| {
             [
                 cpu as u64,
-                area.peek(cpu, 0) as u64,
-                half(area.peek(cpu, 1)),
+                area.peek(cpu, WORD) as u64,
+                half(area.peek(cpu, HALF)),
             ]
         })
         .collect()

@@ -168,7 +168,8 @@ pub fn check_remote(checker: &mut impl Check) {
         whole: false,
         ..base
     });
-    let peek: Operation<Area> = |area| vec![area.peek(Cpus::allowed().home, 0) as u64];
+    let peek: Operation<Area> =
+        |area| vec![area.peek(Cpus::allowed().home, Area::FIRST_WORD) as u64];
     checker.check(&Scenario {
         name: "Area::close_gate".to_string(),
         fresh: || Area::try_new(0).expect("there is memory for one area"),

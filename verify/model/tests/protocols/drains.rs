@@ -133,10 +133,45 @@ fn add_and_set(replace: fn(&Sums, usize) -> usize) {
     assert_eq!(replaced + kept, 2, "additions lost or doubled");
 }
 
+/// Two threads set a gauge while a section and the slow path add to it. Each may miss the other's
+/// call, but no addition.
+fn add_and_set_twice(replace: fn(&Sums, usize) -> usize) {
+    let sums = Sums::new();
+    let adding = {
+        let sums = sums.clone();
+        thread::spawn(move || {
+            sums.add(0);
+            (ALL.add_slowly)(&sums);
+        })
+    };
+    let setting = {
+        let sums = sums.clone();
+        thread::spawn(move || replace(&sums, 1))
+    };
+    let replaced = replace(&sums, 7);
+    adding.join().unwrap();
+    let replaced = replaced.wrapping_add(setting.join().unwrap());
+    let value = baseline::signed_since(&sums.drained, || sums.total()) as usize;
+    let all = replaced.wrapping_add(value);
+    assert_eq!(all, 2 + 7 + 1, "additions lost or doubled");
+}
+
 #[test]
 fn every_addition_is_replaced_or_kept() {
     holds("set: a gauge", Small, || {
         add_and_set(|sums, value| baseline::replace(&sums.drained, value, || sums.total()));
+    });
+    holds("set: by two", Large, || {
+        add_and_set_twice(|sums, value| baseline::replace(&sums.drained, value, || sums.total()));
+    });
+    fails("set: by two, a load and a store", LOST, Large, || {
+        add_and_set_twice(|sums, value| {
+            let before = sums.drained.load(Ordering::Acquire);
+            let total = sums.total();
+            let after = total.wrapping_sub(value);
+            sums.drained.store(after, Ordering::Release);
+            total.wrapping_sub(before)
+        });
     });
     fails("set: the total read twice", LOST, Small, || {
         add_and_set(|sums, value| {

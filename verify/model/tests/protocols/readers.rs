@@ -20,6 +20,8 @@ pub struct Protections {
     pub looks_inside: bool,
     /// Whether the writer adds up the counts of all CPUs.
     pub adds_up: bool,
+    /// Whether readers find out that the writer sleeps.
+    pub announces: bool,
 }
 
 impl Protections {
@@ -28,6 +30,7 @@ impl Protections {
         barrier: true,
         looks_inside: true,
         adds_up: true,
+        announces: true,
     };
 }
 
@@ -141,10 +144,16 @@ const BESIDE: &str = "a reader beside a writer";
 fn write(lock: &Lock, here: usize, gives_up: bool, biases: bool) {
     let _alone = lock.writers.lock().unwrap();
     let sleep = |word: &AtomicU32, expected| {
-        if !gives_up {
-            wait(word, expected);
+        if gives_up {
+            return false;
         }
-        !gives_up
+        if lock.rules.announces {
+            wait(word, expected);
+        } else {
+            word.fetch_and(!1, Ordering::Relaxed);
+            wait(word, expected & !1);
+        }
+        true
     };
     if !lock.readers.exclude(Some(&lock.on(here)), sleep) {
         assert!(!lock.readers.has_writer(), "a writer that gave up");
@@ -251,4 +260,16 @@ fn without_its_protections_a_reader_is_beside_a_writer() {
         ..all
     };
     model("one CPU's count", one, &[|lock| read(lock, [1, 1]), WRITES]);
+}
+
+#[test]
+fn without_its_announcement_a_writer_is_not_woken() {
+    let silent = Protections {
+        announces: false,
+        ..Protections::ALL
+    };
+    let name = "readers: a writer that sleeps unannounced";
+    fails(name, "deadlock", Large, move || {
+        meet(silent, &[READS, WRITES]);
+    });
 }

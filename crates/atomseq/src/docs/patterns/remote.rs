@@ -3,7 +3,7 @@
 impl<const N: usize> Pages<N> {
     /// Returns how many free pages a CPU holds. Other threads may change that at any time.
     pub fn free_on(&self, cpu: usize) -> usize {
-        self.area.peek(cpu, 0) >> 16
+        self.area.peek(cpu, HEAD) >> 16
     }
 
     /// Removes every free page from a CPU's list, and passes each to `with`.

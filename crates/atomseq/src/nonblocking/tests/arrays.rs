@@ -13,6 +13,7 @@ trait Structure<T: AsWord>: Sync + Sized {
     fn push(&self, value: T) -> Result<(), T>;
     fn pop(&self) -> Option<T>;
     fn len(&self) -> usize;
+    fn is_full(&self) -> bool;
     /// Takes out of the model what the structure takes out next.
     fn next(model: &mut VecDeque<T>) -> Option<T>;
 }
@@ -32,6 +33,9 @@ macro_rules! structure {
             }
             fn len(&self) -> usize {
                 $name::len(self)
+            }
+            fn is_full(&self) -> bool {
+                $name::is_full(self)
             }
             fn next(model: &mut VecDeque<T>) -> Option<T> {
                 model.$next()
@@ -68,6 +72,7 @@ fn matches_its_model<S: Structure<u64>>() {
                     assert_eq!(structure.pop(), expected);
                 }
                 assert_eq!(structure.len(), model.len());
+                assert_eq!(structure.is_full(), model.len() == capacity);
             }
         }
     }

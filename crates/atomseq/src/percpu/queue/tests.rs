@@ -121,16 +121,16 @@ fn a_queue_that_is_never_empty_is_never_found_empty() {
 #[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_check_without_numbers_is_detected() {
     let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
-        let head = queue.area.peek(0, 0);
+        let head = queue.area.peek(0, HEAD);
         gap();
-        queue.area.peek(0, 1) == head
+        queue.area.peek(0, TAIL) == head
     };
     let thrice = |queue: &Queue<usize>, gap: Gap<'_>| {
-        let head = queue.area.peek(0, 0);
+        let head = queue.area.peek(0, HEAD);
         gap();
-        let same = queue.area.peek(0, 1) == head;
+        let same = queue.area.peek(0, TAIL) == head;
         gap();
-        same && queue.area.peek(0, 0) == head
+        same && queue.area.peek(0, HEAD) == head
     };
     let elements = FIRST_CELLS - 2;
     assert!(run_checks(pair, elements).1 > 0 && run_checks(thrice, elements).1 > 0);
@@ -213,9 +213,9 @@ fn steal_and_drain_find_an_element_in_a_queue_that_is_never_empty() {
 #[cfg_attr(miri, ignore = "takes long to interpret")]
 fn steal_and_drain_after_a_check_without_numbers_are_detected() {
     let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
-        let head = queue.area.peek(0, 0);
+        let head = queue.area.peek(0, HEAD);
         gap();
-        queue.area.peek(0, 1) == head
+        queue.area.peek(0, TAIL) == head
     };
     let found = find_nothing(FIRST_CELLS - 2, pair);
     assert!(found.iter().all(|(_, nothing)| *nothing > 0));
