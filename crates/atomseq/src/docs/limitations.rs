@@ -229,6 +229,9 @@
 //!   each other. The same holds for the default action after a handler for [one
 //!   signal](crate::signal::Options::once), where that stops the process; where it ends the
 //!   process, the process was to end anyway.
+//! * **`default_action`** stops a process also in an orphaned process group, and does nothing in the
+//!   first process of a PID namespace:
+//!   [`Event::default_action`](crate::signal::Event::default_action).
 //! * **Handlers for one signal.** A used-up handler's entry stays installed, and carries out the
 //!   default action, until the next `install`, `uninstall`, `audit` or `repair`. Until then
 //!   `sigaction` reports a handler, and a signal that the default action ignores interrupts calls
@@ -573,8 +576,8 @@
 //! The shared object that contains atomseq is never unloaded once atomseq was [started
 //! up](crate::status()): start-up asks the dynamic linker to keep it (`RTLD_NODELETE`). ([Without
 //! sections](#platforms) less holds.) `dlclose` succeeds and leaves the object as it is, statics
-//! included; a later `dlopen` finds it again.
-//! Before start-up it can be unloaded. musl unloads nothing at all.
+//! included; a later `dlopen` finds it again. Before start-up it can be unloaded. musl unloads
+//! nothing at all.
 //!
 //! Otherwise a thread's last armed descriptor, which stays named until the kernel next looks at it,
 //! would get the process killed, and handlers and hooks for thread exit would point at nothing. The
