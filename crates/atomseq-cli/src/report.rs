@@ -90,10 +90,10 @@ impl<W: Write> Listener for Tables<W> {
         for group in groups(outcome) {
             writeln!(self.to, "{}", table(outcome, group, self.verbose))?;
         }
-        if let Some(beside) = experiments::find(outcome.experiment).and_then(|found| found.beside) {
-            if self.verbose || self.named && beside.table.is_some() {
-                beside::print(&mut self.to, beside, outcome)?;
-            }
+        if let Some(beside) = experiments::find(outcome.experiment).and_then(|found| found.beside)
+            && (self.verbose || self.named && beside.table.is_some())
+        {
+            beside::print(&mut self.to, beside, outcome)?;
         }
         for wrong in &outcome.wrong {
             writeln!(self.to, "{}", left_out(wrong))?;

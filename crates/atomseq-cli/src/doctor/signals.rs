@@ -47,12 +47,12 @@ impl Signals {
             return "sequences run with all signals blocked; masks are the kernel's (portable)"
                 .to_string();
         };
-        if let Some(reason) = &self.untried {
-            if [self.restart, self.rollforward, self.mask] == [None; 3] {
-                return format!(
-                    "{sequences} sequences of this program are in the table; not tested: {reason}"
-                );
-            }
+        if let Some(reason) = &self.untried
+            && [self.restart, self.rollforward, self.mask] == [None; 3]
+        {
+            return format!(
+                "{sequences} sequences of this program are in the table; not tested: {reason}"
+            );
         }
         let tried = [
             ("restart", self.restart),
