@@ -555,9 +555,9 @@ unsafe extern "C" fn setitimer(
     old: *mut libc::itimerval,
 ) -> i32 {
     // SAFETY: null or valid by the contract.
-    let timers = unsafe { new.as_ref() };
+    let value = unsafe { new.as_ref() };
     if timer == libc::ITIMER_REAL
-        && let Some(new) = timers
+        && let Some(new) = value
         && (new.it_interval.tv_sec, new.it_interval.tv_usec) != (0, 0)
     {
         has_interval();
@@ -599,7 +599,7 @@ pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
             _ => 0,
         };
     }
-    // The structure's first and last words: pages in between there are none.
+    // The structure's first and last words: it spans at most two pages.
     const LAST: usize = size_of::<KernelAction>() - 8;
     if new != 0 && !(arch::is_readable(new) && arch::is_readable(new.wrapping_add(LAST))) {
         return mask::fail(libc::EFAULT);

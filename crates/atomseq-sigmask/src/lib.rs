@@ -36,11 +36,11 @@
 //!
 //! # What it does not see
 //!
-//! * System calls without the C library's functions: those of static programs, of Go's
-//!   runtime, and assembly. `syscall(3)` is seen, except timers that it creates or sets.
+//! * System calls without the C library's functions: those of static programs, of Go's runtime,
+//!   and assembly. `syscall(3)` is seen, except timers that it creates or sets.
 //! * Calls that bind to the C library past this one: `dlsym` of a handle of it (Python's
-//!   `ctypes.CDLL("libc.so.6")`), `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such an object sees
-//!   the global symbols first.
+//!   `ctypes.CDLL("libc.so.6")`), `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such an object
+//!   sees the global symbols first.
 //! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
 //!   a frame on the current stack.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
@@ -51,21 +51,22 @@
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
-//!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the default
-//!   action gets this library's handler, so the kernel no longer ignores that signal.
-//! * Cancellation: code that runs after a thread is cancelled in a call that waits with another mask
-//!   finds the thread's mask in place of that one.
+//!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
+//!   default action gets this library's handler, so the kernel no longer ignores that signal.
+//! * Cancellation: code that runs after a thread is cancelled in a call that waits with another
+//!   mask finds the thread's mask in place of that one.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
-//! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable calls
-//!   from 2.41 on, which take their number from a register, are not restarted.
+//! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
+//!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Memory: each distinct action that the program installs is kept.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
-//! * A signal's order among others of the same number that arrive in the microsecond in which it is
-//!   queued again: standard signals coalesce, and the `siginfo` that remains may be of a later one.
-//! * Calls of the C library from within itself are restarted after a deferred signal if they can be
-//!   (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may return
-//!   `EINTR`.
+//! * A signal's order among others of the same number that arrive in the microsecond in which it
+//!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
+//!   one.
+//! * Calls of the C library from within itself are restarted after a deferred signal if they can
+//!   be (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may
+//!   return `EINTR`.
 //!
 //! It is for glibc on x86-64 Linux, and empty elsewhere.
 

@@ -10,9 +10,9 @@ use crate::arch;
 use crate::real::{self, Function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
 
-/// A call that waits with a mask. A signal may come before and after the system call, whose handlers
-/// make system calls of their own, and may not return: so an interrupted system call is this one
-/// only if its stack and its arguments are.
+/// A call that waits with a mask. A signal may come before and after the system call, whose
+/// handlers make system calls of their own, and may not return: so an interrupted system call is
+/// this one only if its stack and its arguments are.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     mask: u64,
@@ -60,8 +60,8 @@ impl Waiting {
     }
 }
 
-/// Returns the mask of the call that a signal interrupted, if that waits with a mask and this is the
-/// first signal that it let in: the kernel has put the thread's mask back for the others.
+/// Returns the mask of the call that a signal interrupted, if that waits with a mask and this is
+/// the first signal that it let in: the kernel has put the thread's mask back for the others.
 pub fn interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
     let waiting = Waiting::now(thread);
     if !waiting.is(frame) {

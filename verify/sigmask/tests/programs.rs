@@ -45,6 +45,64 @@ fn bash_and_perl_do_the_same() {
     );
 }
 
+/// Writes and compiles a C program or library of these lines, and returns its path.
+fn build(name: &str, source: &str, arguments: &[&str]) -> std::path::PathBuf {
+    let path = std::env::current_exe().expect("the path of this test");
+    let text = path.with_extension(format!("{name}.c"));
+    let path = path.with_extension(name);
+    std::fs::write(&text, source).expect("a file beside the test");
+    let mut compiler = std::process::Command::new("cc");
+    let compiled = compiler.arg("-o").arg(&path).arg(&text).args(arguments);
+    assert!(output(compiled).status.success(), "{name} compiles");
+    path
+}
+
+#[test]
+fn a_plugin_does_not_bind_past_the_library() {
+    let plugin = build(
+        "plugin",
+        "#include <signal.h>
+         void block(int s) { sigset_t x; sigemptyset(&x); sigaddset(&x, s); sigprocmask(SIG_BLOCK, &x, 0); }",
+        &["-shared", "-fPIC"],
+    );
+    let program = build(
+        "opens",
+        "#define _GNU_SOURCE
+         #include <dlfcn.h>
+         #include <signal.h>
+         #include <stdio.h>
+         static int n; static void a(int s) { n++; }
+         int main(int c, char **v) {
+             void *d = dlopen(v[1], RTLD_NOW | RTLD_DEEPBIND); if (!d) return 1;
+             signal(SIGUSR1, a); ((void (*)(int))dlsym(d, \"block\"))(SIGUSR1);
+             sigset_t s; sigemptyset(&s); sigprocmask(SIG_SETMASK, &s, 0);
+             raise(SIGUSR1); printf(\"%d\\n\", n); }",
+        &[],
+    );
+    same(
+        program.to_str().expect("UTF-8"),
+        &[plugin.to_str().expect("UTF-8")],
+    );
+}
+
+#[test]
+fn a_child_of_vfork_does_not_take_its_parents_line() {
+    let program = build(
+        "vforks",
+        "#include <unistd.h>
+         #include <sys/wait.h>
+         int main(void) { int p = vfork(); if (p == 0) _exit(127); waitpid(p, 0, 0); }",
+        &[],
+    );
+    // The shell's number is the program's, which it becomes.
+    let mut command = without(Path::new("sh"));
+    command.args(["-c", "ATOMSEQ_SIGMASK_STATS=$$ LD_PRELOAD=$1 exec $2", "sh"]);
+    command.arg(verify_sigmask::library()).arg(program);
+    let printed = output(&mut command).stderr;
+    let printed = String::from_utf8_lossy(&printed);
+    assert!(printed.starts_with("atomseq: main thread: "), "{printed}");
+}
+
 /// CPython's own tests that touch signals: Debian's package `libpython3.11-testsuite`, or another
 /// interpreter's.
 #[test]
