@@ -229,8 +229,8 @@
 //!   each other. The same holds for the default action after a handler for [one
 //!   signal](crate::signal::Options::once), where that stops the process; where it ends the
 //!   process, the process was to end anyway.
-//! * **`default_action`** stops a process also in an orphaned process group, and does nothing in the
-//!   first process of a PID namespace:
+//! * **`default_action`** stops a process also in an orphaned process group, and does nothing in
+//!   the first process of a PID namespace:
 //!   [`Event::default_action`](crate::signal::Event::default_action).
 //! * **Handlers for one signal.** A used-up handler's entry stays installed, and carries out the
 //!   default action, until the next `install`, `uninstall`, `audit` or `repair`. Until then

@@ -18,8 +18,8 @@ use super::error::Error;
 ///
 /// Calls of [`set`] and [`replace`] that do not overlap all take effect. A call that overlaps with
 /// others, in threads or in a handler that interrupts it, may miss them. It detects them by the
-/// *baseline*: the total of all additions less the value last set. Others that leave the baseline as
-/// it was are to this call as if they had not been made. Additions between them then count as if
+/// *baseline*: the total of all additions less the value last set. Others that leave the baseline
+/// as it was are to this call as if they had not been made. Additions between them then count as if
 /// they came after it.
 ///
 /// For example, a handler interrupts `replace(7)` of a gauge at 0 by `add(3); set(3)`. The call may
