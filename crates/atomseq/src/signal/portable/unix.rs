@@ -413,10 +413,8 @@ unsafe fn deliver(entry: usize, signal: c_int, info: *mut libc::siginfo_t, conte
     core::mem::forget(bomb);
 }
 
-std::thread_local!(
-    /// The context, signal and set of entries with which this thread is passing a signal on.
-    static PASSING: Cell<(usize, c_int, u32)> = const { Cell::new((0, 0, 0)) }
-);
+// The context, signal and set of entries with which this thread is passing a signal on.
+std::thread_local!(static PASSING: Cell<(usize, c_int, u32)> = const { Cell::new((0, 0, 0)) });
 const _: () = assert!(ENTRIES <= u32::BITS as usize);
 
 /// Handles a signal whose handler is retired: calls what the entry stands for. If that is the
