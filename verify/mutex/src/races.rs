@@ -121,7 +121,7 @@ fn until(condition: impl Fn() -> bool) -> bool {
 /// The number of spins in which a waiter falls asleep.
 const SPINS: u32 = 400;
 
-/// Races the unlocks of a [`Mutex`] against its waiter.
+/// Races the unlocks of a `Mutex` against its waiter.
 ///
 /// # Errors
 ///
