@@ -30,14 +30,14 @@ pub(super) fn signed_since(drained: &AtomicUsize, total: impl Fn() -> usize) -> 
 /// Returns what was added since the last drain. `Err`: a thread drained during every reading, and
 /// this is the difference to the last of these drains.
 fn read(drained: &AtomicUsize, total: impl Fn() -> usize) -> Result<usize, isize> {
-    // Acquire: pairs with the exchange in `drain`. Each word of the total is then at least as large
+    // Acquire: pairs with the exchange in `replace`. Each word of the total is then at least as large
     // as the drain that set this baseline has seen it.
     let mut before = drained.load(Ordering::Acquire);
     let mut since = 0;
     for _ in 0..READINGS {
         since = total().wrapping_sub(before);
         // Keeps the loads of the words, which may be relaxed, before the load of `after`. If that
-        // load sees a later baseline, it pairs with the release of the exchange in `drain`.
+        // load sees a later baseline, it pairs with the release of the exchange in `replace`.
         fence(Ordering::Acquire);
         let after = drained.load(Ordering::Acquire);
         if after == before {

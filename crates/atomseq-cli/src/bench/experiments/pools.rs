@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomseq::percpu::{Pool, Source};
-use atomseq::{percpu, type_stable};
+use atomseq::type_stable;
 
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::crossbeam::QueuedBlocks;
@@ -21,12 +21,7 @@ pub const POOL: Experiment = Experiment {
     about: "getting a block of 64 bytes and putting it back",
     cases: cases! {
         "rseq", "percpu::Pool of boxes",
-            |threads| {
-                Box::new(Borrowing::new(Pool::with_capacity_per_cpu(
-                    threads * IDLE,
-                    new_block,
-                )))
-            };
+            |threads| Box::new(Borrowing::new(boxes(threads)));
         "malloc", "the C library's malloc and free", |_| Box::new(Borrowing::new(Malloc));
         "mimalloc", "mimalloc's mi_malloc and mi_free", |_| Box::new(Borrowing::new(Mimalloc));
         #[cfg(feature = "jemalloc")]
@@ -61,12 +56,7 @@ pub const MEMORY: Experiment = Experiment {
     cases: cases! {
         "rseq", "type_stable::Pool", |threads| Box::new(Borrowing::new(descriptors(threads)));
         "rseq-pool", "percpu::Pool of boxes, whose memory is not type-stable",
-            |threads| {
-                Box::new(Borrowing::new(percpu::Pool::with_capacity_per_cpu(
-                    threads * IDLE,
-                    new_block,
-                )))
-            };
+            |threads| Box::new(Borrowing::new(boxes(threads)));
         "malloc", "the C library's malloc and free", |_| Box::new(Borrowing::new(Malloc));
         "mimalloc", "mimalloc's mi_malloc and mi_free", |_| Box::new(Borrowing::new(Mimalloc));
         #[cfg(feature = "jemalloc")]
@@ -80,6 +70,11 @@ pub const MEMORY: Experiment = Experiment {
 
 /// What is allocated.
 pub type Descriptor = [AtomicU64; 8];
+
+/// A pool of boxes whose CPUs keep as many idle ones as all threads have.
+fn boxes(threads: usize) -> Pool<Box<[u64; 8]>, impl Source<Box<[u64; 8]>> + Sync> {
+    Pool::with_capacity_per_cpu(threads * IDLE, new_block)
+}
 
 /// A pool whose CPUs keep as many free ones as the others' do.
 fn descriptors(threads: usize) -> type_stable::Pool<Descriptor> {

@@ -139,7 +139,7 @@ pub(super) struct Words {
     is_owned: bool,
 }
 
-// SAFETY: it owns the numbers or borrows them for ever, and they are not tied to a thread.
+// SAFETY: it owns the numbers, or borrows those of a static, and they are not tied to a thread.
 unsafe impl Send for Words {}
 // SAFETY: the numbers change only through an exclusive reference.
 unsafe impl Sync for Words {}
