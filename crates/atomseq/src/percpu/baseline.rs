@@ -30,8 +30,8 @@ pub(super) fn signed_since(drained: &AtomicUsize, total: impl Fn() -> usize) -> 
 /// Returns what was added since the last drain. `Err`: a thread drained during every reading, and
 /// this is the difference to the last of these drains.
 fn read(drained: &AtomicUsize, total: impl Fn() -> usize) -> Result<usize, isize> {
-    // Acquire: pairs with the exchange in `replace`. Each word of the total is then at least as large
-    // as the drain that set this baseline has seen it.
+    // Acquire: pairs with the exchange in `replace`. Each word of the total is then at least as
+    // large as the drain that set this baseline has seen it.
     let mut before = drained.load(Ordering::Acquire);
     let mut since = 0;
     for _ in 0..READINGS {
