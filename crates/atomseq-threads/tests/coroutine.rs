@@ -301,7 +301,7 @@ fn preempted_code_computes_the_same() {
             floats.iter().sum(),
         )
     }
-    let alone: Vec<_> = (0..4).map(|seed| digest(seed, 400_000)).collect();
+    let alone: Vec<_> = (0..4).map(|seed| digest(seed, 60_000)).collect();
     for _ in 0..3 {
         let together: Vec<_> = Builder::new()
             .slice(Duration::from_micros(100))
@@ -310,7 +310,7 @@ fn preempted_code_computes_the_same() {
                     .map(|seed| {
                         coroutine::spawn(move || {
                             // SAFETY: computes on its own stack.
-                            unsafe { coroutine::preemptible(|| digest(seed, 400_000)) }
+                            unsafe { coroutine::preemptible(|| digest(seed, 60_000)) }
                         })
                     })
                     .collect();

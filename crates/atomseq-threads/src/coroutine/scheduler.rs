@@ -4,9 +4,10 @@
 //! `inside` is false: functions here set `inside` first, as a lock that the handler never waits
 //! for. A tick that finds it set leaves a note.
 //!
-//! 1. The running coroutine is in no queue, and its state is `Ready`.
-//! 2. A coroutine in the queue of ready ones has the state `Ready`. A parked one is in no queue. A
-//!    waiting one is in the queue of a lock, or another one's `joiner`.
+//! 1. The coroutines that are ready form a ring, which the running one is part of. `next` leads to
+//!    the one that runs next, `previous` to the one that runs last.
+//! 2. A parked one is in no ring and no queue. A waiting one is in the queue of a lock, or another
+//!    one's `joiner`.
 //! 3. Every switch happens with `inside` set, and the side that continues clears it.
 //! 4. The memory of a coroutine, its stack, is reused when it has finished and has no reference.
 //!    A finished coroutine may put its own stack among the idle ones: nothing takes a stack out
@@ -24,7 +25,7 @@ use crate::stack::Stack;
 /// What a coroutine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It runs, or will run as soon as others let it.
+    /// It runs, or will run when its turn comes.
     Ready,
     /// It waits for an `unpark`.
     Parked,
@@ -39,8 +40,11 @@ pub(super) enum State {
 pub(super) struct Control {
     /// The stack pointer, while it does not run.
     sp: UnsafeCell<*mut u8>,
-    /// The next one in the queue that this is in.
-    pub next: Cell<Option<NonNull<Control>>>,
+    /// The ring of those that are ready; meaningless while this is not.
+    next: Cell<NonNull<Control>>,
+    previous: Cell<NonNull<Control>>,
+    /// The next one in the queue that this waits in.
+    queued: Cell<Option<NonNull<Control>>>,
     pub state: Cell<State>,
     /// Whether an `unpark` has come that no `park` has consumed.
     token: Cell<bool>,
@@ -64,7 +68,9 @@ impl Control {
     pub fn new(run: u64, stack: Option<Stack>, references: usize) -> Control {
         Control {
             sp: UnsafeCell::new(ptr::null_mut()),
-            next: Cell::new(None),
+            next: Cell::new(NonNull::dangling()),
+            previous: Cell::new(NonNull::dangling()),
+            queued: Cell::new(None),
             state: Cell::new(State::Ready),
             token: Cell::new(false),
             preemptible: Cell::new(false),
@@ -78,7 +84,7 @@ impl Control {
     }
 }
 
-/// A queue of coroutines, first in, first out.
+/// A queue of coroutines that wait, first in, first out.
 #[derive(Debug)]
 pub(super) struct Queue {
     head: Cell<Option<NonNull<Control>>>,
@@ -108,10 +114,10 @@ impl Queue {
     pub unsafe fn push(&self, control: NonNull<Control>) {
         // SAFETY: the caller's promise, for it and for those in the queue.
         unsafe {
-            control.as_ref().next.set(None);
+            control.as_ref().queued.set(None);
             match self.head.get() {
                 None => self.head.set(Some(control)),
-                Some(_) => self.tail.get().as_ref().next.set(Some(control)),
+                Some(_) => self.tail.get().as_ref().queued.set(Some(control)),
             }
         }
         self.tail.set(control);
@@ -122,7 +128,7 @@ impl Queue {
     pub fn pop(&self) -> Option<NonNull<Control>> {
         let first = self.head.get()?;
         // SAFETY: it is in the queue, so it lives (`push`).
-        self.head.set(unsafe { first.as_ref() }.next.get());
+        self.head.set(unsafe { first.as_ref() }.queued.get());
         Some(first)
     }
 }
@@ -130,7 +136,6 @@ impl Queue {
 /// What one call of `run` shares among its coroutines.
 pub(super) struct Scheduler {
     current: Cell<NonNull<Control>>,
-    ready: Queue,
     /// Whether one of its functions runs.
     inside: AtomicBool,
     /// Whether a tick came that could not switch.
@@ -185,6 +190,18 @@ pub(super) fn first() -> NonNull<Control> {
     NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1))))
 }
 
+/// Makes a ring of one coroutine.
+///
+/// # Safety
+///
+/// It lives, and is in no ring.
+unsafe fn link_alone(control: NonNull<Control>) {
+    // SAFETY: the caller's promise.
+    let links = unsafe { control.as_ref() };
+    links.next.set(control);
+    links.previous.set(control);
+}
+
 impl Scheduler {
     /// Returns a scheduler whose only coroutine is `first`, which runs.
     ///
@@ -196,9 +213,10 @@ impl Scheduler {
         stack_size: usize,
         preemption: Option<arch::Preemption>,
     ) -> Scheduler {
+        // SAFETY: the caller's promise.
+        unsafe { link_alone(first) };
         Scheduler {
             current: Cell::new(first),
-            ready: Queue::new(),
             inside: AtomicBool::new(false),
             tick: AtomicBool::new(false),
             first,
@@ -269,7 +287,7 @@ impl Scheduler {
     ///
     /// # Safety
     ///
-    /// `next` is a coroutine of this scheduler that is in no queue and does not run.
+    /// `next` is in the ring, and is not the running one.
     #[inline(always)]
     unsafe fn switch_to(&self, next: NonNull<Control>) {
         let from = self.current.replace(next);
@@ -278,16 +296,46 @@ impl Scheduler {
         unsafe { arch::switch(from.as_ref().sp.get(), *next.as_ref().sp.get()) };
     }
 
+    /// Returns the one that runs next, unless it is the running one.
+    #[inline(always)]
+    fn next(&self) -> Option<NonNull<Control>> {
+        let next = self.current().next.get();
+        (next != self.current.get()).then_some(next)
+    }
+
     /// Lets the others run that are ready. Called between `begin` and `end`.
     #[inline(always)]
     pub fn yield_now(&self) {
-        match self.ready.pop() {
+        match self.next() {
             None => self.tick.store(false, Relaxed),
-            // SAFETY: the running one lives, is in no queue, and stays; `next` was in ours.
-            Some(next) => unsafe {
-                self.ready.push(self.current.get());
-                self.switch_to(next);
-            },
+            // SAFETY: in the ring, and another one.
+            Some(next) => unsafe { self.switch_to(next) },
+        }
+    }
+
+    /// Takes the running one out of the ring, which has others.
+    fn unlink(&self) {
+        let (previous, next) = (self.current().previous.get(), self.current().next.get());
+        // SAFETY: all of the ring live.
+        unsafe {
+            previous.as_ref().next.set(next);
+            next.as_ref().previous.set(previous);
+        }
+    }
+
+    /// Adds a coroutine to the ring, as the last one that runs.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as it is in the ring, and is in none.
+    unsafe fn link(&self, control: NonNull<Control>) {
+        let (previous, next) = (self.current().previous.get(), self.current.get());
+        // SAFETY: all of the ring live, and `control` does.
+        unsafe {
+            control.as_ref().previous.set(previous);
+            control.as_ref().next.set(next);
+            previous.as_ref().next.set(control);
+            next.as_ref().previous.set(control);
         }
     }
 
@@ -296,11 +344,12 @@ impl Scheduler {
     #[must_use]
     pub fn block(&self, state: State) -> bool {
         debug_assert!(matches!(state, State::Parked | State::Waiting));
-        let Some(next) = self.ready.pop() else {
+        let Some(next) = self.next() else {
             return false;
         };
         self.current().state.set(state);
-        // SAFETY: `next` was in the queue.
+        self.unlink();
+        // SAFETY: `next` is in the ring, and the running one is in it no more.
         unsafe { self.switch_to(next) };
         !self.is_deadlocked.replace(false)
     }
@@ -314,7 +363,7 @@ impl Scheduler {
         // SAFETY: the caller's promise; it has not finished, so it lives.
         unsafe {
             control.as_ref().state.set(State::Ready);
-            self.ready.push(control);
+            self.link(control);
         }
     }
 
@@ -395,7 +444,7 @@ impl Scheduler {
         // SAFETY: the caller's promise.
         unsafe {
             *control.as_ref().sp.get() = sp;
-            self.ready.push(control);
+            self.link(control);
         }
         self.live.set(self.live.get() + 1);
         self.end();
@@ -417,11 +466,14 @@ impl Scheduler {
             // SAFETY: both wait, for this.
             unsafe { self.make_ready(waiter) };
         }
-        let next = self.ready.pop().unwrap_or_else(|| {
+        let next = self.next().inspect(|_| self.unlink()).unwrap_or_else(|| {
             // The first one has not finished, so it is blocked, and its wait ends here.
             self.is_deadlocked.set(true);
-            // SAFETY: as said.
-            unsafe { self.first.as_ref() }.state.set(State::Ready);
+            // SAFETY: it lives, and is in no ring.
+            unsafe {
+                self.first.as_ref().state.set(State::Ready);
+                link_alone(self.first);
+            }
             self.first
         });
         // SAFETY: the coroutine's own reference. The stack stays mapped (invariant 4). `next` is
@@ -440,7 +492,7 @@ impl Scheduler {
             self.tick.store(true, Relaxed);
             return false;
         }
-        self.current().preemptible.get() && !self.ready.is_empty()
+        self.current().preemptible.get() && self.next().is_some()
     }
 
     /// Lets the others run that are ready, after a tick.
