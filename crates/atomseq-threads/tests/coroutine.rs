@@ -121,6 +121,32 @@ fn unpark_before_park_counts_once() {
 }
 
 #[test]
+fn a_turn_can_be_given() {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    coroutine::run(|| {
+        let handles: Vec<_> = (0..3)
+            .map(|n| {
+                let log = Rc::clone(&log);
+                coroutine::spawn(move || log.borrow_mut().push(n))
+            })
+            .collect();
+        assert!(handles[2].coroutine().yield_to());
+        assert!(!handles[2].coroutine().yield_to(), "it has finished");
+        assert!(coroutine::current().yield_to());
+        let parked = coroutine::spawn(coroutine::park);
+        assert!(parked.coroutine().yield_to());
+        assert!(!parked.coroutine().yield_to(), "it waits");
+        parked.coroutine().unpark();
+        assert_eq!(*log.borrow(), [2], "the others have not had their turns");
+    });
+    assert_eq!(*log.borrow(), [2, 0, 1]);
+    assert!(
+        !coroutine::run(coroutine::current).yield_to(),
+        "its run has ended"
+    );
+}
+
+#[test]
 fn deadlocks_are_reported() {
     let text = |run: fn()| {
         let payload = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_err();

@@ -6,8 +6,8 @@
 //! ```text
 //! switched away             new
 //!   sp ─> continue at "2"     sp ─> enter
-//!         rbx                       argument
-//!         rbp                       body
+//!         rbx                       rbx: the argument
+//!         rbp                       rbp: the body
 //! ```
 //!
 //! A coroutine that a signal has interrupted continues in `preempted`, on a stack that the handler
@@ -35,7 +35,7 @@ pub(crate) type Body = unsafe extern "C" fn(*const ()) -> !;
 ///
 /// `top` is a multiple of 16, and the 40 bytes below it may be written.
 pub(crate) unsafe fn prepare(top: *mut u8, body: Body, argument: *const ()) -> *mut u8 {
-    // `enter` takes three words, and calls with an aligned stack pointer.
+    // The switch takes three words; `enter` calls with an aligned stack pointer.
     let sp = top.cast::<usize>().wrapping_sub(5);
     // SAFETY: the caller's promise.
     unsafe {
@@ -67,12 +67,11 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
             "lea rax, [rip + 2f]",
             "push rax",                // where this one continues
             "mov [rdi], rsp",
-            "mov rsp, rsi",            // the other stack from here
-            "pop rax",
-            "jmp rax",
+            "mov rbx, [rsi + 8]",
+            "mov rbp, [rsi + 16]",
+            "lea rsp, [rsi + 24]",     // the other stack from here
+            "jmp [rsi]",
             "2:",
-            "pop rbx",
-            "pop rbp",
             inout("rdi") from => _,
             inout("rsi") to => _,
             out("r12") _,
@@ -90,8 +89,8 @@ extern "C" fn enter() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",
-        "pop rdi", // the argument
-        "pop rax", // the body
+        "mov rdi, rbx", // the argument
+        "mov rax, rbp", // the body
         "xor ebp, ebp",
         "call rax",
         "ud2",

@@ -151,6 +151,22 @@ impl Coroutine {
         }
     }
 
+    /// Lets the coroutine run next, and returns when it is the caller's turn again. The turns of all
+    /// others stay as they are. Returns false at once if it is not ready: it waits, has finished, or
+    /// is of another run.
+    #[inline]
+    pub fn yield_to(&self) -> bool {
+        let Some(scheduler) = scheduler().filter(|scheduler| scheduler.run() == self.control().run)
+        else {
+            return false;
+        };
+        scheduler.begin();
+        // SAFETY: a reference, and the run is its own.
+        let is_ready = unsafe { scheduler.yield_to(self.0) };
+        scheduler.end();
+        is_ready
+    }
+
     /// Returns whether its function has returned or panicked.
     pub fn is_finished(&self) -> bool {
         self.control().state.get() == State::Finished

@@ -262,9 +262,15 @@ impl Scheduler {
         }
     }
 
+    /// Ticks that came in the first of several parts without a switch count as one, and one that
+    /// came in a part with a switch may end the slice of the coroutine that it led to.
     #[cold]
     fn end_slowly(&self) {
-        while self.tick.load(Relaxed) && self.current().preemptible.get() {
+        while self.tick.load(Relaxed) {
+            self.tick.store(false, Relaxed);
+            if !self.current().preemptible.get() {
+                return;
+            }
             self.begin();
             self.yield_now();
             self.inside.store(false, Relaxed);
@@ -291,7 +297,6 @@ impl Scheduler {
     #[inline(always)]
     unsafe fn switch_to(&self, next: NonNull<Control>) {
         let from = self.current.replace(next);
-        self.tick.store(false, Relaxed);
         // SAFETY: neither is used by anything else; its stack lives because it has not finished.
         unsafe { arch::switch(from.as_ref().sp.get(), *next.as_ref().sp.get()) };
     }
@@ -306,11 +311,26 @@ impl Scheduler {
     /// Lets the others run that are ready. Called between `begin` and `end`.
     #[inline(always)]
     pub fn yield_now(&self) {
-        match self.next() {
-            None => self.tick.store(false, Relaxed),
+        if let Some(next) = self.next() {
             // SAFETY: in the ring, and another one.
-            Some(next) => unsafe { self.switch_to(next) },
+            unsafe { self.switch_to(next) };
         }
+    }
+
+    /// Lets `target` run next, if it is ready. Called between `begin` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// It lives, and is of this run.
+    #[inline(always)]
+    pub unsafe fn yield_to(&self, target: NonNull<Control>) -> bool {
+        // SAFETY: the caller's promise.
+        let is_ready = unsafe { target.as_ref() }.state.get() == State::Ready;
+        if is_ready && target != self.current.get() {
+            // SAFETY: what is ready is in the ring, and it is another one.
+            unsafe { self.switch_to(target) };
+        }
+        is_ready
     }
 
     /// Takes the running one out of the ring, which has others.

@@ -22,6 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: cases! {
         "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
             |_| Counted::boxed(switch_atomseq);
+        "switch:atomseq-to", "Coroutine::yield_to, which names the other one", |_| Counted::boxed(switch_atomseq_to);
         "switch:corosensei", "a coroutine of the crate corosensei, resumed and suspended",
             |_| Counted::boxed(switch_corosensei);
         #[cfg(target_env = "gnu")]
@@ -87,6 +88,25 @@ fn switch_atomseq(operations: u64) -> u64 {
         });
         for _ in 0..operations {
             coroutine::yield_now();
+        }
+        is_done.set(true);
+        other.join().unwrap_or(0)
+    })
+}
+
+fn switch_atomseq_to(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
+        let (first, is_over) = (coroutine::current(), Rc::clone(&is_done));
+        let other = coroutine::spawn(move || {
+            while !is_over.get() {
+                turns.set(turns.get() + 1);
+                first.yield_to();
+            }
+            turns.get()
+        });
+        for _ in 0..operations {
+            other.coroutine().yield_to();
         }
         is_done.set(true);
         other.join().unwrap_or(0)
