@@ -93,8 +93,9 @@ impl Lock for Torn {
     }
 }
 
-/// Lets two coroutines add to a word under a lock that they hold during a switch, the first with a tick at every instruction.
-/// Returns the number of instructions, and of those at which an addition was lost.
+/// Lets two coroutines add to a word under a lock that they hold during a switch, the first with a
+/// tick at every instruction. Returns the number of instructions, and of those at which an addition
+/// was lost.
 fn lost<L: Lock>() -> (u64, u64) {
     let mut lost = 0;
     for number in (1..).step_by(STRIDE) {

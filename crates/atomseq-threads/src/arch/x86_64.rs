@@ -144,8 +144,8 @@ impl Preemption {
             .map(|component| component.eax + component.ebx)
             .fold(512 + 64, u32::max)
             .next_multiple_of(64);
-        // SAFETY: no other thread writes at the same time. Preempted coroutines read them, and ticks
-        // begin after this.
+        // SAFETY: no other thread writes at the same time. Only preempted coroutines read them, and
+        // ticks begin after this.
         unsafe {
             COMPONENTS = components;
             SAVED = saved.into();
