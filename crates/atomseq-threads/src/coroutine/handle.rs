@@ -154,8 +154,8 @@ impl Coroutine {
     /// Lets the coroutine run next, and returns true when it is the caller's turn again. The turns
     /// of all others stay as they are.
     ///
-    /// Returns false at once if the coroutine is not ready: it waits, has finished, or is of another
-    /// run.
+    /// Returns false at once if the coroutine is not ready: it waits, has finished, or is of
+    /// another run.
     #[inline]
     pub fn yield_to(&self) -> bool {
         let Some(scheduler) = scheduler().filter(|scheduler| scheduler.run() == self.control().run)
