@@ -1,11 +1,13 @@
 //! `threads`: user-level threads of one kernel thread. The workloads: a switch there and back; a
-//! thread made, run and joined; and a lock that no other thread holds.
+//! thread made, run and joined; one preempted by a signal; and a lock that no other thread holds.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(target_arch = "x86_64")]
+use std::time::Duration;
 
 use atomseq_threads::coroutine;
 use corosensei::stack::DefaultStack;
@@ -18,7 +20,7 @@ use crate::bench::fault::Fault;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "threads",
-    about: "user-level threads: switching to another one and back, making and joining one, an uncontended lock",
+    about: "user-level threads: switching to another one and back, making and joining one, preempting one, an uncontended lock",
     cases: cases! {
         "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
             |_| Counted::boxed(switch_atomseq);
@@ -32,11 +34,16 @@ pub const EXPERIMENT: Experiment = Experiment {
         "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
             |_| Counted::boxed(spawn_corosensei);
         "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
+        #[cfg(target_arch = "x86_64")]
+        "preempt:atomseq", "a signal that preempts a coroutine, and coroutine::yield_now back",
+            |_| Counted::boxed(preempt_atomseq);
+        #[cfg(target_arch = "x86_64")]
+        "preempt:signal", "a signal whose handler does nothing", |_| Counted::boxed(preempt_signal);
         "lock:atomseq", "coroutine::Mutex, inside of a coroutine", |_| Counted::boxed(lock_atomseq);
         "lock:parking_lot", "parking_lot::Mutex", |_| Counted::boxed(lock_parking_lot);
         "lock:std", "std::sync::Mutex", |_| Counted::boxed(lock_std);
     },
-    peers: &["corosensei", "swapcontext", "std", "parking_lot"],
+    peers: &["corosensei", "swapcontext", "std", "parking_lot", "signal"],
     method: Method::Timed,
     threads: Threads::Alone,
     beside: None,
@@ -156,6 +163,53 @@ fn spawn_std(operations: u64) -> u64 {
     (0..operations)
         .map(|_| std::thread::spawn(|| black_box(1)).join().unwrap_or(0))
         .sum()
+}
+
+/// Sends the signal to the calling thread, by one system call and nothing else.
+#[cfg(target_arch = "x86_64")]
+fn send(signal: libc::c_int) {
+    // SAFETY: the process and thread are the caller's.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+}
+
+#[cfg(target_arch = "x86_64")]
+fn preempt_atomseq(operations: u64) -> u64 {
+    /// Longer than a run, so that all ticks are those that are sent.
+    const SLICE: Duration = Duration::from_secs(3600);
+    let ran = coroutine::Builder::new().slice(SLICE).run(|| {
+        let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
+        let is_over = Rc::clone(&is_done);
+        let other = coroutine::spawn(move || {
+            while !is_over.get() {
+                turns.set(turns.get() + 1);
+                coroutine::yield_now();
+            }
+            turns.get()
+        });
+        for _ in 0..operations {
+            // SAFETY: makes system calls.
+            unsafe { coroutine::preemptible(|| send(libc::SIGURG)) };
+        }
+        is_done.set(true);
+        other.join().unwrap_or(0)
+    });
+    ran.unwrap_or(0)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn preempt_signal(operations: u64) -> u64 {
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handle(_signal: libc::c_int) {
+        // Relaxed: of this thread.
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    let before = HANDLED.load(Ordering::Relaxed);
+    // SAFETY: the handler counts.
+    unsafe { libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t) };
+    for _ in 0..operations {
+        send(libc::SIGUSR2);
+    }
+    HANDLED.load(Ordering::Relaxed) - before
 }
 
 fn lock_atomseq(operations: u64) -> u64 {
