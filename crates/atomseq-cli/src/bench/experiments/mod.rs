@@ -38,6 +38,11 @@ mod signal_mask;
 mod signal_sequence;
 #[cfg(target_os = "linux")]
 mod stall;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod threads;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
@@ -235,6 +240,11 @@ pub const ALL: &[&Experiment] = &[
     &oversubscription::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &threads::EXPERIMENT,
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
