@@ -60,19 +60,21 @@
 //! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
 //! elements' destructors.
 //!
-//! [`Counter`], [`Counters`], [`Gauge`] and [`Histogram`] have `const` constructors, for statics.
-//! If handlers use one, call its `prepare` before they are installed. The other constructors are
-//! not `const`. Put such a structure into a [`LazyLock`](std::sync::LazyLock); or, if handlers use
-//! it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are installed, and read
-//! it with `get`. In the type of a static [`Pool`], the source is a function pointer:
+//! [`Counter`], [`Counters`], [`Gauge`], [`Histogram`] and [`Pool`] have `const` constructors, for
+//! statics. If handlers use one, call its `prepare` before they are installed. The other
+//! constructors are not `const`. Put such a structure into a [`LazyLock`](std::sync::LazyLock); or,
+//! if handlers use it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are
+//! installed, and read it with `get`. In the type of a static pool, the source is a function
+//! pointer:
 //!
 //! ```
-//! use atomseq::percpu::{Counter, Pool};
+//! use atomseq::percpu::{Counter, Pool, Ring};
 //! use std::sync::LazyLock;
 //!
 //! type Buffer = Box<[u8; 4096]>;
-//! static BUFFERS: LazyLock<Pool<Buffer, fn() -> Buffer>> =
-//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 4096])));
+//! static BUFFERS: Pool<Buffer, fn() -> Buffer> =
+//!     Pool::with_capacity_per_cpu(64, || Box::new([0; 4096]));
+//! static EVENTS: LazyLock<Ring<u64>> = LazyLock::new(|| Ring::with_capacity_per_cpu(1024));
 //! static TICKS: Counter = Counter::new();
 //!
 //! fn in_a_handler() {
@@ -82,6 +84,7 @@
 //! TICKS.prepare().unwrap(); // before handlers are installed
 //! # in_a_handler();
 //! BUFFERS.lease().unwrap()[0] = 1;
+//! EVENTS.push(2).unwrap();
 //! # assert_eq!(TICKS.sum(), 1);
 //! ```
 //!
@@ -112,6 +115,7 @@ mod lazy;
 mod list;
 pub(crate) mod lock;
 pub(crate) mod memory;
+mod once;
 mod pool;
 mod queue;
 mod remote;
@@ -129,6 +133,7 @@ pub use error::Error;
 pub use gate::GateGuard;
 pub use gauge::Gauge;
 pub use histogram::{Histogram, Quantile, Snapshot};
+pub(crate) use lazy::Lazy;
 pub use list::{Link, List, Node, Owner, RawNode};
 pub use pool::{Lease, OwnedLease, Pool, PoolDrain, Source};
 pub use queue::Queue;
