@@ -69,21 +69,18 @@
 //! # Statics
 //!
 //! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the
-//! structures of [`local`](crate::local), [`dcas::Domain`](crate::dcas::Domain), and the counters,
-//! histograms and pools of [`percpu`](crate::percpu) are made by `const` functions. The others,
-//! which map memory when they are made, go into a `LazyLock`, whose test at each use is one load and
-//! one branch:
+//! structures of [`local`](crate::local), [`dcas::Domain`](crate::dcas::Domain), and the counters
+//! and histograms of [`percpu`](crate::percpu) are made by `const` functions. Structures that map
+//! memory when they are made go into a `LazyLock`, whose test at each use is one load and one
+//! branch:
 //!
 //! ```
 //! use std::sync::LazyLock;
-//! use atomseq::nonblocking::List;
 //! use atomseq::percpu::Pool;
 //!
-//! static BUFFERS: Pool<Box<[u8; 64]>, fn() -> Box<[u8; 64]>> =
-//!     Pool::with_capacity_per_cpu(64, || Box::new([0; 64]));
-//! static SESSIONS: LazyLock<List<u64, u64>> = LazyLock::new(List::new);
+//! static BUFFERS: LazyLock<Pool<Box<[u8; 64]>, fn() -> Box<[u8; 64]>>> =
+//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 64])));
 //! assert!(BUFFERS.lease().is_some());
-//! assert!(SESSIONS.insert(1, 2).is_ok());
 //! ```
 //!
 //! A `LazyLock` must not be used for the first time in a signal handler.

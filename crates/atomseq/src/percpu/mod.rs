@@ -60,21 +60,21 @@
 //! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
 //! elements' destructors.
 //!
-//! [`Counter`], [`Counters`], [`Gauge`], [`Histogram`] and [`Pool`] have `const` constructors, for
-//! statics. If handlers use one, call its `prepare` before they are installed. The other
-//! constructors are not `const`. Put such a structure into a [`LazyLock`](std::sync::LazyLock); or,
-//! if handlers use it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are
-//! installed, and read it with `get`. In the type of a static pool, the source is a function
-//! pointer:
+//! [`Counter`], [`Counters`], [`Gauge`] and [`Histogram`] have `const` constructors, for statics.
+//! If handlers use one, call its `prepare` before they are installed. The other constructors map
+//! memory and are not `const`: each operation would have to test whether there is memory, which
+//! costs a [`Pool`] a tenth of its time. Put such a structure into a
+//! [`LazyLock`](std::sync::LazyLock), so that only a static pays for the test; or, if handlers use
+//! it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are installed, and read
+//! it with `get`. In the type of a static [`Pool`], the source is a function pointer:
 //!
 //! ```
-//! use atomseq::percpu::{Counter, Pool, Ring};
+//! use atomseq::percpu::{Counter, Pool};
 //! use std::sync::LazyLock;
 //!
 //! type Buffer = Box<[u8; 4096]>;
-//! static BUFFERS: Pool<Buffer, fn() -> Buffer> =
-//!     Pool::with_capacity_per_cpu(64, || Box::new([0; 4096]));
-//! static EVENTS: LazyLock<Ring<u64>> = LazyLock::new(|| Ring::with_capacity_per_cpu(1024));
+//! static BUFFERS: LazyLock<Pool<Buffer, fn() -> Buffer>> =
+//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 4096])));
 //! static TICKS: Counter = Counter::new();
 //!
 //! fn in_a_handler() {
@@ -84,7 +84,6 @@
 //! TICKS.prepare().unwrap(); // before handlers are installed
 //! # in_a_handler();
 //! BUFFERS.lease().unwrap()[0] = 1;
-//! EVENTS.push(2).unwrap();
 //! # assert_eq!(TICKS.sum(), 1);
 //! ```
 //!
@@ -115,7 +114,6 @@ mod lazy;
 mod list;
 pub(crate) mod lock;
 pub(crate) mod memory;
-mod once;
 mod pool;
 mod queue;
 mod remote;

@@ -14,15 +14,14 @@ use std::iter::FusedIterator;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::area::started;
 use super::batch::{Batch, ElementWord};
 use super::depot::Depot;
 use super::error::Error;
-use super::once::Once;
 use super::remote::Drain;
 use super::stack::Stack;
 use crate::AsWord;
 use crate::drops;
+use crate::or_panic::OrPanic;
 use crate::sequence::Closed;
 
 /// Where the objects of a [`Pool`] come from and go to.
@@ -68,11 +67,6 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// Every operation may be called in a signal handler if the source may. In a steady state nothing
 /// allocates. A dropped pool gives every object to [`Source::spill`].
 ///
-/// The first [`get`](Pool::get) or [`put`](Pool::put) maps the memory of the parts and the depot.
-/// If the system refuses it, the pool caches nothing: each call goes to the source, and asks for
-/// the memory again. [`prepare`](Pool::prepare) maps it earlier: call it before handlers are
-/// installed that may be the first to use the pool.
-///
 /// A pool takes one slot (128 bytes) and eight bytes per object for each CPU, and the memory of the
 /// depot. A depot takes about as much as the CPUs' parts for capacities from 60 to 500, and less
 /// for larger ones: at most 4 KiB per CPU. For smaller ones it takes more, because each batch fills
@@ -80,17 +74,17 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 ///
 /// An object is one word ([`AsWord`]): box a larger one, as in `Pool<Box<Vec<u8>>, _>`.
 ///
-/// A static or a field has the source's type after the object's: a function pointer, `fn() -> T`,
-/// for a closure that captures nothing, or a type of your own that implements [`Source`].
+/// A field has the source's type after the object's: a function pointer, `fn() -> T`, for a closure
+/// that captures nothing, or a type of your own that implements [`Source`].
 ///
 /// ```
 /// # use atomseq::percpu::Pool;
-/// type Buffer = Box<Vec<u8>>;
-/// static BUFFERS: Pool<Buffer, fn() -> Buffer> =
-///     Pool::with_capacity_per_cpu(64, || Box::new(Vec::new()));
+/// struct Server {
+///     buffers: Pool<Box<Vec<u8>>, fn() -> Box<Vec<u8>>>,
+/// }
 ///
-/// BUFFERS.lease().unwrap().push(1);
-/// assert_eq!(BUFFERS.cached(), 1);
+/// let server = Server { buffers: Pool::with_capacity_per_cpu(64, || Box::new(Vec::new())) };
+/// assert!(server.buffers.lease().is_some());
 /// ```
 ///
 /// See [the module](super) for what all per-CPU structures share.
@@ -105,115 +99,64 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// assert_eq!(buffers.cached(), 1);
 /// ```
 pub struct Pool<T: AsWord, S: Source<T>> {
-    store: Once<Store<T>>,
-    /// How many objects each CPU caches. 0 only of a pool without caches.
-    capacity: usize,
-    source: S,
-}
-
-/// Where a pool keeps its objects.
-struct Store<T: AsWord> {
     cache: Stack<T>,
     depot: Depot,
+    source: S,
 }
 
 impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// Creates a pool that caches up to `capacity` objects per CPU. The depot holds at most as many
-    /// again as all CPUs together, or eight batches if that is more. The first use maps its memory.
+    /// again as all CPUs together, or eight batches if that is more.
     ///
     /// # Panics
     ///
-    /// If `capacity` is zero, or larger than the address space. In a `static`, that is an error of
-    /// compilation.
+    /// If [`try_with_capacity_per_cpu`](Pool::try_with_capacity_per_cpu) fails.
     #[track_caller]
-    pub const fn with_capacity_per_cpu(capacity: usize, source: S) -> Pool<T, S> {
-        assert!(
-            capacity > 0,
-            "a capacity of zero holds nothing: ask for at least one"
-        );
-        assert!(
-            capacity <= isize::MAX as usize / 8,
-            "the capacity is larger than the address space: ask for less"
-        );
-        Pool::of(capacity, source)
+    pub fn with_capacity_per_cpu(capacity: usize, source: S) -> Pool<T, S> {
+        Pool::try_with_capacity_per_cpu(capacity, source).or_panic()
     }
 
-    /// Creates a pool as [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu) does, and maps its
-    /// memory.
+    /// Creates a pool as [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu) does.
     ///
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`] if the operating system
     /// refuses the memory, [`Error::StartingUp`] during start-up.
     pub fn try_with_capacity_per_cpu(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
-        if capacity == 0 {
-            return Err(Error::ZeroCapacity);
-        }
-        let pool = Pool::of(capacity, source);
-        pool.prepare()?;
-        Ok(pool)
+        Pool::of(Stack::try_with_capacity_per_cpu(capacity)?, source)
     }
 
     /// Creates a pool that caches nothing: `get_at_once` and `put_at_once` find every gate closed.
     /// For callers that have another way.
     pub(crate) fn without_caches(source: S) -> Result<Pool<T, S>, Error> {
-        let pool = Pool::of(0, source);
-        pool.prepare()?;
-        Ok(pool)
+        Pool::of(Stack::closed()?, source)
     }
 
-    const fn of(capacity: usize, source: S) -> Pool<T, S> {
-        Pool {
-            store: Once::new(),
-            capacity,
+    fn of(cache: Stack<T>, source: S) -> Result<Pool<T, S>, Error> {
+        let depot = Depot::try_new(cache.capacity(), cache.cpus())?;
+        Ok(Pool {
+            cache,
+            depot,
             source,
-        }
-    }
-
-    /// Maps the pool's memory, unless that has been done, and starts atomseq if it has not been
-    /// started.
-    ///
-    /// The first [`get`](Pool::get) or [`put`](Pool::put) does the same. In a signal handler that
-    /// is safe only if atomseq has been started, because start-up may allocate.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`try_with_capacity_per_cpu`](Pool::try_with_capacity_per_cpu). The pool remains
-    /// usable, and caches nothing.
-    pub fn prepare(&self) -> Result<(), Error> {
-        self.mapped().map(drop)
-    }
-
-    /// Returns where the objects are, which this maps if that has not been done.
-    #[cold]
-    fn mapped(&self) -> Result<&Store<T>, Error> {
-        self.store.get_or_make(|| {
-            let cache = match self.capacity {
-                0 => Stack::closed()?,
-                capacity => Stack::try_with_capacity_per_cpu(capacity)?,
-            };
-            let depot = Depot::try_new(cache.capacity(), cache.cpus())?;
-            Ok(Store { cache, depot })
         })
     }
 
     /// Returns the maximum number of objects that each CPU caches; [`cached`](Pool::cached) is the
     /// total of all CPUs and the depot.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.cache.capacity()
     }
 
-    /// Returns the number of CPUs that have a part once the memory is mapped; 0 during start-up.
+    /// Returns the number of CPUs that have a part.
     pub fn cpus(&self) -> usize {
-        started().map_or(0, |status| status.features().cpus)
+        self.cache.cpus()
     }
 
     /// Returns the number of cached objects: [`Stack::len`] plus those in the depot. They are
     /// counted one after the other, so an object that moves during the call counts once, twice or
     /// not at all.
     pub fn cached(&self) -> usize {
-        let store = self.store.get();
-        store.map_or(0, |store| store.cache.len() + store.depot.len())
+        self.cache.len() + self.depot.len()
     }
 
     /// Returns the source.
@@ -225,17 +168,17 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// the source has no more.
     #[inline]
     pub fn get(&self) -> Option<T> {
-        match self.store.get().and_then(|store| store.cache.pop()) {
+        match self.cache.pop() {
             Some(object) => Some(object),
             None => self.refill(Stack::push_words),
         }
     }
 
     /// Gets an object without blocking. `Closed` means that this CPU's gate was closed and nothing
-    /// changed. The pool has been prepared; of another, every gate is closed.
+    /// changed.
     #[inline]
     pub(crate) fn get_at_once(&self) -> Result<Option<T>, Closed> {
-        match self.store.get().ok_or(Closed)?.cache.pop_at_once()? {
+        match self.cache.pop_at_once()? {
             Some(object) => Ok(Some(object)),
             None => Ok(self.refill(push_at_once)),
         }
@@ -245,22 +188,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// at most 30, to the depot or the source.
     #[inline]
     pub fn put(&self, object: T) {
-        let pushed = match self.store.get() {
-            Some(store) => store.cache.push(object),
-            None => self.put_first(object),
-        };
-        if let Err(object) = pushed {
+        if let Err(object) = self.cache.push(object) {
             self.spill(object, Stack::pop_words);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn put_first(&self, object: T) -> Result<(), T> {
-        match self.mapped() {
-            Ok(store) => store.cache.push(object),
-            // Without memory the object goes to the source, and the next call asks again.
-            Err(_) => Err(object),
         }
     }
 
@@ -268,14 +197,11 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// nothing changed.
     #[inline]
     pub(crate) fn put_at_once(&self, object: T) -> Result<(), T> {
-        let Some(store) = self.store.get() else {
-            return Err(object);
-        };
         let word = object.into_word();
         // SAFETY: the word is that of `object`, and it is converted back only where the stack did
         // not take it.
         let object = || unsafe { T::from_word(word) };
-        match store.cache.push_at_once(word) {
+        match self.cache.push_at_once(word) {
             Ok(true) => {}
             Ok(false) => self.spill(object(), |cache, words| {
                 cache.pop_words_at_once(words).unwrap_or(0)
@@ -292,7 +218,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         T: Send,
     {
         use super::remote::Take;
-        self.mapped().unwrap().cache.area().close_gate(cpu)
+        self.cache.area().close_gate(cpu)
     }
 
     /// Gets an object that returns to the pool when it is dropped; `None` as in [`get`](Pool::get).
@@ -330,11 +256,10 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     where
         T: Send,
     {
-        let store = self.store.get();
         PoolDrain {
-            cpus: store.map(|store| store.cache.drain()),
-            depot: store.map(|store| &store.depot),
-            batches: store.map_or(0, |store| store.depot.cells()),
+            cpus: self.cache.drain(),
+            depot: &self.depot,
+            batches: self.depot.cells(),
             batch: Batch::new(),
         }
     }
@@ -359,16 +284,15 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     where
         T: Send,
     {
-        let store = self.store.get()?;
         let from_depot = || {
-            let mut batch = from(&store.depot);
+            let mut batch = from(&self.depot);
             let object = batch.pop();
-            self.put_away(Some(store), batch);
+            self.put_away(batch);
             object
         };
         let from_cpus = || {
             gap();
-            store.cache.steal()
+            self.cache.steal()
         };
         // The second search of the depot finds what was moved there after the first.
         from_depot().or_else(from_cpus).or_else(from_depot)
@@ -380,12 +304,11 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     where
         T: Send,
     {
-        let store = self.store.get()?;
-        let mut batch = from(&store.depot);
+        let mut batch = from(&self.depot);
         if batch.is_empty() {
-            batch.extend_words(store.depot.room(), |words| store.cache.steal_half(words));
+            batch.extend_words(self.depot.room(), |words| self.cache.steal_half(words));
         }
-        self.keep_all_but_one(Some(store), batch, push_at_once)
+        self.keep_all_but_one(batch, push_at_once)
     }
 
     /// Removes an object that a CPU has cached, under its gate, as [`Stack::steal_from`] does.
@@ -398,34 +321,31 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     where
         T: Send,
     {
-        self.store.get()?.cache.steal_from(cpu)
+        self.cache.steal_from(cpu)
     }
 
     #[cold]
     #[inline(never)]
     fn refill(&self, keep: impl FnOnce(&Stack<T>, &[ElementWord]) -> usize) -> Option<T> {
-        // Without memory, what the source returns goes back to it, and the next call asks again.
-        let store = self.mapped().ok();
-        let mut batch = store.map_or(Batch::new(), |store| from(&store.depot));
+        let mut batch = from(&self.depot);
         if batch.is_empty() {
             self.source.refill(&mut batch);
         }
-        self.keep_all_but_one(store, batch, keep)
+        self.keep_all_but_one(batch, keep)
     }
 
     /// Returns one object of a batch. The others go to this CPU, and what does not fit to the depot
     /// or the source.
     fn keep_all_but_one(
         &self,
-        store: Option<&Store<T>>,
         mut batch: Batch<T>,
         keep: impl FnOnce(&Stack<T>, &[ElementWord]) -> usize,
     ) -> Option<T> {
         let object = batch.pop();
         if !batch.is_empty() {
-            let kept = store.map_or(0, |store| keep(&store.cache, batch.words()));
+            let kept = keep(&self.cache, batch.words());
             batch.forget_first(kept);
-            self.put_away(store, batch);
+            self.put_away(batch);
         }
         object
     }
@@ -433,25 +353,20 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     #[cold]
     #[inline(never)]
     fn spill(&self, object: T, take: impl FnOnce(&Stack<T>, &mut [ElementWord]) -> usize) {
-        let store = self.store.get();
         let mut batch = Batch::new();
-        if let Some(store) = store {
-            // One place of the batch is reserved for `object`.
-            batch.extend_words(store.depot.room() - 1, |words| take(&store.cache, words));
-        }
+        // One place of the batch is reserved for `object`.
+        batch.extend_words(self.depot.room() - 1, |words| take(&self.cache, words));
         // Cannot fail: a batch of the depot's size has room.
         let _ = batch.push(object);
-        self.put_away(store, batch);
+        self.put_away(batch);
     }
 
     /// Moves a batch to the depot, in as many cells as needed. What does not fit goes to the
     /// source.
-    fn put_away(&self, store: Option<&Store<T>>, mut batch: Batch<T>) {
-        if let Some(Store { depot, .. }) = store {
-            let pieces = batch.words().chunks(depot.room());
-            let put = pieces.take_while(|piece| depot.put(piece));
-            batch.forget_first(put.map(<[ElementWord]>::len).sum());
-        }
+    fn put_away(&self, mut batch: Batch<T>) {
+        let pieces = batch.words().chunks(self.depot.room());
+        let put = pieces.take_while(|piece| self.depot.put(piece));
+        batch.forget_first(put.map(<[ElementWord]>::len).sum());
         if !batch.is_empty() {
             self.source.spill(&mut batch);
         }
@@ -473,22 +388,19 @@ fn from<T: AsWord>(depot: &Depot) -> Batch<T> {
 
 impl<T: AsWord, S: Source<T>> Drop for Pool<T, S> {
     fn drop(&mut self) {
-        let Some(store) = self.store.get_mut() else {
-            return;
-        };
-        let mut cpus = 0..store.cache.cpus();
+        let mut cpus = 0..self.cache.cpus();
         let mut cpu = cpus.next();
         drops::each(|| {
             let mut batch = Batch::new();
             while let Some(of) = cpu {
-                batch.extend_words(usize::MAX, |words| store.cache.pop_words_from(of, words));
+                batch.extend_words(usize::MAX, |words| self.cache.pop_words_from(of, words));
                 if !batch.is_empty() {
                     break;
                 }
                 cpu = cpus.next();
             }
             if batch.is_empty() {
-                batch = from(&store.depot);
+                batch = from(&self.depot);
             }
             let is_last = batch.is_empty();
             if !is_last {
@@ -523,8 +435,8 @@ impl<T: AsWord, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
 ///
 /// Objects that were removed but not yet returned are dropped with the iterator.
 pub struct PoolDrain<'a, T: AsWord> {
-    cpus: Option<Drain<'a, T>>,
-    depot: Option<&'a Depot>,
+    cpus: Drain<'a, T>,
+    depot: &'a Depot,
     /// The number of batches that it may still take from the depot.
     batches: usize,
     /// The batch that it is returning.
@@ -535,11 +447,11 @@ impl<T: AsWord> Iterator for PoolDrain<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        if let Some(object) = self.cpus.as_mut()?.next() {
+        if let Some(object) = self.cpus.next() {
             return Some(object);
         }
         if self.batch.is_empty() && self.batches > 0 {
-            self.batch = from(self.depot?);
+            self.batch = from(self.depot);
             self.batches = match self.batch.len() {
                 0 => 0,
                 _ => self.batches - 1,
@@ -623,10 +535,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-
-    fn store<T: AsWord, S: Source<T>>(pool: &Pool<T, S>) -> &Store<T> {
-        pool.mapped().unwrap()
-    }
 
     /// Creates batches of four, and counts the objects that come back.
     #[derive(Debug, Default)]
@@ -721,11 +629,8 @@ mod tests {
         let fill = || {
             let out: Vec<_> = (0..40).map(|_| pool.get().unwrap()).collect();
             out.into_iter().for_each(|object| pool.put(object));
-            assert_eq!(
-                pool.cached(),
-                store(&pool).cache.len() + store(&pool).depot.len()
-            );
-            assert!(store(&pool).depot.len() > 0);
+            assert_eq!(pool.cached(), pool.cache.len() + pool.depot.len());
+            assert!(pool.depot.len() > 0);
             pool.cached()
         };
         let cached = fill();
@@ -735,12 +640,12 @@ mod tests {
         assert_eq!(pool.cached(), 0);
         // Objects removed from the depot but not returned are dropped, not lost.
         fill();
-        let in_depot = store(&pool).depot.len();
+        let in_depot = pool.depot.len();
         let mut drained = pool.drain();
-        let on_cpus = store(&pool).cache.len();
+        let on_cpus = pool.cache.len();
         assert!(drained.by_ref().take(on_cpus + 1).count() == on_cpus + 1);
         drop(drained);
-        assert!(store(&pool).depot.len() < in_depot);
+        assert!(pool.depot.len() < in_depot);
     }
 
     /// Fills each batch, and counts the objects that come back.
@@ -770,7 +675,7 @@ mod tests {
         for capacity in [1, 2, 3, 4, 8, 16, 29, 30, 31, 60] {
             let source = Arc::new(Filling::default());
             let pool = Pool::with_capacity_per_cpu(capacity, source.clone());
-            let room = capacity + store(&pool).depot.cells() * store(&pool).depot.room();
+            let room = capacity + pool.depot.cells() * pool.depot.room();
             let mut objects = vec![pool.get().expect("an object")];
             let others = Batch::<usize>::CAPACITY - 1;
             assert_eq!(pool.cached(), others.min(room), "capacity {capacity}");
@@ -796,9 +701,9 @@ mod tests {
         let stolen = pool.steal_with(|| {
             let mut batch = Batch::new();
             batch
-                .push(store(&pool).cache.steal().expect("the object"))
+                .push(pool.cache.steal().expect("the object"))
                 .expect("room");
-            pool.put_away(pool.store.get(), batch);
+            pool.put_away(batch);
         });
         assert_eq!(stolen, Some(7));
         assert_eq!(pool.cached(), 0);
@@ -837,62 +742,6 @@ mod tests {
             pool.put(b);
         }
         assert!(pool.cached() >= 1);
-    }
-
-    #[test]
-    fn a_static_pool_caches_its_first_object() {
-        static POOL: Pool<usize, fn() -> usize> = Pool::with_capacity_per_cpu(4, || 7);
-        assert_eq!((POOL.capacity(), POOL.cached()), (4, 0));
-        assert_eq!((POOL.steal(), POOL.drain().count()), (None, 0));
-        POOL.put(8);
-        assert_eq!(store(&POOL).cache.len(), 1);
-        assert_eq!(POOL.steal(), Some(8));
-        assert_eq!(POOL.get(), Some(7));
-    }
-
-    #[test]
-    fn threads_that_use_a_pool_first_share_its_memory() {
-        for _ in 0..if cfg!(miri) { 3 } else { 100 } {
-            let source = Arc::new(Filling::default());
-            let pool = Pool::with_capacity_per_cpu(16, source.clone());
-            let barrier = std::sync::Barrier::new(4);
-            std::thread::scope(|scope| {
-                for thread in 0..4 {
-                    let (pool, barrier) = (&pool, &barrier);
-                    scope.spawn(move || {
-                        barrier.wait();
-                        (0..4).for_each(|object| pool.put(4 * thread + object));
-                    });
-                }
-            });
-            assert_eq!(source.returned.load(Ordering::Relaxed), 0);
-            let mut objects: Vec<usize> = pool.drain().collect();
-            objects.sort_unstable();
-            assert!(objects.into_iter().eq(0..16));
-        }
-    }
-
-    #[test]
-    fn a_pool_too_large_to_map_goes_to_its_source() {
-        let source = Arc::new(Filling::default());
-        let capacity = isize::MAX as usize / 8;
-        let pool = Pool::with_capacity_per_cpu(capacity, source.clone());
-        assert!(matches!(
-            pool.prepare(),
-            Err(Error::TooLarge | Error::OutOfMemory)
-        ));
-        let object = pool.get().expect("an object");
-        assert_eq!(pool.cached(), 0);
-        pool.put(object);
-        assert_eq!(
-            source.returned.load(Ordering::Relaxed),
-            source.made.load(Ordering::Relaxed)
-        );
-        let refused = [0, usize::MAX].map(|capacity| {
-            let made = Pool::<usize, _>::try_with_capacity_per_cpu(capacity, source.clone());
-            made.map(drop).unwrap_err()
-        });
-        assert_eq!(refused, [Error::ZeroCapacity, Error::TooLarge]);
     }
 
     #[test]
