@@ -2,7 +2,9 @@
 #![cfg(target_os = "linux")]
 
 use atomseq::dcas::Mechanism;
+use atomseq::percpu::Count;
 use verify_history::crew::{Report, Trial, must_pass};
+use verify_history::structures::counts::Set;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::lists;
@@ -123,4 +125,14 @@ fn an_unbounded_queue() {
             OldestFirst::<u64>::fresh(mechanism)
         })
     });
+}
+
+#[test]
+fn counters() {
+    let report = must_pass("Counters", Trial::of(2_000), |_| Set::fresh(Count::take));
+    let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
+    assert!(
+        !stops || report.concurrent > 0 && report.stops > 0,
+        "nothing met: {report}"
+    );
 }

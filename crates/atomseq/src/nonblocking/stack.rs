@@ -346,7 +346,7 @@ struct Covered {
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let versioned = VersionedWords::with_mechanism(Mechanism::Kcas);
+        let versioned = VersionedWords::with_kcas();
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),

@@ -11,6 +11,7 @@ use crate::record::Subject;
 pub use crate::structures::ends::Ends;
 use crate::structures::ends::{Answer, Call};
 
+pub mod counts;
 pub mod ends;
 pub mod guards;
 pub mod keys;
