@@ -79,6 +79,9 @@ static STARTED: Mutex<bool> = Mutex::new(false);
 
 /// See [`super::install`].
 pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), Error> {
+    if matches!(signal, libc::SIGSEGV | libc::SIGTRAP) {
+        return Err(Error::Handler(signal::Error::Reserved(signal)));
+    }
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
         rewriting::check()?;

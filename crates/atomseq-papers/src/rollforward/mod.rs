@@ -97,6 +97,7 @@
 //!
 //! * Only handlers that [`install`] installed wait. Those of `atomseq::signal` do not know these
 //!   schemes, and M94's schemes know no other handlers either.
+//! * An event reports what was interrupted before the rollforward, and as no sequence.
 //! * The handlers of `SIGSEGV` and `SIGTRAP` are taken; faults of other causes are passed on.
 //! * A handler must not jump out of a rollforward, nor fork in the middle of one.
 //! * A page fault inside a sequence is transparent, since all that waits are this thread's handlers
@@ -196,12 +197,13 @@ schemes! {
 ///
 /// # Errors
 ///
-/// [`Error::Handler`] if `atomseq::signal` refuses a handler; [`Error::CodeNotWritable`] if the
+/// [`Error::Handler`] if `atomseq::signal` refuses a handler, and for `SIGSEGV` and `SIGTRAP`;
+/// [`Error::CodeNotWritable`] if the
 /// system does not let code be rewritten; [`Error::Unsupported`] on systems without sections.
 ///
 /// # Safety
 ///
-/// As [`signal::install_with`]. The signal is not `SIGSEGV` or `SIGTRAP`.
+/// As [`signal::install_with`].
 pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), Error> {
     #[cfg(atomseq_sections)]
     // SAFETY: the caller's promise.
