@@ -32,7 +32,7 @@ atomseq_papers::sequence! {
     }
 }
 
-/// A queue of up to four nodes, each a link.
+/// What is in a queue of up to four nodes, each a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The nodes in the queue, by number.
@@ -43,10 +43,12 @@ pub struct State {
 /// First, last, and four links.
 static QUEUE: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
 
+/// Returns the address of the queue.
 pub fn queue() -> usize {
     QUEUE.as_ptr().expose_provenance()
 }
 
+/// Returns the address of a node, of which there are four.
 pub fn node(number: usize) -> usize {
     queue() + 16 + 8 * number
 }

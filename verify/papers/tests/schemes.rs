@@ -416,8 +416,8 @@ fn pass_the_page() -> usize {
     usize::from(pass_through(0, PAGE.load(SeqCst)))
 }
 
-/// Handles the fault in the middle of a rollforward, when the trap is in place: lets the other thread
-/// run through it, then makes the page readable.
+/// Handles the fault in the middle of a rollforward, when the trap is in place: lets the other
+/// thread run through it, then makes the page readable.
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel's record.
     let address = unsafe { (*info).si_addr() } as usize;

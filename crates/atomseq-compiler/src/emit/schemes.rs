@@ -252,3 +252,89 @@ impl Frame {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of these lines are instructions. A landmark on x86-64 is two directives.
+    fn instructions(lines: &[Line]) -> usize {
+        let is_instruction = |line: &&Line| match line {
+            Line::Text(text) if text.ends_with(':') => false,
+            Line::Text(text) if text.starts_with(".byte 0x0f, 0x1f") => true,
+            Line::Text(text) if text.contains("0xd280001f") => true,
+            Line::Text(text) => !text.starts_with('.'),
+            _ => true,
+        };
+        lines.iter().filter(is_instruction).count()
+    }
+
+    fn sequence(text: &str) -> Sequence {
+        let mut sequences = crate::sequences(text.parse().expect("tokens")).expect("functions");
+        sequences
+            .remove(0)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The table at the top of this file.
+    #[test]
+    fn a_scheme_adds_as_many_instructions_as_it_says() {
+        let text = "unsafe fn both(words: Word) { store(words, 1); store(words + 8, 1); }";
+        let sequence = sequence(text);
+        for (scheme, on_x86_64, on_aarch64) in [
+            (Scheme::DynJump, 4, 4),
+            (Scheme::DynFault, 5, 5),
+            (Scheme::HybJump, 2, 2),
+            (Scheme::Designated, 1, 2),
+        ] {
+            type Emit = fn(&Sequence, Scheme, NamedWords) -> Assembly;
+            type Plain = fn(&Sequence, Form) -> Assembly;
+            for (emit, plain, added) in [
+                (x86_64 as Emit, x86_64::emit as Plain, on_x86_64),
+                (aarch64, aarch64::emit, on_aarch64),
+            ] {
+                let plain = plain(&sequence, Form::Signal(Protection::None));
+                let emitted = emit(&sequence, scheme, NamedWords::Immediates);
+                let (own, its) = (&plain.lines[plain.body.clone()], &emitted.lines);
+                assert_eq!(
+                    own,
+                    &its[emitted.body.clone()],
+                    "{scheme:?}: the steps are the same"
+                );
+                assert_eq!(instructions(its), instructions(own) + added, "{scheme:?}");
+            }
+        }
+    }
+
+    /// A way out that does not pass through the end would leave the registration behind, or a
+    /// rollforward without an end.
+    #[test]
+    fn every_way_out_passes_through_the_end() {
+        let text = "unsafe fn pop(list: Word) -> bool {
+            let first = load(list);
+            if first == 0 { return false }
+            commit(list, load(first));
+            true
+        }";
+        let sequence = sequence(text);
+        for scheme in Scheme::ALL {
+            for emit in [x86_64, aarch64] {
+                let emitted = emit(&sequence, scheme, NamedWords::Immediates);
+                let at = emitted
+                    .lines
+                    .iter()
+                    .position(|line| *line == Line::Text("60:".into()));
+                let exit = &emitted.lines[at.expect("the early return")..];
+                let Line::Text(leaves) = &exit[2] else {
+                    panic!("a jump is text");
+                };
+                let expected = match scheme {
+                    Scheme::HybJump => ["jmp r11", "br x17"],
+                    _ => ["jmp 52b", "b 52b"],
+                };
+                assert!(expected.contains(&leaves.as_str()), "{scheme:?}: {leaves}");
+                assert!(emitted.names("status") && !emitted.names("exit0"));
+            }
+        }
+    }
+}

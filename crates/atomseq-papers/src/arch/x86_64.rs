@@ -164,8 +164,8 @@ pub const JUMP: &[u8] = &[0x41, 0xff, 0xe3];
 /// The number of r11 in an encoding: the bit of a prefix, and the low three bits.
 const R11: u8 = 3;
 
-/// Decodes an instruction of a sequence: one that the compiler writes, with a short branch or a long
-/// one.
+/// Decodes an instruction of a sequence: one that the compiler writes, with a short branch or a
+/// long one.
 pub fn step(code: &[u8]) -> Option<Step> {
     // jb, jae, je, jne, jbe, ja with a distance of one byte
     if let [0x72..=0x77, distance, ..] = *code {

@@ -75,7 +75,8 @@ impl Offsets {
 /// well-known register; from `pc` to there, every instruction is one that the compiler writes and
 /// does not use that register, and every branch leads forward to one of these instructions.
 ///
-/// `end` may be any number: it is what the register held when `pc` was interrupted. Async-signal-safe.
+/// `end` may be any number: it is what the register held when `pc` was interrupted.
+/// Async-signal-safe.
 ///
 /// # Safety
 ///
@@ -118,11 +119,12 @@ pub unsafe fn is_safe(pc: usize, end: usize) -> bool {
 /// The maximum number of branches in a designated sequence: every instruction may be one.
 const MAX_BRANCHES: usize = 32;
 
-/// Returns the landmark of the designated sequence that contains `pc`, if there is one. At the first
-/// instruction of a sequence nothing is done yet, so that is outside.
+/// Returns the landmark of the designated sequence that contains `pc`, if there is one. At the
+/// first instruction of a sequence nothing is done yet, so that is outside.
 ///
-/// A landmark says where its sequence starts, so code before the sequence is not taken for it. Every
-/// branch must leave the sequence: it leads to an early return, which passes through the landmark.
+/// A landmark says where its sequence starts, so code before the sequence is not taken for it.
+/// Every branch must leave the sequence: it leads to an early return, which passes through the
+/// landmark.
 ///
 /// # Safety
 ///

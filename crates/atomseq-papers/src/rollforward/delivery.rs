@@ -105,8 +105,8 @@ pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), E
     ACTIONS[index]
         .handler
         .store(handler as usize, Ordering::Release);
-    // SAFETY: `on_signal` does the same as the handlers above, then calls the caller's handler, which
-    // the caller vouches for.
+    // SAFETY: `on_signal` does the same as the handlers above, then calls the caller's handler,
+    // which the caller vouches for.
     let result = unsafe { signal::install(signal, on_signal) }.map_err(Error::Handler);
     if result.is_err() {
         ACTIONS[index].handler.store(before, Ordering::Release);
@@ -195,7 +195,7 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
             Kind::DynFault
         }
         Interrupted::Designated(landmark) => {
-            // SAFETY: a landmark; signals are blocked in a handler.
+            // SAFETY: a landmark; `atomseq::signal` has blocked the managed signals.
             let Ok(trap) = (unsafe { Trap::write(landmark) }) else {
                 // What `check` has found possible no longer is, and the sequence would be torn.
                 std::process::abort();

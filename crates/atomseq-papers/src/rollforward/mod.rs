@@ -1,5 +1,6 @@
-//! M94's schemes of rollforward, beside the one that atomseq ships: four ways to find that a handler
-//! has interrupted a sequence, and four ways to regain control when the sequence has run to its end.
+//! M94's schemes of rollforward, beside the one that atomseq ships: four ways to find that a
+//! handler has interrupted a sequence, and four ways to regain control when the sequence has run to
+//! its end.
 //!
 //! [`sequence!`](crate::sequence) compiles a sequence as `atomseq::sequence!` does, and adds the
 //! function `by`, whose type parameter is the scheme. All schemes have that one interface (M94 6),
@@ -55,17 +56,17 @@
 //!
 //! # Priority levels
 //!
-//! Each signal has a level, the second argument of [`install`], and so has each sequence of a scheme
-//! that jumps: a parameter of [`DynJump`] and [`HybJump`], a number in the code between the jump and
-//! the end (M94 3.3). A handler of a level that is not higher than the sequence's waits for the end
-//! of the sequence. A handler of a higher level runs at once, so the sequence is not atomic against
-//! it. A level costs no instruction. While a handler runs, signals of its level and below are
-//! blocked, and those above it are not.
+//! Each signal has a level, the second argument of [`install`], and so has each sequence of a
+//! scheme that jumps: a parameter of [`DynJump`] and [`HybJump`], a number in the code between the
+//! jump and the end (M94 3.3). A handler of a level that is not higher than the sequence's waits
+//! for the end of the sequence. A handler of a higher level runs at once, so the sequence is not
+//! atomic against it. A level costs no instruction. While a handler runs, signals of its level and
+//! below are blocked, and those above it are not.
 //!
 //! # How a rollforward runs
 //!
-//! The handler continues the interrupted sequence itself, with the thread's registers and on its own
-//! stack, which no sequence uses. All signals but those of faults are blocked.
+//! The handler continues the interrupted sequence itself, with the thread's registers and on its
+//! own stack, which no sequence uses. All signals that `atomseq::signal` manages are blocked.
 //!
 //! ```text
 //! thread    a b │                                                     │ after …
@@ -86,12 +87,12 @@
 //!
 //! # Rewriting
 //!
-//! The trap is visible to every thread of the process. A thread that executes it while another one's
-//! sequence is rolled forward takes a `SIGTRAP`, whose handler continues behind the landmark: the
-//! landmark does nothing, so skipping it is right whether the trap still stands or not. One thread
-//! of a process rewrites at a time; others wait for it in their handlers. M94 requires that the code
-//! is in a writable segment; here it is writable only while a trap is written or removed, which
-//! takes two system calls each.
+//! The trap is visible to every thread of the process. A thread that executes it while another
+//! one's sequence is rolled forward takes a `SIGTRAP`, whose handler continues behind the landmark:
+//! the landmark does nothing, so skipping it is right whether the trap still stands or not. One
+//! thread of a process rewrites at a time; others wait for it in their handlers. M94 requires that
+//! the code is in a writable segment; here a page of code is writable only while a trap stands in
+//! it, which takes two system calls a rollforward.
 //!
 //! # Limits
 //!
@@ -99,7 +100,8 @@
 //!   schemes, and M94's schemes know no other handlers either.
 //! * An event reports what was interrupted before the rollforward, and as no sequence.
 //! * The handlers of `SIGSEGV` and `SIGTRAP` are taken; faults of other causes are passed on.
-//! * A handler must not jump out of a rollforward, nor fork in the middle of one.
+//! * A handler of a fault in a sequence must not jump out of the rollforward, fork in the middle of
+//!   it, or wait for another thread's rollforward of a designated sequence.
 //! * A page fault inside a sequence is transparent, since all that waits are this thread's handlers
 //!   (M94 2.3.2).
 //! * On systems without sections the steps run in Rust with all signals blocked, and [`install`]

@@ -18,7 +18,8 @@ use atomseq_compiler::forms::{Form, Protection};
 /// How many sequences run by each scheme.
 const SEQUENCES: usize = 120;
 
-/// What the driver says of a call: it was interrupted where it is no sequence yet, or rolled forward.
+/// What the driver says of a call: it was interrupted where it is no sequence yet, or rolled
+/// forward.
 const OUTSIDE: u64 = 1;
 const ROLLED: u64 = 2;
 
