@@ -91,7 +91,7 @@ impl<W: Write> Listener for Tables<W> {
             writeln!(self.to, "{}", table(outcome, group, self.verbose))?;
         }
         if let Some(beside) = experiments::find(outcome.experiment).and_then(|found| found.beside)
-            && (self.verbose || self.named && beside.table.is_some())
+            && (self.verbose || self.named && beside.has_rows())
         {
             beside::print(&mut self.to, beside, outcome)?;
         }
