@@ -272,7 +272,7 @@ mod tests {
         let mask = ["mask", "sigprocmask"];
         assert!(printed("signal-mask", mask, true).contains("M94, Table 1"));
         assert!(!printed("signal-mask", mask, false).contains("M94"));
-        // GC96 has no table of this: its figures are for those that want all.
+        // GC96 counts instructions of another operation.
         let dcas = printed("dcas", ["os-assisted", "cas"], true);
         assert!(!dcas.contains("GC96"), "{dcas}");
     }
