@@ -147,10 +147,10 @@
 //! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
 //! | | 2, 3.1.1, test-and-set by each mechanism, chosen at start-up; 4.3, what is counted | [`mutex`] |
 //! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
-//! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
-//! | | 2.1.2, static registration; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
-//! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
-//! | | 2.3.2, gates | [`percpu::GateGuard`] |
+//! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.2, static registration, of sequences against signal handlers; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
+//! | | 2.1.3, dynamic registration, of the kernel's sections: announced by a store that the kernel cancels | [`sequence!`], [`docs::internals`] |
+//! | | 2.3.1, inspecting sequences, when the table is made; the watchdog | [`sequence!`], [`signal::set_rollforward_limit`] |
+//! | | 2.3.2, page faults in a sequence: pinning, the rule of one page, gates | for comparison, in the crate `atomseq-papers` |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`type_stable`] |
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |

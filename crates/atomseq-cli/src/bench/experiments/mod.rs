@@ -15,6 +15,8 @@ mod dcas;
 mod drop_in;
 mod flow;
 mod kcas_reclamation;
+#[cfg(atomseq_sections)]
+mod m94_crossover;
 mod metrics;
 mod mutex;
 mod nonblocking_containers;
@@ -225,6 +227,8 @@ pub const ALL: &[&Experiment] = &[
     &drop_in::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &rollforward_cost::EXPERIMENT,
+    #[cfg(atomseq_sections)]
+    &m94_crossover::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &b91_table1::EXPERIMENT,
     #[cfg(atomseq_sections)]
