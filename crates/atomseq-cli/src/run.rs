@@ -238,6 +238,8 @@ struct Elf {
     machine: u16,
     segments: Vec<Segment>,
     sections: Vec<String>,
+    /// Whether the names of its symbols and libraries have that of gcc's address sanitizer.
+    sanitized: bool,
 }
 
 /// A part of the file that is mapped, or says something.
@@ -253,7 +255,7 @@ impl Elf {
     fn read(file: &File) -> Option<Elf> {
         use object::elf::FileHeader64;
         use object::read::ReadCache;
-        use object::read::elf::{FileHeader, ProgramHeader};
+        use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
         let cache = ReadCache::new(file);
         let header = FileHeader64::<object::Endianness>::parse(&cache).ok()?;
@@ -266,6 +268,12 @@ impl Elf {
             size: segment.p_filesz(endian),
         });
         let sections = header.sections(endian, &cache).ok();
+        let names = sections.as_ref().and_then(|sections| {
+            let (_, section) = sections.section_by_name(endian, b".dynstr")?;
+            section.data(endian, &cache).ok()
+        });
+        let is_sanitizer = |name: &[u8]| name.starts_with(b"libasan.so");
+        let sanitized = names.is_some_and(|names| names.split(|&byte| byte == 0).any(is_sanitizer));
         let sections = sections.iter().flat_map(|sections| {
             sections.iter().filter_map(|section| {
                 let name = sections.section_name(endian, section).ok()?;
@@ -276,6 +284,7 @@ impl Elf {
             machine: header.e_machine(endian).0,
             segments: segments.collect(),
             sections: sections.collect(),
+            sanitized,
         })
     }
 
@@ -301,6 +310,9 @@ impl Elf {
             .ends_with("/ld-linux-x86-64.so.2")
         {
             return Some("its C library is not glibc".into());
+        }
+        if self.sanitized {
+            return Some("its address sanitizer must be the first library".into());
         }
         let is_go = |name: &String| name.starts_with(".note.go.") || name == ".go.buildinfo";
         if self.sections.iter().any(is_go) {

@@ -157,6 +157,20 @@ fn what_cannot_be_helped_runs_unchanged() {
         stderr(&output)
     );
 
+    // The sanitizer itself may not be installed.
+    let library = ["-shared", "-fPIC", "-Wl,-soname,libasan.so"];
+    let library = directory.compile("libasan.so", "", &library);
+    let place = format!("-Wl,-rpath,{}", directory.0.display());
+    let needed = ["-Wl,--no-as-needed", &library, &place];
+    let sanitized = directory.compile("sanitized", MASKS, &needed);
+    let output = run(&[&sanitized]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        stderr(&output).contains("sanitizer must be the first"),
+        "{}",
+        stderr(&output)
+    );
+
     let script = directory.file("script", format!("#!{fixed}\n").as_bytes(), 0o755);
     let output = run(&[&script]);
     assert_eq!(output.status.code(), Some(7));

@@ -115,7 +115,7 @@ pub struct Masks {
 /// Blocks all signals in the kernel, and returns what [`after_vfork`] needs.
 pub extern "C" fn before_vfork() -> Masks {
     let thread = Thread::current();
-    let program = thread.program.load(Relaxed);
+    let program = thread.mask();
     // First: a handler in between sees the masks of before.
     arch::set_mask(!0);
     Masks {

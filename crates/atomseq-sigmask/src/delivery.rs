@@ -110,6 +110,7 @@ pub unsafe extern "C" fn entry(
     // SAFETY: as above.
     let after = unsafe { *mask } & !UNBLOCKABLE;
     if after != program && protects(Protection::Context) {
+        thread.edits.store(thread.edits.load(Relaxed) + 1, Relaxed);
         thread.program.store(after, Relaxed);
         thread.kernel.store(after, Relaxed);
         // SAFETY: as above.

@@ -67,6 +67,8 @@ pub struct Thread {
     /// for a signal that is blocked might not fit there; and if the handler lets another context
     /// run, the kernel would put the frame where the handler's is.
     pub signal_stack: AtomicU32,
+    /// How often a handler has changed the mask of what it interrupted.
+    pub edits: AtomicU64,
     /// Calls that set the mask.
     pub sets: AtomicU64,
     /// Those that needed a system call.
@@ -183,10 +185,21 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn change_eagerly(&self, how: i32, set: u64) -> u64 {
+        let mut edits = self.edits.load(Relaxed);
         let old = arch::change_mask(how, set);
-        let new = changed(old, how, set);
-        self.program.store(new, Relaxed);
-        self.kernel.store(new, Relaxed);
+        let mut new = changed(old, how, set);
+        loop {
+            self.program.store(new, Relaxed);
+            self.kernel.store(new, Relaxed);
+            compiler_fence(std::sync::atomic::Ordering::SeqCst);
+            let now = self.edits.load(Relaxed);
+            if now == edits {
+                break;
+            }
+            // A handler changed it after the system call, or before the masks were stored.
+            edits = now;
+            new = arch::mask();
+        }
         self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
         self.system_calls
             .store(self.system_calls.load(Relaxed) + 1, Relaxed);

@@ -2086,6 +2086,38 @@ static void cancelled(void)
     }
 }
 
+static void edits(int signal, siginfo_t *info, void *context)
+{
+    sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGUSR2);
+}
+static void *does_nothing(void *argument) { return NULL; }
+static void edited_masks(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, does_nothing, NULL);
+    pthread_join(thread, NULL);
+    install(SIGUSR1, edits, 0, none());
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    // The handler runs in this call, after the change.
+    unblock(SIGUSR1);
+    show_mask("edited");
+    sigjmp_buf there;
+    if (!sigsetjmp(there, 1)) {
+        unblock(SIGUSR2);
+        siglongjmp(there, 1);
+    }
+    show_mask("restored");
+    fflush(stdout);
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(mask_now() == 1 << (SIGUSR2 - 1));
+    int status;
+    waitpid(child, &status, 0);
+    show_status("child", status);
+    show_mask("afterwards");
+}
+
 static void executes_with_timer(int argument)
 {
     setitimer(ITIMER_REAL, &(struct itimerval){{1, 0}, {0, 100000}}, NULL);
@@ -2116,6 +2148,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(refused_actions), CASE(actions_of_threads), CASE(interval_timers),
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
+    CASE(edited_masks),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

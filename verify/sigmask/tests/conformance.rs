@@ -58,6 +58,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("uninterrupted", &["publish"]),
     ("cancelled", &["cancelled"]),
     ("inherited_timers", &["timers"]),
+    ("edited_masks", &["context"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
