@@ -335,7 +335,8 @@ fn translate(kernels: &mut libc::sigaction, program: Option<&Action>) {
             kernels.sa_restorer = None;
             kernels.sa_flags = program.flags;
         }
-    } else if kernels.sa_flags & libc::SA_RESETHAND == 0
+    } else if !protects(Protection::OneShot)
+        || kernels.sa_flags & libc::SA_RESETHAND == 0
         || kernels.sa_sigaction != libc::SIG_DFL
         // SAFETY: a valid set.
         || unsafe { set_of(&kernels.sa_mask) } & INTERNAL != INTERNAL

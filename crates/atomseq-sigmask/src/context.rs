@@ -216,9 +216,11 @@ unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
     let mut buffer = unsafe { *buffer };
     let thread = Thread::current();
     // A call that waits is left if its frame is.
-    if thread.waiting_stack.load(Relaxed) <= arch::demangle(buffer.registers[6]) {
+    let stack = arch::demangle(buffer.registers[6]);
+    if thread.waiting_stack.load(Relaxed) <= stack {
         thread.waiting_stack.store(0, Relaxed);
     }
+    thread.jump_off_signal_stack(stack as usize);
     if buffer.saved != 0 {
         let new = buffer.mask[0] & !(UNBLOCKABLE | INTERNAL);
         if protects(Protection::Jumps) {

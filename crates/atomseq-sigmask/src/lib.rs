@@ -55,7 +55,8 @@
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
-//! * Jumps from a handler on a signal stack: nothing is lazy afterwards, which costs only time.
+//! * `setcontext` from a handler on a signal stack: nothing is lazy afterwards, which costs only
+//!   time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`): one that was deferred is pending for the process.
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler has

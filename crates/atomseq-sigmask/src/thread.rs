@@ -154,6 +154,22 @@ impl Thread {
         }
     }
 
+    /// A jump goes to a stack pointer: if it leaves the signal stack, it leaves all handlers there.
+    pub fn jump_off_signal_stack(&self, to: usize) {
+        if self.signal_stack.load(Relaxed) == 0 || EAGER.load(Relaxed) {
+            return;
+        }
+        // SAFETY: zeros are a valid description of a stack.
+        let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes the description.
+        unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) };
+        let is_on = |pointer: usize| pointer.wrapping_sub(stack.ss_sp as usize) < stack.ss_size;
+        if is_on(arch::stack()) && !is_on(to) {
+            self.signal_stack.store(0, Relaxed);
+            self.untried.store(!NEVER, Relaxed);
+        }
+    }
+
     /// Changes the program's mask as `sigprocmask` does, and returns the old one. Atomic against
     /// this thread's signal handlers.
     #[inline(always)]

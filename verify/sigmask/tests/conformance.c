@@ -1721,9 +1721,16 @@ static void around_waits(void)
     static pid_t parent, child;
     start = seconds();
     parent = getpid();
-    if (!sigsetjmp(buffer, 1) && (child = fork()) == 0)
-        while (kill(parent, SIGUSR1) == 0)
+    if (!sigsetjmp(buffer, 1)) {
+        // No handler jumps before `child` is known.
+        block(SIGUSR1);
+        child = fork();
+        while (child == 0 && kill(parent, SIGUSR1) == 0)
             usleep(300);
+        if (child == 0)
+            _exit(0);
+        unblock(SIGUSR1);
+    }
     while (seconds() - start < 2)
         for (int i = 0; i < 100; i++)
             ppoll(&none_polled, 1, &zero, &wait);
