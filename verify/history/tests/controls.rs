@@ -14,6 +14,7 @@ use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
 use verify_history::structures::ends::Ends;
+use verify_history::structures::served::InTwo;
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
 const MANY: usize = 300_000;
@@ -46,6 +47,15 @@ fn what_is_only_compared_is_looked_at_beforehand() {
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         must_fail("a comparison beforehand", Trial::of(MANY), |_| {
             Beforehand::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn what_a_server_does_in_two_operations() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("two operations of a server", Trial::of(MANY), |_| {
+            InTwo::fresh(mechanism)
         });
     }
 }

@@ -10,6 +10,7 @@ use verify_history::structures::Probe;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::lists;
+use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
 use verify_history::structures::{BothEnds, OldestFirst, newest_first};
@@ -151,6 +152,15 @@ fn in_a_stack_with_two_ends() {
     for mechanism in MECHANISMS {
         ends("LinkedStack", mechanism, || {
             |_: &mut Rng| BothEnds::<Box<Probe>>::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_a_server() {
+    for mechanism in MECHANISMS {
+        ends("Server", mechanism, || {
+            |_: &mut Rng| Served::fresh(mechanism)
         });
     }
 }

@@ -166,6 +166,17 @@
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
 //!   dropped.
 //!
+//! # Objects with a server
+//!
+//! * **Copies.** Each operation of a [`Server`](crate::nonblocking::Server) copies the whole object
+//!   twice, so it takes time in proportion to the object's size, even if it changes one word.
+//! * **Long operations run more than once.** A caller that has waited for some microseconds without
+//!   seeing progress runs the first operation of the queue itself, although its server may only be
+//!   slow. One of the copies counts, and the work on the others is lost.
+//! * **A thread that exits** inside [`run`](crate::nonblocking::Server::run) may leave its operation
+//!   in the queue, where another thread runs it. The memory of its request, and of up to two copies
+//!   of the object, stays with the server until that is dropped.
+//!
 //! # Hold one gate at a time
 //!
 //! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals of its thread and holds up forks in
