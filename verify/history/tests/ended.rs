@@ -9,7 +9,7 @@ use verify_history::record::Subject;
 use verify_history::structures::Probe;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
-use verify_history::structures::keys::lists;
+use verify_history::structures::keys::{lists, reinserted};
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
@@ -119,6 +119,13 @@ fn in_a_ring() {
 fn in_a_list_in_order() {
     for mechanism in MECHANISMS {
         ends("List", mechanism, || lists(mechanism));
+    }
+}
+
+#[test]
+fn in_a_list_that_nodes_come_back_to() {
+    for mechanism in MECHANISMS {
+        ends("List, reinserted", mechanism, || reinserted(mechanism));
     }
 }
 

@@ -5,7 +5,7 @@ use atomseq::dcas::Mechanism;
 use verify_history::crew::{Report, Trial, must_pass};
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
-use verify_history::structures::keys::lists;
+use verify_history::structures::keys::{lists, reinserted};
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
@@ -76,6 +76,17 @@ fn a_ring() {
 fn a_list_in_order() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("List, {mechanism:?}"), trial, lists(mechanism))
+    });
+}
+
+#[test]
+fn a_list_that_nodes_come_back_to() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(
+            &format!("List, reinserted, {mechanism:?}"),
+            trial,
+            reinserted(mechanism),
+        )
     });
 }
 

@@ -163,8 +163,12 @@
 //! * **A thread that exits** with an entry checked out leaves the key occupied until
 //!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
 //!   or in a visit, keeps that value from being freed.
+//! * **An entry that was removed to be changed** is absent until it is
+//!   [reinserted](crate::nonblocking::Removal::reinsert), which fails if the key was inserted
+//!   meanwhile. A thread that exits before loses the entry.
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
-//!   dropped.
+//!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
+//!   all lists is lost until an [audit](crate::nonblocking::List::audit).
 //!
 //! # Objects with a server
 //!

@@ -75,7 +75,8 @@ pub use error::Error;
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Unordered,
+    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
+    Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};
