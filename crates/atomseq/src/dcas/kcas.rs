@@ -207,10 +207,10 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 /// The words are different, and at version `number` they have the old values of `parts`: the caller
 /// has found them there by [`load`], after [`begin`] returned `number`. (It need not check that the
 /// version [is still](is_still) the same. If a value was of a later version, another operation has
-/// changed the version from `number`, and this call fails.) Old and new values are below
-/// [`MARK`]. Words of one version change only by exchanges of that version. They are valid as long
-/// as a thread may be inside `begin` or `exchange` for this version; if a `siglongjmp` has left such
-/// a call, as long as the version is used.
+/// changed the version from `number`, and this call fails.) Old and new values are below [`MARK`].
+/// Words of one version change only by exchanges of that version. They are valid as long as a
+/// thread may be inside `begin` or `exchange` for this version; if a `siglongjmp` has left such a
+/// call, as long as the version is used.
 ///
 /// # Panics
 ///

@@ -177,9 +177,9 @@
 //! * **Long operations run more than once.** A caller that has waited for some microseconds without
 //!   seeing progress runs the first operation of the queue itself, although its server may only be
 //!   slow. One of the copies counts, and the work on the others is lost.
-//! * **A thread that exits** inside [`run`](crate::nonblocking::Server::run) may leave its operation
-//!   in the queue, where another thread runs it. The memory of its request, and of up to two copies
-//!   of the object, stays with the server until that is dropped.
+//! * **A thread that exits** inside [`run`](crate::nonblocking::Server::run) may leave its
+//!   operation in the queue, where another thread runs it. The memory of its request, and of up to
+//!   two copies of the object, stays with the server until that is dropped.
 //!
 //! # Hold one gate at a time
 //!

@@ -45,8 +45,8 @@
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
 //!
-//! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works on
-//!   a copy of its own.
+//! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
+//!   on a copy of its own.
 //!
 //! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)) and are reused at once;
 //! they do not wait for readers. A list that has reached its limit looks for free nodes that other

@@ -295,8 +295,8 @@ impl<T: Descriptor> Pool<T> {
     }
 
     /// Claims a descriptor, whichever allocation it belongs to now, so that the next
-    /// [audit](Pool::audit) does not report it. Costs no atomic instruction if no audit has found it
-    /// since it was claimed last.
+    /// [audit](Pool::audit) does not report it. Costs no atomic instruction if no audit has found
+    /// it since it was claimed last.
     ///
     /// # Safety
     ///

@@ -115,8 +115,8 @@ pub(super) fn renew(version: &AtomicUsize, word: &AtomicU32, ended: usize) -> bo
     freed.is_ok()
 }
 
-/// Does the same as [`claim`]. Costs no atomic instruction if no audit has found the descriptor since
-/// it was claimed last.
+/// Does the same as [`claim`]. Costs no atomic instruction if no audit has found the descriptor
+/// since it was claimed last.
 #[inline(always)]
 pub(super) fn claim_if_found(word: &AtomicU32) {
     // Relaxed, as in `claim`. If this misses the number of an audit, the audit is under way.

@@ -51,8 +51,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Safety
     ///
     /// * `siblings` contains every other list that shares this list's memory.
-    /// * No thread that continues has, when this is called, been inside one operation on these lists
-    ///   for longer than `time`, even if it was stopped there. Operations of handlers that
+    /// * No thread that continues has, when this is called, been inside one operation on these
+    ///   lists for longer than `time`, even if it was stopped there. Operations of handlers that
     ///   interrupted it count as part of the interrupted one.
     /// * Nor has it held for longer than `time` a [`Removal`](super::Removal), or a
     ///   [`Checkout`](super::Checkout) that was forgotten.

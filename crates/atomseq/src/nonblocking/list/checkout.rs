@@ -92,8 +92,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Removes an entry of the key that is checked out, the newest one if there are several. Its
     /// holder finds out when it checks the entry in. Returns `false` if there is no such entry.
     ///
-    /// Use this for an entry whose holder has exited. Its node is lost until the list is dropped, or
-    /// until an [audit](List::audit) frees it.
+    /// Use this for an entry whose holder has exited. Its node is lost until the list is dropped,
+    /// or until an [audit](List::audit) frees it.
     pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.versioned.begin();

@@ -2,27 +2,30 @@
 //! section 5.1.4; GC96, section 5.2).
 //!
 //! ```text
-//! current ──> state: serial | request | outcome | object | output      the object after `serial` operations
+//! current ──> state: serial | request | outcome | object | output
 //!
-//! first ──> request ──> request <── last      empty: first is 0, and the last has no meaning
-//!           next         next                 the last request is the one that `last` names; its link has no meaning
-//!           done         done                 0 until the request is served; then the state that holds its output
+//! first ──> request ──> request <── last     empty: first is 0, and the last has no meaning
+//!           next         next                the link of the last has no meaning
+//!           done         done                0, or, if it is done, the state with its output
 //!           operation    operation
 //!
-//! run, idle    copy the object; apply the operation; { current = new state }                    if `serial` is unchanged
-//! enqueue      { last.next = request, last = request }      if empty: { first = request, last = request }
-//! serve        copy the object; apply the operation of `first`; { current = new state, first.done = new state }
-//!                                                                                               if `serial` is unchanged
-//! dequeue      { first = first.next }                       if first.done is not 0
-//! collect      { request.done = 0, and dequeue if it is the first }
+//! run, idle    copy the object; apply the operation; { current = new state }            if [*]
+//! enqueue      { last.next = request, last = request };  if empty: { first = last = request }
+//! serve        copy the object; apply the operation of the first request;
+//!              { current = new state, first.done = new state }                          if [*]
+//! dequeue      { first = first.next }                                    if first.done is not 0
+//! collect      { request.done = 0 }, and dequeue in the same change if it is still the first
+//!
+//! [*] the current state has the same serial as when it was copied
 //! ```
 //!
 //! S92's caller sets a flag while it runs an operation, and a caller that finds the flag set
-//! enqueues its operation instead. The flag is `runner` here. It is only a hint, which keeps threads
-//! from running the same operation at the same time: **a server never changes the object in place**.
-//! It works on a copy of its own, and one DCAS publishes the copy, with the operation's output. So a
-//! server that was stopped, or has exited, has changed nothing. Any other thread runs the same
-//! operation again, on a copy of the same object, and the server that comes too late fails.
+//! enqueues its operation instead. The flag is `runner` here. It is only a hint, which keeps
+//! threads from running the same operation at the same time: **a server never changes the object in
+//! place**. It works on a copy of its own, and one DCAS publishes the copy, with the operation's
+//! output. So a server that was stopped, or has exited, has changed nothing. Any other thread runs
+//! the same operation again, on a copy of the same object, and the server that comes too late
+//! fails.
 //!
 //! Invariants:
 //!
@@ -30,21 +33,19 @@
 //!    version, and no version recurs. A state's other words are written only by the thread that
 //!    allocated it, before it is published.
 //! 2. Each published state has a `serial` that is one larger than that of the state it replaces. So
-//!    if `current` leads to the same state with the same serial as before, no operation was published
-//!    in between: the object is unchanged, and so is whether the first request is done. A server's
-//!    copy, and a reader's, therefore remain valid while requests are enqueued, which advances the
-//!    version.
-//! 3. Requests are done in the order of the queue, each by one change, and only the first one of the
-//!    queue is. A done request leaves the queue before the next one is done.
+//!    if `current` leads to the same state with the same serial as before, no operation was
+//!    published in between: the object is unchanged, and so is whether the first request is done. A
+//!    server's copy, and a reader's, therefore remain valid while requests are enqueued, which
+//!    advances the version.
+//! 3. Requests are done in the order of the queue, each by one change, and only the first one of
+//!    the queue is. A done request leaves the queue before the next one is done.
 //! 4. A request belongs to its caller, and is freed by it after it has left the queue.
 //! 5. A state belongs to `current` while that leads to it, and to the request in its `request` word
 //!    as long as that request's `done` leads back to it. The change that ends the latter of the two
 //!    makes its thread the owner, which frees it. Both changes are validated by the version, so
 //!    exactly one thread finds itself the last.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::with_exposed_provenance;
 
 use super::nodes::{Changed, address, until_unchanged};
@@ -54,6 +55,11 @@ use crate::heap::boxed;
 use crate::or_panic::OrPanic;
 use crate::sync::{AtomicU64, Ordering, spin_loop, this_thread};
 use crate::type_stable::{Allocated, Descriptor, Error, Pool};
+
+mod runner;
+mod turns;
+
+use runner::{IDLE, Running};
 
 /// An operation of a [`Server`]: a value that says what to do with the object.
 ///
@@ -66,30 +72,11 @@ pub trait Operation<T: Plain>: Plain {
     /// Changes the object and returns the output.
     ///
     /// May run several times, in several threads and in signal handlers, each time on a copy of its
-    /// own of the same object. Exactly one of these copies becomes the object, and the output of the
-    /// same run is the one that the caller gets. So effects outside of `object` may occur more than
-    /// once.
+    /// own of the same object. Exactly one of these copies becomes the object, and the output of
+    /// the same run is the one that the caller gets. So effects outside of `object` may occur more
+    /// than once.
     fn apply(self, object: &mut T) -> Self::Output;
 }
-
-/// No thread runs an operation.
-const IDLE: u64 = 0;
-
-/// How many pauses a caller leaves a server without progress before it takes over: some
-/// microseconds.
-///
-/// A server that needs longer for one operation is taken over while it works, and the operation runs
-/// twice. A stopped server costs its callers this time once: the thread that takes over is the new
-/// server.
-const PATIENCE: u32 = 1 << 7;
-
-/// How many further requests a server runs after its own operation, before it leaves the queue to
-/// the callers that wait in it.
-const FURTHER: usize = 16;
-
-/// The runner of a server that a test has abandoned. No thread has this number.
-#[cfg(any(test, feature = "unstable-internals"))]
-const ABANDONED: u64 = 1;
 
 /// An operation's outcomes.
 const RETURNED: u64 = 0;
@@ -149,15 +136,16 @@ struct Anchor {
 /// operations do not disturb it.
 ///
 /// The scope is `Machine`; progress is that of the [mechanism](super#progress), where an operation
-/// is retried only if another one has changed the object. An operation costs a copy of the object in
-/// each direction and, on an idle server, one change of one word: one atomic instruction under
-/// OS-assisted DCAS, four under k-CAS. Through the queue, it costs up to four changes of at most two
-/// words, and one atomic instruction more. Memory: one copy of the object, and another one for each
-/// thread inside [`run`](Server::run). A thread that exits inside `run` leaks at most two copies and
-/// its place in the queue; its operation may or may not have taken place.
+/// is retried only if another one has changed the object. An operation costs a copy of the object
+/// in each direction and, on an idle server, one change of one word: one atomic instruction under
+/// OS-assisted DCAS, four under k-CAS. Through the queue, it costs up to four changes of at most
+/// two words, and one atomic instruction more. Memory: one copy of the object, and another one for
+/// each thread inside [`run`](Server::run). A thread that exits inside `run` leaks at most two
+/// copies and its place in the queue; its operation may or may not have taken place.
 ///
 /// Every operation may be called in a signal handler, whatever it has interrupted. If a handler
-/// calls `run` in a thread that is inside `run` of the same server, it does not wait for that thread.
+/// calls `run` in a thread that is inside `run` of the same server, it does not wait for that
+/// thread.
 ///
 /// ```
 /// use atomseq::nonblocking::{Operation, Server, plain};
@@ -209,18 +197,6 @@ struct Base<'a, T, R> {
     state: &'a State<T, R>,
     serial: u64,
     object: T,
-}
-
-/// The outcome of one attempt to serve the queue.
-enum Served {
-    /// A request was done or dequeued, by this thread or another one.
-    Progress,
-    /// This thread's own request was done, and its operation panicked.
-    Panicked(Box<dyn Any + Send>),
-    /// The queue is empty.
-    Nothing,
-    /// There is no memory for a copy of the object.
-    NoMemory,
 }
 
 impl<T: Plain, O: Operation<T>> Server<T, O> {
@@ -332,7 +308,9 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     /// test that callers take over.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self) {
-        self.anchor.runner.store(ABANDONED, Ordering::Relaxed);
+        self.anchor
+            .runner
+            .store(runner::ABANDONED, Ordering::Relaxed);
     }
 
     /// Returns how many states and requests are allocated. Exact only while no thread is inside an
@@ -358,95 +336,6 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
             }
         }
         Ok(None)
-    }
-
-    /// Enqueues an operation, and serves the queue or waits until it is done.
-    #[cold]
-    #[inline(never)]
-    fn run_in_turn(&self, operation: O, me: u64) -> Result<O::Output, Error> {
-        let request = self.requests.allocate()?;
-        request.operation.store(operation);
-        let request = request.into_raw();
-        self.enqueue(request);
-        let mut waited = Waited::default();
-        let mut panicked = None;
-        loop {
-            if let Some(state) = self.done(request) {
-                return match (self.collect(request, state), panicked) {
-                    (Some(output), _) => Ok(output),
-                    (None, Some(panic)) => resume_unwind(panic),
-                    (None, None) => panic!("the operation panicked in the thread that ran it"),
-                };
-            }
-            let runner = self.anchor.runner.load(Ordering::Relaxed);
-            // Unvalidated: a hint.
-            let progress = self.anchor.versioned.load(&self.anchor.current);
-            if runner != IDLE && runner != me && waited.more(runner, progress) {
-                continue;
-            }
-            let Some(_running) = Running::take_over(&self.anchor.runner, me, runner) else {
-                continue;
-            };
-            match self.serve_until(request) {
-                Served::Panicked(panic) => panicked = Some(panic),
-                // Other callers may have memory to run the operation.
-                Served::NoMemory => std::thread::yield_now(),
-                Served::Progress | Served::Nothing => {}
-            }
-        }
-    }
-
-    /// Serves the queue until this request is done, and a few more requests then.
-    fn serve_until(&self, request: &Request<O>) -> Served {
-        while self.done(request).is_none() {
-            let served = self.serve(Some(request));
-            if !matches!(served, Served::Progress) {
-                return served;
-            }
-        }
-        self.serve_further();
-        Served::Progress
-    }
-
-    /// Serves a few requests of other callers.
-    fn serve_further(&self) {
-        for _ in 0..FURTHER {
-            if !matches!(self.serve(None), Served::Progress) {
-                break;
-            }
-        }
-    }
-
-    /// Runs the operation of the first request, or dequeues the request if it is done. `own` is the
-    /// caller's request.
-    fn serve(&self, own: Option<&Request<O>>) -> Served {
-        let Some((request, is_done)) = self.first() else {
-            return Served::Nothing;
-        };
-        if is_done {
-            self.dequeue(request);
-            return Served::Progress;
-        }
-        let base = self.base();
-        let Some(operation) = self.operation(&base, request) else {
-            return Served::Progress;
-        };
-        let mut object = base.object;
-        // The copy is discarded if the operation panics.
-        let applied = catch_unwind(AssertUnwindSafe(|| operation.apply(&mut object)));
-        let Ok(state) = self.states.allocate() else {
-            return Served::NoMemory;
-        };
-        let (serial, at) = (base.serial + 1, address(request));
-        match &applied {
-            Ok(output) => state.fill(serial, at, object, Some(*output)),
-            Err(_) => state.fill(serial, at, base.object, None),
-        }
-        let is_own = own.is_some_and(|own| std::ptr::eq(own, request));
-        match (self.publish(&base, state, Some(request)), applied) {
-            (true, Err(panic)) if is_own => Served::Panicked(panic),
-            _ => Served::Progress,
-        }
     }
 
     /// Returns the current state with a copy of its object, both as of one time.
@@ -529,107 +418,6 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
             Some(request) => self.word(&request.done) != address(state),
             None => true,
         }
-    }
-
-    fn enqueue(&self, request: &Request<O>) {
-        let new = address(request);
-        let (first, last) = (&self.anchor.first, &self.anchor.last);
-        until_unchanged(|| {
-            let version = self.begin();
-            match self.request(self.word(first)) {
-                None => self.store_pair(version, (first, new), (last, new)),
-                Some(_) => {
-                    let Some(end) = self.request(self.word(last)) else {
-                        // Read at different versions.
-                        return Err(Changed::Seen);
-                    };
-                    self.store_pair(version, (&end.next, new), (last, new))
-                }
-            }
-        });
-    }
-
-    /// Removes a request from the front of the queue, if it is still there and done.
-    fn dequeue(&self, request: &Request<O>) {
-        until_unchanged(|| {
-            let version = self.begin();
-            let first = &self.anchor.first;
-            if self.word(first) != address(request) || self.word(&request.done) == 0 {
-                return self.check(version);
-            }
-            self.store(version, (first, self.behind(request)))
-        });
-    }
-
-    /// Returns the address of the next request, or 0.
-    fn behind(&self, request: &Request<O>) -> u64 {
-        match self.word(&self.anchor.last) == address(request) {
-            true => 0,
-            false => self.word(&request.next),
-        }
-    }
-
-    /// Returns the first request of the queue, and whether it is done.
-    fn first(&self) -> Option<(&Request<O>, bool)> {
-        until_unchanged(|| {
-            let version = self.begin();
-            let first = self.request(self.word(&self.anchor.first));
-            let first = first.map(|request| (request, self.word(&request.done) != 0));
-            self.check(version).map(|()| first)
-        })
-    }
-
-    /// Returns the operation of a request if, at this base, it is the first and not done.
-    fn operation(&self, base: &Base<'_, T, O::Output>, request: &Request<O>) -> Option<O> {
-        until_unchanged(|| {
-            let version = self.begin();
-            let is_first = self.word(&self.anchor.first) == address(request);
-            let is_due = is_first && self.word(&request.done) == 0 && self.is_base(base);
-            let operation = request.operation.load();
-            self.check(version).map(|()| is_due.then_some(operation))
-        })
-    }
-
-    /// Returns the state that holds the output of a request, if it is done.
-    fn done(&self, request: &Request<O>) -> Option<&State<T, O::Output>> {
-        until_unchanged(|| {
-            let version = self.begin();
-            let done = self.word(&request.done);
-            self.check(version)?;
-            Ok(match done {
-                0 => None,
-                // SAFETY: the word holds the address of a published state of this server.
-                _ => Some(unsafe { self.state(done) }),
-            })
-        })
-    }
-
-    /// Takes the output of a done request, and frees the request. Returns `None` if the operation
-    /// panicked.
-    fn collect(&self, request: &Request<O>, state: &State<T, O::Output>) -> Option<O::Output> {
-        // The state keeps its words: it belongs to this request (invariant 5).
-        let has_returned = state.outcome.load(Ordering::Relaxed) == RETURNED;
-        let output = state.output.load();
-        let is_replaced = until_unchanged(|| {
-            let version = self.begin();
-            let is_replaced = !std::ptr::eq(self.current(), state);
-            let first = &self.anchor.first;
-            let reset = (&request.done, 0);
-            match self.word(first) == address(request) {
-                true => self.store_pair(version, reset, (first, self.behind(request)))?,
-                false => self.store(version, reset)?,
-            }
-            Ok(is_replaced)
-        });
-        if is_replaced {
-            // SAFETY: the state was not the current one any more, and the change above has ended
-            // its relation to the request. So this call alone owns it (invariant 5).
-            unsafe { self.free(state) };
-        }
-        // SAFETY: the request is not in the queue any more (invariant 3), and belongs to this call.
-        // It was allocated from this pool, and `into_raw` left it to this call.
-        drop(unsafe { self.requests.adopt(request) });
-        has_returned.then_some(output)
     }
 
     /// # Safety
@@ -745,62 +533,6 @@ impl<T: Plain, R: Plain> State<T, R> {
         // Release: pairs with the acquire in `base`. A thread that reads this serial reads no older
         // object.
         self.serial.store(serial, Ordering::Release);
-    }
-}
-
-/// Names the calling thread as the runner until it is dropped. Relaxed throughout: a hint.
-struct Running<'a> {
-    runner: &'a AtomicU64,
-    me: u64,
-    /// The runner before: this thread, if a handler has interrupted it.
-    before: u64,
-}
-
-impl<'a> Running<'a> {
-    /// Names this thread without an atomic instruction. Two threads may do so at the same time; one
-    /// of them fails to publish its operation, and retries.
-    #[inline(always)]
-    fn start(runner: &'a AtomicU64, me: u64, before: u64) -> Running<'a> {
-        runner.store(me, Ordering::Relaxed);
-        Running { runner, me, before }
-    }
-
-    /// Names this thread if `before` still runs, or nothing does.
-    fn take_over(runner: &'a AtomicU64, me: u64, before: u64) -> Option<Running<'a>> {
-        let taken = runner.compare_exchange(before, me, Ordering::Relaxed, Ordering::Relaxed);
-        taken.ok()?;
-        let before = if before == me { me } else { IDLE };
-        Some(Running { runner, me, before })
-    }
-}
-
-impl Drop for Running<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.runner.load(Ordering::Relaxed) == self.me {
-            self.runner.store(self.before, Ordering::Relaxed);
-        }
-    }
-}
-
-/// How long a caller has waited without seeing progress.
-#[derive(Default)]
-struct Waited {
-    pauses: u32,
-    /// The runner and the current state at the last look.
-    last: (u64, u64),
-}
-
-impl Waited {
-    /// Pauses, and returns whether to wait on for this runner.
-    fn more(&mut self, runner: u64, progress: u64) -> bool {
-        if self.last != (runner, progress) {
-            self.last = (runner, progress);
-            self.pauses = 0;
-        }
-        self.pauses += 1;
-        spin_loop();
-        self.pauses < PATIENCE
     }
 }
 
