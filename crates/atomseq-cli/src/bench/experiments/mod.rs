@@ -34,6 +34,7 @@ mod rollforward_cost;
 mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
+mod server;
 #[cfg(target_os = "linux")]
 mod signal_mask;
 #[cfg(target_os = "linux")]
@@ -252,6 +253,7 @@ pub const ALL: &[&Experiment] = &[
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
+    &server::EXPERIMENT,
     &flow::QUEUE,
     &flow::STACK,
     &flow::POOL,
