@@ -131,7 +131,7 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     (
         "over_after_the_version_moves_on",
         "descriptor.status.store(over, Ordering::Release);",
-        "end(version, operation_word, number + 1);
+        "end(version, operation_word, next_number);
          descriptor.status.store(over, Ordering::Release);",
     ),
     (

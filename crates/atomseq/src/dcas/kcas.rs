@@ -218,7 +218,28 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 #[inline(always)]
 pub(super) unsafe fn exchange(version: &AtomicU64, number: u64, parts: &[Part]) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { exchange_with::<true>(version, number, parts) }
+    unsafe { exchange_with::<true>(version, number, number + 1, parts) }
+}
+
+/// Does the same, and changes the version to `next` instead of `number + 1`: a version that lies
+/// beside other fields in its word changes together with them.
+///
+/// # Safety
+///
+/// As for [`exchange`]. The word of the version holds `number` and `next` at most once each, except
+/// that other fields may change and change back without a change of the covered words.
+///
+/// # Panics
+///
+/// As for [`exchange`].
+pub(super) unsafe fn exchange_to(
+    version: &AtomicU64,
+    number: u64,
+    next: u64,
+    parts: &[Part],
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { exchange_with::<true>(version, number, next, parts) }
 }
 
 /// Stores to all words, advances the version and returns `true`, if the version is `number`.
@@ -264,13 +285,14 @@ pub(super) unsafe fn store_pair_if<const N: usize>(
 pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     version: &AtomicU64,
     number: u64,
+    next_number: u64,
     parts: &[Part],
 ) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         match parts.iter().all(Part::changes) {
-            true => exchange_changing::<RECLAIMS>(version, number, parts),
-            false => exchange_some::<RECLAIMS>(version, number, parts),
+            true => exchange_changing::<RECLAIMS>(version, number, next_number, parts),
+            false => exchange_some::<RECLAIMS>(version, number, next_number, parts),
         }
     }
 }
@@ -285,6 +307,7 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
 unsafe fn exchange_some<const RECLAIMS: bool>(
     version: &AtomicU64,
     number: u64,
+    next_number: u64,
     parts: &[Part],
 ) -> bool {
     assert!(parts.len() <= MAX, "too many words for one operation");
@@ -299,11 +322,11 @@ unsafe fn exchange_some<const RECLAIMS: bool>(
         // words.
         let (next, other) = (Ordering::Release, Ordering::Relaxed);
         return version
-            .compare_exchange(number, number + 1, next, other)
+            .compare_exchange(number, next_number, next, other)
             .is_ok();
     }
     // SAFETY: the caller's promise.
-    unsafe { exchange_changing::<RECLAIMS>(version, number, &changing[..count]) }
+    unsafe { exchange_changing::<RECLAIMS>(version, number, next_number, &changing[..count]) }
 }
 
 /// Does the same if every word changes. Callers pass arrays, so that each number of words has its
@@ -316,6 +339,7 @@ unsafe fn exchange_some<const RECLAIMS: bool>(
 unsafe fn exchange_changing<const RECLAIMS: bool>(
     version: &AtomicU64,
     number: u64,
+    next_number: u64,
     parts: &[Part],
 ) -> bool {
     assert!(parts.len() <= MAX, "too many words for one operation");
@@ -331,7 +355,7 @@ unsafe fn exchange_changing<const RECLAIMS: bool>(
     descriptor.entries[0].fill(&Part {
         word: version,
         old: number,
-        new: number + 1,
+        new: next_number,
     });
     for (entry, part) in descriptor.entries[1..].iter().zip(parts) {
         entry.fill(part);
@@ -354,7 +378,7 @@ unsafe fn exchange_changing<const RECLAIMS: bool>(
         // all words changed.
         let over = descriptors::status(taken.sequence, count, OVER);
         descriptor.status.store(over, Ordering::Release);
-        end(version, operation_word, number + 1);
+        end(version, operation_word, next_number);
     }
     if RECLAIMS {
         taken.leave();

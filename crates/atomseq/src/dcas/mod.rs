@@ -89,6 +89,7 @@ mod packed;
 mod part;
 mod revokers;
 pub(crate) mod shadow;
+mod state_word;
 mod versioned_words;
 
 pub use adjacent::Adjacent;
@@ -103,6 +104,7 @@ pub use packed::Packed;
 pub(crate) use backoff::Backoff;
 pub(crate) use cell::StableWord;
 pub(crate) use cells::Cells;
+pub(crate) use state_word::StateWord;
 pub(crate) use versioned_words::VersionedWords;
 
 /// One word's part in an operation: the word, its expected value and its new value.

@@ -58,6 +58,7 @@
 mod array;
 mod bounded;
 mod error;
+mod hash_map;
 mod linked_queue;
 mod linked_stack;
 mod list;
@@ -72,6 +73,9 @@ mod stack;
 mod values;
 
 pub use error::Error;
+#[cfg(any(test, feature = "unstable-internals"))]
+pub use hash_map::Step;
+pub use hash_map::{Different, HashMap, HashMapIntoIter, HashMapIter};
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{

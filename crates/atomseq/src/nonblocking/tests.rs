@@ -4,6 +4,7 @@ use super::*;
 use crate::dcas::{Cell, Change, Domain, Mechanism, Version};
 
 mod arrays;
+mod hash_map;
 mod linked;
 mod list;
 mod one_visitor;
