@@ -1,4 +1,5 @@
-//! Runs an example that serves metrics, and scrapes it.
+//! Runs an example that serves metrics, and scrapes it as Prometheus does it. What it serves is read
+//! by a parser of OpenMetrics that shares nothing with the encoder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,11 +16,19 @@ pub struct Scraped(MetricsExposition<OpenMetricsType, OpenMetricsValue>);
 
 impl Scraped {
     /// Reads text of the OpenMetrics format.
+    ///
+    /// # Errors
+    ///
+    /// Those of the parser.
     pub fn parse(text: &str) -> Result<Scraped, ParseError> {
         parse_openmetrics(text).map(Scraped)
     }
 
     /// Returns the metric of that name.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
     pub fn family(&self, name: &str) -> &MetricFamily<OpenMetricsType, OpenMetricsValue> {
         let names = self.0.families.keys();
         let names: Vec<_> = names.collect();
@@ -28,6 +37,10 @@ impl Scraped {
     }
 
     /// Returns the value of a metric with exactly these labels.
+    ///
+    /// # Panics
+    ///
+    /// Unless there is exactly one.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> OpenMetricsValue {
         let family = self.family(name);
         let mut samples = family.iter_samples().filter(|sample| {
@@ -46,7 +59,12 @@ impl Scraped {
     }
 }
 
-/// Starts an example of this crate, requests the address that it prints, and reads the answer.
+/// Starts an example of the crate that the calling test belongs to, requests the address that it
+/// prints, and reads the answer.
+///
+/// # Panics
+///
+/// If any of these fails.
 pub fn scrape(example: &str) -> Scraped {
     let test = std::env::current_exe().expect("a test program");
     let profile = test
