@@ -7,13 +7,14 @@ use std::time::Duration;
 use atomseq::dcas::Mechanism;
 use verify_history::alone::Alone;
 use verify_history::broken::{
-    Asleep, Beforehand, CarelessStack, Endless, Panicking, Torn, Unversioned,
+    Asleep, Beforehand, CarelessStack, Endless, Orphaned, Panicking, Torn, Unversioned,
 };
 use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
 use verify_history::structures::ends::Ends;
+use verify_history::structures::priorities::Pending;
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
 const MANY: usize = 300_000;
@@ -48,6 +49,26 @@ fn what_is_only_compared_is_looked_at_beforehand() {
             Beforehand::fresh(mechanism)
         });
     }
+}
+
+/// GC96, section 5.2: an entry that is removed and inserted again is absent in between.
+#[test]
+fn a_change_of_priority_taken_for_one_step() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("a change of priority", Trial::of(MANY), |_| {
+            Pending::<u64>::fresh_with_changes(mechanism)
+        });
+    }
+}
+
+/// GC96, section 5.2: an entry's change must fail if the subtree was unloaded.
+#[test]
+fn a_page_map_whose_entries_do_not_check_their_parent() {
+    must_fail(
+        "a map without its parents' versions",
+        Trial::of(MANY),
+        |_| Orphaned::fresh(),
+    );
 }
 
 /// Runs a trial of threads that ends its process; returns the process's output, although tests are

@@ -44,6 +44,8 @@
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
+//! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which only
+//!   the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
 //!
 //! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)) and are reused at once;
 //! they do not wait for readers. A list that has reached its limit looks for free nodes that other
@@ -60,7 +62,9 @@ mod linked_stack;
 mod list;
 mod nodes;
 mod one_visitor;
+mod page_map;
 pub(crate) mod plain;
+mod priority_queue;
 mod queue;
 mod ref_list;
 pub mod spsc;
@@ -74,7 +78,9 @@ pub use list::{
     Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
+pub use page_map::{Leaf, PageMap};
 pub use plain::{Plain, plain};
+pub use priority_queue::{Handle, PriorityQueue};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;

@@ -122,9 +122,19 @@ impl<N: Node> Chain<N> {
     ///
     /// No link of a list leads to the node, and the caller alone owns it.
     pub(super) unsafe fn free(&self, node: &N) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { self.adopt(node) });
+    }
+
+    /// Returns the ownership of a node that was in a list.
+    ///
+    /// # Safety
+    ///
+    /// No link of a list leads to the node, and the caller alone owns it.
+    pub(super) unsafe fn adopt(&self, node: &N) -> Allocated<'_, N> {
         // SAFETY: the node was allocated from this pool, and `into_raw` left it to a list. The
         // caller promises that it owns the node.
-        drop(unsafe { self.memory.pool.adopt(node) });
+        unsafe { self.memory.pool.adopt(node) }
     }
 
     /// Returns the value of a covered word, of the list or of a node.

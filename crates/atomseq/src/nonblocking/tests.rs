@@ -7,8 +7,10 @@ mod arrays;
 mod linked;
 mod list;
 mod one_visitor;
+mod page_map;
 mod panics;
 mod plain;
+mod priority_queue;
 mod ref_list;
 mod values;
 

@@ -14,6 +14,8 @@ use crate::structures::ends::{Answer, Call};
 pub mod ends;
 pub mod guards;
 pub mod keys;
+pub mod pages;
+pub mod priorities;
 pub mod registers;
 pub mod visits;
 pub mod words;
