@@ -209,7 +209,7 @@ const FALLIBLE: &[Constructor] = &[
     ("nonblocking::OneVisitorList", 2, || {
         is_stable_made(OneVisitorList::<u64>::try_with_limit(1000))
     }),
-    ("nonblocking::PriorityQueue", 2, || {
+    ("nonblocking::PriorityQueue", 3, || {
         is_stable_made(PriorityQueue::<u64, u64>::try_with_limit(1000))
     }),
     ("nonblocking::PageMap", 0, || {
@@ -289,7 +289,7 @@ const INFALLIBLE: &[Constructor] = &[
     ("nonblocking::OneVisitorList::new", 2, || {
         panics_not(OneVisitorList::<u64>::new)
     }),
-    ("nonblocking::PriorityQueue::new", 2, || {
+    ("nonblocking::PriorityQueue::new", 3, || {
         panics_not(PriorityQueue::<u64, u64>::new)
     }),
     ("nonblocking::PageMap::new", 0, || {

@@ -44,8 +44,8 @@
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
-//! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which only
-//!   the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
+//! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
+//!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
 //!
 //! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)) and are reused at once;
 //! they do not wait for readers. A list that has reached its limit looks for free nodes that other

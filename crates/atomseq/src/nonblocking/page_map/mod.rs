@@ -70,8 +70,8 @@ const OFFSET_BITS: u32 = 12;
 /// atomic instruction under OS-assisted DCAS, at most six under k-CAS, and as many for each table
 /// that it adds. Memory: 1 KiB and a header for each 64 pages and again for each 8,192 pages that
 /// have had an entry since they were last unloaded, and 24 KiB for each 4 GiB of addresses. A
-/// subtree that is [unloaded](PageMap::unload) is reused at once, and does not wait for lookups. The
-/// rest returns when the map is dropped; a [limit](PageMap::try_with_limit) bounds it.
+/// subtree that is [unloaded](PageMap::unload) is reused at once, and does not wait for lookups.
+/// The rest returns when the map is dropped; a [limit](PageMap::try_with_limit) bounds it.
 ///
 /// Every operation may be called in a signal handler, whatever it has interrupted. Operations with
 /// a page number beyond the address space find nothing, and cannot insert.
@@ -399,8 +399,8 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         if address == 0 {
             return None;
         }
-        // SAFETY: the caller's promise. Both pools keep their memory mapped, and of that type, while
-        // the map lives.
+        // SAFETY: the caller's promise. Both pools keep their memory mapped, and of that type,
+        // while the map lives.
         Some(unsafe { &*with_exposed_provenance::<Words>(address as usize) })
     }
 

@@ -53,8 +53,8 @@ impl Child {
     #[inline(always)]
     pub(super) fn store(&self, version: Version, word: (&StableWord, u64)) -> Result<(), Changed> {
         // SAFETY: at this version the word is below this child, or in a table that the caller alone
-        // owns since it has unlinked it there. So only this `versioned` changes it if the version is
-        // unchanged. The memory of tables lives as long as the map.
+        // owns since it has unlinked it there. So only this `versioned` changes it if the version
+        // is unchanged. The memory of tables lives as long as the map.
         match unsafe { self.versioned.store_if(version, word) } {
             true => Ok(()),
             false => self.forestalled(),

@@ -8,12 +8,20 @@
 //!   level below, sees by their height that they belong to this one, and stores the hint.
 //! * when a node leaves. The search replaces a hint to a node that is not in the list by that
 //!   node's own hint, a few times; then it goes down.
+//!
+//! A search starts at one of a few nodes that are spread over the list, the *stops*, whose
+//! priorities lie side by side in an array. That takes the place of the upper levels, whose nodes
+//! are in other cache lines each, and change. The stops are chosen anew after as many changes as
+//! the list was long. They are hints too.
 
 use super::{Node, PriorityQueue, REMOVED};
 use crate::dcas::Version;
+use crate::heap;
 use crate::nonblocking::nodes::address;
 use crate::nonblocking::plain::Plain;
+use crate::nonblocking::plain::Words;
 use crate::sync::{AtomicU64, Ordering};
+use crate::type_stable::Descriptor;
 
 /// The number of levels: enough for four to the power of it, a million entries, at two or three
 /// steps a level. Beyond that, the highest level has more.
@@ -24,13 +32,35 @@ pub(super) const LEVELS: usize = 10;
 /// How many removed nodes in a row a search skips on one level.
 const SKIPS: usize = 8;
 
+/// How many stops a search tries that have left the list.
+const TRIES: usize = 4;
+
+/// The number of stops.
+const STOPS: usize = 128;
+
+/// How many nodes one choice of stops looks at, at most.
+const LOOKS: usize = 3 * STOPS;
+
+/// After fewer changes, stops are not chosen anew.
+const FEWEST: u64 = 64;
+
 /// Where the levels start. Relaxed throughout, here and for the hints of nodes: a hint proves
 /// nothing, and what it leads to counts only at a version.
-pub(super) struct Index {
+pub(super) struct Index<P> {
     /// The number of levels in use.
     levels: AtomicU64,
     first: [AtomicU64; LEVELS],
+    /// The version from which on stops are chosen anew, and how many there are.
+    renewal: AtomicU64,
+    count: AtomicU64,
+    /// The nodes of the stops, and copies of their priorities.
+    stops: [AtomicU64; STOPS],
+    priorities: [Words<P>; STOPS],
 }
+
+// SAFETY: all zeros is a valid instance, and may appear at any time: every field is read as atomic
+// words.
+unsafe impl<P: Plain> Descriptor for Index<P> {}
 
 /// The nodes that a search went by: the last one before the place in the list and on each level, or
 /// `None` for the start.
@@ -50,12 +80,10 @@ impl<N> Route<'_, N> {
     }
 }
 
-impl Index {
-    pub(super) fn new() -> Index {
-        Index {
-            levels: AtomicU64::new(0),
-            first: std::array::from_fn(|_| AtomicU64::new(0)),
-        }
+impl<P: Plain> Index<P> {
+    /// Returns an empty one, or `None` if there is no memory.
+    pub(super) fn new() -> Option<Box<[Index<P>]>> {
+        heap::zeros(1)
     }
 
     fn levels(&self) -> usize {
@@ -77,10 +105,15 @@ impl Index {
 }
 
 impl<P: Plain, T: Send> PriorityQueue<P, T> {
+    #[inline(always)]
+    fn index(&self) -> &Index<P> {
+        &self.index[0]
+    }
+
     /// Returns the hints that follow a node, or the start.
     #[inline(always)]
     fn hints<'a>(&'a self, from: Option<&'a Node<P, T>>) -> &'a [AtomicU64; LEVELS] {
-        from.map_or(&self.index.first, |node| &node.above)
+        from.map_or(&self.index().first, |node| &node.above)
     }
 
     /// Returns the node that a hint leads to.
@@ -97,12 +130,15 @@ impl<P: Plain, T: Send> PriorityQueue<P, T> {
 impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     /// Stores hints everywhere, each of them the address of a node or 0, for tests.
     #[cfg(test)]
-    pub(in crate::nonblocking) fn store_hints(&self, mut choose: impl FnMut(usize) -> u64) {
+    pub(in crate::nonblocking) fn store_hints(&self, mut choose: impl FnMut() -> u64) {
+        let index = self.index();
+        index.renewal.store(0, Ordering::Relaxed);
+        let stops = index.stops.iter();
+        stops.for_each(|stop| stop.store(choose(), Ordering::Relaxed));
         let mut node = None;
         loop {
-            for (level, hint) in self.hints(node).iter().enumerate() {
-                hint.store(choose(level), Ordering::Relaxed);
-            }
+            let hints = self.hints(node).iter();
+            hints.for_each(|hint| hint.store(choose(), Ordering::Relaxed));
             let link = node.map_or(&self.chain.head, |node| &node.next);
             node = self.chain.node(self.chain.load(link));
             if node.is_none() {
@@ -111,15 +147,31 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         }
     }
 
-    /// Searches the last node before a place. The result counts only after a check at a version.
+    /// Searches the last node before a place, and on so many levels at least. `is_before` returns
+    /// whether a node is before the place, which all nodes of lower priorities than the given one
+    /// are. The result counts only after a check at a version.
     #[inline]
     pub(super) fn route(
         &self,
-        is_before: impl Fn(&Node<P, T>, P) -> bool,
+        priority: P,
+        height: usize,
+        is_before: impl Fn(&Node<P, T>, P) -> bool + Copy,
     ) -> Route<'_, Node<P, T>> {
         let mut route = Route::to_the_front();
-        let levels = self.index.levels().min(LEVELS);
+        let mut levels = self.index().levels().min(LEVELS);
         let mut here: Option<(&Node<P, T>, P)> = None;
+        if levels > 1 {
+            let version = self.version().number();
+            if version >= self.index().renewal.load(Ordering::Relaxed) {
+                self.choose_stops(version, levels);
+            }
+            if let Some((stop, of_stop)) = self.stop_before(priority, is_before) {
+                if stop.height() >= height {
+                    levels = stop.height().min(LEVELS);
+                    here = Some((stop, of_stop));
+                }
+            }
+        }
         for level in (0..levels).rev() {
             let mut skips = SKIPS;
             loop {
@@ -161,8 +213,90 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         route
     }
 
-    /// Stores the hint to a node on a level, if the node belongs to it. The search came to it on the
-    /// level below, so the level has lost it.
+    /// Returns the last stop before a place that is in the list.
+    #[inline]
+    fn stop_before(
+        &self,
+        priority: P,
+        is_before: impl Fn(&Node<P, T>, P) -> bool,
+    ) -> Option<(&Node<P, T>, P)> {
+        let index = self.index();
+        let mut size = (index.count.load(Ordering::Relaxed) as usize).min(STOPS);
+        let mut base = 0;
+        while size > 1 {
+            let half = size / 2;
+            // Without a branch, which no processor could predict.
+            base += half * usize::from(index.priorities[base + half].load() < priority);
+            size -= half;
+        }
+        // Those before the front of the list have left. Then the search starts there.
+        for stop in index.stops[..=base].iter().rev().take(TRIES) {
+            let node = self.hinted(stop)?;
+            let of_node = node.priority.load();
+            if is_before(node, of_node) && !self.has_left(node) {
+                return Some((node, of_node));
+            }
+        }
+        None
+    }
+
+    /// Chooses stops among the nodes of a level that has enough of them.
+    #[cold]
+    #[inline(never)]
+    fn choose_stops(&self, version: u64, levels: usize) {
+        let index = self.index();
+        // Other threads do not choose them meanwhile, in most cases. If they do, the stops of both
+        // are mixed.
+        index.renewal.store(version + FEWEST, Ordering::Relaxed);
+        let count_of = |level| self.on_level(level).take(LOOKS).count();
+        let level = (0..levels)
+            .rev()
+            .take_while(|level| count_of(*level) < LOOKS)
+            .last();
+        let Some(level) = level else {
+            return;
+        };
+        let nodes = count_of(level);
+        let step = nodes.div_ceil(STOPS).max(1);
+        let mut count = 0;
+        for (node, priority) in self
+            .on_level(level)
+            .skip(step / 2)
+            .step_by(step)
+            .take(STOPS)
+        {
+            index.stops[count].store(address(node), Ordering::Relaxed);
+            index.priorities[count].store(priority);
+            count += 1;
+        }
+        index.count.store(count as u64, Ordering::Relaxed);
+        let entries = (nodes as u64) << (2 * (level + 1));
+        let renewal = version + FEWEST.max(entries);
+        index.renewal.store(renewal, Ordering::Relaxed);
+    }
+
+    /// Returns the nodes of a level with their priorities, as far as its hints lead.
+    fn on_level(&self, level: usize) -> impl Iterator<Item = (&Node<P, T>, P)> {
+        let mut here: Option<(&Node<P, T>, P)> = None;
+        std::iter::from_fn(move || {
+            let mut next = self.hinted(&self.hints(here.map(|(node, _)| node))[level])?;
+            for _ in 0..SKIPS {
+                if !self.has_left(next) {
+                    break;
+                }
+                next = self.hinted(&next.above[level])?;
+            }
+            let priority = next.priority.load();
+            if self.has_left(next) || !is_forward(here, next, priority) {
+                return None;
+            }
+            here = Some((next, priority));
+            here
+        })
+    }
+
+    /// Stores the hint to a node on a level, if the node belongs to it. The search came to it on
+    /// the level below, so the level has lost it.
     #[inline(always)]
     fn restore<'a>(
         &'a self,
@@ -223,8 +357,8 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             node.above[level].store(behind, Ordering::Relaxed);
             hint.store(address(node), Ordering::Relaxed);
         }
-        if height > self.index.levels() {
-            self.index.levels.store(height as u64, Ordering::Relaxed);
+        if height > self.index().levels() {
+            self.index().levels.store(height as u64, Ordering::Relaxed);
         }
     }
 
@@ -238,9 +372,9 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                 let behind = if behind == address(node) { 0 } else { behind };
                 hint.store(behind, Ordering::Relaxed);
             }
-            let levels = self.index.levels();
-            if level + 1 == levels && self.index.first[level].load(Ordering::Relaxed) == 0 {
-                self.index.levels.store(level as u64, Ordering::Relaxed);
+            let levels = self.index().levels();
+            if level + 1 == levels && self.index().first[level].load(Ordering::Relaxed) == 0 {
+                self.index().levels.store(level as u64, Ordering::Relaxed);
             }
         }
     }

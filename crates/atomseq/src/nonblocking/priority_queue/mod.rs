@@ -96,8 +96,8 @@ impl<P: Plain, T: Send> Node<P, T> {
     }
 }
 
-/// Names an entry of a [`PriorityQueue`], to remove it or to change its priority. Once the entry has
-/// left the queue, the handle names nothing, whatever the queue does with the memory.
+/// Names an entry of a [`PriorityQueue`], to remove it or to change its priority. Once the entry
+/// has left the queue, the handle names nothing, whatever the queue does with the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
     queue: u64,
@@ -108,9 +108,9 @@ pub struct Handle {
 /// A queue from which the entry with the least priority leaves first, and from which any entry can
 /// be removed by its [`Handle`].
 ///
-/// With times as priorities it is a delay queue ([`pop_due`](PriorityQueue::pop_due)), which is what
-/// the Cache Kernel has one for (GC96, section 5). Entries of equal priority leave in the order in
-/// which they were inserted. Priorities are [`Plain`]; wrap them in
+/// With times as priorities it is a delay queue ([`pop_due`](PriorityQueue::pop_due)), which is
+/// what the Cache Kernel has one for (GC96, section 5). Entries of equal priority leave in the
+/// order in which they were inserted. Priorities are [`Plain`]; wrap them in
 /// [`Reverse`](std::cmp::Reverse) for a queue whose greatest entry leaves first. Values are of any
 /// type that is `Send`, and only the thread that takes a value out accesses it.
 ///
@@ -120,9 +120,9 @@ pub struct Handle {
 /// Insertion and removal also take a search without atomic instructions, whose expected time grows
 /// with the logarithm of the number of entries. It relies on an index of hints; a thread that is
 /// stopped or exits between a change and the hints for it makes searches slower, until one of them
-/// restores the hints. Popping takes no search. Memory: one node per entry, reused at once; it does
-/// not wait for readers. The memory of nodes is not returned before the queue is dropped; a
-/// [limit](PriorityQueue::try_with_limit) bounds it.
+/// restores the hints. Popping takes no search. Memory: 2 KiB, and one node per entry, reused at
+/// once; it does not wait for readers. The memory of nodes is not returned before the queue is
+/// dropped; a [limit](PriorityQueue::try_with_limit) bounds it.
 ///
 /// The comparison of priorities runs while the operation holds nothing. If it panics, the operation
 /// panics and has changed nothing, except for
@@ -155,7 +155,8 @@ pub struct Handle {
 /// ```
 pub struct PriorityQueue<P: Plain, T: Send> {
     chain: Chain<Node<P, T>>,
-    index: Index,
+    /// One index.
+    index: Box<[Index<P>]>,
     /// A number that no other queue of this process has or had.
     number: u64,
 }
@@ -196,7 +197,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         static QUEUES: Count = Count::new(0);
         Ok(PriorityQueue {
             chain: Chain::new(versioned, limit)?,
-            index: Index::new(),
+            index: Index::new().ok_or(type_stable::Error::OutOfMemory)?,
             // Relaxed: only the number counts, and each is given once.
             number: QUEUES.fetch_add(1, Ordering::Relaxed),
         })
@@ -249,19 +250,19 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     ) -> Handle {
         node.priority.store(priority);
         // SAFETY: only this call owns the node; a thread that still has its address does not access
-        // the value. The copy in the node counts once the node is linked, and `value` until then: if
-        // a comparison panics, `value` is dropped and the node is freed.
+        // the value. The copy in the node counts once the node is linked, and `value` until then:
+        // if a comparison panics, `value` is dropped and the node is freed.
         unsafe { copy_nonoverlapping(&raw const value, node.value.get().cast::<T>(), 1) };
         let is_before = |_: &Node<P, T>, other: P| other <= priority;
-        let mut route = self.route(is_before);
-        let height = self.index.height_of_next(self.version());
+        let height = self.index[0].height_of_next(self.version());
+        let mut route = self.route(priority, height, is_before);
         let mut stamp = 0;
         until_unchanged(|| {
             if stamp != 0 && height > 0 {
                 self.advance(&mut route, is_before);
             }
             let version = begin(&self.chain.versioned);
-            let from = self.start(version, &mut route, is_before)?;
+            let from = self.start(version, &mut route, (priority, height), is_before)?;
             let position = self.chain.seek(version, from, |other| {
                 let is_behind = !is_before(other, other.priority.load());
                 if !is_behind {
@@ -296,6 +297,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         &'a self,
         version: Version,
         route: &mut Route<'a, Node<P, T>>,
+        (priority, height): (P, usize),
         is_before: impl Fn(&Node<P, T>, P) -> bool + Copy,
     ) -> Result<&'a StableWord, Changed> {
         let Some(last) = route.last else {
@@ -305,7 +307,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             return Ok(&last.next);
         }
         let outcome = self.chain.check(version);
-        *route = self.route(is_before);
+        *route = self.route(priority, height, is_before);
         // If the version is unchanged, the search was misled: the node has left since.
         outcome.and(Err(Changed::Seen))
     }
@@ -454,8 +456,8 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         })
     }
 
-    /// Returns whether the handle's entry is in the list. It counts only if the version is unchanged
-    /// afterwards.
+    /// Returns whether the handle's entry is in the list. It counts only if the version is
+    /// unchanged afterwards.
     fn is_there(&self, node: &Node<P, T>, handle: Handle) -> bool {
         // Relaxed: lies between the acquire in `begin` and the fence in `is_still`.
         let stamp = node.stamp.load(Ordering::Relaxed);
@@ -475,13 +477,14 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             let stamp = other.stamp.load(Ordering::Relaxed);
             (of_other, stamp) < (priority, handle.stamp)
         };
-        let mut route = self.route(is_before);
+        let height = (handle.stamp & 15) as usize;
+        let mut route = self.route(priority, height, is_before);
         let is_removed = until_unchanged(|| {
             let version = begin(&self.chain.versioned);
             if !self.is_there(node, handle) {
                 return self.chain.check(version).map(|()| false);
             }
-            let from = self.start(version, &mut route, is_before)?;
+            let from = self.start(version, &mut route, (priority, height), is_before)?;
             let is_it = |other: &Node<P, T>| std::ptr::eq(other, node);
             let mut place = self.chain.seek(version, from, is_it)?;
             if place.node.is_none() {

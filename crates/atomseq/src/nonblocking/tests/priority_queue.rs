@@ -40,8 +40,8 @@ impl Model {
 
 type Queue = PriorityQueue<u64, u64>;
 
-/// Performs one operation on a queue and on the model, and compares the results. `handles` are those
-/// of all entries there ever were.
+/// Performs one operation on a queue and on the model, and compares the results. `handles` are
+/// those of all entries there ever were.
 fn both(
     queue: &Queue,
     model: &mut Model,
@@ -363,12 +363,12 @@ fn a_search_takes_few_steps() {
 #[test]
 fn lost_hints_are_restored() {
     let queue = queue_of_many();
-    queue.store_hints(|_| 0);
+    queue.store_hints(|| 0);
     let first = comparisons(&queue);
     let later = comparisons(&queue);
     assert!(later < FEW, "{first} comparisons, then {later}");
     // The control: the loss was noticed.
-    queue.store_hints(|_| 0);
+    queue.store_hints(|| 0);
     COMPARISONS.set(0);
     let number = 1 << 30;
     queue.insert(Compared { number }, 0).unwrap();
@@ -388,7 +388,7 @@ fn wrong_hints_only_take_time() {
                 both(&queue, &mut model, &mut handles, &mut number);
             }
             let nodes: Vec<u64> = handles.iter().map(|handle| handle.node).collect();
-            queue.store_hints(|_| nodes[number(nodes.len() as u64) as usize]);
+            queue.store_hints(|| nodes[number(nodes.len() as u64) as usize]);
         }
         is_like(&queue, &model);
         while let Some(popped) = queue.pop() {
