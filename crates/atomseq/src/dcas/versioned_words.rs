@@ -32,6 +32,44 @@ pub(crate) struct VersionedWords {
     mechanism: Mechanism,
 }
 
+/// What it takes to read covered words, for code that loads several in a row: the mechanism is
+/// loaded once, and not again behind each acquire.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    words: &'a VersionedWords,
+    mechanism: Mechanism,
+}
+
+impl Reader<'_> {
+    /// Returns the version, as [`VersionedWords::begin`] does.
+    #[inline(always)]
+    pub fn begin(self) -> Version {
+        Version(match self.mechanism {
+            Mechanism::Assisted => self.words.lock.begin(),
+            Mechanism::Kcas => kcas::begin(self.words.version.raw()),
+        })
+    }
+
+    /// Returns the value of a word, as [`VersionedWords::load`] does.
+    #[inline(always)]
+    pub fn load(self, word: &StableWord) -> u64 {
+        match self.mechanism {
+            // Relaxed: lies between the acquire in `begin` and the fence in `is_still`.
+            Mechanism::Assisted => word.raw().load(Ordering::Relaxed),
+            Mechanism::Kcas => kcas::load(word.raw()),
+        }
+    }
+
+    /// Returns whether the version is unchanged, as [`VersionedWords::is_still`] does.
+    #[inline(always)]
+    pub fn is_still(self, version: Version) -> bool {
+        match self.mechanism {
+            Mechanism::Assisted => self.words.lock.is_still(version.0),
+            Mechanism::Kcas => kcas::is_still(self.words.version.raw(), version.0),
+        }
+    }
+}
+
 impl VersionedWords {
     /// Creates it for the [`mechanism`] of this process.
     pub fn new() -> VersionedWords {
@@ -56,6 +94,15 @@ impl VersionedWords {
         self.mechanism
     }
 
+    /// Returns a reader of the covered words.
+    #[inline(always)]
+    pub fn reader(&self) -> Reader<'_> {
+        Reader {
+            words: self,
+            mechanism: self.mechanism,
+        }
+    }
+
     /// Returns the number of modifications plus 1.
     #[inline]
     pub fn version(&self) -> Version {
@@ -69,10 +116,7 @@ impl VersionedWords {
     /// belongs to this version if [`is_still`](VersionedWords::is_still) returns `true` afterwards.
     #[inline(always)]
     pub fn begin(&self) -> Version {
-        Version(match self.mechanism {
-            Mechanism::Assisted => self.lock.begin(),
-            Mechanism::Kcas => kcas::begin(self.version.raw()),
-        })
+        self.reader().begin()
     }
 
     /// Advances the version without a change. The caller owns this exclusively, and may change the
@@ -91,21 +135,14 @@ impl VersionedWords {
     /// [`begin`](VersionedWords::begin).
     #[inline(always)]
     pub fn load(&self, word: &StableWord) -> u64 {
-        match self.mechanism {
-            // Relaxed: lies between the acquire in `begin` and the fence in `is_still`.
-            Mechanism::Assisted => word.raw().load(Ordering::Relaxed),
-            Mechanism::Kcas => kcas::load(word.raw()),
-        }
+        self.reader().load(word)
     }
 
     /// Returns whether the version is unchanged. If so, all values loaded since `begin` were
     /// current at one time.
     #[inline(always)]
     pub fn is_still(&self, version: Version) -> bool {
-        match self.mechanism {
-            Mechanism::Assisted => self.lock.is_still(version.0),
-            Mechanism::Kcas => kcas::is_still(self.version.raw(), version.0),
-        }
+        self.reader().is_still(version)
     }
 
     /// Returns the values of words as of one time, and the version at that time.

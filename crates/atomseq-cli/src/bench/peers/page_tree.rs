@@ -17,11 +17,11 @@ pub struct PageTree {
 
 impl PageTree {
     /// One with the entries of the workload.
-    pub fn filled() -> Box<Self> {
+    pub fn filled(is_whole: bool) -> Box<Self> {
         let mut tree = Box::new(Self {
             children: [const { None }; 128],
         });
-        fill(|page, entry| tree.insert(page, entry));
+        fill(is_whole, |page, entry| tree.insert(page, entry));
         tree
     }
 
@@ -52,8 +52,8 @@ pub struct Locked(CachePadded<RwLock<Box<PageTree>>>);
 
 impl Locked {
     /// One with the entries of the workload.
-    pub fn filled() -> Self {
-        Self(CachePadded::new(RwLock::new(PageTree::filled())))
+    pub fn filled(is_whole: bool) -> Self {
+        Self(CachePadded::new(RwLock::new(PageTree::filled(is_whole))))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The workload of page maps: a thread looks up the entries of pages, one after the other, at
 //! random.
 //!
-//! There are [`PAGES`] pages in four regions, so that the upper tables stay in the cache, and most
-//! leaves too. Each entry follows from its page: a wrong one is counted.
+//! Either there are 16,384 pages in four regions, whose tables fit into a processor's cache, or all
+//! pages of 32-bit addresses, whose leaves do not. Each entry follows from its page: a wrong one is
+//! counted.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -13,8 +14,10 @@ use fastrand::Rng;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 
-/// How many pages have an entry.
-pub const PAGES: u64 = 1 << 14;
+/// How many pages have an entry: those of 64 MiB, or of 4 GiB.
+const fn pages(is_whole: bool) -> u64 {
+    if is_whole { 1 << 20 } else { 1 << 14 }
+}
 
 /// Where the regions begin: those of a small program, its heap, its libraries and its stack.
 const REGIONS: [u64; 4] = [0x0_8048, 0x1_9000, 0xb_7000, 0xb_f000];
@@ -25,10 +28,13 @@ pub trait Paged: Sync {
     fn get(&self, page: u64) -> Option<u64>;
 }
 
-/// A page by its number among all.
+/// A page by its number among those that have an entry.
 #[inline(always)]
-fn page(number: u64) -> u64 {
-    let size = PAGES / REGIONS.len() as u64;
+fn page(is_whole: bool, number: u64) -> u64 {
+    if is_whole {
+        return number;
+    }
+    let size = pages(is_whole) / REGIONS.len() as u64;
     REGIONS[(number / size) as usize % REGIONS.len()] + number % size
 }
 
@@ -38,14 +44,14 @@ fn entry(page: u64) -> u64 {
 }
 
 /// Calls `insert` with each page and its entry.
-pub fn fill(mut insert: impl FnMut(u64, u64)) {
-    (0..PAGES)
-        .map(page)
-        .for_each(|page| insert(page, entry(page)));
+pub fn fill(is_whole: bool, mut insert: impl FnMut(u64, u64)) {
+    let numbers = 0..pages(is_whole);
+    let pages = numbers.map(|number| page(is_whole, number));
+    pages.for_each(|page| insert(page, entry(page)));
 }
 
 /// A map under this workload.
-pub struct Lookups<M> {
+pub struct Lookups<M, const IS_WHOLE: bool> {
     map: M,
     hands: Vec<CachePadded<Mutex<Hand>>>,
 }
@@ -56,7 +62,7 @@ struct Hand {
     wrong: u64,
 }
 
-impl<M: Paged + 'static> Lookups<M> {
+impl<M: Paged + 'static, const IS_WHOLE: bool> Lookups<M, IS_WHOLE> {
     /// The subject for that many threads, with a map that is filled.
     pub fn boxed(threads: usize, map: M) -> Box<dyn Subject> {
         let hand = |thread: u64| {
@@ -72,14 +78,14 @@ impl<M: Paged + 'static> Lookups<M> {
     }
 }
 
-impl<M: Paged + 'static> Subject for Lookups<M> {
+impl<M: Paged + 'static, const IS_WHOLE: bool> Subject for Lookups<M, IS_WHOLE> {
     fn run(&self, thread: usize, operations: u64) {
         let mut hand = self.hands[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut wrong = 0;
         for _ in 0..operations {
-            let page = page(hand.rng.u64(..) % PAGES);
+            let page = page(IS_WHOLE, hand.rng.u64(..) % pages(IS_WHOLE));
             let found = self.map.get(black_box(page));
             wrong += u64::from(found != Some(entry(page)));
         }
@@ -118,7 +124,7 @@ mod tests {
     #[test]
     fn the_check_finds_missing_entries() {
         for (patches, is_right) in [(0, true), (8, false)] {
-            let case = Lookups::boxed(1, Patchy(patches));
+            let case = Lookups::<_, false>::boxed(1, Patchy(patches));
             case.run(0, GRAIN);
             assert_eq!(case.check(GRAIN).is_ok(), is_right);
         }
@@ -126,9 +132,11 @@ mod tests {
 
     #[test]
     fn each_page_comes_once() {
-        let mut pages = std::collections::BTreeSet::new();
-        fill(|page, _| assert!(pages.insert(page)));
-        assert_eq!(pages.len() as u64, PAGES);
-        assert!(pages.into_iter().all(|page| page < 1 << 20));
+        for is_whole in [false, true] {
+            let mut all = std::collections::BTreeSet::new();
+            fill(is_whole, |page, _| assert!(all.insert(page)));
+            assert_eq!(all.len() as u64, pages(is_whole));
+            assert!(all.into_iter().all(|page| page < 1 << 20));
+        }
     }
 }

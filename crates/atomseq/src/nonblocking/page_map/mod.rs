@@ -43,7 +43,7 @@ use crate::type_stable::{Error, Pool};
 mod tree;
 mod unload;
 
-use tree::{Child, Trees};
+use tree::{ChildRef, Trees};
 
 /// The width of a table. A leaf has half as many entries, of two words each.
 const WIDTH: usize = 128;
@@ -93,7 +93,7 @@ const OFFSET_BITS: u32 = 12;
 /// # Ok::<(), atomseq::type_stable::Error>(())
 /// ```
 pub struct PageMap<T: Plain, const BITS: u32 = 32> {
-    trees: Trees,
+    trees: Trees<BITS>,
     tables: Pool<Words>,
     leaves: Pool<Words>,
     entries: std::marker::PhantomData<fn() -> T>,
@@ -190,7 +190,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         Ok(PageMap {
             tables: pool()?,
             leaves: pool()?,
-            trees: Trees::new(mechanism, BITS == 48).ok_or(Error::OutOfMemory)?,
+            trees: Trees::new(mechanism).ok_or(Error::OutOfMemory)?,
             entries: std::marker::PhantomData,
         })
     }
@@ -198,21 +198,21 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     /// Returns the entry of a page. No atomic instruction.
     #[inline]
     pub fn get(&self, page: u64) -> Option<T> {
-        self.get_from(page, VersionedWords::begin)
+        self.get_from(page, |version| version)
     }
 
     /// Does the same, with `gap` right after each read of the version: see
     /// [`List::try_insert_between`](super::List::try_insert_between).
     #[cfg(any(test, feature = "unstable-internals"))]
-    pub fn get_between(&self, page: u64, gap: impl FnMut(Version) -> Version) -> Option<T> {
-        self.get_from(page, super::nodes::begin_with(gap))
+    pub fn get_between(&self, page: u64, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
+        self.get_from(page, |version| super::nodes::between(version, &mut gap))
     }
 
     #[inline(always)]
-    fn get_from(&self, page: u64, mut begin: impl FnMut(&VersionedWords) -> Version) -> Option<T> {
+    fn get_from(&self, page: u64, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
         let child = self.child(page)?;
         until_unchanged(|| {
-            let version = begin(&child.versioned);
+            let version = gap(child.begin());
             let value = self.entry(child, page).and_then(|entry| entry.load(child));
             child.check(version).map(|()| value)
         })
@@ -225,7 +225,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
             return [None; ENTRIES];
         };
         until_unchanged(|| {
-            let version = child.versioned.begin();
+            let version = child.begin();
             let entries = match self.leaf(child, page) {
                 Some(leaf) => entries_of(child, leaf),
                 None => [None; ENTRIES],
@@ -295,7 +295,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     pub fn update(&self, page: u64, mut change: impl FnMut(T) -> T) -> Option<T> {
         let child = self.child(page)?;
         until_unchanged(|| {
-            let version = child.versioned.begin();
+            let version = child.begin();
             let entry = self.entry(child, page);
             let there = entry.and_then(|entry| Some((entry.load(child)?, entry)));
             // Without this check, `change` could get an entry that was never there.
@@ -360,14 +360,14 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
 
     /// Returns the child below which a page is, if the directories above it are there.
     #[inline(always)]
-    fn child(&self, page: u64) -> Option<&Child> {
+    fn child(&self, page: u64) -> Option<ChildRef<'_>> {
         if page >= Self::PAGES {
             return None;
         }
-        self.trees.child(page, BITS == 48)
+        self.trees.child(page)
     }
 
-    fn child_or_new(&self, page: u64) -> Result<&Child, Error> {
+    fn child_or_new(&self, page: u64) -> Result<ChildRef<'_>, Error> {
         match self.child(page) {
             Some(child) => Ok(child),
             None => self.trees.child_or_new(page).ok_or(Error::OutOfMemory),
@@ -376,7 +376,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
 
     /// Returns the leaf of a page.
     #[inline(always)]
-    fn leaf(&self, child: &Child, page: u64) -> Option<&Words> {
+    fn leaf(&self, child: ChildRef<'_>, page: u64) -> Option<&Words> {
         // SAFETY: the link of a child leads to a table of this map's pool.
         let table = unsafe { self.words_at(child.load(&child.link)) }?;
         // SAFETY: a link in a table leads to a leaf of this map's pool.
@@ -385,7 +385,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
 
     /// Returns the entry of a page, whether it is present or not, if its leaf is there.
     #[inline(always)]
-    fn entry(&self, child: &Child, page: u64) -> Option<Entry<'_>> {
+    fn entry(&self, child: ChildRef<'_>, page: u64) -> Option<Entry<'_>> {
         Some(Entry::of(self.leaf(child, page)?, page as usize % ENTRIES))
     }
 
@@ -406,7 +406,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
 
     /// Adds the highest table that is missing above a page, if the version is unchanged.
     #[cold]
-    fn add_table(&self, child: &Child, version: Version, page: u64) -> Result<(), Error> {
+    fn add_table(&self, child: ChildRef<'_>, version: Version, page: u64) -> Result<(), Error> {
         // SAFETY: the link of a child leads to a table of this map's pool.
         let table = unsafe { self.words_at(child.load(&child.link)) };
         let (pool, link) = match table {
@@ -430,7 +430,7 @@ fn table_index(page: u64) -> usize {
 }
 
 /// Returns all entries of a leaf.
-fn entries_of<T: Plain>(child: &Child, leaf: &Words) -> Leaf<T> {
+fn entries_of<T: Plain>(child: ChildRef<'_>, leaf: &Words) -> Leaf<T> {
     std::array::from_fn(|index| Entry::of(leaf, index).load(child))
 }
 
@@ -460,7 +460,7 @@ impl<'a> Entry<'a> {
 
     /// Returns the value. It counts only if the version is unchanged afterwards.
     #[inline(always)]
-    fn load<T: Plain>(self, child: &Child) -> Option<T> {
+    fn load<T: Plain>(self, child: ChildRef<'_>) -> Option<T> {
         let first = child.load(self.first);
         if first == 0 {
             return None;
@@ -484,7 +484,12 @@ impl<'a> Entry<'a> {
 
     /// Stores a value if the version is unchanged.
     #[inline(always)]
-    fn store<T: Plain>(self, child: &Child, version: Version, value: T) -> Result<(), Changed> {
+    fn store<T: Plain>(
+        self,
+        child: ChildRef<'_>,
+        version: Version,
+        value: T,
+    ) -> Result<(), Changed> {
         let mut bytes = [0; 16];
         bytes[..size_of::<T>()].copy_from_slice(plain::bytes(&value));
         let all = u128::from_le_bytes(bytes);

@@ -9,10 +9,11 @@
 //! Directories and trees are mapped when they are first needed, so that a signal handler may do
 //! that. Their links are set once, by a compare-and-swap; a thread that loses unmaps its own.
 
+use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 
 use super::{ENTRIES, WIDTH};
-use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::dcas::{Mechanism, Reader, StableWord, Version, VersionedWords};
 use crate::mappings;
 use crate::nonblocking::nodes::Changed;
 use crate::sync::{AtomicPtr, Ordering};
@@ -33,17 +34,45 @@ pub(super) struct Child {
     pub(super) link: StableWord,
 }
 
-impl Child {
+/// A child in use.
+#[derive(Clone, Copy)]
+pub(super) struct ChildRef<'a> {
+    child: &'a Child,
+    reader: Reader<'a>,
+}
+
+impl Deref for ChildRef<'_> {
+    type Target = Child;
+
+    #[inline(always)]
+    fn deref(&self) -> &Child {
+        self.child
+    }
+}
+
+impl<'a> ChildRef<'a> {
+    #[inline(always)]
+    fn of(child: &'a Child) -> ChildRef<'a> {
+        let reader = child.versioned.reader();
+        ChildRef { child, reader }
+    }
+
+    /// Returns the version at a time when no operation is unfinished.
+    #[inline(always)]
+    pub(super) fn begin(self) -> Version {
+        self.reader.begin()
+    }
+
     /// Returns the value of a covered word.
     #[inline(always)]
-    pub(super) fn load(&self, word: &StableWord) -> u64 {
-        self.versioned.load(word)
+    pub(super) fn load(self, word: &StableWord) -> u64 {
+        self.reader.load(word)
     }
 
     /// Returns `Ok` if the version is unchanged, so that everything read since counts.
     #[inline(always)]
-    pub(super) fn check(&self, version: Version) -> Result<(), Changed> {
-        match self.versioned.is_still(version) {
+    pub(super) fn check(self, version: Version) -> Result<(), Changed> {
+        match self.reader.is_still(version) {
             true => Ok(()),
             false => Err(Changed::Seen),
         }
@@ -51,7 +80,7 @@ impl Child {
 
     /// Stores to one word below this child if the version is unchanged.
     #[inline(always)]
-    pub(super) fn store(&self, version: Version, word: (&StableWord, u64)) -> Result<(), Changed> {
+    pub(super) fn store(self, version: Version, word: (&StableWord, u64)) -> Result<(), Changed> {
         // SAFETY: at this version the word is below this child, or in a table that the caller alone
         // owns since it has unlinked it there. So only this `versioned` changes it if the version
         // is unchanged. The memory of tables lives as long as the map.
@@ -64,7 +93,7 @@ impl Child {
     /// Stores to two different words below this child if the version is unchanged.
     #[inline(always)]
     pub(super) fn store_both(
-        &self,
+        self,
         version: Version,
         first: (&StableWord, u64),
         second: (&StableWord, u64),
@@ -77,7 +106,7 @@ impl Child {
     }
 
     #[cold]
-    fn forestalled(&self) -> Result<(), Changed> {
+    fn forestalled(self) -> Result<(), Changed> {
         self.versioned.back_off();
         Err(Changed::Forestalled)
     }
@@ -153,31 +182,30 @@ fn write_tree(tree: NonNull<Tree>, mechanism: Mechanism) {
     }
 }
 
-/// What there is above the tables of a map.
-pub(super) struct Trees {
+/// What there is above the tables of a map for addresses of that many bits: 32 or 48.
+pub(super) struct Trees<const BITS: u32> {
     mechanism: Mechanism,
-    top: Top,
+    /// The tree, or for 48 bits the directory.
+    top: NonNull<u8>,
 }
 
-enum Top {
-    Tree(NonNull<Tree>),
-    Directory(NonNull<Directory<Directory<Tree>>>),
-}
+/// The directory of a map for 48-bit addresses.
+type Top = Directory<Directory<Tree>>;
 
 // SAFETY: the trees and directories belong to this value alone, and consist of words that all
 // threads may access.
-unsafe impl Send for Trees {}
+unsafe impl<const BITS: u32> Send for Trees<BITS> {}
 // SAFETY: the same.
-unsafe impl Sync for Trees {}
+unsafe impl<const BITS: u32> Sync for Trees<BITS> {}
 
-impl Trees {
-    pub(super) fn new(mechanism: Mechanism, is_wide: bool) -> Option<Trees> {
+impl<const BITS: u32> Trees<BITS> {
+    pub(super) fn new(mechanism: Mechanism) -> Option<Trees<BITS>> {
         // What works here, which may differ from what is asked for.
         let mechanism = VersionedWords::with_mechanism(mechanism).mechanism();
-        let top = match is_wide {
-            false => Top::Tree(mapped(|tree| write_tree(tree, mechanism))?),
+        let top = match BITS {
+            32 => mapped(|tree| write_tree(tree, mechanism))?.cast(),
             // Zeros are null pointers.
-            true => Top::Directory(mapped(|_| ())?),
+            _ => mapped::<Top>(|_| ())?.cast(),
         };
         Some(Trees { mechanism, top })
     }
@@ -186,76 +214,81 @@ impl Trees {
         self.mechanism
     }
 
-    /// Returns the child below which a page is, if it is there. `is_wide` is what it was for `new`.
+    /// Returns the tree of a map for 32-bit addresses, or else the directory.
     #[inline(always)]
-    pub(super) fn child(&self, page: u64, is_wide: bool) -> Option<&Child> {
+    fn top(&self) -> Result<&Tree, &Top> {
+        match BITS {
+            // SAFETY: `new` has mapped a tree for this number of bits, which is unmapped only when
+            // this value is dropped.
+            32 => Ok(unsafe { self.top.cast::<Tree>().as_ref() }),
+            // SAFETY: the same, of a directory.
+            _ => Err(unsafe { self.top.cast::<Top>().as_ref() }),
+        }
+    }
+
+    /// Returns the child below which a page is, if it is there.
+    #[inline(always)]
+    pub(super) fn child(&self, page: u64) -> Option<ChildRef<'_>> {
         let number = page / PAGES_OF_TREE;
-        let tree = match &self.top {
-            // SAFETY: the tree is unmapped only when this value is dropped.
-            Top::Tree(tree) if !is_wide => unsafe { tree.as_ref() },
-            // SAFETY: the directory is unmapped only when this value is dropped.
-            Top::Directory(directory) if is_wide => unsafe { directory.as_ref() }
-                .get(number / DIRECTORY as u64)?
-                .get(number)?,
-            _ => return None,
+        let tree = match self.top() {
+            Ok(tree) => tree,
+            Err(top) => top.get(number / DIRECTORY as u64)?.get(number)?,
         };
-        Some(&tree.0[(page / PAGES_OF_CHILD) as usize % WIDTH])
+        let index = (page / PAGES_OF_CHILD) as usize % WIDTH;
+        Some(ChildRef::of(&tree.0[index]))
     }
 
     /// Returns the child below which a page is; maps what is missing above it.
     #[cold]
-    pub(super) fn child_or_new(&self, page: u64) -> Option<&Child> {
-        let Top::Directory(directory) = &self.top else {
-            return self.child(page, false);
-        };
-        let number = page / PAGES_OF_TREE;
-        // SAFETY: the directory is unmapped only when this value is dropped.
-        let directory = unsafe { directory.as_ref() };
-        directory
-            .get_or_map(number / DIRECTORY as u64, |_| ())?
-            .get_or_map(number, |tree| write_tree(tree, self.mechanism))?;
-        self.child(page, true)
+    pub(super) fn child_or_new(&self, page: u64) -> Option<ChildRef<'_>> {
+        if let Err(top) = self.top() {
+            let number = page / PAGES_OF_TREE;
+            top.get_or_map(number / DIRECTORY as u64, |_| ())?
+                .get_or_map(number, |tree| write_tree(tree, self.mechanism))?;
+        }
+        self.child(page)
     }
 }
 
-impl Drop for Trees {
+/// Unmaps a tree.
+///
+/// # Safety
+///
+/// The tree was mapped, and no thread uses it any more.
+unsafe fn unmap_tree(tree: NonNull<Tree>) {
+    // SAFETY: the caller's promise.
+    for child in unsafe { &tree.as_ref().0 } {
+        // Rolls back or completes what an exited thread left unfinished.
+        child.versioned.begin();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { unmap(tree) };
+}
+
+impl<const BITS: u32> Drop for Trees<BITS> {
     fn drop(&mut self) {
-        /// Unmaps a tree.
-        ///
-        /// # Safety
-        ///
-        /// The tree was mapped, and no thread uses it any more.
-        unsafe fn end(tree: NonNull<Tree>) {
-            // SAFETY: the caller's promise.
-            for child in unsafe { &tree.as_ref().0 } {
-                // Rolls back or completes what an exited thread left unfinished.
-                child.versioned.begin();
-            }
-            // SAFETY: the caller's promise.
-            unsafe { unmap(tree) };
+        if BITS == 32 {
+            // SAFETY: this value is owned exclusively, and its top is a tree.
+            return unsafe { unmap_tree(self.top.cast()) };
         }
-        match self.top {
-            // SAFETY: this value is owned exclusively.
-            Top::Tree(tree) => unsafe { end(tree) },
-            Top::Directory(directory) => {
-                // SAFETY: this value is owned exclusively.
-                for middle in unsafe { &directory.as_ref().0 } {
-                    let Some(middle) = NonNull::new(middle.load(Ordering::Relaxed)) else {
-                        continue;
-                    };
-                    // SAFETY: the same.
-                    for tree in unsafe { &middle.as_ref().0 } {
-                        if let Some(tree) = NonNull::new(tree.load(Ordering::Relaxed)) {
-                            // SAFETY: the same.
-                            unsafe { end(tree) };
-                        }
-                    }
-                    // SAFETY: the same.
-                    unsafe { unmap(middle) };
+        let top = self.top.cast::<Top>();
+        // SAFETY: this value is owned exclusively, and its top is a directory.
+        for middle in unsafe { &top.as_ref().0 } {
+            // Relaxed, here and below: the value is owned exclusively.
+            let Some(middle) = NonNull::new(middle.load(Ordering::Relaxed)) else {
+                continue;
+            };
+            // SAFETY: what a slot leads to was mapped, and is owned exclusively.
+            for tree in unsafe { &middle.as_ref().0 } {
+                if let Some(tree) = NonNull::new(tree.load(Ordering::Relaxed)) {
+                    // SAFETY: what a slot leads to was mapped, and is owned exclusively.
+                    unsafe { unmap_tree(tree) };
                 }
-                // SAFETY: the same.
-                unsafe { unmap(directory) };
             }
+            // SAFETY: what a slot leads to was mapped, and is owned exclusively.
+            unsafe { unmap(middle) };
         }
+        // SAFETY: the directory was mapped, and is owned exclusively.
+        unsafe { unmap(top) };
     }
 }

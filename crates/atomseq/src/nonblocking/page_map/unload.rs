@@ -1,6 +1,6 @@
 //! Unloading subtrees of a page map.
 
-use super::tree::Child;
+use super::tree::ChildRef;
 use super::{ENTRIES, Leaf, PageMap, WIDTH, Words, entries_of, table_index};
 use crate::dcas::StableWord;
 use crate::nonblocking::nodes::until_unchanged;
@@ -19,7 +19,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
             return 0;
         };
         let unlinked = until_unchanged(|| {
-            let version = child.versioned.begin();
+            let version = child.begin();
             let Some(leaf) = self.leaf(child, page) else {
                 return child.check(version).map(|()| None);
             };
@@ -47,7 +47,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
             return 0;
         };
         let unlinked = until_unchanged(|| {
-            let version = child.versioned.begin();
+            let version = child.begin();
             // SAFETY: the link of a child leads to a table of this map's pool.
             let Some(table) = (unsafe { self.words_at(child.load(&child.link)) }) else {
                 return child.check(version).map(|()| None);
@@ -77,7 +77,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     /// # Safety
     ///
     /// The caller alone has unlinked the leaf, or the table that links to it, below this child.
-    unsafe fn free_leaf(&self, child: &Child, leaf: &Words) -> Leaf<T> {
+    unsafe fn free_leaf(&self, child: ChildRef<'_>, leaf: &Words) -> Leaf<T> {
         let entries = entries_of(child, leaf);
         // The second word of an entry has no meaning without the first.
         clear(child, leaf, 2);
@@ -101,7 +101,7 @@ fn each<T: Plain>(first: u64, entries: Leaf<T>, write_back: &mut impl FnMut(u64,
 }
 
 /// Sets each `step`th word to zero. The caller owns them, and has unlinked them below this child.
-fn clear(child: &Child, words: &Words, step: usize) {
+fn clear(child: ChildRef<'_>, words: &Words, step: usize) {
     let mut others = words
         .iter()
         .step_by(step)
@@ -109,7 +109,7 @@ fn clear(child: &Child, words: &Words, step: usize) {
     while let Some(first) = others.next() {
         let second: Option<&StableWord> = others.next();
         until_unchanged(|| {
-            let version = child.versioned.begin();
+            let version = child.begin();
             match second {
                 Some(second) => child.store_both(version, (first, 0), (second, 0)),
                 None => child.store(version, (first, 0)),
@@ -122,7 +122,7 @@ fn clear(child: &Child, words: &Words, step: usize) {
 /// rest when it is dropped.
 struct Unlinked<'a, T: Plain, const BITS: u32> {
     map: &'a PageMap<T, BITS>,
-    child: &'a Child,
+    child: ChildRef<'a>,
     table: &'a Words,
     next: usize,
 }

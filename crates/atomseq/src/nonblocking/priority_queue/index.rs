@@ -18,8 +18,8 @@ use super::{Node, PriorityQueue, REMOVED};
 use crate::dcas::Version;
 use crate::heap;
 use crate::nonblocking::nodes::address;
-use crate::nonblocking::plain::Plain;
-use crate::nonblocking::plain::Words;
+use crate::nonblocking::plain::{Plain, Words};
+use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::Descriptor;
 
@@ -36,7 +36,7 @@ const SKIPS: usize = 8;
 const TRIES: usize = 4;
 
 /// The number of stops.
-const STOPS: usize = 128;
+const STOPS: usize = 256;
 
 /// How many nodes one choice of stops looks at, at most.
 const LOOKS: usize = 3 * STOPS;
@@ -45,17 +45,20 @@ const LOOKS: usize = 3 * STOPS;
 const FEWEST: u64 = 64;
 
 /// Where the levels start. Relaxed throughout, here and for the hints of nodes: a hint proves
-/// nothing, and what it leads to counts only at a version.
+/// nothing, and what it leads to counts only at a version. What changes seldom comes first, away
+/// from the hints to the first nodes.
+#[repr(C, align(64))]
 pub(super) struct Index<P> {
     /// The number of levels in use.
     levels: AtomicU64,
-    first: [AtomicU64; LEVELS],
     /// The version from which on stops are chosen anew, and how many there are.
     renewal: AtomicU64,
     count: AtomicU64,
-    /// The nodes of the stops, and copies of their priorities.
-    stops: [AtomicU64; STOPS],
+    /// The priorities of the stops, and their nodes.
     priorities: [Words<P>; STOPS],
+    stops: [AtomicU64; STOPS],
+    /// The hints to the first node on each level.
+    first: [AtomicU64; LEVELS],
 }
 
 // SAFETY: all zeros is a valid instance, and may appear at any time: every field is read as atomic
@@ -175,7 +178,15 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         for level in (0..levels).rev() {
             let mut skips = SKIPS;
             loop {
-                let hint = &self.hints(here.map(|(node, _)| node))[level];
+                let hints = self.hints(here.map(|(node, _)| node));
+                let hint = &hints[level];
+                // The node that comes next if the one on this level is behind the place.
+                let below = match (level, here) {
+                    (1.., _) => hints[level - 1].load(Ordering::Relaxed),
+                    (0, Some((node, _))) => self.chain.load(&node.next),
+                    (0, None) => 0,
+                };
+                platform::prefetch(below as usize);
                 let Some(next) = self.hinted(hint) else {
                     break;
                 };
