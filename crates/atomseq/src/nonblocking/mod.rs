@@ -47,6 +47,9 @@
 //! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
 //!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
 //!
+//! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
+//!   on a copy of its own.
+//!
 //! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)) and are reused at once;
 //! they do not wait for readers. A list that has reached its limit looks for free nodes that other
 //! CPUs hold, and waits while another thread does the same.
@@ -57,6 +60,7 @@
 mod array;
 mod bounded;
 mod error;
+mod hash_map;
 mod linked_queue;
 mod linked_stack;
 mod list;
@@ -67,15 +71,20 @@ pub(crate) mod plain;
 mod priority_queue;
 mod queue;
 mod ref_list;
+mod server;
 pub mod spsc;
 mod stack;
 mod values;
 
 pub use error::Error;
+#[cfg(any(test, feature = "unstable-internals"))]
+pub use hash_map::Step;
+pub use hash_map::{Different, HashMap, HashMapIntoIter, HashMapIter};
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Unordered,
+    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
+    Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use page_map::{Leaf, PageMap};
@@ -83,6 +92,7 @@ pub use plain::{Plain, plain};
 pub use priority_queue::{Handle, PriorityQueue};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
+pub use server::{Operation, Server};
 pub use stack::Stack;
 pub use values::Values;
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::dcas::{Cell, Change, Domain, Mechanism, Version};
 
 mod arrays;
+mod hash_map;
 mod linked;
 mod list;
 mod one_visitor;
@@ -12,6 +13,7 @@ mod panics;
 mod plain;
 mod priority_queue;
 mod ref_list;
+mod server;
 mod values;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];

@@ -16,6 +16,7 @@ use atomseq::nonblocking::{PageMap, PriorityQueue};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
+use super::server::server;
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -38,6 +39,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "priority-queue:alone", "nonblocking::PriorityQueue, an entry popped and inserted, 1 thread";
         "page-map:crowded", "nonblocking::PageMap, two entries updated one by one, 32 threads";
         "page-map:alone", "nonblocking::PageMap, two entries updated one by one, 1 thread";
+        "server:crowded", "nonblocking::Server of 32 words, 32 threads";
+        "server:alone", "nonblocking::Server of 32 words, 1 thread";
         "spin:crowded", "two words under a lock whose waiters spin, 32 threads";
         "spin:alone", "two words under a lock whose waiters spin, 1 thread";
         "parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>, 32 threads";
@@ -77,7 +80,7 @@ struct Way {
     make: fn() -> Box<dyn Measured>,
 }
 
-const WAYS: [Way; 6] = [
+const WAYS: [Way; 7] = [
     Way {
         crowded: "os-assisted:crowded",
         alone: "os-assisted:alone",
@@ -97,6 +100,11 @@ const WAYS: [Way; 6] = [
         crowded: "page-map:crowded",
         alone: "page-map:alone",
         make: || Box::new(Shared::of(Counts::new())),
+    },
+    Way {
+        crowded: "server:crowded",
+        alone: "server:alone",
+        make: || Box::new(Shared::of(server(Mechanism::Assisted))),
     },
     Way {
         crowded: "spin:crowded",

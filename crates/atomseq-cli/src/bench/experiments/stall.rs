@@ -39,6 +39,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "list", "nonblocking::List";
         "priority-queue", "nonblocking::PriorityQueue";
         "page-map", "nonblocking::PageMap";
+        "server", "nonblocking::Server: callers take the stopped thread's place";
         "watched:mutex", "std::sync::Mutex: indefinitely; the figure is how long it was watched";
     },
     peers: &["mutex"],
