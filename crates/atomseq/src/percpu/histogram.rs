@@ -224,12 +224,10 @@ impl Histogram {
     #[inline]
     #[track_caller]
     pub fn record_in(&self, bucket: usize, amount: u64) {
-        assert!(
-            bucket < self.buckets,
-            "there is no bucket {bucket}: there are {}",
-            self.buckets
-        );
-        // SAFETY: the assertion.
+        if bucket >= self.buckets {
+            no_bucket(bucket, self.buckets);
+        }
+        // SAFETY: the test above.
         unsafe { self.add(bucket, amount as usize) }
     }
 
@@ -364,6 +362,12 @@ impl Histogram {
             .map(|word| word.load(Ordering::Relaxed))
             .fold(0, usize::wrapping_add)
     }
+}
+
+#[cold]
+#[track_caller]
+fn no_bucket(bucket: usize, buckets: usize) -> ! {
+    panic!("there is no bucket {bucket}: there are {buckets}")
 }
 
 impl fmt::Debug for Histogram {
