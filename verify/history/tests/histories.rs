@@ -6,7 +6,8 @@ use verify_history::crew::{Report, Trial, must_pass};
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
-use verify_history::structures::keys::lists;
+use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
 use verify_history::structures::{BothEnds, OldestFirst, newest_first};
@@ -80,6 +81,17 @@ fn a_list_in_order() {
 }
 
 #[test]
+fn a_list_that_nodes_come_back_to() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(
+            &format!("List, reinserted, {mechanism:?}"),
+            trial,
+            reinserted(mechanism),
+        )
+    });
+}
+
+#[test]
 fn a_list_without_order() {
     under_both(2_000, |mechanism, trial| {
         must_pass(
@@ -113,6 +125,15 @@ fn a_stack_with_two_ends() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("LinkedStack, {mechanism:?}"), trial, |_| {
             BothEnds::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_server() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("Server, {mechanism:?}"), trial, |_| {
+            Served::fresh(mechanism)
         })
     });
 }

@@ -216,7 +216,7 @@ impl VersionedWords {
                     }
                 }
                 Mechanism::Kcas => {
-                    let mut parts = [EMPTY_PART; kcas::MAX];
+                    let mut parts = [Part::NONE; kcas::MAX];
                     let mut count = 0;
                     for change in changing {
                         parts[count] = change.part();
@@ -356,14 +356,19 @@ impl VersionedWords {
 
     #[inline(never)]
     unsafe fn exchange_kcas<const N: usize>(&self, changes: [Change<'_>; N]) -> bool {
+        let parts = changes.map(|change| change.part());
         loop {
-            let (values, version) = self.snapshot(changes.map(|change| change.word));
-            if values != changes.map(|change| change.old) {
-                return false;
+            let version = Version(kcas::begin(self.version.raw()));
+            let are_as_expected = |change: &Change<'_>| kcas::load(change.word.raw()) == change.old;
+            if !changes.iter().all(are_as_expected) {
+                match kcas::is_still(self.version.raw(), version.0) {
+                    true => return false,
+                    false => continue,
+                }
             }
             // SAFETY: the caller's promise, and the words had their old values at this version. It
             // fails only if another operation has succeeded since.
-            if unsafe { self.try_kcas(version, changes) } {
+            if unsafe { self.exchange_parts(version, &parts) } {
                 return true;
             }
             self.back_off();
@@ -381,25 +386,12 @@ impl VersionedWords {
         unsafe { kcas::store_pair_if(self.version.raw(), version.0, words) }
     }
 
-    unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let parts = changes.map(|change| change.part());
-        // SAFETY: the caller's promise.
-        unsafe { self.exchange_parts(version, &parts) }
-    }
-
     #[inline(always)]
     unsafe fn exchange_parts(&self, version: Version, parts: &[Part]) -> bool {
         // SAFETY: the caller's promise.
         unsafe { kcas::exchange(self.version.raw(), version.0, parts) }
     }
 }
-
-/// A part of no word, to fill an array.
-const EMPTY_PART: Part = Part {
-    word: std::ptr::null(),
-    old: 0,
-    new: 0,
-};
 
 /// Of a word that is not compared.
 #[inline(always)]

@@ -16,6 +16,7 @@ pub mod ends;
 pub mod guards;
 pub mod keys;
 pub mod registers;
+pub mod served;
 pub mod visits;
 pub mod words;
 

@@ -56,6 +56,7 @@ impl Covered {
             } {
                 return true;
             }
+            self.versioned.back_off();
         }
     }
 
@@ -77,6 +78,7 @@ impl Covered {
             if unsafe { self.versioned.store_if_by_kcas(version, next) } {
                 return Some(word as usize);
             }
+            self.versioned.back_off();
         }
     }
 }
