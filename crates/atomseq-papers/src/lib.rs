@@ -1,8 +1,9 @@
 //! The published figures of the papers behind atomseq, each with its table, machine and unit, and
-//! two of their mechanisms, kept for comparison.
+//! those of their mechanisms that are kept for comparison.
 //!
-//! The mechanisms are test-and-set for the locks of [`atomseq::mutex`]: B91's software
-//! [`reservation`] and kernel [`emulation`]. A machine with interlocked instructions needs neither.
+//! Two are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`] and
+//! kernel [`emulation`]. A machine with interlocked instructions needs neither. The module `paging`,
+//! where there are sections, has M94's ways to deal with page faults in a sequence.
 //!
 //! Each paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
 //! sign where it gives a bound, and nothing that its text does not contain. [`paper`] reads it into
@@ -21,6 +22,8 @@
 #[cfg(atomseq_sections)]
 mod arch;
 pub mod emulation;
+#[cfg(atomseq_sections)]
+pub mod paging;
 mod read;
 pub mod reservation;
 pub mod statistics;
