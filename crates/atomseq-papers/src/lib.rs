@@ -2,8 +2,10 @@
 //! those of their mechanisms that are kept for comparison.
 //!
 //! Two are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`] and
-//! kernel [`emulation`]. A machine with interlocked instructions needs neither. Where there are
-//! sections, the module `paging` has M94's ways to deal with page faults in a sequence.
+//! kernel [`emulation`]. A machine with interlocked instructions needs neither. The schemes of
+//! [`rollforward`] are those that M94 describes beside the one of `atomseq::sequence!`, for any
+//! sequence that [`sequence!`] compiles. Where there are sections, the module `paging` has M94's ways
+//! to deal with page faults in a sequence.
 //!
 //! Each paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
 //! sign where it gives a bound, and nothing that its text does not contain. [`paper`] reads it into
@@ -26,10 +28,12 @@ pub mod emulation;
 pub mod paging;
 mod read;
 pub mod reservation;
+pub mod rollforward;
 pub mod statistics;
 mod sync;
 mod value;
 
+pub use atomseq_macros::sequence_with_schemes as sequence;
 pub use value::{Unreadable, Value};
 
 use std::sync::OnceLock;

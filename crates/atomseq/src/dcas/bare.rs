@@ -62,8 +62,9 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
             // SAFETY: two different words of this pair, which had these values at this version. A
             // thread in an operation on them borrows the pair. Without `RECLAIMS`, the caller
             // promises that no other thread does.
-            let done =
-                unsafe { kcas::exchange_with::<RECLAIMS>(self.version.raw(), number, &parts) };
+            let done = unsafe {
+                kcas::exchange_with::<RECLAIMS>(self.version.raw(), number, number + 1, &parts)
+            };
             if done {
                 return true;
             }

@@ -61,8 +61,7 @@
 //! off: first it spins, and if this repeats within microseconds, it yields the CPU (`sched_yield`),
 //! in a signal handler too. It never sleeps, because another thread may poll for the very change
 //! that it was about to make. These do not back off: [`Domain::store_pair_if`], which returns to
-//! its caller instead; [`Domain::compare_exchange_all`] under OS-assisted DCAS; and
-//! [`Stack`](crate::nonblocking::Stack) and [`Queue`](crate::nonblocking::Queue) under k-CAS.
+//! its caller instead, and [`Domain::compare_exchange_all`] under OS-assisted DCAS.
 //!
 //! # Processes
 //!
@@ -90,6 +89,7 @@ mod packed;
 mod part;
 mod revokers;
 pub(crate) mod shadow;
+mod state_word;
 mod versioned_words;
 
 pub use adjacent::Adjacent;
@@ -104,6 +104,7 @@ pub use packed::Packed;
 pub(crate) use backoff::Backoff;
 pub(crate) use cell::StableWord;
 pub(crate) use cells::Cells;
+pub(crate) use state_word::StateWord;
 pub(crate) use versioned_words::VersionedWords;
 
 /// One word's part in an operation: the word, its expected value and its new value.

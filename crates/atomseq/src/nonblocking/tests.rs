@@ -4,12 +4,14 @@ use super::*;
 use crate::dcas::{Cell, Change, Domain, Mechanism, Version};
 
 mod arrays;
+mod hash_map;
 mod linked;
 mod list;
 mod one_visitor;
 mod panics;
 mod plain;
 mod ref_list;
+mod server;
 mod values;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];

@@ -34,12 +34,18 @@ mod rollforward_cost;
 mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
+mod server;
 #[cfg(target_os = "linux")]
 mod signal_mask;
 #[cfg(target_os = "linux")]
 mod signal_sequence;
 #[cfg(target_os = "linux")]
 mod stall;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod threads;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
@@ -239,9 +245,15 @@ pub const ALL: &[&Experiment] = &[
     &oversubscription::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &threads::EXPERIMENT,
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
+    &server::EXPERIMENT,
     &flow::QUEUE,
     &flow::STACK,
     &flow::POOL,

@@ -1,0 +1,354 @@
+//! The hash map: against std's, with each step of a split or a merge interrupted by other changes
+//! or left unfinished, and under threads while it grows and shrinks.
+
+use std::collections::{BTreeMap, HashMap as Std};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
+use super::*;
+
+/// Hashes a number to itself, divided: keys that differ by less share one hash.
+#[derive(Clone, Copy, Default)]
+struct Coarse<const BY: u64>(u64);
+
+impl<const BY: u64> Hasher for Coarse<BY> {
+    fn finish(&self) -> u64 {
+        self.0 / BY
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+type Colliding<const BY: u64> = BuildHasherDefault<Coarse<BY>>;
+
+fn random(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+fn sorted<S: BuildHasher>(map: &HashMap<u64, u64, S>) -> Vec<(u64, u64)> {
+    let mut entries = Vec::from_iter(map);
+    entries.sort();
+    entries
+}
+
+/// Performs one operation on a map and on the model, and compares the results.
+fn both<S: BuildHasher>(
+    map: &HashMap<u64, u64, S>,
+    model: &mut BTreeMap<u64, u64>,
+    which: u64,
+    key: u64,
+    value: u64,
+) {
+    let before = model.get(&key).copied();
+    match which % 9 {
+        0 | 1 => assert_eq!(map.insert(key, value), Ok(model.insert(key, value))),
+        2 => {
+            model.entry(key).or_insert(value);
+            let refused = before.map_or(Ok(()), |_| Err(Refused::Present));
+            assert_eq!(map.try_insert(key, value), refused);
+        }
+        3 | 4 => assert_eq!(map.remove(&key), model.remove(&key)),
+        5 => assert_eq!(map.get(&key), before),
+        6 => {
+            model.entry(key).and_modify(|there| *there += value);
+            assert_eq!(map.update(&key, |there| there + value), Ok(before));
+        }
+        7 => {
+            let new = (value % 2 == 0).then_some(value);
+            let right = before.filter(|value| value % 3 != 0);
+            let expected = if right == before {
+                Ok(())
+            } else {
+                Err(Different::Value(before))
+            };
+            assert_eq!(map.compare_exchange(key, right, new), expected);
+            if expected.is_ok() {
+                model.remove(&key);
+                model.extend(new.map(|new| (key, new)));
+            }
+        }
+        _ => {
+            assert_eq!(map.contains_key(&key), before.is_some());
+            let bucket = map.snapshot(&key);
+            assert_eq!(
+                bucket.contains(&(key, before.unwrap_or(0))),
+                before.is_some()
+            );
+        }
+    }
+    assert_eq!(map.len(), model.len());
+}
+
+fn matches_a_map<S: BuildHasher>(map: HashMap<u64, u64, S>, keys: u64, steps: usize) {
+    let mut model = BTreeMap::new();
+    let seed = &mut 1;
+    for step in 0..steps {
+        let key = random(seed) % keys;
+        both(&map, &mut model, random(seed), key, random(seed) % 100);
+        if step % 512 == 0 {
+            assert_eq!(sorted(&map), Vec::from_iter(model.clone()));
+        }
+    }
+    assert_eq!(sorted(&map), Vec::from_iter(model.clone()));
+    map.clear();
+    assert_eq!((map.len(), map.iter().next()), (0, None));
+    map.insert(1, 1).unwrap();
+    assert_eq!(Vec::from_iter(map), [(1, 1)]);
+}
+
+#[test]
+fn it_matches_stds_map() {
+    matches_a_map(HashMap::new(), 16, 4_000 * SCALE);
+    matches_a_map(HashMap::new(), 3_000, 20_000 * SCALE);
+    matches_a_map(HashMap::with_capacity(1_000), 3_000, 4_000 * SCALE);
+}
+
+/// Buckets overflow: their entries lie in nodes.
+#[test]
+fn keys_may_collide() {
+    matches_a_map(
+        HashMap::with_hasher(Colliding::<8>::default()),
+        300,
+        8_000 * SCALE,
+    );
+    matches_a_map(
+        HashMap::with_hasher(Colliding::<100>::default()),
+        100,
+        4_000 * SCALE,
+    );
+}
+
+#[test]
+fn it_grows_and_shrinks() {
+    let map = HashMap::<u64, u64>::new();
+    let count = 20_000;
+    for key in 0..count {
+        assert_eq!(map.insert(key, key * key), Ok(None));
+    }
+    assert!(
+        map.buckets() >= count as usize / 3,
+        "{} buckets",
+        map.buckets()
+    );
+    assert!((0..count).all(|key| map.get(&key) == Some(key * key)));
+    assert_eq!(map.iter().count(), count as usize);
+    for key in 0..count {
+        assert_eq!(map.remove(&key), Some(key * key));
+    }
+    assert!(
+        map.buckets() < count as usize / 16,
+        "{} buckets",
+        map.buckets()
+    );
+    assert!(map.is_empty());
+}
+
+#[test]
+fn keys_and_values_have_any_size() {
+    let set = HashMap::<u16>::from_iter((0..500).map(|key| (key, ())));
+    assert!(set.contains_key(&3) && !set.contains_key(&500));
+    let one = HashMap::<(), u8>::new();
+    assert_eq!(
+        (one.insert((), 1), one.insert((), 2)),
+        (Ok(None), Ok(Some(1)))
+    );
+    let large = HashMap::<[u64; 9], [u8; 77]>::new();
+    for key in 0..500 {
+        large.insert([key; 9], [key as u8; 77]).unwrap();
+    }
+    assert!((0..500).all(|key| large.get(&[key; 9]) == Some([key as u8; 77])));
+}
+
+#[test]
+fn its_traits_are_those_of_a_map() {
+    let entries = [(1, 2), (3, 4)];
+    let map = HashMap::<u64, u64>::from_iter(entries);
+    assert!(["{1: 2, 3: 4}", "{3: 4, 1: 2}"].contains(&format!("{map:?}").as_str()));
+    let std = Std::<u64, u64>::from_iter(&map);
+    assert_eq!(std, Std::from_iter(entries));
+    assert!(HashMap::<u64>::default().is_empty());
+}
+
+type Map = HashMap<u64, u64, Colliding<1>>;
+
+/// A map of a few entries a bucket, some in nodes.
+fn filled() -> (Map, BTreeMap<u64, u64>) {
+    let map = Map::default();
+    let model = BTreeMap::from_iter((0..60).map(|key| (key, key + 1)));
+    (&map).extend(model.clone());
+    while map.merge_between(|_| true) {}
+    assert_eq!(map.buckets(), 8);
+    (map, model)
+}
+
+/// All other operations, after a step.
+fn change_all(map: &Map, model: &mut BTreeMap<u64, u64>, seed: &mut u64) {
+    for key in 0..70 {
+        both(map, model, random(seed), key, random(seed) % 100);
+    }
+    assert_eq!(sorted(map), Vec::from_iter(model.clone()));
+}
+
+const SPLIT: [Step; 4] = [Step::Claimed, Step::Filled, Step::Nascent, Step::Split];
+const MERGE: [Step; 3] = [Step::Frozen, Step::Copied, Step::Merged];
+
+#[test]
+fn other_changes_come_between_the_steps() {
+    for step in SPLIT.into_iter().chain(MERGE) {
+        let (map, mut model) = filled();
+        let seed = &mut 7;
+        let mut seen = 0;
+        let mut once = |now| {
+            if now == step {
+                seen += 1;
+                if seen % 3 == 1 {
+                    change_all(&map, &mut model, seed);
+                }
+            }
+            true
+        };
+        for _ in 0..20 {
+            map.split_between(&mut once);
+        }
+        for _ in 0..20 {
+            map.merge_between(&mut once);
+        }
+        assert!(seen > 0);
+        change_all(&map, &mut model, seed);
+    }
+}
+
+/// A thread that is stopped in a split or a merge delays neither other operations nor the growth.
+#[test]
+fn stopped_threads_are_overtaken() {
+    for step in SPLIT.into_iter().chain(MERGE) {
+        let (map, mut model) = filled();
+        let seed = &mut 9;
+        for _ in 0..5 {
+            assert!(map.split_between(|_| true));
+        }
+        for _ in 0..5 {
+            let goes_on = |now| now != step;
+            if SPLIT.contains(&step) {
+                map.split_between(goes_on);
+            } else {
+                map.merge_between(goes_on);
+            }
+            change_all(&map, &mut model, seed);
+            let before = map.buckets();
+            assert!(
+                (0..3).any(|_| map.split_between(|_| true)),
+                "{step:?}: {before} buckets"
+            );
+            change_all(&map, &mut model, seed);
+        }
+        for key in 100..3_000 {
+            map.insert(key, key).unwrap();
+            model.insert(key, key);
+        }
+        assert!(map.buckets() > 1_000, "{step:?}: {} buckets", map.buckets());
+        assert_eq!(sorted(&map), Vec::from_iter(model.clone()));
+        for key in 100..3_000 {
+            assert_eq!(map.remove(&key), model.remove(&key));
+        }
+        assert!(map.buckets() < 600, "{step:?}: {} buckets", map.buckets());
+        change_all(&map, &mut model, seed);
+    }
+}
+
+#[test]
+fn stopped_insertions_withhold_one_entry_each() {
+    let (map, mut model) = filled();
+    for key in 0..70 {
+        map.abandon_insertion(&key);
+    }
+    let seed = &mut 11;
+    for _ in 0..8 {
+        change_all(&map, &mut model, seed);
+        map.split_between(|_| true);
+    }
+    for _ in 0..8 {
+        change_all(&map, &mut model, seed);
+        map.merge_between(|_| true);
+    }
+}
+
+/// Returns whether a split that other threads interrupt before its commit loses a key.
+fn loses_a_key(split: impl Fn(&Map, &mut dyn FnMut(Step) -> bool) -> bool) -> bool {
+    (0..200).step_by(6).any(|first| {
+        let map = Map::default();
+        let keys = first..first + 6;
+        let mut insert = |step| {
+            if step == Step::Nascent {
+                keys.clone()
+                    .for_each(|key| _ = map.insert(key, key).unwrap());
+            }
+            true
+        };
+        split(&map, &mut insert);
+        keys.clone().any(|key| map.get(&key).is_none())
+    })
+}
+
+/// The control: without its check of the version, a split loses a key.
+#[test]
+fn a_split_checks_the_version() {
+    assert!(!loses_a_key(|map, between| map.split_between(between)));
+    assert!(loses_a_key(|map, between| map.split_unchecked(between)));
+}
+
+/// Each thread has keys of its own, and finds them while the others make the map grow and shrink.
+#[test]
+fn nothing_is_lost_while_it_grows_and_shrinks() {
+    let map = HashMap::<u64, u64>::new();
+    let per_thread = 500 * SCALE as u64;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let map = &map;
+            scope.spawn(move || {
+                for round in 0..4 {
+                    let keys = || (0..per_thread).map(|key| key * 4 + thread);
+                    for key in keys() {
+                        assert_eq!(map.insert(key, round), Ok(None));
+                    }
+                    for key in keys() {
+                        assert_eq!(map.get(&key), Some(round));
+                        assert_eq!(map.update(&key, |value| value + 10), Ok(Some(round)));
+                    }
+                    let seen = map.iter().filter(|(key, _)| key % 4 == thread).count();
+                    assert_eq!(seen as u64, per_thread);
+                    for key in keys() {
+                        assert_eq!(map.remove(&key), Some(round + 10));
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((map.len(), map.iter().next()), (0, None));
+}
+
+/// Threads add to the same few counts.
+#[test]
+fn no_addition_is_lost() {
+    let map = HashMap::<u64, u64>::new();
+    let rounds = 2_000 * SCALE as u64;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for round in 0..rounds {
+                    let add = |value: Option<u64>| Some(value.unwrap_or(0) + 1);
+                    map.fetch_update(round % 7, add).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(map.iter().map(|(_, value)| value).sum::<u64>(), 4 * rounds);
+}
