@@ -144,13 +144,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("dyn-fault", "Dyn/Fault"),
             ("hyb-jump", "Hyb/Jump"),
         ],
-        // M94 made a user-level mask of its Dyn/Jump (6), without figures of it. Rolling adds as
-        // few instructions as Hyb/Jump. Of LL/STC it measured the move of one word only.
-        nearest: &[
-            ("mask", "Dyn/Jump"),
-            ("rolling", "Hyb/Jump"),
-            ("interlocked", "LL/STC"),
-        ],
+        // Of LL/STC, M94 measured the move of one word only.
+        nearest: &[("interlocked", "LL/STC")],
         absent: &[
             ("DI", KERNEL_MODE),
             ("CIPL", KERNEL_MODE),
