@@ -1,4 +1,4 @@
-//! Everything is a word: literals are integers, addresses start from a word, operators are few.
+//! Words, offsets, lengths. Literals are integers, addresses start from a word, operators are few.
 
 // A literal that is no integer.
 atomseq::sequence! {
