@@ -143,7 +143,14 @@
 //!
 //! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
 //! faults, and the fault's handler sends the signal that is then delivered there. Each interruption
-//! by a signal stands next to one without, and the figure is the difference.
+//! by a signal stands next to one without, and the figure is the difference. `bare` has a handler
+//! of `sigaction`'s instead of atomseq's, so what `plain` takes longer is the overhead of an
+//! interrupt. The cases `instructions` step through one delivery and count. The cases `inspect` fit
+//! a line to what checking each sequence of the program takes, over its number of instructions.
+//!
+//! `m94-crossover` measures the terms of M94 4.3, computes how often a sequence may be interrupted
+//! until rolling it forward costs more than an interlocked instruction, and runs both an eighth as
+//! often and eight times as often.
 //!
 //! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
 //! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case
