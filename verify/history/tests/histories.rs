@@ -2,12 +2,13 @@
 #![cfg(target_os = "linux")]
 
 use atomseq::dcas::Mechanism;
-use atomseq::percpu::Count;
 use verify_history::crew::{Report, Trial, must_pass};
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::pages::Mapped;
+use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
@@ -122,6 +123,29 @@ fn a_list_of_visited_values() {
 }
 
 #[test]
+fn a_priority_queue() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("PriorityQueue, {mechanism:?}"), trial, |_| {
+            Pending::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_page_map() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("PageMap, {mechanism:?}"), trial, |_| {
+            Mapped::fresh(mechanism)
+        })
+    });
+    under_both(500, |mechanism, trial| {
+        must_pass(&format!("PageMap of 48 bits, {mechanism:?}"), trial, |_| {
+            Mapped::wide(mechanism)
+        })
+    });
+}
+
+#[test]
 fn a_stack_with_two_ends() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("LinkedStack, {mechanism:?}"), trial, |_| {
@@ -150,7 +174,9 @@ fn an_unbounded_queue() {
 
 #[test]
 fn counters() {
-    let report = must_pass("Counters", Trial::of(2_000), |_| Set::fresh(Count::take));
+    let report = must_pass("Counters", Trial::of(2_000), |_| {
+        Set::fresh(|count| count.take())
+    });
     let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
     assert!(
         !stops || report.concurrent > 0 && report.stops > 0,

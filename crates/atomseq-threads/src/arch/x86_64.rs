@@ -98,8 +98,9 @@ extern "C" fn enter() {
     )
 }
 
-/// The bits of XCR0 that are not saved: the state of AMX, 8 KiB.
-const AMX: u64 = 0b11 << 17;
+/// The bits of XCR0 that are not saved: the state of AMX, which takes 8 KiB, and the rights of
+/// protection keys, which belong to the thread.
+const NOT_SAVED: u64 = 0b11 << 17 | 1 << 9;
 
 /// The processor's way to save the state that a preempted coroutine uses.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +137,7 @@ impl Preemption {
         unsafe {
             asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack))
         };
-        let components = enabled & (u64::from(high) << 32 | u64::from(low)) & !AMX;
+        let components = enabled & (u64::from(high) << 32 | u64::from(low)) & !NOT_SAVED;
         // Legacy region and header; the compact form takes no more than the other.
         let saved = (2..63)
             .filter(|bit| components & 1 << bit != 0)

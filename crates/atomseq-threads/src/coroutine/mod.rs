@@ -319,7 +319,8 @@ pub fn park() {
 ///   allocator, input and output, locks other than those of this module, thread-locals that others
 ///   use, panics;
 /// * change what other coroutines share with it, but under a lock of this module or by an atomic
-///   sequence.
+///   sequence;
+/// * use the matrix registers of AMX.
 ///
 /// The functions of this module may be called. The signal handlers of the process that may
 /// interrupt `f` block the tick's signal, as all of `atomseq::signal` do.

@@ -1,6 +1,7 @@
 //! A lock whose waiters let other coroutines run.
 
 use core::fmt;
+use std::io::{self, Write};
 use std::process;
 
 use atomseq::mutex::{Restarting, TestAndSet};
@@ -133,8 +134,9 @@ impl RawMutex {
     }
 }
 
+/// Ends the process. Does not unwind, also where nothing can be written.
 #[cold]
 fn deadlock(why: &str) -> ! {
-    eprintln!("atomseq-threads: deadlock: {why}");
+    let _ = writeln!(io::stderr(), "atomseq-threads: deadlock: {why}");
     process::abort()
 }

@@ -157,6 +157,15 @@
 //! whose mechanism does not work on this machine is left out, so k-CAS never stands in for
 //! OS-assisted DCAS.
 //!
+//! `nonblocking-priority` is the hold model of event simulation: a thread inserts its event at a
+//! random time after the last one that it popped, and pops the next one. The queue holds 1, 1,000
+//! or 100,000 events all the time, and each thread one more. Times are random in a span in which all
+//! events lie, so an insertion is anywhere among them.
+//!
+//! `page-map` looks up random pages: of 64 MiB in four regions, whose tables fit into a processor's
+//! cache, or of 4 GiB, whose leaves take 16 MiB. Its `unsynchronized` tree has the same widths and
+//! the same size of an entry, and is neither changed nor locked.
+//!
 //! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on
 //! their own CPUs as far as there are enough. The figure is the wall time of a run divided by the
 //! elements that passed. A thread that finds no room, or no element, spins in the `spin` workloads

@@ -15,6 +15,8 @@ pub mod counts;
 pub mod ends;
 pub mod guards;
 pub mod keys;
+pub mod pages;
+pub mod priorities;
 pub mod registers;
 pub mod served;
 pub mod visits;

@@ -21,8 +21,10 @@ mod metrics;
 mod mutex;
 mod nonblocking_containers;
 mod nonblocking_list;
+mod nonblocking_priority;
 #[cfg(target_os = "linux")]
 mod oversubscription;
+mod page_map;
 mod percpu_containers;
 mod percpu_counter;
 mod percpu_footprint;
@@ -253,6 +255,8 @@ pub const ALL: &[&Experiment] = &[
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
+    &nonblocking_priority::EXPERIMENT,
+    &page_map::EXPERIMENT,
     &server::EXPERIMENT,
     &flow::QUEUE,
     &flow::STACK,

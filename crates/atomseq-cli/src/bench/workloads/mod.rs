@@ -8,7 +8,9 @@ pub mod exchange;
 pub mod flow;
 pub mod locking;
 pub mod ordered;
+pub mod paging;
 pub mod pair;
+pub mod pending;
 pub mod relay;
 
 /// Implements `Container` or `Conveyor` by a function that pushes, one that pops, and, for
