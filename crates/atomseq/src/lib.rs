@@ -152,9 +152,8 @@
 //! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.2, static registration, of sequences against signal handlers; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
 //! | | 2.1.3, dynamic registration, of the kernel's sections: announced by a store that the kernel cancels | [`sequence!`], [`docs::internals`] |
-//! | | 2.1.1, 2.1.4, 3, its other schemes | for comparison, in the crate `atomseq-papers` |
 //! | | 2.3.1, inspecting sequences, when the table is made; the watchdog | [`sequence!`], [`signal::set_rollforward_limit`] |
-//! | | 2.1.1, designated sequences; 2.2.1, 2.2.3 and 2.2.4, other ways back; 3, Dyn/Jump, Dyn/Fault and Hyb/Jump, with levels | for comparison, `rollforward` in the crate `atomseq-papers` |
+//! | | 2.1.1, designated sequences; 2.1.4, hybrid registration; 2.2.1, 2.2.3 and 2.2.4, other ways back; 3, Dyn/Jump, Dyn/Fault and Hyb/Jump, with levels | for comparison, `rollforward` in the crate `atomseq-papers` |
 //! | | 2.3.2, page faults in a sequence: pinning, the rule of one page, gates | for comparison, in the crate `atomseq-papers` |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`type_stable`] |
