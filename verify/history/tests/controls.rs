@@ -13,6 +13,7 @@ use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
+use verify_history::structures::Mapped;
 use verify_history::structures::ends::Ends;
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
@@ -48,6 +49,13 @@ fn what_is_only_compared_is_looked_at_beforehand() {
             Beforehand::fresh(mechanism)
         });
     }
+}
+
+#[test]
+fn a_map_that_splits_without_its_version() {
+    must_fail("an unchecked split", Trial::of(MANY), |_| {
+        Mapped::<false>::fresh()
+    });
 }
 
 /// Runs a trial of threads that ends its process; returns the process's output, although tests are

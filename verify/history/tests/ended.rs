@@ -12,7 +12,7 @@ use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::lists;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
-use verify_history::structures::{BothEnds, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Mapped, OldestFirst, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -162,4 +162,9 @@ fn in_an_unbounded_queue() {
             |_: &mut Rng| OldestFirst::<Box<Probe>>::fresh(mechanism)
         });
     }
+}
+
+#[test]
+fn in_a_hash_map() {
+    all_end("HashMap", || |_: &mut Rng| Mapped::<true>::fresh());
 }

@@ -14,12 +14,14 @@ use crate::structures::ends::{Answer, Call};
 pub mod ends;
 pub mod guards;
 pub mod keys;
+pub mod maps;
 pub mod registers;
 pub mod visits;
 pub mod words;
 
 pub use guards::Guards;
 pub use keys::Keys;
+pub use maps::Mapped;
 pub use registers::Registers;
 pub use visits::Visits;
 

@@ -19,6 +19,7 @@ mod metrics;
 mod mutex;
 mod nonblocking_containers;
 mod nonblocking_list;
+mod nonblocking_map;
 #[cfg(target_os = "linux")]
 mod oversubscription;
 mod percpu_containers;
@@ -238,6 +239,9 @@ pub const ALL: &[&Experiment] = &[
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
+    &nonblocking_map::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &nonblocking_map::FOOTPRINT,
     &flow::QUEUE,
     &flow::STACK,
     &flow::POOL,

@@ -245,12 +245,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         K: Eq,
     {
         let mut found = (Place::Nowhere, None);
-        for slot in 0..Bucket::<K, V>::SLOTS {
-            let entry = bucket.entry(slot);
-            if state.live() >> slot & 1 == 1 && entry.key.load() == *key {
-                found = (Place::Slot(slot), Some(entry.value.load()));
-                break;
-            }
+        if let Some(slot) = Self::slot_of(bucket, state, key) {
+            found = (Place::Slot(slot), Some(bucket.entry(slot).value.load()));
         }
         if found.1.is_none() && bucket.word().load(bucket.link()) != 0 {
             found = self.search_nodes(bucket, state, key)?;
@@ -259,6 +255,25 @@ impl<K: Plain, V: Plain> Table<K, V> {
             true => Ok(found),
             false => Err(Changed),
         }
+    }
+
+    /// Returns the live entry that holds a key.
+    #[inline(always)]
+    fn slot_of(bucket: Bucket<'_, K, V>, state: State, key: &K) -> Option<usize>
+    where
+        K: Eq,
+    {
+        let is_at = |slot: usize| bucket.entry(slot).key.load() == *key;
+        if size_of::<K>() > 16 {
+            return slots(state.live()).find(|slot| is_at(*slot));
+        }
+        // Compares all of them: which one it is cannot be predicted.
+        let mut equal = 0;
+        for slot in 0..Bucket::<K, V>::SLOTS {
+            equal |= u64::from(is_at(slot)) << slot;
+        }
+        equal &= state.live();
+        (equal != 0).then_some(equal.trailing_zeros() as usize)
     }
 
     #[inline(never)]
