@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    LinkedQueue, LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered,
+    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered,
 };
 
 use super::rings::RingRound;
@@ -37,7 +37,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..9), by) {
+    match (setting.rng.u32(..10), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -47,6 +47,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         (5, _) => of(RefList::<u64>::forced(by), setting),
         (6, _) => of(OneVisitorList::<u64>::forced(by), setting),
         (7, _) => of(LinkedQueue::<u64>::forced(by), setting),
+        (8, _) => of(HashMap::<u64>::new(), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -140,6 +141,20 @@ impl Shared for List<u64, (), Unordered> {
 
     fn take_this(&self, value: u64) -> bool {
         self.remove(&value).is_ok_and(|found| found.is_some())
+    }
+}
+
+impl Shared for HashMap<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.try_insert(value, ()).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop().map(|(value, ())| value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.remove(&value).is_some()
     }
 }
 

@@ -11,12 +11,12 @@
 //! and otherwise retries. A [`Stack`] does this in one section, [with nothing to roll
 //! back](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
 //! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes together with its
-//! word. A [`spsc::Ring`] has neither.
+//! word. A [`HashMap`] has a version in each of its buckets. A [`spsc::Ring`] has none.
 //!
 //! # Progress
 //!
-//! A [`spsc::Ring`] is wait-free, and a [`Queue`] is lock-free. The others have the progress of
-//! their [`Mechanism`](crate::dcas::Mechanism):
+//! A [`spsc::Ring`] is wait-free. A [`Queue`] and a [`HashMap`] are lock-free. The others have the
+//! progress of their [`Mechanism`](crate::dcas::Mechanism):
 //!
 //! * **OS-assisted DCAS** is obstruction-free. A thread that runs alone finishes its operation in a
 //!   bounded number of steps, whatever state other threads were stopped in. Under contention, a
@@ -38,7 +38,7 @@
 //!   thread read before does not count.
 //! * A [`LinkedStack`], a [`LinkedQueue`] and a [`spsc::Ring`] hold values of any type that is
 //!   `Send`. Only the thread that takes a value out accesses it.
-//! * A [`List`] holds keys and values that are [`Plain`]. Several threads copy them out of a node
+//! * A [`List`] and a [`HashMap`] hold keys and values that are [`Plain`]. Several threads copy them out of a node
 //!   at the same time, possibly while a later owner of the node writes there. The version shows
 //!   which copies count.
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a

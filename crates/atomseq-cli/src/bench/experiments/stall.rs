@@ -37,6 +37,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "stack", "nonblocking::Stack";
         "queue", "nonblocking::Queue";
         "list", "nonblocking::List";
+        "map", "nonblocking::HashMap";
         "watched:mutex", "std::sync::Mutex: indefinitely; the figure is how long it was watched";
     },
     peers: &["mutex"],

@@ -313,6 +313,16 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         found
     }
 
+    /// Removes some entry and returns it, or `None` if the map was empty at some time for each of its
+    /// buckets. Searches the buckets one after the other.
+    pub fn pop(&self) -> Option<(K, V)> {
+        let popped = self.pop_from_buckets();
+        if popped.is_some() {
+            self.table.balance(&|key| self.hash(key));
+        }
+        popped
+    }
+
     /// Removes all entries that are in the map from start to end of the call. Other entries may be
     /// removed or not.
     pub fn clear(&self) {

@@ -67,7 +67,8 @@ pub(super) struct Count(pub(super) AtomicUsize);
 pub(super) struct Changed;
 
 /// Where a key is.
-pub(super) enum Place<'a, K, V> {
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a, K: Plain, V: Plain> {
     Nowhere,
     /// In place.
     Slot(usize),
@@ -403,7 +404,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             let changed = match decide(found.value) {
                 Change::Keep => return Ok(found.value),
                 Change::Remove if found.value.is_none() => return Ok(None),
-                Change::Remove => self.take_out(&found),
+                Change::Remove => self.take_out(found.bucket, found.state, found.place),
                 Change::Put(value) => self.put(&found, *key, value)?,
             };
             if changed {
@@ -457,17 +458,21 @@ impl<K: Plain, V: Plain> Table<K, V> {
         hash >> 60 == 0 || self.buckets.0.load(Ordering::Relaxed) < 2 * FIRST
     }
 
-    /// Removes an entry that was found. Returns `false` if its bucket has changed since.
+    /// Removes an entry that was found at that state. Returns `false` if its bucket has changed since.
     #[inline(always)]
-    fn take_out(&self, found: &Found<'_, K, V>) -> bool {
-        let bucket = found.bucket;
-        let is_out = match found.place {
+    pub(super) fn take_out(
+        &self,
+        bucket: Bucket<'_, K, V>,
+        state: State,
+        place: Place<'_, K, V>,
+    ) -> bool {
+        let is_out = match place {
             Place::Nowhere => true,
             Place::Slot(slot) => {
                 let without = |state: State| state.next().with_live(state.live() & !(1 << slot));
-                bucket.change(found.state, without).is_some()
+                bucket.change(state, without).is_some()
             }
-            Place::Node(link, node) => self.unlink(bucket, found.state, link, node),
+            Place::Node(link, node) => self.unlink(bucket, state, link, node),
         };
         if is_out {
             self.entries.add(u64::MAX);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{self, Change, Domain, Mechanism};
-use atomseq::nonblocking::{List, Queue, Stack};
+use atomseq::nonblocking::{HashMap, List, Queue, Stack};
 
 use super::stop::Inside;
 use crate::bench::experiments::dcas::Padded;
@@ -30,7 +30,7 @@ pub struct Way {
 }
 
 /// All of them.
-pub static WAYS: [Way; 6] = [
+pub static WAYS: [Way; 7] = [
     Way {
         case: "os-assisted",
         completes: true,
@@ -55,6 +55,11 @@ pub static WAYS: [Way; 6] = [
         case: "list",
         completes: true,
         make: || Box::new(List::<u64, u64>::new()),
+    },
+    Way {
+        case: "map",
+        completes: true,
+        make: || Box::new(HashMap::<u64, u64>::new()),
     },
     Way {
         case: "watched:mutex",
@@ -201,6 +206,25 @@ impl Store for List<u64, u64> {
 
     fn len(&self) -> usize {
         Self::len(self)
+    }
+}
+
+impl Store for HashMap<u64, u64> {
+    fn push(&self, element: u64) -> bool {
+        self.try_insert(element, 0).is_ok()
+    }
+
+    fn take(&self, element: u64) -> bool {
+        self.remove(&element).is_some()
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+
+    /// Nothing revokes a stopped thread's operation: others use another entry.
+    fn revoked(&self) -> Option<u64> {
+        None
     }
 }
 
