@@ -157,7 +157,10 @@ impl<K: Plain, V: Plain> Table<K, V> {
         // Release: pairs with the acquire in `at`.
         let (published, by_another) = (Ordering::Release, Ordering::Relaxed);
         let new = mapped.as_ptr();
-        if let Err(_) = place.compare_exchange(null_mut(), new, published, by_another) {
+        if place
+            .compare_exchange(null_mut(), new, published, by_another)
+            .is_err()
+        {
             // SAFETY: mapped above with this size, and no other thread knows it.
             unsafe { mappings::unmap(mapped, bytes) };
         }
@@ -551,7 +554,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
                 let reserved = state.with_reserved(state.reserved() | bit);
                 let is_put = bucket.change(reserved, with).is_some();
                 if !is_put {
-                    self.give_back(bucket, bit);
+                    bucket.release(bit);
                 }
                 is_put
             }
@@ -568,12 +571,6 @@ impl<K: Plain, V: Plain> Table<K, V> {
         let (_, bucket, state) = self.route(hash);
         let free = !(state.live() | state.reserved()) & Bucket::<K, V>::ALL;
         free != 0 && bucket.reserve(state, 1 << free.trailing_zeros())
-    }
-
-    /// Ends a reservation that was not used.
-    #[cold]
-    pub(super) fn give_back(&self, bucket: Bucket<'_, K, V>, slots: u64) {
-        bucket.release(slots);
     }
 
     /// Stores an entry in a node, in place of the one in `old`, or of one in place.
@@ -625,6 +622,8 @@ pub(super) fn parent_of(index: usize) -> usize {
 
 impl<K: Plain, V: Plain> Drop for Table<K, V> {
     fn drop(&mut self) {
+        // A k-CAS that an exited thread left unfinished stays so: only a thread that reads its state
+        // completes it, and none does any more.
         for (segment, place) in self.segments.iter_mut().enumerate() {
             if let (Some(base), Some(bytes)) =
                 (NonNull::new(*place.get_mut()), Self::bytes_of(segment))
