@@ -454,11 +454,12 @@ impl<K: Plain, V: Plain> Table<K, V> {
     }
 
     /// Returns whether an operation on this hash also looks whether the table must grow or shrink:
-    /// one in sixteen does, and each one while the table is small.
+    /// one in 32 does, and each one while the table is small. The number of entries is spread over
+    /// the CPUs, and looking at it takes their cache lines.
     #[inline(always)]
     pub(super) fn looks_after(&self, hash: u64) -> bool {
         // Relaxed: a hint.
-        hash >> 60 == 0 || self.buckets.0.load(Ordering::Relaxed) < 2 * FIRST
+        hash >> 59 == 0 || self.buckets.0.load(Ordering::Relaxed) < 2 * FIRST
     }
 
     /// Removes an entry that was found at that state. Returns `false` if its bucket has changed since.
