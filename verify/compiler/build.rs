@@ -1,5 +1,5 @@
-//! Writes random sequences for rustc to compile: the text of one `sequence!`, and a table of the
-//! forms that it makes. And of sequences that break a rule, it writes what the compiler leaves to
+//! Writes random sequences for rustc to compile with `tests/differential.rs`: the text of one
+//! `sequence!`, and a table of the forms that it makes. The library has their seeds. And of sequences that break a rule, it writes what the compiler leaves to
 //! rustc.
 
 #[path = "src/random/mod.rs"]
@@ -81,14 +81,18 @@ fn main() {
     write!(
         file,
         "atomseq::sequence! {{\n{sequences}}}\n\
-         /// The seed of each sequence.\npub const SEEDS: &[u64] = &{seeds:?};\n\
          /// The forms of each.\n\
          #[allow(clippy::unit_arg, reason = \"a table has one shape\")]\npub const FORMS: &[Forms] = &[\n{table}];\n"
     )
     .unwrap();
     breaking(&mut file);
     let directory = std::env::var("OUT_DIR").expect("cargo says where");
-    std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
+    let write = |name: &str, text: &str| {
+        std::fs::write(Path::new(&directory).join(name), text).expect("cargo's directory");
+    };
+    write("sequences.rs", &file);
+    let seeds = format!("/// The seed of each sequence.\npub const SEEDS: &[u64] = &{seeds:?};\n");
+    write("seeds.rs", &seeds);
 }
 
 /// Writes a table of functions: for each sequence that breaks a rule and is not refused at once,

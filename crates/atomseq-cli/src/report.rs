@@ -91,7 +91,7 @@ impl<W: Write> Listener for Tables<W> {
             writeln!(self.to, "{}", table(outcome, group, self.verbose))?;
         }
         if let Some(beside) = experiments::find(outcome.experiment).and_then(|found| found.beside)
-            && (self.verbose || self.named && beside.table.is_some())
+            && (self.verbose || self.named && beside.has_rows())
         {
             beside::print(&mut self.to, beside, outcome)?;
         }
@@ -272,7 +272,7 @@ mod tests {
         let mask = ["mask", "sigprocmask"];
         assert!(printed("signal-mask", mask, true).contains("M94, Table 1"));
         assert!(!printed("signal-mask", mask, false).contains("M94"));
-        // GC96 has no table of this: its figures are for those that want all.
+        // GC96 counts instructions of another operation.
         let dcas = printed("dcas", ["os-assisted", "cas"], true);
         assert!(!dcas.contains("GC96"), "{dcas}");
     }

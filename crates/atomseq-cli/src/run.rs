@@ -31,13 +31,16 @@ pub fn run(arguments: &Run) -> ! {
         say(&format!("cannot find {}", name.display()));
         process::exit(NOT_FOUND)
     };
+    let mut refused = None;
     match reason_against(&program).map_or_else(library, Err) {
         Ok(library) => {
-            let mut preload = library.into_os_string();
-            if let Some(others) = std::env::var_os("LD_PRELOAD") {
+            // Behind others: what they do in place of the C library's functions, they do in place of
+            // this library's.
+            let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+            if !preload.is_empty() {
                 preload.push(":");
-                preload.push(others);
             }
+            preload.push(library);
             // SAFETY: there is no other thread yet.
             unsafe {
                 std::env::set_var("LD_PRELOAD", preload);
@@ -46,14 +49,34 @@ pub fn run(arguments: &Run) -> ! {
                 }
             }
         }
+        // The kernel refuses it; or there would be a second line if it cannot be executed.
+        Err(reason) if !is_executable(&program) || is_foreign(&reason) => refused = Some(reason),
         Err(reason) => say(&format!("{} runs unchanged: {reason}", program.display())),
     }
     let error = execute(&program, &arguments.command);
-    say(&format!("cannot execute {}: {error}", program.display()));
+    let reason = match refused {
+        Some(reason) if error.raw_os_error() == Some(libc::ENOEXEC) => reason,
+        _ => error.to_string(),
+    };
+    say(&format!("cannot execute {}: {reason}", program.display()));
     process::exit(match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
     })
+}
+
+/// Why the kernel executes no such file, unless it was given an interpreter of them.
+const FOREIGN: [&str; 2] = ["it is for another processor", "it is no 64-bit ELF file"];
+
+fn is_foreign(reason: &str) -> bool {
+    // Two files are always there.
+    let interpreters = std::fs::read_dir("/proc/sys/fs/binfmt_misc").map_or(0, Iterator::count);
+    FOREIGN.contains(&reason) && interpreters <= 2
+}
+
+fn is_executable(program: &Path) -> bool {
+    let metadata = program.metadata();
+    metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// Executes the program with the mask and the handler of `SIGPIPE` that this process got, which
@@ -110,10 +133,7 @@ fn find(name: &OsStr) -> Option<PathBuf> {
     let directories = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let files = std::env::split_paths(&directories).map(|directory| directory.join(name));
     let files: Vec<_> = files.filter(|file| file.is_file()).collect();
-    let executable = files.iter().find(|file| {
-        file.metadata()
-            .is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
-    });
+    let executable = files.iter().find(|file| is_executable(file));
     executable.or(files.first()).cloned()
 }
 
@@ -190,8 +210,7 @@ fn reason_against(program: &Path) -> Option<String> {
             if mode & 0o6000 != 0 || has_capabilities(&program) {
                 return Some("it changes its user or its privileges".into());
             }
-            return Elf::read(&file)
-                .map_or(Some("it is no ELF file".into()), |elf| elf.reason(&file));
+            return Elf::read(&file).map_or(Some(FOREIGN[1].into()), |elf| elf.reason(&file));
         }
         let mut line = vec![0; 256];
         let length = file.read_at(&mut line, 0).unwrap_or(0);
@@ -219,6 +238,8 @@ struct Elf {
     machine: u16,
     segments: Vec<Segment>,
     sections: Vec<String>,
+    /// Whether the names of its symbols and libraries have that of gcc's address sanitizer.
+    sanitized: bool,
 }
 
 /// A part of the file that is mapped, or says something.
@@ -234,7 +255,7 @@ impl Elf {
     fn read(file: &File) -> Option<Elf> {
         use object::elf::FileHeader64;
         use object::read::ReadCache;
-        use object::read::elf::{FileHeader, ProgramHeader};
+        use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
         let cache = ReadCache::new(file);
         let header = FileHeader64::<object::Endianness>::parse(&cache).ok()?;
@@ -247,6 +268,12 @@ impl Elf {
             size: segment.p_filesz(endian),
         });
         let sections = header.sections(endian, &cache).ok();
+        let names = sections.as_ref().and_then(|sections| {
+            let (_, section) = sections.section_by_name(endian, b".dynstr")?;
+            section.data(endian, &cache).ok()
+        });
+        let is_sanitizer = |name: &[u8]| name.starts_with(b"libasan.so");
+        let sanitized = names.is_some_and(|names| names.split(|&byte| byte == 0).any(is_sanitizer));
         let sections = sections.iter().flat_map(|sections| {
             sections.iter().filter_map(|section| {
                 let name = sections.section_name(endian, section).ok()?;
@@ -257,13 +284,14 @@ impl Elf {
             machine: header.e_machine(endian).0,
             segments: segments.collect(),
             sections: sections.collect(),
+            sanitized,
         })
     }
 
     /// Returns why the program cannot be helped.
     fn reason(&self, file: &File) -> Option<String> {
         if self.machine != MACHINE {
-            return Some("it is for another processor".into());
+            return Some(FOREIGN[0].into());
         }
         let interpreter = self
             .segments
@@ -282,6 +310,9 @@ impl Elf {
             .ends_with("/ld-linux-x86-64.so.2")
         {
             return Some("its C library is not glibc".into());
+        }
+        if self.sanitized {
+            return Some("its address sanitizer must be the first library".into());
         }
         let is_go = |name: &String| name.starts_with(".note.go.") || name == ".go.buildinfo";
         if self.sections.iter().any(is_go) {

@@ -157,6 +157,20 @@ fn what_cannot_be_helped_runs_unchanged() {
         stderr(&output)
     );
 
+    // The sanitizer itself may not be installed.
+    let library = ["-shared", "-fPIC", "-Wl,-soname,libasan.so"];
+    let library = directory.compile("libasan.so", "", &library);
+    let place = format!("-Wl,-rpath,{}", directory.0.display());
+    let needed = ["-Wl,--no-as-needed", &library, &place];
+    let sanitized = directory.compile("sanitized", MASKS, &needed);
+    let output = run(&[&sanitized]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        stderr(&output).contains("sanitizer must be the first"),
+        "{}",
+        stderr(&output)
+    );
+
     let script = directory.file("script", format!("#!{fixed}\n").as_bytes(), 0o755);
     let output = run(&[&script]);
     assert_eq!(output.status.code(), Some(7));
@@ -202,7 +216,14 @@ fn bad_input_gets_one_line_and_a_shells_code() {
     );
     assert_eq!(run(&[]).status.code(), Some(2));
     let plain = directory.file("plain", b"exit 4\n", 0o644);
-    assert_eq!(run(&[&plain]).status.code(), Some(126));
+    one_line(&run(&[&plain]), 126, "Permission denied");
+    one_line(
+        &run(&[directory.0.to_str().unwrap()]),
+        126,
+        "cannot execute",
+    );
+    let text = directory.file("text", b"exit 4\n", 0o755);
+    one_line(&run(&[&text]), 126, "it is no 64-bit ELF file");
     // A library that is missing, unreadable, for another processor, and where none can be named.
     let with_library = |library: &str| {
         let mut command = command(&["sh", "-c", "exit 9"]);
@@ -234,12 +255,35 @@ fn bad_input_gets_one_line_and_a_shells_code() {
     one_line(&with_library(&foreign), 9, "no library for this processor");
     let spaced = directory.file("a b.so", b"", 0o644);
     one_line(&with_library(&spaced), 9, "a space or a colon");
-    let output = run(&[&foreign]);
-    assert_eq!(output.status.code(), Some(126));
+    one_line(&run(&[&foreign]), 126, "it is for another processor");
+    assert!(Path::new(&foreign).exists());
+}
+
+#[test]
+fn other_preloaded_libraries_come_first() {
+    let directory = Directory::new("others");
+    let spy = r#"
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <signal.h>
+        #include <unistd.h>
+        int sigprocmask(int how, const sigset_t *set, sigset_t *old) {
+            static int (*next)(int, const sigset_t *, sigset_t *);
+            if (!next) {
+                next = (int (*)(int, const sigset_t *, sigset_t *))dlsym(RTLD_NEXT, "sigprocmask");
+                write(1, "spy", 3);
+            }
+            return next(how, set, old);
+        }"#;
+    let spy = directory.compile("spy.so", spy, &["-shared", "-fPIC"]);
+    let program = directory.compile("masks", MASKS, &[]);
+    let mut command = command(&["--stats", &program]);
+    let output = command.env("LD_PRELOAD", spy).output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert!(stdout(&output).starts_with("spy"), "{}", stdout(&output));
     assert!(
-        stderr(&output).contains("it is for another processor"),
+        stderr(&output).contains("1999 system calls saved"),
         "{}",
         stderr(&output)
     );
-    assert!(Path::new(&foreign).exists());
 }

@@ -83,10 +83,28 @@ use proc_macro2::TokenStream;
 ///
 /// All errors of all sequences, combined; of each sequence the first.
 pub fn compile(input: TokenStream) -> syn::Result<TokenStream> {
+    compile_by(input, output::sequence)
+}
+
+/// Compiles every sequence to the same item with one more function, `by`, that runs the sequence by
+/// any of [M94's schemes](emit::schemes). The functions name `::atomseq_papers` as well.
+///
+/// # Errors
+///
+/// As [`compile`].
+#[cfg(feature = "schemes")]
+pub fn compile_with_schemes(input: TokenStream) -> syn::Result<TokenStream> {
+    compile_by(input, output::with_schemes)
+}
+
+fn compile_by(
+    input: TokenStream,
+    item: impl Fn(&ir::Sequence) -> syn::Result<TokenStream>,
+) -> syn::Result<TokenStream> {
     let mut output = TokenStream::new();
     let mut errors: Option<syn::Error> = None;
     for sequence in sequences(input)? {
-        match sequence.and_then(|sequence| output::sequence(&sequence)) {
+        match sequence.and_then(|sequence| item(&sequence)) {
             Ok(tokens) => output.extend(tokens),
             Err(error) => match &mut errors {
                 Some(all) => all.combine(error),

@@ -188,6 +188,16 @@ pub fn sequence(input: TokenStream) -> TokenStream {
         .into()
 }
 
+/// Compiles atomic sequences as [`sequence!`] does, and for each scheme of M94 as well. It is
+/// `atomseq_papers::sequence!`, which describes it.
+#[cfg(feature = "schemes")]
+#[proc_macro]
+pub fn sequence_with_schemes(input: TokenStream) -> TokenStream {
+    atomseq_compiler::compile_with_schemes(input.into())
+        .unwrap_or_else(|error| reported(&error))
+        .into()
+}
+
 /// Implements `atomseq::dcas::Covered` for a struct whose fields all implement it. Its type
 /// parameters are required to.
 #[proc_macro_derive(Covered)]

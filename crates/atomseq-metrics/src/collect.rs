@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::{Labels, Metrics, Series, gauge};
 
@@ -26,14 +27,21 @@ struct Collected(Arc<Metrics>);
 
 impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        for (name, family) in self.0.families().iter() {
+        // Relaxed: a setting that orders nothing.
+        let has_units = self.0.has_units.load(Ordering::Relaxed);
+        let families = self.0.families();
+        for (name, family) in families.iter() {
             let kind = match family.series {
                 Series::Empty => continue,
                 Series::Counters(_) => MetricType::Counter,
                 Series::Gauges(_) => MetricType::Gauge,
                 Series::Histograms(_) => MetricType::Histogram,
             };
-            let mut encoder = encoder.encode_descriptor(name, &family.help, None, kind)?;
+            let unit = family.unit.and_then(suffix).filter(|_| has_units);
+            let (name, unit) = split(name, unit, |name| families.contains_key(name));
+            let unit = unit.map(|unit| Unit::Other(unit.into()));
+            let help = &family.help;
+            let mut encoder = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
             match &family.series {
                 Series::Empty => {}
                 Series::Counters(series) => {
@@ -50,6 +58,32 @@ impl Collector for Collected {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns what a unit adds to a name.
+fn suffix(unit: metrics::Unit) -> Option<&'static str> {
+    match unit {
+        metrics::Unit::Count => None,
+        metrics::Unit::Percent => Some("ratio"),
+        unit => Some(unit.as_str()),
+    }
+}
+
+/// Returns a name without its unit, and the unit that the encoder adds to it.
+fn split<'a>(
+    name: &'a str,
+    unit: Option<&'static str>,
+    is_taken: impl Fn(&str) -> bool,
+) -> (&'a str, Option<&'static str>) {
+    let Some(unit) = unit else {
+        return (name, None);
+    };
+    let without = name.strip_suffix(unit);
+    match without.and_then(|name| name.strip_suffix('_')) {
+        Some(without) if !without.is_empty() => (without, Some(unit)),
+        _ if is_taken(&format!("{name}_{unit}")) => (name, None),
+        _ => (name, Some(unit)),
     }
 }
 

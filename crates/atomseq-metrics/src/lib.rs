@@ -24,14 +24,15 @@
 //! Characters that OpenMetrics does not allow in names become underscores, and the suffix `_total`
 //! of a counter is added by the format. Metrics whose names are then equal are one metric. A metric
 //! has one kind, the one that it was first registered with; handles of another kind do nothing. The
-//! units that `describe_counter!` and its like take are ignored: put them into the name. A
-//! histogram has buckets and no quantiles, which only a `percpu::Histogram` of atomseq computes.
+//! units that `describe_counter!` and its like take are in the names that are rendered if [that is
+//! asked for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles,
+//! which only a `percpu::Histogram` of atomseq computes.
 
 mod collect;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atomseq_prometheus as per_cpu;
@@ -52,12 +53,15 @@ pub struct PerCpuRecorder(Arc<Metrics>);
 struct Metrics {
     /// By name, in the order in which they are rendered.
     families: Mutex<BTreeMap<String, Family>>,
+    /// Whether names are rendered with their units.
+    has_units: AtomicBool,
 }
 
 /// The metrics of one name.
 #[derive(Debug, Default)]
 struct Family {
     help: String,
+    unit: Option<Unit>,
     /// Of a histogram, if they are not the default.
     bounds: Option<Box<[f64]>>,
     series: Series,
@@ -89,6 +93,28 @@ impl PerCpuRecorder {
     /// Creates a recorder without metrics.
     pub fn new() -> PerCpuRecorder {
         PerCpuRecorder::default()
+    }
+
+    /// Renders names by the recommendations of Prometheus: a unit that `describe_counter!` and its
+    /// like took ends the name, unless it does already, and is in a line `UNIT`. Percent become
+    /// `ratio`; a count has no unit. A name keeps its form if another metric has the longer one.
+    /// (The counters' suffix `_total` belongs to the format in any case.)
+    ///
+    /// ```
+    /// use atomseq_metrics::PerCpuRecorder;
+    /// use metrics::Unit;
+    ///
+    /// let recorder = PerCpuRecorder::new().with_recommended_naming();
+    /// metrics::with_local_recorder(&recorder, || {
+    ///     metrics::describe_counter!("sent", Unit::Bytes, "What was sent");
+    ///     metrics::counter!("sent").increment(5);
+    /// });
+    /// assert!(recorder.render().contains("sent_bytes_total 5"));
+    /// ```
+    pub fn with_recommended_naming(self) -> PerCpuRecorder {
+        // Relaxed: a setting that orders nothing.
+        self.0.has_units.store(true, Ordering::Relaxed);
+        self
     }
 
     /// Sets the upper bounds of the histograms of one name that are registered from now on. A bound
@@ -127,9 +153,10 @@ impl Metrics {
         self.families.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn describe(&self, name: &KeyName, help: &SharedString) {
+    fn describe(&self, name: &KeyName, unit: Option<Unit>, help: &SharedString) {
         let mut families = self.families();
         let family = families.entry(name_of(name.as_str())).or_default();
+        family.unit = unit;
         // The encoder writes it as it is.
         family.help = help.replace('\\', "\\\\").replace('\n', "\\n");
     }
@@ -169,19 +196,19 @@ macro_rules! select {
 }
 
 impl Recorder for PerCpuRecorder {
-    fn describe_counter(&self, key: KeyName, _unit: Option<Unit>, help: SharedString) {
+    fn describe_counter(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
         // The format's suffix is no part of the name.
         let name = key.as_str();
         let name = name.strip_suffix("_total").unwrap_or(name).to_string();
-        self.0.describe(&name.into(), &help);
+        self.0.describe(&name.into(), unit, &help);
     }
 
-    fn describe_gauge(&self, key: KeyName, _unit: Option<Unit>, help: SharedString) {
-        self.0.describe(&key, &help);
+    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.0.describe(&key, unit, &help);
     }
 
-    fn describe_histogram(&self, key: KeyName, _unit: Option<Unit>, help: SharedString) {
-        self.0.describe(&key, &help);
+    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.0.describe(&key, unit, &help);
     }
 
     fn register_counter(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Counter {

@@ -78,6 +78,44 @@ fn a_name_has_one_kind() {
 }
 
 #[test]
+fn units_are_in_names_if_that_is_asked_for() {
+    let recorder = PerCpuRecorder::new();
+    let described = [
+        ("latency", Some(Unit::Seconds)),
+        ("size.bytes", Some(Unit::Bytes)),
+        ("load", Some(Unit::Percent)),
+        ("open", Some(Unit::Count)),
+        ("age", Some(Unit::Seconds)),
+        ("age_seconds", None),
+        ("bytes", Some(Unit::Bytes)),
+        ("plain", None),
+    ];
+    for (name, unit) in described {
+        recorder.describe_gauge(name.into(), unit, "Help".into());
+        recorder.register_gauge(&key(name, &[]), &METADATA).set(1.0);
+    }
+    let names = |text: &str| -> Vec<String> {
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples.map(|line| line.replace(" 1.0", "")).collect()
+    };
+    let without = names(&recorder.render());
+    let expected = "age age_seconds bytes latency load open plain size_bytes";
+    assert_eq!(without.join(" "), expected);
+
+    let recorder = recorder.with_recommended_naming();
+    recorder.describe_counter("sent_total".into(), Some(Unit::Bytes), "Help".into());
+    recorder
+        .register_counter(&key("sent_total", &[]), &METADATA)
+        .increment(1);
+    let text = recorder.render();
+    let expected = "age age_seconds bytes_bytes latency_seconds load_ratio open plain \
+                    sent_bytes_total 1 size_bytes";
+    assert_eq!(names(&text).join(" "), expected);
+    assert!(text.contains("# UNIT size_bytes bytes\n"), "{text}");
+    openmetrics_parser::openmetrics::parse_openmetrics(&text).unwrap();
+}
+
+#[test]
 fn absolute_values_never_lower_a_counter() {
     let recorder = PerCpuRecorder::new();
     let counter = recorder.register_counter(&key("c", &[]), &METADATA);

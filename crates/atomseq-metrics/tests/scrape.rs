@@ -1,11 +1,7 @@
-//! The example is scraped as Prometheus does it, and what it serves is read by a parser of
-//! OpenMetrics that shares nothing with the encoder.
-
-#[path = "../../atomseq-prometheus/tests/scraping/mod.rs"]
-mod scraping;
+//! The example, scraped.
 
 use openmetrics_parser::OpenMetricsValue;
-use scraping::scrape;
+use verify_scraping::scrape;
 
 #[test]
 fn the_example_is_scraped() {

@@ -1,8 +1,10 @@
 //! The published figures of the papers behind atomseq, each with its table, machine and unit, and
-//! two of their mechanisms, kept for comparison.
+//! three of their mechanisms, kept for comparison.
 //!
-//! The mechanisms are test-and-set for the locks of [`atomseq::mutex`]: B91's software
-//! [`reservation`] and kernel [`emulation`]. A machine with interlocked instructions needs neither.
+//! Two are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`] and
+//! kernel [`emulation`]. A machine with interlocked instructions needs neither. The third are the
+//! schemes of [`rollforward`] that M94 describes beside the one of `atomseq::sequence!`, for any
+//! sequence that [`sequence!`] compiles.
 //!
 //! Each paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
 //! sign where it gives a bound, and nothing that its text does not contain. [`paper`] reads it into
@@ -23,10 +25,12 @@ mod arch;
 pub mod emulation;
 mod read;
 pub mod reservation;
+pub mod rollforward;
 pub mod statistics;
 mod sync;
 mod value;
 
+pub use atomseq_macros::sequence_with_schemes as sequence;
 pub use value::{Unreadable, Value};
 
 use std::sync::OnceLock;

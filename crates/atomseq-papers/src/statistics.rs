@@ -14,6 +14,13 @@ pub(crate) static TRAPS: Count = Count::new();
 /// The number of test-and-sets done by the kernel for [`emulation::Call`](crate::emulation::Call).
 pub(crate) static CALLS: Count = Count::new();
 
+/// The rollforwards of each scheme of [`rollforward`](crate::rollforward), in the order of its
+/// `Kind`.
+pub(crate) static ROLLFORWARDS: [Count; 4] = [const { Count::new() }; 4];
+
+/// How often a thread executed the trap that a rollforward of another thread had written.
+pub(crate) static TRAPS_HIT: Count = Count::new();
+
 /// Turns counting on or off for the whole process. Async-signal-safe; costs one store.
 pub fn count(on: bool) {
     // Relaxed: the switch orders no other data.
@@ -24,6 +31,17 @@ pub fn count(on: bool) {
 /// [`reservation`](crate::reservation) (B91, section 2.2, figure 1). `None` while counting is off.
 pub fn waits() -> Option<u64> {
     WAITS.get()
+}
+
+/// Returns how many sequences of a scheme were rolled forward; `None` while counting is off.
+pub fn rollforwards(kind: crate::rollforward::Kind) -> Option<u64> {
+    ROLLFORWARDS[kind as usize].get()
+}
+
+/// Returns how often a thread executed the trap that a rollforward of another thread had written
+/// over a landmark (M94 2.2.1); `None` while counting is off.
+pub fn traps_hit() -> Option<u64> {
+    TRAPS_HIT.get()
 }
 
 /// A count for the whole process.

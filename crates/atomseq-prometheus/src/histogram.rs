@@ -1,9 +1,9 @@
 //! A histogram of floating-point numbers.
 //!
-//! A [`percpu::Histogram`] counts the numbers of buckets, which it keeps apart exactly. The sum of
-//! floating-point numbers takes two sums of integers: of the numbers without their fractions, and
-//! of the fractions' billionths. A zero is not added. Both are read by draining them into wider
-//! sums, so they may wrap around, but not between two scrapes.
+//! A [`percpu::Histogram`] counts the numbers of buckets. Its sum is that of the billionths of
+//! values from -1 to 1; a larger value adds its fraction there, and the rest to a counter of whole
+//! numbers. All are read by draining them into wider sums, so the sums may wrap around, but not
+//! between two scrapes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,30 +16,35 @@ use crate::COUNTERS;
 /// What a billionth is multiplied by.
 const BILLION: f64 = 1e9;
 
+/// Its last bit but two counts one, and so do those of numbers that are at most 2^51 away. So a sum
+/// of it and a small number is rounded to an integer, whose bits are its lower bits.
+const ROUNDS: f64 = (3_u64 << 51) as f64;
+
 /// The maximum number of buckets.
 const MAX_BUCKETS: usize = 256;
-
-/// The maximum number of bounds that are all compared with a value.
-const LINEAR: usize = 32;
 
 /// A histogram of floating-point numbers. A clone refers to the same one.
 ///
 /// A value that is not finite is counted in a bucket, NaN in the last one, and left out of the sum.
 /// The sum is exact to half a billionth for each value, as long as values and their sum between two
-/// scrapes are within ±2^62.
+/// scrapes are within ±2^62, and fewer than 2^33 values are recorded between them.
 #[derive(Clone)]
 pub struct Histogram(Arc<Inner>);
 
 struct Inner {
-    /// Counts the index of the bucket of each value.
+    /// Counts the index of the bucket of each value. Its sum is in billionths.
     buckets: percpu::Histogram,
-    bounds: Box<[f64]>,
-    /// The sum of the values without their fractions, since the last scrape.
+    bounds: Bounds,
+    /// The sum of values above 1 or below -1 without their fractions.
     wholes: Count<'static>,
-    /// The sum of the fractions, in billionths.
-    billionths: Count<'static>,
-    /// Both until the last scrape.
-    drained: Mutex<(i128, i128)>,
+    drained: Mutex<Drained>,
+}
+
+/// What was counted until the last scrape.
+struct Drained {
+    counts: Box<[u64]>,
+    wholes: i128,
+    billionths: i128,
 }
 
 impl Histogram {
@@ -65,40 +70,40 @@ impl Histogram {
     /// [`Error::Bounds`] if the bounds do not increase strictly, are not finite, or there are none,
     /// or more than 255; [`Error::OutOfMemory`] if the operating system refuses the memory.
     pub fn try_new(bounds: impl IntoIterator<Item = f64>) -> Result<Histogram, Error> {
-        let bounds: Box<[f64]> = bounds.into_iter().collect();
+        let bounds: Vec<f64> = bounds.into_iter().collect();
         let is_finite = bounds.iter().all(|bound| bound.is_finite());
         let is_rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
         if !is_finite || !is_rising || !(1..MAX_BUCKETS).contains(&bounds.len()) {
             return Err(Error::Bounds);
         }
+        let count = bounds.len();
+        // Each index is below 2^(7 + 1), and so has a bucket of its own.
+        let buckets = percpu::Histogram::try_log_linear(7, count as u64)?;
         Ok(Histogram(Arc::new(Inner {
-            // Each index is below 2^(7 + 1), and so has a bucket of its own.
-            buckets: percpu::Histogram::try_log_linear(7, bounds.len() as u64)?,
-            bounds,
+            buckets: buckets.with_sum(),
+            bounds: Bounds::new(bounds),
             wholes: COUNTERS.try_create()?,
-            billionths: COUNTERS.try_create()?,
-            drained: Mutex::default(),
+            drained: Mutex::new(Drained {
+                counts: vec![0; count + 1].into(),
+                wholes: 0,
+                billionths: 0,
+            }),
         })))
     }
 
     /// Records a value.
     #[inline]
     pub fn observe(&self, value: f64) {
-        self.0.buckets.record(bucket(&self.0.bounds, value) as u64);
-        // An infinity becomes the largest number, whose fraction is not finite.
-        let whole = value as i64;
-        let fraction = value - whole as f64;
-        if !fraction.is_finite() {
-            return;
+        // The difference is that of the integers, rounded to the nearest, if both are in the range
+        // of `ROUNDS`. It is larger than 2^50 otherwise, also if the value is not finite.
+        let rounded = value * BILLION + ROUNDS;
+        let billionths = rounded.to_bits().wrapping_sub(ROUNDS.to_bits()) as i64;
+        if billionths.unsigned_abs() > BILLION as u64 {
+            return self.0.observe_large(value);
         }
+        let bucket = self.0.bounds.below(value);
         // A negative number is added as its complement.
-        if whole != 0 {
-            self.0.wholes.add(whole as u64);
-        }
-        let billionths = (fraction * BILLION + 0.5_f64.copysign(fraction)) as i64;
-        if billionths != 0 {
-            self.0.billionths.add(billionths as u64);
-        }
+        self.0.buckets.record_in(bucket, billionths as u64);
     }
 
     /// Returns the sum, the number of values, and for each bucket its bound, the last one infinite,
@@ -106,32 +111,126 @@ impl Histogram {
     ///
     /// An update by another thread may be in the buckets and not yet in the sum.
     pub fn get(&self) -> (f64, u64, Vec<(f64, u64)>) {
-        let snapshot = self.0.buckets.snapshot();
-        let bounds = self.0.bounds.iter().copied().chain([f64::INFINITY]);
-        let buckets = bounds.zip(snapshot.counts().iter().copied());
-        (self.sum(), snapshot.total(), buckets.collect())
-    }
-
-    fn sum(&self) -> f64 {
         let drained = self.0.drained.lock();
         let mut drained = drained.unwrap_or_else(PoisonError::into_inner);
-        drained.0 += i128::from(self.0.wholes.take() as i64);
-        drained.1 += i128::from(self.0.billionths.take() as i64);
-        let (wholes, billionths) = *drained;
+        let snapshot = self.0.buckets.take();
+        for (count, new) in drained.counts.iter_mut().zip(snapshot.counts()) {
+            *count = count.wrapping_add(*new);
+        }
+        drained.wholes += i128::from(self.0.wholes.take() as i64);
+        drained.billionths += i128::from(snapshot.sum().unwrap_or(0) as i64);
+        let (wholes, billionths) = (drained.wholes, drained.billionths);
         let carried = wholes + billionths / 1_000_000_000;
-        carried as f64 + (billionths % 1_000_000_000) as f64 / BILLION
+        let sum = carried as f64 + (billionths % 1_000_000_000) as f64 / BILLION;
+        let bounds = self.0.bounds.all.iter().copied().chain([f64::INFINITY]);
+        let buckets: Vec<_> = bounds.zip(drained.counts.iter().copied()).collect();
+        let total = buckets.iter().map(|(_, count)| count).sum();
+        (sum, total, buckets)
     }
 }
 
-/// Returns the number of bounds that are less than a value: all of them for NaN.
-#[inline]
-fn bucket(bounds: &[f64], value: f64) -> usize {
-    #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is above all bounds")]
-    let is_less = |bound: &f64| !(value <= *bound);
-    match bounds.len() <= LINEAR {
-        // These comparisons do not wait for each other, and none is a branch.
-        true => bounds.iter().map(|bound| usize::from(is_less(bound))).sum(),
-        false => bounds.partition_point(is_less),
+impl Inner {
+    #[inline(never)]
+    fn observe_large(&self, value: f64) {
+        let bucket = match value.is_nan() {
+            true => self.bounds.all.len(),
+            false => self.bounds.below(value),
+        };
+        // An infinity becomes the largest number, whose fraction is not finite.
+        let whole = value as i64;
+        let fraction = value - whole as f64;
+        if !fraction.is_finite() {
+            return self.buckets.record_in(bucket, 0);
+        }
+        let billionths = (fraction * BILLION + 0.5_f64.copysign(fraction)) as i64;
+        self.buckets.record_in(bucket, billionths as u64);
+        if whole != 0 {
+            self.wholes.add(whole as u64);
+        }
+    }
+}
+
+/// The bounds, and for each range of values those in it, so that few are compared with a value.
+///
+/// A range is an eighth of a power of two: the numbers whose upper [`KEY`] bits are the same.
+struct Bounds {
+    all: Box<[f64]>,
+    /// From that of the smallest positive bound, which also holds all smaller values that are not
+    /// negative, to that of the largest, or at most [`MAX_RANGES`].
+    ranges: Box<[Range]>,
+    /// The upper bits of the first range.
+    first: u64,
+}
+
+/// Where the sign, the exponent and three more bits of a number are.
+const KEY: u32 = 49;
+
+/// As many as 128 powers of two.
+const MAX_RANGES: u64 = 1024;
+
+/// A range of values.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Range {
+    /// The number of bounds below it.
+    below: u32,
+    /// Whether it has more than two bounds.
+    is_crowded: bool,
+    /// Its bounds. If it has fewer, those that follow, or infinity.
+    bounds: [f64; 2],
+}
+
+impl Bounds {
+    /// The bounds increase.
+    fn new(all: Vec<f64>) -> Bounds {
+        let key = |bound: &f64| bound.to_bits() >> KEY;
+        let mut keys = all.iter().filter(|bound| **bound > 0.0).map(key);
+        let first = keys.next().unwrap_or(0);
+        let last = keys
+            .next_back()
+            .unwrap_or(first)
+            .min(first + MAX_RANGES - 1);
+        let ranges = (first..=last).map(|range| {
+            // The first one also has the bounds that are at most zero.
+            let below = match range == first {
+                true => 0,
+                false => all.partition_point(|bound| *bound <= 0.0 || key(bound) < range),
+            };
+            let own = all[below..].iter().copied();
+            let mut following = own.clone().chain([f64::INFINITY; 2]);
+            Range {
+                below: below as u32,
+                is_crowded: own
+                    .filter(|bound| *bound <= 0.0 || key(bound) == range)
+                    .count()
+                    > 2,
+                bounds: std::array::from_fn(|_| following.next().unwrap_or(f64::INFINITY)),
+            }
+        });
+        Bounds {
+            first,
+            ranges: ranges.collect(),
+            all: all.into(),
+        }
+    }
+
+    /// Returns the number of bounds that are less than a value: the index of its bucket.
+    #[inline]
+    fn below(&self, value: f64) -> usize {
+        // That of a negative number is larger than all of them.
+        let range = (value.to_bits() >> KEY).saturating_sub(self.first);
+        match self.ranges.get(range as usize) {
+            Some(range) if !range.is_crowded => {
+                let [first, second] = range.bounds.map(|bound| usize::from(bound < value));
+                range.below as usize + first + second
+            }
+            _ => self.search(value),
+        }
+    }
+
+    #[inline(never)]
+    fn search(&self, value: f64) -> usize {
+        self.all.partition_point(|bound| *bound < value)
     }
 }
 
@@ -155,24 +254,84 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_bounds_are_searched_as_few_are() {
-        let bounds: Vec<f64> = (0..255).map(f64::from).collect();
-        for value in [-1.0, -0.0, 0.5, 31.0, 31.5, 253.5, 254.0, 1e9, f64::NAN] {
-            let expected = bounds
+    fn a_bucket_is_found_as_by_comparing_all_bounds() {
+        let scales = [
+            vec![0.0],
+            vec![-1.0],
+            vec![-1.0, -0.5, 0.0, 0.25, 0.26, 1e300],
+            vec![f64::MIN, f64::MIN_POSITIVE, 5e-324, f64::MAX],
+            vec![
+                0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+            ],
+            vec![1.0, 1.01, 1.02, 1.03, 1.9, 1.91, 64.0],
+            (-100..100).map(f64::from).collect(),
+            (1..256).map(f64::from).collect(),
+        ];
+        for mut scale in scales {
+            scale.sort_unstable_by(f64::total_cmp);
+            let bounds = Bounds::new(scale.clone());
+            let edges = scale
                 .iter()
-                .filter(|bound| value.is_nan() || **bound < value)
-                .count();
-            assert_eq!(bucket(&bounds, value), expected, "{value}");
-            assert_eq!(
-                bucket(&bounds[..LINEAR], value),
-                expected.min(LINEAR),
-                "{value}"
-            );
+                .chain(&[-0.0, 0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY]);
+            for value in edges.flat_map(|edge| [edge.next_down(), *edge, edge.next_up()]) {
+                if value.is_nan() {
+                    continue;
+                }
+                let expected = scale.iter().filter(|bound| **bound < value).count();
+                assert_eq!(bounds.below(value), expected, "{value} in {scale:?}");
+            }
         }
-        let histogram = Histogram::new(bounds.iter().copied());
+        assert!(Histogram::try_new((0..256).map(f64::from)).is_err());
+        let histogram = Histogram::new((0..255).map(f64::from));
         (0..256).for_each(|value| histogram.observe(f64::from(value)));
         assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
-        assert!(Histogram::try_new((0..256).map(f64::from)).is_err());
+    }
+
+    /// At the edges of what `observe` does itself, and of what rounding by addition does.
+    #[test]
+    fn each_value_is_added_to_half_a_billionth() {
+        let near = |value: f64| [value.next_down(), value, value.next_up()];
+        let edges = [
+            0.0,
+            1e-9,
+            0.5e-9,
+            1.0,
+            1.000_000_000_4,
+            1.000_000_000_6,
+            2.25e6,
+            4.5e6,
+            9e15,
+        ];
+        for value in edges
+            .into_iter()
+            .flat_map(near)
+            .chain([1e-300, 0.1, 1.0 / 3.0])
+        {
+            for value in [value, -value] {
+                let histogram = Histogram::new([0.0]);
+                histogram.observe(value);
+                let (sum, total, _) = histogram.get();
+                // What the largest of them have in all their bits.
+                let precision = 0.5e-9 + value.abs() * f64::EPSILON;
+                assert!((sum - value).abs() <= precision, "{value} is {sum}");
+                assert_eq!(total, 1);
+            }
+        }
+        for value in [
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            -f64::NAN,
+            f64::MAX,
+            f64::MIN,
+        ] {
+            let histogram = Histogram::new([0.0]);
+            histogram.observe(value);
+            assert_eq!(histogram.get().1, 1);
+            if !value.is_finite() {
+                assert_eq!(histogram.get().0, 0.0, "{value}");
+            }
+        }
     }
 
     #[test]

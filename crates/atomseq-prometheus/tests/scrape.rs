@@ -1,10 +1,7 @@
-//! The example is scraped as Prometheus does it, and what it serves is read by a parser of
-//! OpenMetrics that shares nothing with the encoder.
-
-mod scraping;
+//! The example, scraped.
 
 use openmetrics_parser::{MetricNumber, OpenMetricsType, OpenMetricsValue};
-use scraping::{Scraped, scrape};
+use verify_scraping::{Scraped, scrape};
 
 #[test]
 fn the_example_is_scraped() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::control::{Protection, protects};
-use crate::thread::{EAGER, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
+use crate::thread::{EAGER, FATAL, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
 use crate::{arch, delivery, mask, real};
 
 /// The number of signals, and one more.
@@ -140,7 +140,7 @@ struct Exclusive {
 
 impl Exclusive {
     fn new(thread: &Thread) -> Exclusive {
-        let mask = arch::exchange_mask(!0);
+        let mask = arch::change_mask(libc::SIG_SETMASK, !0);
         // A child of `vfork` changes no actions but the kernel's, which are its own.
         let locked = EAGER.load(Relaxed) && thread.vforked.load(Relaxed) == 0;
         if locked {
@@ -175,14 +175,14 @@ fn entry_address() -> usize {
 fn installed(flags: i32) -> libc::sigaction {
     libc::sigaction {
         sa_sigaction: entry_address(),
-        // A handler that is reset is reset when it runs, not when its signal is deferred.
-        sa_flags: (flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND,
+        sa_flags: flags | libc::SA_SIGINFO,
         sa_mask: to_set(!0),
         sa_restorer: None,
     }
 }
 
-/// Makes lazy what of `signals` has the default action to end the process, if that is all of them.
+/// Makes lazy what of `signals` this library handles or has the default action to end the process,
+/// if that is all of them.
 pub fn promote(thread: &Thread, signals: u64) {
     for signal in 1..32 {
         let signal_bit = bit(signal);
@@ -196,9 +196,19 @@ pub fn promote(thread: &Thread, signals: u64) {
         let mut old = installed(0);
         // SAFETY: only the old action is asked for.
         let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
-        if !known || old.sa_sigaction != libc::SIG_DFL || UNFIT.load(Relaxed) & signal_bit != 0 {
+        if !known || UNFIT.load(Relaxed) & signal_bit != 0 {
             return;
         }
+        if old.sa_sigaction == entry_address() && old.sa_flags & libc::SA_RESETHAND == 0 {
+            thread
+                .lazy
+                .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+            continue;
+        }
+        if old.sa_sigaction != libc::SIG_DFL || signal_bit & fatal() == 0 {
+            return;
+        }
+        translate(&mut old, current(signal));
         let node = intern(Action {
             handler: libc::SIG_DFL,
             flags: old.sa_flags,
@@ -231,29 +241,6 @@ pub fn default(thread: &Thread, signal: i32) {
     unsafe { real::sigaction(signal, &action, ptr::null_mut()) };
 }
 
-/// Resets a handler with `SA_RESETHAND` that is about to run: only the handler changes. Returns
-/// whether it was still installed.
-pub fn reset(thread: &Thread, signal: i32, action: &Action) -> bool {
-    let _exclusive = Exclusive::new(thread);
-    let mut now = installed(0);
-    // SAFETY: only the action is asked for.
-    let known = unsafe { real::sigaction(signal, ptr::null(), &mut now) } == 0;
-    let same = current(signal).is_some_and(|current| ptr::eq(current, action));
-    if known && !(same && now.sa_sigaction == entry_address()) {
-        return false;
-    }
-    let mut kernels = installed(action.flags);
-    kernels.sa_sigaction = libc::SIG_DFL;
-    kernels.sa_flags = action.flags;
-    kernels.sa_mask = to_set(action.mask);
-    thread
-        .lazy
-        .store(thread.lazy.load(Relaxed) & !bit(signal), Relaxed);
-    // SAFETY: no handler is installed.
-    unsafe { real::sigaction(signal, &kernels, ptr::null_mut()) };
-    true
-}
-
 /// `sigaction`.
 ///
 /// # Safety
@@ -274,6 +261,7 @@ pub unsafe extern "C" fn sigaction(
     // SAFETY: the caller's promise: null or valid.
     let mut new = unsafe { new.as_ref() }.copied();
     let mut node = ptr::null_mut();
+    let one_shot = new.is_some_and(|new| new.sa_flags & libc::SA_RESETHAND != 0);
     if let Some(new) = &mut new {
         if wants_entry(thread, signal, new) {
             node = intern(Action {
@@ -285,6 +273,10 @@ pub unsafe extern "C" fn sigaction(
             if node.is_null() {
                 return mask::fail(libc::ENOMEM);
             }
+            // The kernel resets a handler when its signal is dequeued: not before it is handled.
+            if one_shot && protects(Protection::OneShot) {
+                thread.exclude(signal_bit);
+            }
             *new = installed(new.sa_flags);
         } else {
             // The kernel would drop, or act upon, what is blocked without its knowledge.
@@ -292,9 +284,11 @@ pub unsafe extern "C" fn sigaction(
                 thread.exclude(signal_bit);
             }
             if thread.can_be_lazy() {
+                // One whose default is to be ignored gets no handler, which would end system calls.
+                let untried = signal_bit & fatal();
                 thread
                     .untried
-                    .store(thread.untried.load(Relaxed) | signal_bit, Relaxed);
+                    .store(thread.untried.load(Relaxed) | untried, Relaxed);
             }
         }
     }
@@ -310,7 +304,10 @@ pub unsafe extern "C" fn sigaction(
     if !node.is_null() {
         if result != 0 {
             CURRENT[signal as usize].store(previous, Release);
-        } else if thread.can_be_lazy() && signal_bit & (never() | UNFIT.load(Relaxed)) == 0 {
+        } else if thread.can_be_lazy()
+            && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
+            && !(one_shot && protects(Protection::OneShot))
+        {
             thread
                 .lazy
                 .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
@@ -320,24 +317,45 @@ pub unsafe extern "C" fn sigaction(
     if result == 0 && !old.is_null() {
         // SAFETY: nodes are never freed.
         let previous = unsafe { previous.as_ref() };
-        if kernels.sa_sigaction == entry_address()
-            && let Some(previous) = previous
-        {
-            let given = previous.action.flags;
-            kernels.sa_sigaction = previous.action.handler;
-            kernels.sa_flags = if previous.action.handler == libc::SIG_DFL {
-                kernels.sa_restorer = None;
-                given
-            } else {
-                // Of the others the kernel keeps those that it knows.
-                kernels.sa_flags & !CHANGED | given & CHANGED
-            };
-            kernels.sa_mask = to_set(previous.action.mask);
-        }
+        translate(&mut kernels, previous.map(|node| &node.action));
         // SAFETY: the caller's promise.
         unsafe { *old = kernels };
     }
     result
+}
+
+/// Makes of an action as the kernel has it, if it is one of this library's, the program's.
+fn translate(kernels: &mut libc::sigaction, program: Option<&Action>) {
+    let Some(program) = program else {
+        return;
+    };
+    if kernels.sa_sigaction == entry_address() {
+        kernels.sa_sigaction = program.handler;
+        if program.handler == libc::SIG_DFL {
+            kernels.sa_restorer = None;
+            kernels.sa_flags = program.flags;
+        }
+    } else if !protects(Protection::OneShot)
+        || kernels.sa_flags & libc::SA_RESETHAND == 0
+        || kernels.sa_sigaction != libc::SIG_DFL
+        // SAFETY: a valid set.
+        || unsafe { set_of(&kernels.sa_mask) } & INTERNAL != INTERNAL
+    {
+        // What a handler was reset to is told by the mask: the C library hides these two signals.
+        return;
+    }
+    // Of the others the kernel keeps those that it knows.
+    kernels.sa_flags = kernels.sa_flags & !libc::SA_SIGINFO | program.flags & libc::SA_SIGINFO;
+    kernels.sa_mask = to_set(program.mask);
+}
+
+/// Returns the signals whose default action can be lazy, unless a test makes others so.
+fn fatal() -> u64 {
+    if protects(Protection::Ignored) {
+        FATAL
+    } else {
+        !NEVER
+    }
 }
 
 /// Returns the signals that are never lazy, unless a test makes them so.
@@ -348,9 +366,6 @@ fn never() -> u64 {
         0
     }
 }
-
-/// The flags that [`installed`] changes.
-const CHANGED: i32 = libc::SA_SIGINFO | libc::SA_RESETHAND;
 
 /// Returns whether a new action is a handler that this library calls. In a child of `vfork` it is
 /// the kernel that calls: the parent's memory must not change.
@@ -492,7 +507,7 @@ unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
     let this = bit(signal) & !(UNBLOCKABLE | INTERNAL);
     let thread = Thread::current();
     if disposition == SIG_HOLD {
-        if thread.change(|mask| mask | this) & this != 0 {
+        if thread.change(libc::SIG_BLOCK, this) & this != 0 {
             return SIG_HOLD;
         }
         let mut old = installed(0);
@@ -507,7 +522,7 @@ unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
     if old == libc::SIG_ERR {
         return old;
     }
-    match thread.change(|mask| mask & !this) & this {
+    match thread.change(libc::SIG_UNBLOCK, this) & this {
         0 => old,
         _ => SIG_HOLD,
     }
@@ -544,6 +559,17 @@ fn has_interval() {
     if protects(Protection::Timers) {
         UNFIT.fetch_or(bit(libc::SIGALRM), Relaxed);
         Thread::current().exclude(bit(libc::SIGALRM));
+    }
+}
+
+/// Looks whether the program that executed this one has set such a timer.
+pub fn begin() {
+    // SAFETY: zeros are a valid value.
+    let mut value: libc::itimerval = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes the value.
+    unsafe { libc::getitimer(libc::ITIMER_REAL, &mut value) };
+    if (value.it_interval.tv_sec, value.it_interval.tv_usec) != (0, 0) {
+        has_interval();
     }
 }
 

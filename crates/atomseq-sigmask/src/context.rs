@@ -19,7 +19,7 @@ pub unsafe fn mask(context: *mut libc::ucontext_t) -> *mut u64 {
 
 /// Returns the program's mask.
 pub extern "C" fn program() -> u64 {
-    Thread::current().program.load(Relaxed)
+    Thread::current().mask()
 }
 
 /// Saves the mask in one context, and sets that of the other.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::uc
     let thread = Thread::current();
     // SAFETY: the program's contexts, valid by the contract of `swapcontext`.
     unsafe {
-        *mask(from) = thread.program.load(Relaxed);
+        *mask(from) = thread.mask();
         set(to);
     }
 }
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn set(to: *mut libc::ucontext_t) {
     // SAFETY: the program's context, valid by the contract of `setcontext`.
     let new = unsafe { *mask(to) } & !UNBLOCKABLE;
     if protects(Protection::Jumps) {
-        Thread::current().change(|_| new);
+        Thread::current().change(libc::SIG_SETMASK, new);
     }
 }
 
@@ -115,7 +115,7 @@ pub struct Masks {
 /// Blocks all signals in the kernel, and returns what [`after_vfork`] needs.
 pub extern "C" fn before_vfork() -> Masks {
     let thread = Thread::current();
-    let program = thread.program.load(Relaxed);
+    let program = thread.mask();
     // First: a handler in between sees the masks of before.
     arch::set_mask(!0);
     Masks {
@@ -216,13 +216,15 @@ unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
     let mut buffer = unsafe { *buffer };
     let thread = Thread::current();
     // A call that waits is left if its frame is.
-    if thread.waiting_stack.load(Relaxed) <= arch::demangle(buffer.registers[6]) {
+    let stack = arch::demangle(buffer.registers[6]);
+    if thread.waiting_stack.load(Relaxed) <= stack {
         thread.waiting_stack.store(0, Relaxed);
     }
+    thread.jump_off_signal_stack(stack as usize);
     if buffer.saved != 0 {
         let new = buffer.mask[0] & !(UNBLOCKABLE | INTERNAL);
         if protects(Protection::Jumps) {
-            thread.change(|_| new);
+            thread.change(libc::SIG_SETMASK, new);
         }
         // In this copy: the mask is restored again by the next jump.
         buffer.saved = 0;

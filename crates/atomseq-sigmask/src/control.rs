@@ -48,6 +48,12 @@ protections! {
     NoLonger "no-longer";
     /// A handler's change of the mask in its `ucontext` counts.
     Context "context";
+    /// Cleanup after a thread is cancelled finds the mask that the kernel has then.
+    Cancelled "cancelled";
+    /// Nothing is lazy while a handler is on a signal stack.
+    SignalStack "signal-stack";
+    /// A default action that is to ignore a signal does not become a handler.
+    Ignored "ignored";
     /// Contexts and jumps have their masks.
     Jumps "jumps";
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering::Relaxed, compiler_fence};
 
 use crate::control::{Protection, protects};
-use crate::thread::{Thread, UNBLOCKABLE, bit};
+use crate::thread::{Thread, UNBLOCKABLE, bit, is_eager};
 use crate::{action, arch, context, wait};
 
 type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
@@ -26,7 +26,12 @@ pub unsafe extern "C" fn entry(
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
     let thread = Thread::interrupted(kernel);
-    let program = thread.program.load(Relaxed);
+    // Once nothing is lazy, the kernel's is the right one, see `Thread::change_eagerly`.
+    let eager = is_eager();
+    let program = match eager {
+        true => kernel,
+        false => thread.program.load(Relaxed),
+    };
     let lazy = thread.lazy.load(Relaxed);
     let signal_bit = bit(signal);
     // A wait with another mask lets signals in that the mask after it blocks.
@@ -52,22 +57,21 @@ pub unsafe extern "C" fn entry(
         if !protects(Protection::Default) {
             return;
         }
-        // SAFETY: as above; the default action comes when this returns.
+        action::default(thread, signal);
+        // SAFETY: as above; the default action comes when this returns, also if a wait with another
+        // mask has let the signal in.
         unsafe {
-            action::default(thread, signal);
             arch::queue(signal, information);
+            if protects(Protection::Waiting) {
+                *mask = kernel & !signal_bit;
+            }
         }
         return;
     }
-    if action.flags & libc::SA_RESETHAND != 0
-        && protects(Protection::OneShot)
-        && !action::reset(thread, signal, action)
-    {
-        // SAFETY: as above; another thread was faster, and the kernel does what it does after that.
-        unsafe { arch::queue(signal, information) };
-        return;
-    }
-    let known = thread.kernel.load(Relaxed);
+    let known = match eager {
+        true => kernel,
+        false => thread.kernel.load(Relaxed),
+    };
     let (base, kernel_base) = match wait::interrupted(thread, frame) {
         Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
         _ => (program, kernel),
@@ -79,7 +83,12 @@ pub unsafe extern "C" fn entry(
     if !protects(Protection::HandlerMask) {
         added = 0;
     }
-    let blocked = (kernel_base | added) & !UNBLOCKABLE;
+    let alternate = !eager && is_on_signal_stack(frame) && protects(Protection::SignalStack);
+    let mut blocked = (kernel_base | added) & !UNBLOCKABLE;
+    if alternate {
+        thread.enter_signal_stack();
+        blocked |= base;
+    }
     thread.program.store((base | added) & !UNBLOCKABLE, Relaxed);
     thread.kernel.store(blocked, Relaxed);
     // SAFETY: the handler reads the program's mask there, and may change it.
@@ -95,9 +104,13 @@ pub unsafe extern "C" fn entry(
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     // The handler may have let another context run, and this one go on in another thread.
     let thread = Thread::current();
+    if alternate {
+        thread.leave_signal_stack();
+    }
     // SAFETY: as above.
     let after = unsafe { *mask } & !UNBLOCKABLE;
     if after != program && protects(Protection::Context) {
+        thread.edits.store(thread.edits.load(Relaxed) + 1, Relaxed);
         thread.program.store(after, Relaxed);
         thread.kernel.store(after, Relaxed);
         // SAFETY: as above.
@@ -120,4 +133,10 @@ pub unsafe extern "C" fn entry(
     thread.kernel.store(known | no_longer, Relaxed);
     // SAFETY: as above.
     unsafe { *mask = kernel | no_longer };
+}
+
+/// Returns whether a handler of this frame is on a signal stack.
+fn is_on_signal_stack(frame: &libc::ucontext_t) -> bool {
+    let stack = &frame.uc_stack;
+    arch::stack().wrapping_sub(stack.ss_sp as usize) < stack.ss_size
 }

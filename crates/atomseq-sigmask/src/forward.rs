@@ -28,6 +28,8 @@ macro_rules! published_functions {
             $($more)*
             // They show the mask, or hand it on.
             sigpending sigwait sigwaitinfo sigtimedwait signalfd
+            // A signal that it sends to a thread would be queued again for the process.
+            pthread_sigqueue
             execv execve execvp execvpe execveat fexecve
             posix_spawn posix_spawnp system popen wordexp
             // A signal can interrupt them.
@@ -35,7 +37,8 @@ macro_rules! published_functions {
             write __write pwrite pwrite64 writev pwritev pwritev64 pwritev2 pwritev64v2
             open open64 openat openat64 creat creat64 fcntl fcntl64 ioctl flock lockf lockf64
             poll __poll __poll_chk select __select epoll_wait
-            nanosleep __nanosleep clock_nanosleep usleep sleep pause
+            nanosleep __nanosleep clock_nanosleep usleep sleep thrd_sleep pause
+            fallocate fallocate64 posix_fallocate posix_fallocate64
             wait __wait wait3 wait4 waitpid __waitpid waitid pclose
             accept accept4 connect __connect recv __recv_chk recvfrom __recvfrom_chk recvmsg recvmmsg
             send __send sendto sendmsg sendmmsg sendfile sendfile64 splice tee vmsplice

@@ -29,10 +29,12 @@
 //! signals, since one that is queued again is the last of its kind; signals of POSIX timers, whose
 //! overruns are counted from when they are dequeued; `SIGCONT` and those that stop, which discard
 //! each other when they are sent; faults and `SIGABRT`; signals that are ignored or whose default
-//! is to be ignored, which the kernel keeps only if it knows that they are blocked; and every
-//! signal once the process has started a second thread or prepared, by `makecontext`, a stack
-//! smaller than 16 KiB. A signal whose default action ends the
-//! process becomes lazy when it is first blocked: `entry` then performs the default action.
+//! is to be ignored, which the kernel keeps only if it knows that they are blocked; those with
+//! `SA_RESETHAND`, whose handler the kernel resets when it dequeues them; every signal while a
+//! handler is on a signal stack, where there may be no room for a second frame; and every signal
+//! once the process has started a second thread or prepared, by `makecontext`, a stack smaller than
+//! 16 KiB. A signal whose default action ends the process becomes lazy when it is first blocked:
+//! `entry` then performs the default action.
 //!
 //! # What it does not see
 //!
@@ -53,8 +55,15 @@
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
-//! * Cancellation: code that runs after a thread is cancelled in a call that waits with another
-//!   mask finds the thread's mask in place of that one.
+//! * `setcontext` from a handler on a signal stack: nothing is lazy afterwards, which costs only
+//!   time.
+//! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
+//!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`): one that was deferred is pending for the process.
+//! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler has
+//!   a frame of this library.
+//! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
+//!   may say that it cannot load this one, or not start. Each program starts later by the time that
+//!   it takes to load this library, a few tenths of a millisecond.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable

@@ -1,7 +1,5 @@
 //! The functions that set the mask or return it.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::action::{set_of, to_set};
 use crate::arch;
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
@@ -11,18 +9,14 @@ use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
     let thread = Thread::current();
     let before = if new.is_null() {
-        thread.program.load(Relaxed)
+        thread.mask()
     } else if !(libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how) {
         // The way to ask whether an address is readable: the kernel answers.
         return arch::refused_mask(how, new as usize);
     } else {
         // SAFETY: the caller's promise. Before the old mask is written: they may be one.
         let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
-        match how {
-            libc::SIG_BLOCK => thread.change(|mask| mask | set),
-            libc::SIG_UNBLOCK => thread.change(|mask| mask & !set),
-            _ => thread.change(|_| set),
-        }
+        thread.change(how, set)
     };
     if !old.is_null() {
         // SAFETY: the caller's promise. As many bytes as the kernel writes.
@@ -62,18 +56,14 @@ pub unsafe extern "C" fn sigprocmask(
 /// `rt_sigprocmask` by `syscall(3)`, which checks addresses, and leaves no signal out.
 pub fn kernels_sigprocmask(how: i32, new: usize, old: usize) -> i32 {
     let thread = Thread::current();
-    let mut before = thread.program.load(Relaxed);
+    let mut before = thread.mask();
     if new != 0 {
         if !(libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how) || !arch::is_readable(new) {
             return fail(arch::refused_mask(-1, new));
         }
         // SAFETY: the kernel has just read these bytes.
         let set = unsafe { (new as *const u64).read_unaligned() } & !UNBLOCKABLE;
-        before = match how {
-            libc::SIG_BLOCK => thread.change(|mask| mask | set),
-            libc::SIG_UNBLOCK => thread.change(|mask| mask & !set),
-            _ => thread.change(|_| set),
-        };
+        before = thread.change(how, set);
     }
     if old != 0 {
         if !arch::is_writable(old) {
@@ -106,7 +96,7 @@ extern "C" fn sighold(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
-    Thread::current().change(|mask| mask | signal);
+    Thread::current().change(libc::SIG_BLOCK, signal);
     0
 }
 
@@ -115,7 +105,7 @@ extern "C" fn sigrelse(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
-    Thread::current().change(|mask| mask & !signal);
+    Thread::current().change(libc::SIG_UNBLOCK, signal);
     0
 }
 
@@ -125,18 +115,18 @@ const OLD: u64 = u32::MAX as u64 & !(UNBLOCKABLE | INTERNAL);
 #[unsafe(no_mangle)]
 extern "C" fn sigblock(mask: i32) -> i32 {
     let set = u64::from(mask as u32) & OLD;
-    Thread::current().change(|mask| mask | set) as i32
+    Thread::current().change(libc::SIG_BLOCK, set) as i32
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn sigsetmask(mask: i32) -> i32 {
     let set = u64::from(mask as u32) & OLD;
-    Thread::current().change(|_| set) as i32
+    Thread::current().change(libc::SIG_SETMASK, set) as i32
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn siggetmask() -> i32 {
-    Thread::current().program.load(Relaxed) as i32
+    Thread::current().mask() as i32
 }
 
 #[unsafe(no_mangle)]
@@ -151,7 +141,7 @@ unsafe extern "C" fn __xpg_sigpause(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
-    let set = to_set(Thread::current().program.load(Relaxed) & !signal);
+    let set = to_set(Thread::current().mask() & !signal);
     // SAFETY: a valid set.
     unsafe { crate::wait::sigsuspend(&set) }
 }

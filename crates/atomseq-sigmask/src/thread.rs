@@ -54,7 +54,7 @@ pub struct Thread {
     pub kernel: AtomicU64,
     /// The signals that may be lazy in this thread.
     pub lazy: AtomicU64,
-    /// Signals for which [`promote`] has not looked for the default action.
+    /// Signals for which [`action::promote`] has not looked for the action.
     pub untried: AtomicU64,
     /// The mask of a call that waits with another one, see `wait`.
     pub waiting_mask: AtomicU64,
@@ -63,6 +63,12 @@ pub struct Thread {
     /// The stack pointer of such a call while it is in progress and none of its signals was
     /// delivered, else 0.
     pub waiting_stack: AtomicU64,
+    /// How many handlers on a signal stack have not returned: nothing is lazy meanwhile. A frame
+    /// for a signal that is blocked might not fit there; and if the handler lets another context
+    /// run, the kernel would put the frame where the handler's is.
+    pub signal_stack: AtomicU32,
+    /// How often a handler has changed the mask of what it interrupted.
+    pub edits: AtomicU64,
     /// Calls that set the mask.
     pub sets: AtomicU64,
     /// Those that needed a system call.
@@ -122,16 +128,58 @@ impl Thread {
 
     /// Returns whether signals can become lazy in this thread.
     pub fn can_be_lazy(&self) -> bool {
-        arch::is_main_thread() && !EAGER.load(Relaxed) && self.vforked.load(Relaxed) == 0
+        arch::is_main_thread()
+            && !EAGER.load(Relaxed)
+            && self.vforked.load(Relaxed) == 0
+            && self.signal_stack.load(Relaxed) == 0
     }
 
-    /// Replaces the program's mask by a function of it, and returns the old one. Atomic against
+    /// A handler is called on a signal stack, after which the kernel has the program's mask.
+    pub fn enter_signal_stack(&self) {
+        self.signal_stack
+            .store(self.signal_stack.load(Relaxed) + 1, Relaxed);
+        self.lazy.store(0, Relaxed);
+        self.untried.store(0, Relaxed);
+    }
+
+    /// Such a handler returns.
+    pub fn leave_signal_stack(&self) {
+        if EAGER.load(Relaxed) {
+            return;
+        }
+        let handlers = self.signal_stack.load(Relaxed) - 1;
+        self.signal_stack.store(handlers, Relaxed);
+        if handlers == 0 {
+            self.untried.store(!NEVER, Relaxed);
+        }
+    }
+
+    /// A jump goes to a stack pointer: if it leaves the signal stack, it leaves all handlers there.
+    pub fn jump_off_signal_stack(&self, to: usize) {
+        if self.signal_stack.load(Relaxed) == 0 || EAGER.load(Relaxed) {
+            return;
+        }
+        // SAFETY: zeros are a valid description of a stack.
+        let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes the description.
+        unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) };
+        let is_on = |pointer: usize| pointer.wrapping_sub(stack.ss_sp as usize) < stack.ss_size;
+        if is_on(arch::stack()) && !is_on(to) {
+            self.signal_stack.store(0, Relaxed);
+            self.untried.store(!NEVER, Relaxed);
+        }
+    }
+
+    /// Changes the program's mask as `sigprocmask` does, and returns the old one. Atomic against
     /// this thread's signal handlers.
     #[inline(always)]
-    pub fn change(&self, new: impl Fn(u64) -> u64) -> u64 {
+    pub fn change(&self, how: i32, set: u64) -> u64 {
+        if is_eager() {
+            return self.change_eagerly(how, set);
+        }
         let mut old = self.program.load(Relaxed);
         let new = loop {
-            let new = new(old);
+            let new = changed(old, how, set);
             // SAFETY: this thread's word; only its handlers change it otherwise.
             match unsafe { arch::compare_exchange(&self.program, old, new) } {
                 Ok(()) => break new,
@@ -145,6 +193,42 @@ impl Thread {
             self.change_slowly();
         }
         old
+    }
+
+    /// Changes both masks once nothing is lazy. The kernel's is the right one: a thread that is
+    /// cancelled leaves a handler of the C library, or a call that waits with another mask, without
+    /// this library's knowledge.
+    #[cold]
+    #[inline(never)]
+    fn change_eagerly(&self, how: i32, set: u64) -> u64 {
+        let mut edits = self.edits.load(Relaxed);
+        let old = arch::change_mask(how, set);
+        let mut new = changed(old, how, set);
+        loop {
+            self.program.store(new, Relaxed);
+            self.kernel.store(new, Relaxed);
+            compiler_fence(std::sync::atomic::Ordering::SeqCst);
+            let now = self.edits.load(Relaxed);
+            if now == edits {
+                break;
+            }
+            // A handler changed it after the system call, or before the masks were stored.
+            edits = now;
+            new = arch::mask();
+        }
+        self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
+        self.system_calls
+            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        old
+    }
+
+    /// Returns the program's mask.
+    #[inline(always)]
+    pub fn mask(&self) -> u64 {
+        match is_eager() {
+            true => arch::mask(),
+            false => self.program.load(Relaxed),
+        }
     }
 
     /// Returns whether the kernel must be called for a new mask: it blocks a signal that the mask
@@ -215,6 +299,22 @@ impl Thread {
     }
 }
 
+/// Returns whether the kernel's mask is the right one, see [`Thread::change_eagerly`].
+#[inline(always)]
+pub fn is_eager() -> bool {
+    EAGER.load(Relaxed) && protects(Protection::Cancelled)
+}
+
+/// Returns a mask that `sigprocmask` changes.
+#[inline(always)]
+fn changed(mask: u64, how: i32, set: u64) -> u64 {
+    match how {
+        libc::SIG_BLOCK => mask | set & !UNBLOCKABLE,
+        libc::SIG_UNBLOCK => mask & !set,
+        _ => set & !UNBLOCKABLE,
+    }
+}
+
 /// Ends that signals are lazy: there will be another thread, or a stack too small for `entry`.
 pub fn end_laziness() {
     if !protects(Protection::Threads) {
@@ -237,6 +337,7 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     control::begin();
     real::resolve();
+    action::begin();
     Thread::current();
     statistics::begin();
 }

@@ -25,6 +25,8 @@ pub const NONBLOCKING_SEQUENCES: Sequences = crate::nonblocking::SEQUENCES;
 /// The sequences of [`percpu`](crate::percpu).
 pub const SEQUENCES: Sequences = crate::percpu::SEQUENCES;
 
+#[cfg(atomseq_sections)]
+pub use crate::arch::roll;
 pub use crate::platform::*;
 pub use crate::sync::set_pauses;
 

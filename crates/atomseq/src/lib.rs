@@ -124,6 +124,7 @@
 //! | [`HashMap`](nonblocking::HashMap) | keys and values that can be copied, by hash; grows and shrinks | lock-free | 2 an insertion, 1 a removal, 0 a lookup |
 //! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
 //! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one thread at a time | obstruction-free | 1 a visit |
+//! | [`Server`](nonblocking::Server) | an object whose operations are too large for DCAS, run one at a time on copies | obstruction-free | 1 while it is idle, a read 0 |
 //! | [`spsc::Ring`](nonblocking::spsc::Ring) | bounded, first in first out, elements of any size, from one producer to one consumer | wait-free | 0 |
 //!
 //! Use a lock in [`mutex`] where none of these structures fits. *Cost* is that of locking and
@@ -148,10 +149,10 @@
 //! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
 //! | | 2, 3.1.1, test-and-set by each mechanism, chosen at start-up; 4.3, what is counted | [`mutex`] |
 //! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
-//! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
-//! | | 2.1.2, static registration; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
-//! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
-//! | | 2.3.2, gates | [`percpu::GateGuard`] |
+//! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.2, static registration, of sequences against signal handlers; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
+//! | | 2.1.3, dynamic registration, of the kernel's sections: announced by a store that the kernel cancels | [`sequence!`], [`docs::internals`] |
+//! | | 2.3.1, inspecting sequences, when the table is made; the watchdog | [`sequence!`], [`signal::set_rollforward_limit`] |
+//! | | 2.3.2, page faults in a sequence: pinning, the rule of one page, gates | for comparison, in the crate `atomseq-papers` |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`type_stable`] |
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |
@@ -159,6 +160,7 @@
 //! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | [`dcas`] |
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | [`dcas`] |
 //! | | 5.1.4, code isolation: a queue of one producer and one consumer | [`nonblocking::spsc`] |
+//! | | 5.1.4, a server that runs what callers enqueue (GC96, 5.2) | [`nonblocking::Server`] |
 //! | | 5.2.1 and 5.2.2, figures 5.4 to 5.6: lists changed at their ends, stacks and queues in arrays | [`nonblocking::LinkedStack`], [`nonblocking::Stack`], [`nonblocking::Queue`] |
 //! | | 5.2.3, figure 5.7: a list that is traversed with reference counts, or by one visitor at a time | [`nonblocking::RefList`], [`nonblocking::OneVisitorList`] |
 //!

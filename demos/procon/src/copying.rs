@@ -13,7 +13,7 @@ use demo_common::progress::Progress;
 use super::files::{CHUNK, Output};
 use super::monitor::{Lock, Monitor, Tally};
 use super::options::Plan;
-use super::threads::{self, Pinned};
+use super::threads::{self, Pinned, Switches};
 
 /// The parameters of a copy.
 pub struct Job<'a> {
@@ -49,8 +49,8 @@ pub struct Outcome {
     /// The checksum of the written file, if there is one.
     pub written: Option<u32>,
     pub tally: Tally,
-    /// How often a thread blocked in the kernel.
-    pub blocks: Option<u64>,
+    /// How often a thread blocked in the kernel, and how often one was preempted.
+    pub switches: Option<Switches>,
     /// What the kernel or a signal handler did for the mechanism.
     pub interventions: Interventions,
 }
@@ -94,10 +94,10 @@ pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
     let before = L::interventions();
     let start = Instant::now();
     let (produced, consumed) = thread::scope(|scope| {
-        let producer = || counting_blocks(|tally| produce(job, &monitor, tally));
+        let producer = || counting_switches(|tally| produce(job, &monitor, tally));
         let producer = threads::start(scope, "producer", job.cpus[0], producer);
         let producer = producer.map_err(Error::Start)?;
-        let consumer = || counting_blocks(|tally| consume(job, &monitor, output, tally));
+        let consumer = || counting_switches(|tally| consume(job, &monitor, output, tally));
         let consumer = match threads::start(scope, "consumer", job.cpus[1], consumer) {
             Ok(consumer) => consumer,
             Err(error) => {
@@ -124,7 +124,10 @@ pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
         checksum,
         written,
         tally: here.0 + there.0 + monitor.tally(),
-        blocks: here.1.zip(there.1).map(|(here, there)| here + there),
+        switches: here.1.zip(there.1).map(|(here, there)| Switches {
+            blocks: here.blocks + there.blocks,
+            preemptions: here.preemptions + there.preemptions,
+        }),
         interventions: since(before, L::interventions()),
     })
 }
@@ -140,15 +143,18 @@ fn since(before: Interventions, after: Interventions) -> Interventions {
     }
 }
 
-/// Runs a thread's work, and returns its result, its tally and how often it blocked.
-fn counting_blocks<T>(work: impl FnOnce(&mut Tally) -> T) -> (T, (Tally, Option<u64>)) {
+/// Runs a thread's work, and returns its result, its tally and how often it stopped running.
+fn counting_switches<T>(work: impl FnOnce(&mut Tally) -> T) -> (T, (Tally, Option<Switches>)) {
     let mut tally = Tally::default();
-    let before = threads::blocks();
+    let before = threads::switches();
     let result = work(&mut tally);
-    let blocks = before
-        .zip(threads::blocks())
-        .map(|(before, after)| after - before);
-    (result, (tally, blocks))
+    let switches = before
+        .zip(threads::switches())
+        .map(|(before, after)| Switches {
+            blocks: after.blocks - before.blocks,
+            preemptions: after.preemptions - before.preemptions,
+        });
+    (result, (tally, switches))
 }
 
 /// One side of a copy. Dropping it, also during a panic, marks the side as finished and wakes the

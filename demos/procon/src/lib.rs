@@ -12,7 +12,7 @@
 //! | `locks` | the mutexes: atomseq's by mechanism, and those of others |
 //! | `mechanisms` | the mechanisms by name, and those that cannot guard data of two threads |
 //! | `copying` | producer and consumer, and what they count |
-//! | `files`, `threads` | input and output; CPUs, and how often a thread blocked |
+//! | `files`, `threads` | input and output; CPUs, and how often a thread blocked or was preempted |
 //! | `options`, `report` | the command line; the report |
 
 mod buffer;
@@ -73,20 +73,20 @@ fn copy(plan: &options::Plan, out: &mut dyn Write, err: &mut dyn Write) -> io::R
     let mut rows = Vec::new();
     for mechanism in &plan.mechanisms {
         progress.stage(mechanism.name);
-        let mut best = None;
+        let mut outcomes = Vec::new();
         for _ in 0..plan.runs {
             let copied = (mechanism.copy)(&Job::of(plan, &progress))
                 .map_err(|error| error.to_string())
                 .and_then(|outcome| judge(plan, &outcome, checksum).map(|()| outcome));
             match copied {
-                Ok(outcome) => report::keep_best(&mut best, outcome),
+                Ok(outcome) => outcomes.push(outcome),
                 Err(sentence) => {
                     drop(progress);
                     return writeln!(err, "{PROGRAM}: {}: {sentence}", mechanism.name).map(|()| 1);
                 }
             }
         }
-        rows.extend(best.map(|outcome| (*mechanism, outcome)));
+        rows.push((*mechanism, outcomes));
     }
     drop(progress);
     report::print(plan, checksum, &rows, out)?;

@@ -9,66 +9,75 @@ use super::copying::Outcome;
 use super::mechanisms::{FOR_HANDLERS, Mechanism};
 use super::options::Plan;
 
-/// Keeps the faster of two runs.
-pub fn keep_best(best: &mut Option<Outcome>, outcome: Outcome) {
-    if best
-        .as_ref()
-        .is_none_or(|best| outcome.elapsed < best.elapsed)
-    {
-        *best = Some(outcome);
-    }
-}
-
-/// Prints the report.
+/// Prints the report of the runs with each mechanism, of which there is at least one.
 pub fn print(
     plan: &Plan,
     checksum: u32,
-    rows: &[(&Mechanism, Outcome)],
+    rows: &[(&Mechanism, Vec<Outcome>)],
     out: &mut dyn Write,
 ) -> io::Result<()> {
     head(plan, checksum, out)?;
-    line(
-        out,
-        [
-            "",
-            "elapsed",
-            "emulation",
-            "sequence",
-            "thread",
-            "",
-            "found",
-            "waits for",
-        ],
-    )?;
-    line(
-        out,
-        [
-            "mechanism",
-            "seconds",
-            "faults",
-            "restarts",
-            "blocks",
-            "acquisitions",
-            "held",
-            "condition",
-        ],
-    )?;
-    for (mechanism, outcome) in rows {
-        let count = |count: Option<u64>| count.map_or("-".to_string(), grouped);
-        let cells = [
-            mechanism.name.to_string(),
-            format!("{:.3}", outcome.elapsed.as_secs_f64()),
-            count(outcome.interventions.emulations),
-            count(outcome.interventions.restarts),
-            count(outcome.blocks),
-            grouped(outcome.tally.acquisitions),
-            grouped(outcome.tally.found_held),
-            grouped(outcome.tally.waits),
+    for names in HEAD {
+        line(out, names)?;
+    }
+    for (mechanism, runs) in rows {
+        let seconds = runs.iter().map(|run| run.elapsed.as_secs_f64());
+        let fastest = seconds.clone().fold(f64::INFINITY, f64::min);
+        let slowest = seconds.clone().fold(0.0, f64::max);
+        let mean_seconds = seconds.sum::<f64>() / runs.len() as f64;
+        let times = [mean_seconds, fastest, slowest].map(|time| format!("{time:.3}"));
+        let counts = [
+            mean(runs, |run| run.interventions.emulations),
+            mean(runs, |run| run.interventions.restarts),
+            mean(runs, |run| Some(run.switches?.blocks)),
+            mean(runs, |run| Some(run.switches?.preemptions)),
+            mean(runs, |run| Some(run.tally.acquisitions)),
+            mean(runs, |run| Some(run.tally.found_held)),
+            mean(runs, |run| Some(run.tally.waits)),
         ];
-        line(out, cells.each_ref().map(String::as_str))?;
+        let [time, from, to] = times.each_ref().map(String::as_str);
+        let [a, b, c, d, e, f, g] = counts.each_ref().map(String::as_str);
+        line(out, [mechanism.name, time, from, to, a, b, c, d, e, f, g])?;
     }
     papers(out)?;
     explain(plan, rows, out)
+}
+
+/// The names of the columns, in two lines.
+const HEAD: [[&str; 11]; 2] = [
+    [
+        "",
+        "elapsed",
+        "",
+        "",
+        "emulation",
+        "sequence",
+        "thread",
+        "thread",
+        "",
+        "found",
+        "waits for",
+    ],
+    [
+        "mechanism",
+        "mean s",
+        "min",
+        "max",
+        "faults",
+        "restarts",
+        "blocks",
+        "preempted",
+        "acquisitions",
+        "held",
+        "condition",
+    ],
+];
+
+/// The mean of a count over the runs; `-` if one did not count.
+fn mean(runs: &[Outcome], count: impl Fn(&Outcome) -> Option<u64>) -> String {
+    let sum: Option<u64> = runs.iter().map(count).sum();
+    let mean = sum.map(|sum| (sum as f64 / runs.len() as f64).round() as u64);
+    mean.map_or("-".to_string(), grouped)
 }
 
 fn head(plan: &Plan, checksum: u32, out: &mut dyn Write) -> io::Result<()> {
@@ -99,11 +108,11 @@ fn head(plan: &Plan, checksum: u32, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "atomseq   {}\n", atomseq::status())
 }
 
-fn line(out: &mut dyn Write, cells: [&str; 8]) -> io::Result<()> {
-    let [name, elapsed, rest @ ..] = cells;
-    write!(out, "{name:<24}{elapsed:>9}")?;
-    for cell in rest {
-        write!(out, "{cell:>14}")?;
+fn line(out: &mut dyn Write, cells: [&str; 11]) -> io::Result<()> {
+    let [name, mean, min, max, counts @ ..] = cells;
+    write!(out, "{name:<22}{mean:>8}{min:>8}{max:>8}")?;
+    for cell in counts {
+        write!(out, "{cell:>13}")?;
     }
     writeln!(out)
 }
@@ -142,16 +151,27 @@ fn papers(out: &mut dyn Write) -> io::Result<()> {
         ),
     ] {
         let [elapsed, faults, restarts, blocks] = cells.each_ref().map(String::as_str);
-        line(out, [name, elapsed, faults, restarts, blocks, "", "", ""])?;
+        line(
+            out,
+            [
+                name, elapsed, "", "", faults, restarts, blocks, "", "", "", "",
+            ],
+        )?;
     }
     Ok(())
 }
 
-fn explain(plan: &Plan, rows: &[(&Mechanism, Outcome)], out: &mut dyn Write) -> io::Result<()> {
+fn explain(
+    plan: &Plan,
+    rows: &[(&Mechanism, Vec<Outcome>)],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(
         out,
-        "\nB91's rows are from a DS5000 with one CPU, and another file. Thread blocks are the kernel's count \
-         of voluntary context switches. Acquisitions include those after a wait for a condition."
+        "\nAll figures are means over the runs ({}), as in B91; beside the mean time stand the fastest and \
+         the slowest. B91's rows are from a DS5000 with one CPU, and another file. Thread blocks are the kernel's \
+         count of voluntary context switches, preemptions that of involuntary ones, which B91 does not give. Acquisitions include those after a wait for a condition.",
+        plan.runs,
     )?;
     for sentence in &plan.left_out {
         writeln!(out, "Left out: {sentence}.")?;

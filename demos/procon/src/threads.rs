@@ -1,4 +1,4 @@
-//! Threads that are pinned to a CPU, and how often a thread blocked.
+//! Threads that are pinned to a CPU, and how often a thread blocked or was preempted.
 
 use std::io;
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -17,11 +17,22 @@ pub fn start<'scope, T: Send + 'scope>(
         .spawn_scoped(scope, work)
 }
 
-pub use system::{Pinned, blocks, cpus};
+pub use system::{Pinned, cpus, switches};
+
+/// How often a thread stopped running.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Switches {
+    /// Because it blocked in the kernel: voluntary context switches.
+    pub blocks: u64,
+    /// Because another thread was to run: involuntary ones.
+    pub preemptions: u64,
+}
 
 #[cfg(target_os = "linux")]
 mod system {
     use std::io;
+
+    use super::Switches;
 
     /// Bits for 8,192 CPUs, Linux's largest configuration.
     type CpuSet = [u64; 128];
@@ -73,14 +84,16 @@ mod system {
         }
     }
 
-    /// Returns how often this thread has blocked in the kernel, or `None` where that is not
-    /// counted.
-    pub fn blocks() -> Option<u64> {
+    /// Returns how often this thread has stopped running, or `None` where that is not counted.
+    pub fn switches() -> Option<Switches> {
         // SAFETY: consists of integers, for which zero is valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel writes one `rusage`.
         let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
-        (result == 0).then_some(usage.ru_nvcsw as u64)
+        (result == 0).then_some(Switches {
+            blocks: usage.ru_nvcsw as u64,
+            preemptions: usage.ru_nivcsw as u64,
+        })
     }
 }
 
@@ -103,7 +116,7 @@ mod system {
     }
 
     /// Not counted here.
-    pub fn blocks() -> Option<u64> {
+    pub fn switches() -> Option<super::Switches> {
         None
     }
 }

@@ -32,14 +32,14 @@ fn run(arguments: &[&str]) -> Run {
     )
 }
 
-/// Returns the cells of a mechanism's row: name, seconds, faults, restarts, blocks, acquisitions,
-/// found held, waits.
+/// Returns the cells of a mechanism's row: name, mean, shortest and longest time, faults, restarts,
+/// blocks, preemptions, acquisitions, found held, waits.
 fn row(run: &Run, mechanism: &str) -> Vec<String> {
     let rows = run
         .out
         .lines()
         .map(|line| line.split_whitespace().map(str::to_string).collect());
-    let mut rows = rows.filter(|row: &Vec<String>| row.len() == 8 && row[0] == mechanism);
+    let mut rows = rows.filter(|row: &Vec<String>| row.len() == 11 && row[0] == mechanism);
     rows.next()
         .unwrap_or_else(|| panic!("no {mechanism} in:\n{}\n{}", run.out, run.err))
 }
@@ -96,7 +96,7 @@ fn every_mechanism_copies() {
                 continue;
             }
             let row = row(&run, mechanism.name);
-            let [acquisitions, held, waits] = [5, 6, 7].map(|cell: usize| number(&row[cell]));
+            let [acquisitions, held, waits] = [8, 9, 10].map(|cell: usize| number(&row[cell]));
             // 3,001 blocks are put in and taken out, the consumer checks once more at the end, and
             // both sides mark that they have finished.
             assert_eq!(acquisitions, 2 * 3_001 + 1 + 2 + waits, "{row:?}");
@@ -104,7 +104,7 @@ fn every_mechanism_copies() {
             // Each acquisition is emulated at least once, and nothing else is.
             let emulated = mechanism.name.starts_with("emulation-");
             assert!(
-                !emulated && row[2] == "-" || number(&row[2]) >= acquisitions,
+                !emulated && row[4] == "-" || number(&row[4]) >= acquisitions,
                 "{row:?}"
             );
         }
@@ -173,9 +173,22 @@ fn a_thread_that_waits_is_a_block() {
     let run = run(&arguments.map(|argument| argument as &str));
     let row = row(&run, "std");
     assert!(
-        number(&row[4]) >= 1_000 && number(&row[7]) >= 1_000,
+        number(&row[6]) >= 1_000 && number(&row[10]) >= 1_000,
         "{row:?}"
     );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn times_are_a_mean_between_the_fastest_and_the_slowest() {
+    let tree = Tree::new("means");
+    let input = tree.file("input", &content(200_000));
+    let run = run(&[&input, "--mechanism=std", "--runs=5"]);
+    assert!(run.out.contains("means over the runs (5)"), "{}", run.out);
+    let row = row(&run, "std");
+    let [mean, min, max] = [1, 2, 3].map(|cell: usize| row[cell].parse::<f64>().unwrap());
+    assert!(min <= mean && mean <= max, "{row:?}");
+    number(&row[7]);
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! An executable's sections, symbols, code and relocated words.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
+
+use crate::listing::Known;
 
 /// An executable file, read completely.
 pub struct Executable {
@@ -13,6 +17,8 @@ pub struct Executable {
     symbols: Vec<Symbol>,
     /// Words that the loader fills in, by address.
     relocated: HashMap<u64, u64>,
+    /// The names in its listings, from the first listing on.
+    pub(crate) known: OnceCell<Rc<Known>>,
 }
 
 /// A part of the program.
@@ -83,6 +89,7 @@ impl Executable {
             sections: sections.collect(),
             symbols: symbols.collect(),
             relocated: relocated.collect(),
+            known: OnceCell::new(),
         }
     }
 

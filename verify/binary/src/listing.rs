@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use iced_x86::{Formatter, Instruction, IntelFormatter, OpKind, SymbolResolver, SymbolResult};
 
@@ -130,6 +131,28 @@ fn register(name: &str) -> Option<(&'static str, u32)> {
 }
 
 fn formatter(executable: &Executable, labels: HashMap<u64, String>) -> IntelFormatter {
+    let names = Names {
+        known: Rc::clone(executable.known.get_or_init(|| known(executable))),
+        labels,
+    };
+    let mut formatter = IntelFormatter::with_options(Some(Box::new(names)), None);
+    let options = formatter.options_mut();
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_space_after_operand_separator(true);
+    options.set_space_between_memory_add_operators(true);
+    options.set_show_branch_size(false);
+    formatter
+}
+
+/// Names for addresses that are the same in all listings of an executable.
+pub(crate) struct Known {
+    table: HashMap<u64, String>,
+    symbols: Vec<(Range<u64>, String)>,
+    sections: Vec<(Range<u64>, String)>,
+}
+
+fn known(executable: &Executable) -> Rc<Known> {
     let symbols = executable
         .symbols()
         .filter(|symbol| !symbol.place.is_empty())
@@ -149,28 +172,17 @@ fn formatter(executable: &Executable, labels: HashMap<u64, String>) -> IntelForm
         let target = executable.symbol_at(executable.word64(entry)?)?;
         Some((entry, target.name.clone()))
     });
-    let names = Names {
+    Rc::new(Known {
         table: table.collect(),
-        labels,
         symbols,
         sections,
-    };
-    let mut formatter = IntelFormatter::with_options(Some(Box::new(names)), None);
-    let options = formatter.options_mut();
-    options.set_hex_prefix("0x");
-    options.set_hex_suffix("");
-    options.set_space_after_operand_separator(true);
-    options.set_space_between_memory_add_operators(true);
-    options.set_show_branch_size(false);
-    formatter
+    })
 }
 
 /// Names for addresses.
 struct Names {
+    known: Rc<Known>,
     labels: HashMap<u64, String>,
-    table: HashMap<u64, String>,
-    symbols: Vec<(Range<u64>, String)>,
-    sections: Vec<(Range<u64>, String)>,
 }
 
 impl SymbolResolver for Names {
@@ -192,11 +204,11 @@ impl SymbolResolver for Names {
         let named = self
             .labels
             .get(&address)
-            .or_else(|| self.table.get(&address))
-            .or_else(|| self.symbols.iter().find(holds).map(|(_, name)| name))
+            .or_else(|| self.known.table.get(&address))
+            .or_else(|| self.known.symbols.iter().find(holds).map(|(_, name)| name))
             .cloned();
         let name = named.unwrap_or_else(|| {
-            let section = self.sections.iter().find(holds);
+            let section = self.known.sections.iter().find(holds);
             match section.map(|(_, name)| name.as_str()) {
                 Some(descriptor::SECTION) => "descriptor".to_string(),
                 Some(".text") => "out_of_line".to_string(),

@@ -22,7 +22,7 @@ use atomseq::percpu::{GateGuard, Slots};
 use atomseq::sequence::model::{Program, Shape, Value};
 use atomseq::sequence::Closed;
 
-include!(concat!(env!("OUT_DIR"), "/sequences.rs"));
+include!(concat!(env!("OUT_DIR"), "/seeds.rs"));
 
 /// What `sequence!` made of a random sequence. Its caller provides memory as [`random`] cuts it.
 #[derive(Debug)]

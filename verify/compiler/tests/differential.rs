@@ -23,7 +23,18 @@ use atomseq::sequence::model::{self, Attempt, Operand, Operator, Step, Value};
 use verify_compiler::inputs::{self, BULK_BYTES};
 use verify_compiler::oracle::{self, Memory};
 use verify_compiler::random::{self, Kind, Program};
-use verify_compiler::{FORMS, LEFT_TO_RUSTC, REFUSED_AT_ONCE, SEEDS};
+use verify_compiler::SEEDS;
+
+use sequences::{FORMS, LEFT_TO_RUSTC, REFUSED_AT_ONCE};
+
+/// What rustc makes of the random sequences. Only this test compiles them, for that
+/// takes longer than all the rest of this package.
+#[allow(dead_code, reason = "some sequences do not use every constant")]
+mod sequences {
+    use verify_compiler::{Forms, IntoValue};
+
+    include!(concat!(env!("OUT_DIR"), "/sequences.rs"));
+}
 
 /// How often each sequence runs, on other inputs each time.
 const ROUNDS: u64 = 100;

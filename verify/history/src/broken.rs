@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
+use atomseq::percpu::Count;
 use fastrand::Rng;
 
 use crate::record::{Subject, lane_of};
@@ -269,6 +270,13 @@ impl Subject for Beforehand {
     fn last(&self, before: Option<&registers::Answer>) -> Option<registers::Call> {
         before.is_none().then_some(registers::Call::Words)
     }
+}
+
+/// Takes a counter by a reading and a reset: what is added between the two is lost.
+pub fn read_and_reset(count: &Count) -> u64 {
+    let sum = count.sum();
+    count.take();
+    sum
 }
 
 /// A queue whose calls never return.

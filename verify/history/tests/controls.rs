@@ -7,14 +7,16 @@ use std::time::Duration;
 use atomseq::dcas::Mechanism;
 use verify_history::alone::Alone;
 use verify_history::broken::{
-    Asleep, Beforehand, CarelessStack, Endless, Panicking, Torn, Unversioned,
+    Asleep, Beforehand, CarelessStack, Endless, Panicking, Torn, Unversioned, read_and_reset,
 };
 use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
 use verify_history::structures::Mapped;
+use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
+use verify_history::structures::served::InTwo;
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
 const MANY: usize = 300_000;
@@ -56,6 +58,22 @@ fn a_map_that_splits_without_its_version() {
     must_fail("an unchecked split", Trial::of(MANY), |_| {
         Mapped::<false>::fresh()
     });
+}
+
+#[test]
+fn a_counter_that_is_read_and_then_reset() {
+    must_fail("a counter read and reset", Trial::of(MANY), |_| {
+        Set::fresh(read_and_reset)
+    });
+}
+
+#[test]
+fn what_a_server_does_in_two_operations() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("two operations of a server", Trial::of(MANY), |_| {
+            InTwo::fresh(mechanism)
+        });
+    }
 }
 
 /// Runs a trial of threads that ends its process; returns the process's output, although tests are

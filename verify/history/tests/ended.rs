@@ -9,7 +9,8 @@ use verify_history::record::Subject;
 use verify_history::structures::Probe;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
-use verify_history::structures::keys::lists;
+use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
 use verify_history::structures::{BothEnds, Mapped, OldestFirst, newest_first};
@@ -122,6 +123,13 @@ fn in_a_list_in_order() {
 }
 
 #[test]
+fn in_a_list_that_nodes_come_back_to() {
+    for mechanism in MECHANISMS {
+        ends("List, reinserted", mechanism, || reinserted(mechanism));
+    }
+}
+
+#[test]
 fn in_a_list_without_order() {
     for mechanism in MECHANISMS {
         ends("List without order", mechanism, || newest_first(mechanism));
@@ -151,6 +159,15 @@ fn in_a_stack_with_two_ends() {
     for mechanism in MECHANISMS {
         ends("LinkedStack", mechanism, || {
             |_: &mut Rng| BothEnds::<Box<Probe>>::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_a_server() {
+    for mechanism in MECHANISMS {
+        ends("Server", mechanism, || {
+            |_: &mut Rng| Served::fresh(mechanism)
         });
     }
 }

@@ -3,9 +3,11 @@
 
 use atomseq::dcas::Mechanism;
 use verify_history::crew::{Report, Trial, must_pass};
+use verify_history::structures::counts::Set;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
-use verify_history::structures::keys::lists;
+use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
 use verify_history::structures::{BothEnds, Mapped, OldestFirst, newest_first};
@@ -79,6 +81,17 @@ fn a_list_in_order() {
 }
 
 #[test]
+fn a_list_that_nodes_come_back_to() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(
+            &format!("List, reinserted, {mechanism:?}"),
+            trial,
+            reinserted(mechanism),
+        )
+    });
+}
+
+#[test]
 fn a_list_without_order() {
     under_both(2_000, |mechanism, trial| {
         must_pass(
@@ -117,6 +130,15 @@ fn a_stack_with_two_ends() {
 }
 
 #[test]
+fn a_server() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("Server, {mechanism:?}"), trial, |_| {
+            Served::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
 fn an_unbounded_queue() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("LinkedQueue, {mechanism:?}"), trial, |_| {
@@ -129,6 +151,18 @@ fn an_unbounded_queue() {
 #[test]
 fn a_hash_map() {
     let report = must_pass("HashMap", Trial::of(2_000), |_| Mapped::<true>::fresh());
+    let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
+    assert!(
+        !stops || report.concurrent > 0 && report.stops > 0,
+        "nothing met: {report}"
+    );
+}
+
+#[test]
+fn counters() {
+    let report = must_pass("Counters", Trial::of(2_000), |_| {
+        Set::fresh(|count| count.take())
+    });
     let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
     assert!(
         !stops || report.concurrent > 0 && report.stops > 0,

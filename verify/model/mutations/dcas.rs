@@ -152,8 +152,8 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     ),
     (
         "owners_leave_out_the_last_word",
-        "changing().enumerate()",
-        "changing().take(1).enumerate()",
+        "parts.iter().enumerate()",
+        "parts.iter().take(1).enumerate()",
     ),
     (
         "the_version_is_not_compared",
@@ -225,8 +225,8 @@ pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
     ),
     (
         "filled_in_before_the_number",
-        "fence(Ordering::Release);\n    let of_version",
-        "let of_version",
+        "fence(Ordering::Release);\n    descriptor.entries[0]",
+        "descriptor.entries[0]",
     ),
     (
         "read_after_the_number",

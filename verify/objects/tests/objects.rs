@@ -3,12 +3,12 @@
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use atomseq::internals::table;
 use verify_objects::{HOLDERS, check, run};
+use verify_support::requirements::is_there_or_skipped;
 
 /// Returns the directory of this package's examples, which cargo builds for its tests.
 fn examples() -> PathBuf {
@@ -83,31 +83,10 @@ fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String)
     (probe, text)
 }
 
-/// Returns whether a test's requirement is present. If not, reports that the test is skipped and
-/// how to install it.
-///
-/// # Panics
-///
-/// If it is missing and `ATOMSEQ_REQUIRE_ALL=1` is set, as it is in continuous integration.
-fn has(is_there: bool, missing: &str, install: &str) -> bool {
-    if is_there {
-        return true;
-    }
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or("a test");
-    let is_required = std::env::var_os("ATOMSEQ_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!is_required, "{missing} is missing: {install}");
-    let sentence = format!("{test}: skipped, because {missing} is missing: {install}");
-    // Not by a macro: the test harness captures the output of macros, and shows it for failures
-    // only.
-    let _ = writeln!(std::io::stderr(), "{sentence}");
-    false
-}
-
 fn has_bfd() -> bool {
     let version = Command::new("ld.bfd").arg("--version").output();
     let is_there = version.is_ok_and(|output| output.status.success());
-    has(is_there, "the linker ld.bfd", "apt-get install binutils")
+    is_there_or_skipped(is_there, "the linker ld.bfd", "apt-get install binutils")
 }
 
 /// Returns whether `cc` can link static programs.
@@ -117,7 +96,7 @@ fn has_static_libc() -> bool {
     // `cc` prints the name without a directory if it finds no such file.
     let is_there = path.is_ok_and(|path| path.stdout.contains(&b'/'));
     let install = "apt-get install libc6-dev, or dnf install glibc-static";
-    has(is_there, "the static C library", install)
+    is_there_or_skipped(is_there, "the static C library", install)
 }
 
 #[test]

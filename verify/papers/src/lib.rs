@@ -1,6 +1,8 @@
 //! Tools for tests of the emulated instruction: a program's own handlers of faults, written as if
-//! without atomseq, and addresses that cannot be written.
+//! without atomseq, and addresses that cannot be written. For those of rollforward, a queue.
 #![cfg(target_os = "linux")]
+
+pub mod queue;
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::SeqCst;

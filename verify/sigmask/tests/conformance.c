@@ -1721,9 +1721,16 @@ static void around_waits(void)
     static pid_t parent, child;
     start = seconds();
     parent = getpid();
-    if (!sigsetjmp(buffer, 1) && (child = fork()) == 0)
-        while (kill(parent, SIGUSR1) == 0)
+    if (!sigsetjmp(buffer, 1)) {
+        // No handler jumps before `child` is known.
+        block(SIGUSR1);
+        child = fork();
+        while (child == 0 && kill(parent, SIGUSR1) == 0)
             usleep(300);
+        if (child == 0)
+            _exit(0);
+        unblock(SIGUSR1);
+    }
     while (seconds() - start < 2)
         for (int i = 0; i < 100; i++)
             ppoll(&none_polled, 1, &zero, &wait);
@@ -1863,6 +1870,279 @@ static void actions_of_threads(void)
     printf("mixed %d, last %d\n", mixed, torn());
 }
 
+// ---- What a random program found
+
+static void zero_wait(const char *what)
+{
+    sigset_t empty = none();
+    int result = ppoll(NULL, 0, &(struct timespec){0, 0}, &empty);
+    printf("%s: ppoll %d %d\n", what, result, result < 0 ? errno : 0);
+    result = pselect(0, NULL, NULL, NULL, &(struct timespec){0, 0}, &empty);
+    printf("%s: pselect %d %d\n", what, result, result < 0 ? errno : 0);
+}
+
+static void ignored_default(int signal_number)
+{
+    signal(signal_number, handler);
+    raise(signal_number);
+    signal(signal_number, SIG_DFL);
+    block(signal_number);
+    raise(signal_number);
+    show_pending("blocked");
+    zero_wait("ignored");
+    show_action("afterwards", signal_number);
+    unblock(signal_number);
+    block(signal_number);
+    show_action("afterwards", signal_number);
+}
+static void ignored_defaults(void)
+{
+    in_child("SIGWINCH", ignored_default, SIGWINCH);
+    in_child("SIGCHLD", ignored_default, SIGCHLD);
+    in_child("SIGURG", ignored_default, SIGURG);
+}
+
+static void shows_pending(int signal)
+{
+    printf("  handler %d\n", signal);
+    show_pending("  handler");
+    show_action("in the handler", signal);
+}
+static void one_shot_twice(void)
+{
+    const int signals[] = {SIGWINCH, SIGCHLD};
+    for (int i = 0; i < 2; i++) {
+        struct sigaction action = {.sa_handler = shows_pending, .sa_flags = SA_RESETHAND};
+        sigaction(signals[i], &action, NULL);
+        block(signals[i]);
+        raise(signals[i]);
+        kill(getpid(), signals[i]);
+        show_action("blocked", signals[i]);
+        unblock(signals[i]);
+        show_pending("unblocked");
+        show_action("unblocked", signals[i]);
+    }
+}
+
+static void waits_for_default(int kind)
+{
+    block(SIGTERM);
+    block(SIGUSR1);
+    sigset_t empty = none();
+    if (kind == 3) {
+        raise(SIGTERM);
+    } else if (fork() == 0) {
+        usleep(20000);
+        kill(getppid(), SIGTERM);
+        _exit(0);
+    }
+    switch (kind) {
+    case 0: sigsuspend(&empty); break;
+    case 1: ppoll(NULL, 0, NULL, &empty); break;
+    case 2: pselect(0, NULL, NULL, NULL, NULL, &empty); break;
+    case 3: zero_wait("pending"); break;
+    }
+    printf("  it lives\n");
+}
+static void defaults_in_waits(void)
+{
+    for (int kind = 0; kind < 4; kind++)
+        in_child("waits", waits_for_default, kind);
+}
+
+static ucontext_t preempted_context, scheduler_context;
+static void signal_stack(long size)
+{
+    // The kernel checks these bounds; what `printf` needs below them is there.
+    char *memory = mmap(NULL, 131072, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaltstack(&(stack_t){.ss_sp = memory + 65536, .ss_size = size}, NULL);
+}
+static void fills(volatile char *bytes, int size, char value)
+{
+    for (int i = 0; i < size; i++)
+        bytes[i] = value;
+}
+static int has_only(volatile char *bytes, int size, char value)
+{
+    for (int i = 0; i < size; i++)
+        if (bytes[i] != value)
+            return 0;
+    return 1;
+}
+static void uses_most(int signal)
+{
+    volatile char bytes[4096];
+    fills(bytes, sizeof bytes, 7);
+    kill(getpid(), SIGUSR2);
+    printf("  handler %d, its frame is whole: %d\n", signal, has_only(bytes, sizeof bytes, 7));
+    show_mask("  handler");
+}
+static void uses_more(int signal)
+{
+    volatile char bytes[9000];
+    fills(bytes, sizeof bytes, 9);
+    calls++;
+}
+static void is_preempted(int signal)
+{
+    volatile char bytes[6000];
+    fills(bytes, sizeof bytes, 5);
+    block(SIGUSR2);
+    swapcontext(&preempted_context, &scheduler_context);
+    printf("  handler %d, its frame is whole: %d\n", signal, has_only(bytes, sizeof bytes, 5));
+}
+static void schedules(void)
+{
+    block(SIGUSR2);
+    for (int i = 0; i < 3; i++)
+        kill(getpid(), SIGUSR2);
+    show_pending("scheduler");
+    show_mask("scheduler");
+    setcontext(&preempted_context);
+}
+static void small_signal_stack(int argument)
+{
+    // Room for one frame and the handler, not for another frame.
+    signal_stack(sysconf(_SC_MINSIGSTKSZ) + 4096 + 1536);
+    install_plain(SIGUSR2, 0);
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = uses_most, .sa_flags = SA_ONSTACK}, NULL);
+    block(SIGUSR2);
+    for (int i = 0; i < 3; i++) {
+        raise(SIGUSR1);
+        printf("calls %d\n", calls);
+        unblock(SIGUSR2);
+        block(SIGUSR2);
+        printf("calls %d\n", calls);
+    }
+}
+static void left_signal_stack(int argument)
+{
+    static char stack[65536];
+    signal_stack(65536);
+    sigaction(SIGUSR2, &(struct sigaction){.sa_handler = uses_more, .sa_flags = SA_ONSTACK}, NULL);
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = is_preempted, .sa_flags = SA_ONSTACK}, NULL);
+    getcontext(&scheduler_context);
+    scheduler_context.uc_stack = (stack_t){.ss_sp = stack, .ss_size = sizeof stack};
+    scheduler_context.uc_link = NULL;
+    makecontext(&scheduler_context, schedules, 0);
+    block(SIGUSR2);
+    raise(SIGUSR1);
+    unblock(SIGUSR2);
+    printf("calls %d\n", calls);
+}
+static void signal_stacks(void)
+{
+    in_child("small", small_signal_stack, 0);
+    in_child("left", left_signal_stack, 0);
+}
+
+static void queued_for_thread(void)
+{
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    pthread_sigqueue(pthread_self(), SIGUSR1, (union sigval){.sival_int = 5});
+    kill(getpid(), SIGUSR1);
+    unblock(SIGUSR1);
+    printf("calls %d\n", calls);
+}
+
+static void uninterrupted(void)
+{
+    install_plain(SIGALRM, 0);
+    block(SIGALRM);
+    later(20000);
+    printf("thrd_sleep %d\n", thrd_sleep(&(struct timespec){0, 100000000}, NULL));
+    unblock(SIGALRM);
+    later(20000);
+    printf("thrd_sleep %d\n", thrd_sleep(&(struct timespec){0, 100000000}, NULL));
+}
+
+static volatile int in_wait;
+static void cleans_up(void *what) { show_mask(what); }
+static void sleeps(int signal) { in_wait = 1; pause(); }
+static void *is_cancelled(void *argument)
+{
+    sigset_t others = SET(SIGUSR2);
+    block(SIGUSR1);
+    pthread_cleanup_push(cleans_up, "cleanup");
+    in_wait = 1;
+    switch ((long)argument) {
+    case 0: sigsuspend(&others); break;
+    case 1: ppoll(NULL, 0, NULL, &others); break;
+    case 2: pselect(0, NULL, NULL, NULL, NULL, &others); break;
+    case 3: pause(); break;
+    case 4: in_wait = 0; unblock(SIGUSR1); raise(SIGUSR1); break;
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+static void cancelled(void)
+{
+    signal(SIGUSR1, sleeps);
+    for (long kind = 0; kind < 5; kind++) {
+        pthread_t thread;
+        void *result = NULL;
+        in_wait = 0;
+        pthread_create(&thread, NULL, is_cancelled, (void *)kind);
+        while (!in_wait)
+            usleep(1000);
+        usleep(20000);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        printf("cancelled %d\n", result == PTHREAD_CANCELED);
+    }
+}
+
+static void edits(int signal, siginfo_t *info, void *context)
+{
+    sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGUSR2);
+}
+static void *does_nothing(void *argument) { return NULL; }
+static void edited_masks(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, does_nothing, NULL);
+    pthread_join(thread, NULL);
+    install(SIGUSR1, edits, 0, none());
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    // The handler runs in this call, after the change.
+    unblock(SIGUSR1);
+    show_mask("edited");
+    sigjmp_buf there;
+    if (!sigsetjmp(there, 1)) {
+        unblock(SIGUSR2);
+        siglongjmp(there, 1);
+    }
+    show_mask("restored");
+    fflush(stdout);
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(mask_now() == 1 << (SIGUSR2 - 1));
+    int status;
+    waitpid(child, &status, 0);
+    show_status("child", status);
+    show_mask("afterwards");
+}
+
+static void executes_with_timer(int argument)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){{1, 0}, {0, 100000}}, NULL);
+    execl(self, self, "timed", (char *)NULL);
+}
+static void inherits_timer(void)
+{
+    struct itimerval now;
+    install_plain(SIGALRM, 0);
+    block(SIGALRM);
+    double start = seconds();
+    while (seconds() - start < 0.3)
+        ;
+    getitimer(ITIMER_REAL, &now);
+    printf("  running %d\n", now.it_value.tv_sec != 0 || now.it_value.tv_usec > 10);
+}
+static void inherited_timers(void) { in_child("timed", executes_with_timer, 0); }
+
 #define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
@@ -1873,6 +2153,9 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(threads_later), CASE(timers), CASE(bad_addresses), CASE(small_stacks), CASE(start_of_mapping),
     CASE(shared_memory), CASE(ended_call), CASE(raw_waits), CASE(around_waits), CASE(moved_contexts),
     CASE(refused_actions), CASE(actions_of_threads), CASE(interval_timers),
+    CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
+    CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
+    CASE(edited_masks),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }
@@ -1883,6 +2166,10 @@ int main(int count, char **arguments)
     if (count > 1 && !strcmp(arguments[1], "show")) {
         printf("    %d arguments\n", count);
         show_inherited();
+        return 0;
+    }
+    if (count > 1 && !strcmp(arguments[1], "timed")) {
+        inherits_timer();
         return 0;
     }
     int ran = 0;

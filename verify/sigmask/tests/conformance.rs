@@ -50,6 +50,15 @@ const CASES: &[(&str, &[&str])] = &[
     ("refused_actions", &[]),
     ("actions_of_threads", &[]),
     ("interval_timers", &["timers"]),
+    ("ignored_defaults", &["ignored"]),
+    ("one_shot_twice", &[]),
+    ("defaults_in_waits", &["waiting"]),
+    ("signal_stacks", &["signal-stack"]),
+    ("queued_for_thread", &["publish"]),
+    ("uninterrupted", &["publish"]),
+    ("cancelled", &["cancelled"]),
+    ("inherited_timers", &["timers"]),
+    ("edited_masks", &["context"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

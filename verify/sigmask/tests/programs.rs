@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use verify_sigmask::{output, with, without};
 
@@ -101,6 +101,149 @@ fn a_child_of_vfork_does_not_take_its_parents_line() {
     let printed = output(&mut command).stderr;
     let printed = String::from_utf8_lossy(&printed);
     assert!(printed.starts_with("atomseq: main thread: "), "{printed}");
+}
+
+/// Returns where a source package of Debian was unpacked, by `apt-get source`: no package has the
+/// tests of bash or perl compiled. The names are in `.ci/soak`, which does that.
+fn source(variable: &str) -> Option<PathBuf> {
+    let place = std::env::var_os(variable).map(PathBuf::from);
+    if place.is_none() {
+        println!("skipped: {variable} is not set");
+    }
+    place
+}
+
+/// Runs each of a suite's files both ways, and compares what `results` makes of its output. What
+/// differs by chance is equal in one of three attempts.
+fn same_results(
+    directory: &Path,
+    program: &str,
+    files: &[PathBuf],
+    environment: &[(&str, &str)],
+    results: fn(&str) -> Vec<String>,
+) -> usize {
+    let run = |mut command: std::process::Command, file: &Path| {
+        let output = output(
+            command
+                .current_dir(directory)
+                .arg(file)
+                .envs(environment.iter().copied())
+                .stdin(std::process::Stdio::null()),
+        );
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            results(&String::from_utf8_lossy(&text)),
+        )
+    };
+    let mut compared = 0;
+    for file in files {
+        let mut attempt = 0;
+        let (expected, found) = loop {
+            let expected = run(without(Path::new(program)), file);
+            let found = run(with(Path::new(program)), file);
+            attempt += 1;
+            if expected == found || attempt == 3 {
+                break (expected, found);
+            }
+        };
+        assert_eq!(found, expected, "{}", file.display());
+        compared += expected.1.len();
+    }
+    compared
+}
+
+/// Returns the files of a directory with this start and end of their names.
+fn files(directory: &Path, start: &str, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("a directory of tests");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(start) && name.ends_with(end)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+#[ignore = "needs bash's source package, and minutes"]
+fn the_tests_of_bash_have_the_same_results() {
+    let Some(place) = source("ATOMSEQ_BASH_SOURCE") else {
+        return;
+    };
+    let tests = place.join("tests");
+    for helper in ["recho", "zecho", "printenv", "xcase"] {
+        let text = place.join("support").join(format!("{helper}.c"));
+        let mut compiler = std::process::Command::new("cc");
+        let compiled = compiler.arg("-w").arg("-o").arg(tests.join(helper));
+        assert!(output(compiled.arg(text)).status.success(), "{helper}");
+    }
+    let mut scripts = files(&tests, "run-", "");
+    let all = ["run-all", "run-minimal", "run-gprof"];
+    scripts.retain(|path| !all.iter().any(|all| path.ends_with(all)));
+    let path = format!(
+        "{}:{}",
+        tests.display(),
+        std::env::var("PATH").expect("a path")
+    );
+    let results = place.join("results").display().to_string();
+    let environment = [
+        ("THIS_SH", "/bin/bash"),
+        ("PATH", &path),
+        ("BASH_TSTOUT", &results),
+    ];
+    // Process numbers differ.
+    let lines = |text: &str| {
+        let is_number = |word: &&str| word.len() > 3 && word.bytes().all(|b| b.is_ascii_digit());
+        let words = |line: &str| {
+            let words = line.split(|letter: char| !letter.is_ascii_digit());
+            words
+                .filter(is_number)
+                .fold(line.to_string(), |line, number| line.replace(number, "N"))
+        };
+        text.lines().map(words).collect()
+    };
+    let compared = same_results(&tests, "sh", &scripts, &environment, lines);
+    assert!(compared > scripts.len(), "they print something");
+    println!("bash: {} files, {compared} lines", scripts.len());
+}
+
+#[test]
+#[ignore = "needs perl's source package, and minutes"]
+fn the_tests_of_perl_have_the_same_results() {
+    let Some(place) = source("ATOMSEQ_PERL_SOURCE") else {
+        return;
+    };
+    let results = |text: &str| {
+        let is_result = |line: &&str| {
+            let line = line.trim_start();
+            line.starts_with("ok ") || line.starts_with("not ok ")
+        };
+        // Names have addresses and the order of hashes in them.
+        let number = |line: &str| line.split(" - ").next().unwrap_or_default().to_string();
+        text.lines()
+            .filter(is_result)
+            .map(|line| number(line.split(" #").next().unwrap_or_default()))
+            .collect()
+    };
+    let mut compared = 0;
+    let mut count = 0;
+    for (directory, under) in [
+        ("t", "op"),
+        ("t", "io"),
+        ("t", "cmd"),
+        ("ext/POSIX", "t"),
+        ("dist/Time-HiRes", "t"),
+    ] {
+        let directory = place.join(directory);
+        let scripts = files(&directory.join(under), "", ".t");
+        compared += same_results(&directory, "perl", &scripts, &[], results);
+        count += scripts.len();
+    }
+    assert!(compared > count, "they print something");
+    println!("perl: {count} files, {compared} results");
 }
 
 /// CPython's own tests that touch signals: Debian's package `libpython3.11-testsuite`, or another

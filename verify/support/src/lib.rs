@@ -5,7 +5,7 @@
 //! [`signals`] has masks, handlers and queued signals as a library would use them that knows
 //! nothing of atomseq; [`jump`] leaves handlers by `siglongjmp`. [`timers`] and [`fire`] interrupt
 //! a thread again and again, [`pages`] at a chosen instruction. [`cpus`], [`threads`] and [`proc`]
-//! place threads, wait for their states and read `/proc`. [`code`] finds the sequences of the
+//! place threads, wait for their states and read `/proc`. [`requirements`] skips a test. [`code`] finds the sequences of the
 //! running program, and stops threads at any of their instructions.
 
 #![cfg(target_os = "linux")]
@@ -20,6 +20,7 @@ pub mod jump;
 pub mod pages;
 pub mod proc;
 pub mod processes;
+pub mod requirements;
 pub mod sandbox;
 pub mod signals;
 pub mod sources;

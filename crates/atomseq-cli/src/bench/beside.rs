@@ -15,8 +15,14 @@ pub struct Beside {
     /// The workloads here (empty where there is only one), and the program of the paper that each
     /// is.
     pub programs: &'static [(&'static str, &'static str)],
-    /// The subjects here, and the technique of the paper that each is nearest to.
+    /// The subjects here, and the technique of the paper that each measures. A technique may have
+    /// several; ratios are those of the first.
     pub counterparts: &'static [(&'static str, &'static str)],
+    /// The subjects that stand beside a technique of which no counterpart was measured. They are
+    /// labelled "nearest".
+    pub nearest: &'static [(&'static str, &'static str)],
+    /// The techniques that cannot be measured here, and why.
+    pub absent: &'static [(&'static str, &'static str)],
     /// The subject that does the same without any protection, where the paper's figures are what is
     /// added to that.
     pub baseline: Option<&'static str>,
@@ -29,6 +35,8 @@ pub struct Beside {
     pub reasons: &'static [((&'static str, &'static str), &'static str)],
     /// The sections whose figures belong here.
     pub sections: &'static [&'static str],
+    /// Sections of other papers whose figures belong here, by the paper's key.
+    pub also: &'static [(&'static str, &'static str)],
     /// A note on the comparison.
     pub note: &'static str,
 }
@@ -43,6 +51,39 @@ pub struct Difference {
     pub over: &'static str,
 }
 
+/// A subject that stands beside a technique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The subject, or the difference of two.
+    pub subject: &'static str,
+    /// Whether it is only the nearest to the technique.
+    pub nearest: bool,
+}
+
+/// What something takes, with its spread over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// The median.
+    pub median: f64,
+    /// The 10th percentile.
+    pub p10: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+}
+
+impl Cost {
+    /// How many times another cost this is. The spread is that of both: their rounds are not
+    /// compared one by one. Its upper end is infinite where the divisor's reaches zero.
+    fn over(self, divisor: Self) -> Self {
+        let bound = |value: f64, by: f64| if by > 0.0 { value / by } else { f64::INFINITY };
+        Self {
+            median: self.median / divisor.median,
+            p10: bound(self.p10, divisor.p90),
+            p90: bound(self.p90, divisor.p10),
+        }
+    }
+}
+
 /// A ratio that the paper argues from, there and here.
 pub struct Argument {
     /// The technique divided, and the one it is divided by.
@@ -52,7 +93,7 @@ pub struct Argument {
     /// The ratio there, with a `≥` where the paper has a bound, and the machine.
     pub published: Vec<(String, &'static str)>,
     /// The ratio here; `None` where the second adds too little to be distinguished from zero.
-    pub measured: Option<f64>,
+    pub measured: Option<Cost>,
 }
 
 /// Two techniques whose order here is not the published one.
@@ -71,9 +112,31 @@ pub struct Reversal {
 const CHANCE: f64 = 0.03;
 
 impl Beside {
+    /// Nothing stands beside anything: what an experiment leaves out.
+    pub const NOTHING: Self = Self {
+        paper: "",
+        table: None,
+        programs: &[],
+        counterparts: &[],
+        nearest: &[],
+        absent: &[],
+        baseline: None,
+        differences: &[],
+        arguments: &[],
+        reasons: &[],
+        sections: &[],
+        also: &[],
+        note: "",
+    };
+
     /// The paper.
     pub fn paper(&self) -> &'static Paper {
         paper(self.paper).expect("experiments name papers that there are")
+    }
+
+    /// Whether something measured stands beside the paper's figures.
+    pub fn has_rows(&self) -> bool {
+        self.table.is_some() || !self.differences.is_empty()
     }
 
     /// The cells of the table that belong to the program which a workload is.
@@ -84,10 +147,15 @@ impl Beside {
         cells.filter(move |cell| Some(cell.table) == self.table && Some(cell.program) == program)
     }
 
-    /// The figures of the text that belong here.
-    pub fn figures(&self) -> impl Iterator<Item = &'static Figure> + use<'_> {
-        let figures = self.paper().figures.iter();
-        figures.filter(|figure| self.sections.contains(&figure.section))
+    /// The figures of the text that belong here, each with its paper's key.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, &'static Figure)> + use<'_> {
+        let own = self.sections.iter().map(|section| (self.paper, *section));
+        let sections = own.chain(self.also.iter().copied());
+        sections.flat_map(|(key, section)| {
+            let figures = paper(key).into_iter().flat_map(|paper| &paper.figures);
+            let of_it = figures.filter(move |figure| figure.section == section);
+            of_it.map(move |figure| (key, figure))
+        })
     }
 
     /// The machines that the table has figures of, in its order.
@@ -102,18 +170,50 @@ impl Beside {
         machines
     }
 
-    /// The subject that a technique is measured by here, or the difference of two.
-    pub fn subject(&self, technique: &str) -> Option<&'static str> {
-        let mut counterparts = self.counterparts.iter();
-        counterparts
-            .find(|(_, there)| *there == technique)
-            .map(|(here, _)| *here)
+    /// What stands beside a technique, of the subjects that there are: all its counterparts, else
+    /// the nearest.
+    fn shown(&self, technique: &str, is_there: impl Fn(&str) -> bool) -> Vec<Shown> {
+        let there = |subject: &str| {
+            let mut differences = self.differences.iter();
+            match differences.find(|difference| difference.name == subject) {
+                Some(difference) => is_there(difference.of) && is_there(difference.over),
+                None => is_there(subject),
+            }
+        };
+        let of = |list: &'static [(&'static str, &'static str)], nearest| {
+            let of_it = list.iter().filter(move |(_, of)| *of == technique);
+            let subjects = of_it.map(move |(subject, _)| Shown { subject, nearest });
+            subjects.filter(|shown| there(shown.subject)).collect()
+        };
+        let exact: Vec<_> = of(self.counterparts, false);
+        match exact.is_empty() {
+            true => of(self.nearest, true),
+            false => exact,
+        }
+    }
+
+    /// What stands beside a technique in an outcome.
+    pub fn subjects(&self, outcome: &Outcome, technique: &str) -> Vec<Shown> {
+        let measured = |of: &str| outcome.measures.iter().any(|m| subject(m.case) == of);
+        self.shown(technique, measured)
+    }
+
+    /// The first of those, of which ratios are.
+    fn subject(&self, outcome: &Outcome, technique: &str) -> Option<&'static str> {
+        let first = self.subjects(outcome, technique).into_iter().next();
+        first.map(|shown| shown.subject)
+    }
+
+    /// Why a technique cannot be measured here.
+    pub fn absence(&self, technique: &str) -> Option<&'static str> {
+        let mut absent = self.absent.iter();
+        absent.find(|(of, _)| *of == technique).map(|(_, why)| *why)
     }
 
     /// Every published figure that belongs to an experiment.
     pub fn published(&self, experiment: &Experiment) -> Vec<Published> {
         let mut all: Vec<Published> = Vec::new();
-        let record = |cell: &Cell| Published {
+        let record = |cell: &Cell, (cases, nearest)| Published {
             experiment: experiment.name,
             paper: self.paper,
             table: Some(cell.table),
@@ -124,7 +224,8 @@ impl Beside {
             unit: cell.unit,
             value: cell.value.number(),
             printed: cell.value.to_string(),
-            cases: self.cases(experiment, cell),
+            cases,
+            nearest,
         };
         let mut programs: Vec<_> = self.programs.iter().map(|(_, program)| *program).collect();
         programs.dedup();
@@ -134,11 +235,11 @@ impl Beside {
             .iter()
             .filter(|cell| Some(cell.table) == self.table && programs.contains(&cell.program))
         {
-            all.push(record(cell));
+            all.push(record(cell, self.cases(experiment, cell)));
         }
-        all.extend(self.figures().map(|figure| Published {
+        all.extend(self.figures().map(|(paper, figure)| Published {
             experiment: experiment.name,
-            paper: self.paper,
+            paper,
             table: None,
             section: figure.section,
             technique: figure.technique,
@@ -148,53 +249,65 @@ impl Beside {
             value: figure.value.number(),
             printed: figure.value.to_string(),
             cases: Vec::new(),
+            nearest: false,
         }));
         all
     }
 
     /// The cases here that a cell stands beside, or those that make the difference beside which it
-    /// stands.
-    fn cases(&self, experiment: &Experiment, cell: &Cell) -> Vec<&'static str> {
-        let is_counterpart = |subject| self.counterparts.contains(&(subject, cell.technique));
+    /// stands; and whether they are only the nearest.
+    fn cases(&self, experiment: &Experiment, cell: &Cell) -> (Vec<&'static str>, bool) {
+        let cases = || experiment.cases.iter().map(|entry| entry.name);
+        let shown = self.shown(cell.technique, |of| cases().any(|case| subject(case) == of));
+        let is_shown = |subject| shown.iter().any(|shown| shown.subject == subject);
         let is_beside = |case: &&'static str| {
             let makes = |difference: &Difference| {
-                is_counterpart(difference.name)
+                is_shown(difference.name)
                     && [difference.of, difference.over].contains(&subject(case))
             };
             self.programs.contains(&(workload(case), cell.program))
-                && (is_counterpart(subject(case)) || self.differences.iter().any(makes))
+                && (is_shown(subject(case)) || self.differences.iter().any(makes))
         };
-        let cases = experiment.cases.iter().map(|entry| entry.name);
-        cases.filter(is_beside).collect()
+        let nearest = shown.iter().any(|shown| shown.nearest);
+        (cases().filter(is_beside).collect(), nearest)
     }
 
     /// What a subject costs in the paper's sense: what it adds to the bare form if there is one,
     /// else all of it; or the difference of that name.
-    pub fn cost(&self, outcome: &Outcome, workload: &str, subject: &str) -> Option<f64> {
+    pub fn cost(&self, outcome: &Outcome, workload: &str, subject: &str) -> Option<Cost> {
         let mut differences = self.differences.iter();
-        if let Some(difference) = differences.find(|difference| difference.name == subject) {
-            let case = outcome.case(workload, difference.of)?;
-            return Some(outcome.overhead(case, difference.over)?.median);
-        }
-        let case = outcome.case(workload, subject)?;
-        match self.baseline {
-            Some(bare) => Some(outcome.overhead(case, bare)?.median),
-            None => Some(outcome.measure(case)?.median),
-        }
+        let difference = differences.find(|difference| difference.name == subject);
+        let over = difference
+            .map(|difference| difference.over)
+            .or(self.baseline);
+        let of = difference.map_or(subject, |difference| difference.of);
+        let case = outcome.case(workload, of)?;
+        let (median, p10, p90) = match over {
+            Some(over) => {
+                let overhead = outcome.overhead(case, over)?;
+                (overhead.median, overhead.p10, overhead.p90)
+            }
+            None => {
+                let measure = outcome.measure(case)?;
+                (measure.median, measure.p10, measure.p90)
+            }
+        };
+        Some(Cost { median, p10, p90 })
     }
 
     /// Whether something costs more than chance would have it.
-    fn is_measurable(&self, outcome: &Outcome, workload: &str, cost: f64) -> bool {
+    fn is_measurable(&self, outcome: &Outcome, workload: &str, cost: Cost) -> bool {
         let bare = self
             .baseline
             .and_then(|bare| outcome.measure(outcome.case(workload, bare)?));
-        cost > bare.map_or(0.0, |bare| bare.median * CHANCE)
+        cost.median > bare.map_or(0.0, |bare| bare.median * CHANCE)
     }
 
     /// The ratios that the paper argues from, for a workload that was measured.
     pub fn arguments(&self, outcome: &Outcome, workload: &'static str) -> Vec<Argument> {
         let arguments = self.arguments.iter().filter_map(|&techniques| {
-            let subjects = (self.subject(techniques.0)?, self.subject(techniques.1)?);
+            let of = |technique| self.subject(outcome, technique);
+            let subjects = (of(techniques.0)?, of(techniques.1)?);
             let costs = (
                 self.cost(outcome, workload, subjects.0)?,
                 self.cost(outcome, workload, subjects.1)?,
@@ -206,7 +319,7 @@ impl Beside {
                 published,
                 measured: self
                     .is_measurable(outcome, workload, costs.1)
-                    .then(|| costs.0 / costs.1),
+                    .then(|| costs.0.over(costs.1)),
             })
         });
         arguments.collect()
@@ -241,21 +354,23 @@ impl Beside {
     /// The pairs of techniques that came out in another order than on every machine of the paper's,
     /// by rounds that agree.
     pub fn reversals(&self, outcome: &Outcome, workload: &'static str) -> Vec<Reversal> {
+        let techniques = self.paper().techniques.iter();
+        let techniques = techniques.filter(|technique| Some(technique.table) == self.table);
+        let measured = techniques.filter_map(|technique| {
+            let subject = self.subject(outcome, technique.name)?;
+            let cost = self.cost(outcome, workload, subject)?;
+            Some((technique.name, subject, cost))
+        });
+        let measured: Vec<_> = measured.collect();
         let mut reversals = Vec::new();
-        for (dear, there_dear) in self.counterparts {
-            for (cheap, there_cheap) in self.counterparts {
-                if self.order(workload, there_dear, there_cheap) != Some(true) {
-                    continue;
-                }
-                let cost = |subject| self.cost(outcome, workload, subject);
-                let (Some(here_dear), Some(here_cheap)) = (cost(dear), cost(cheap)) else {
-                    continue;
-                };
+        for &(there_dear, dear, here_dear) in &measured {
+            for &(there_cheap, cheap, here_cheap) in &measured {
                 let case = |subject| outcome.case(workload, subject);
                 let ratio = case(dear)
                     .zip(case(cheap))
                     .and_then(|(dear, cheap)| outcome.ratio(dear, cheap));
-                if here_dear < here_cheap * (1.0 - CHANCE)
+                if self.order(workload, there_dear, there_cheap) == Some(true)
+                    && here_dear.median < here_cheap.median * (1.0 - CHANCE)
                     && ratio.is_none_or(|ratio| ratio.verdict() == Verdict::Shorter)
                     && self.is_measurable(outcome, workload, here_cheap)
                 {
@@ -264,7 +379,7 @@ impl Beside {
                         here: (cheap, dear),
                         there: (there_dear, there_cheap),
                         reason: reasons
-                            .find(|(pair, _)| *pair == (*there_dear, *there_cheap))
+                            .find(|(pair, _)| *pair == (there_dear, there_cheap))
                             .map_or("the reason is not known", |(_, reason)| reason),
                     });
                 }

@@ -51,6 +51,9 @@ pub struct Measure {
     /// The median run.
     #[serde(serialize_with = "rounded")]
     pub median: f64,
+    /// The 90th percentile of the runs.
+    #[serde(serialize_with = "rounded")]
+    pub p90: f64,
     /// The 99th percentile of the runs.
     #[serde(serialize_with = "rounded")]
     pub p99: f64,
@@ -145,6 +148,12 @@ pub struct Overhead {
     /// The smallest difference.
     #[serde(serialize_with = "rounded")]
     pub min: f64,
+    /// The 10th percentile of the differences.
+    #[serde(serialize_with = "rounded")]
+    pub p10: f64,
+    /// The 90th percentile of the differences.
+    #[serde(serialize_with = "rounded")]
+    pub p90: f64,
     /// The largest difference.
     #[serde(serialize_with = "rounded")]
     pub max: f64,
@@ -175,6 +184,8 @@ pub struct Published {
     pub printed: String,
     /// The cases here that it stands beside.
     pub cases: Vec<&'static str>,
+    /// Whether those are only the nearest to what the paper measured.
+    pub nearest: bool,
 }
 
 /// A case without figures: its operations are not accounted for, so figures would be worthless; or
@@ -266,6 +277,7 @@ impl Outcome {
                 min: s.min,
                 p10: s.p10,
                 median: s.median,
+                p90: s.p90,
                 p99: s.p99,
                 max: s.max,
                 oversubscribed,
@@ -370,6 +382,8 @@ impl Outcome {
             unit: more.unit,
             median: s.median,
             min: s.min,
+            p10: s.p10,
+            p90: s.p90,
             max: s.max,
         })
     }

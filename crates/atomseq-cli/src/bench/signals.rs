@@ -60,6 +60,11 @@ impl AddAssign for Received {
     }
 }
 
+/// The signal that a bare handler counts: one that `sigaction` has installed, and atomseq does not
+/// manage.
+#[cfg(atomseq_sections)]
+pub const BARE: libc::c_int = libc::SIGUSR2;
+
 thread_local! {
     /// The signals that this thread has received.
     static RECEIVED: Cell<Received> = const { Cell::new(Received::NONE) };
@@ -75,6 +80,61 @@ fn receive(event: &mut Event<'_>) {
         _ => received.inside += 1,
     }
     RECEIVED.set(received);
+}
+
+/// The bare handler. It counts as the managed one does.
+#[cfg(atomseq_sections)]
+extern "C" fn receive_bare(
+    _signal: libc::c_int,
+    _info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
+    let mut received = RECEIVED.get();
+    received.plain += 1;
+    RECEIVED.set(received);
+}
+
+/// The addresses of the managed handler and of the bare one.
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+pub fn handlers() -> [usize; 2] {
+    [
+        receive as *const () as usize,
+        receive_bare as *const () as usize,
+    ]
+}
+
+/// Installs the bare handler, once a process. [`manage`] has been called.
+///
+/// # Errors
+///
+/// If the system refuses it.
+#[cfg(atomseq_sections)]
+pub fn install_bare() -> Result<(), Refused> {
+    static INSTALLED: LazyLock<Result<(), Refused>> = LazyLock::new(|| {
+        // SAFETY: all zero is an action: an empty mask.
+        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+        action.sa_sigaction = receive_bare as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for, and changes one word of
+        // this thread's.
+        match unsafe { libc::sigaction(BARE, &action, ptr::null_mut()) } {
+            0 => Ok(()),
+            _ => Err(Refused::now("install a handler for SIGUSR2")),
+        }
+    });
+    *INSTALLED
+}
+
+/// Whether the kernel still calls the bare handler itself.
+#[cfg(atomseq_sections)]
+pub fn is_bare() -> bool {
+    // SAFETY: all zero is an action, which the call fills in.
+    let now = unsafe {
+        let mut now: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        libc::sigaction(BARE, ptr::null(), &mut now);
+        now
+    };
+    now.sa_sigaction == receive_bare as *const () as usize
 }
 
 /// The signals that this thread has received.

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use comfy_table::Table;
 
 use super::{align_right, figure, list, plain_table};
-use crate::bench::beside::{Argument, Beside};
-use crate::bench::record::{Outcome, workload};
+use crate::bench::beside::{Argument, Beside, Cost, Difference, Shown};
+use crate::bench::record::{Outcome, Overhead, subject, workload};
 
 /// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and
 /// what its text says.
@@ -43,20 +43,18 @@ pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Res
             )?;
         }
     }
-    for figure in beside.figures() {
+    for (paper, figure) in beside.figures() {
         let technique = figure
             .technique
             .map_or(String::new(), |technique| format!("{technique}, "));
         writeln!(
             to,
-            "  {} {}: {technique}{}: {} {} ({})",
-            beside.paper,
-            figure.section,
-            figure.quantity,
-            figure.value,
-            figure.unit,
-            figure.machine
+            "  {paper} {}: {technique}{}: {} {} ({})",
+            figure.section, figure.quantity, figure.value, figure.unit, figure.machine
         )?;
+    }
+    if beside.table.is_none() && !beside.differences.is_empty() {
+        writeln!(to, "{}", differences(beside, outcome))?;
     }
     if !beside.note.is_empty() {
         writeln!(to, "  {}", beside.note)?;
@@ -117,16 +115,57 @@ fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Tabl
                 cell.map_or(String::new(), |cell| cell.value.to_string())
             }));
         }
-        let subject = beside.subject(technique.name);
-        row.push(subject.unwrap_or("–").to_string());
-        row.extend(workloads.iter().map(|workload| {
-            let cost = subject.and_then(|subject| beside.cost(outcome, workload, subject));
-            cost.map_or(String::new(), figure)
-        }));
-        table.add_row(row);
+        let subjects = beside.subjects(outcome, technique.name);
+        if subjects.is_empty() {
+            row.push(beside.absence(technique.name).unwrap_or("–").to_string());
+            table.add_row(row);
+            continue;
+        }
+        for shown in subjects {
+            row.push(label(shown));
+            row.extend(workloads.iter().map(|workload| {
+                let cost = beside.cost(outcome, workload, shown.subject);
+                cost.map_or(String::new(), two_lines)
+            }));
+            table.add_row(row);
+            // The paper's figures stand beside the first.
+            row = vec![String::new(); columns - workloads.len() - 1];
+        }
     }
     align_right(&mut table, 1..columns - workloads.len() - 1);
     align_right(&mut table, columns - workloads.len()..columns);
+    table
+}
+
+/// A subject, and whether it is only the nearest.
+fn label(shown: Shown) -> String {
+    match shown.nearest {
+        true => format!("{} (nearest)", shown.subject),
+        false => shown.subject.to_string(),
+    }
+}
+
+/// The median, and below it the spread.
+fn two_lines(cost: Cost) -> String {
+    let [median, from, to] = [cost.median, cost.p10, cost.p90].map(figure);
+    format!("{median}\n{from} to {to}")
+}
+
+/// What each difference is in each workload, with its spread.
+fn differences(beside: &Beside, outcome: &Outcome) -> Table {
+    let mut table = plain_table();
+    table.set_header(["difference", "", "unit", "median", "p10", "p90"]);
+    for Difference { name, of, over } in beside.differences {
+        let overheads = outcome.overheads.iter();
+        let of_it = |found: &&Overhead| (subject(found.case), subject(found.over)) == (of, over);
+        for found in overheads.filter(of_it) {
+            let [median, p10, p90] = [found.median, found.p10, found.p90].map(figure);
+            let of_both = format!("{} less {over}", found.case);
+            let unit = found.unit.to_string();
+            table.add_row([name.to_string(), of_both, unit, median, p10, p90]);
+        }
+    }
+    align_right(&mut table, 3..6);
     table
 }
 
@@ -141,10 +180,9 @@ fn by_program(beside: &Beside, outcome: &Outcome, machine: &'static str) -> Tabl
     let techniques: Vec<_> = techniques
         .filter(|technique| Some(technique.table) == beside.table)
         .collect();
-    let subjects: Vec<_> = techniques
-        .iter()
-        .filter_map(|technique| beside.subject(technique.name))
-        .collect();
+    let subjects = techniques.iter();
+    let subjects = subjects.flat_map(|technique| beside.subjects(outcome, technique.name));
+    let subjects: Vec<_> = subjects.collect();
     let under = |group: &str, index: usize, name: &str| match index {
         0 => format!("{group}\n{name}"),
         _ => format!("\n{name}"),
@@ -154,7 +192,7 @@ fn by_program(beside: &Beside, outcome: &Outcome, machine: &'static str) -> Tabl
     head.extend(names.map(|(index, technique)| under(machine, index, technique.name)));
     head.push("here".to_string());
     let names = subjects.iter().enumerate();
-    head.extend(names.map(|(index, subject)| under("ns", index, subject)));
+    head.extend(names.map(|(index, shown)| under("ns", index, &label(*shown))));
     let columns = head.len();
     let mut table = plain_table();
     table.set_header(head);
@@ -165,9 +203,9 @@ fn by_program(beside: &Beside, outcome: &Outcome, machine: &'static str) -> Tabl
             cell.map_or(String::new(), |cell| cell.value.to_string())
         }));
         row.push(workload.to_string());
-        row.extend(subjects.iter().map(|subject| {
-            let cost = beside.cost(outcome, workload, subject);
-            cost.map_or(String::new(), figure)
+        row.extend(subjects.iter().map(|shown| {
+            let cost = beside.cost(outcome, workload, shown.subject);
+            cost.map_or(String::new(), two_lines)
         }));
         table.add_row(row);
     }
@@ -184,7 +222,14 @@ fn argued(beside: &Beside, workload: &str, argument: &Argument) -> String {
         .collect();
     let (dividend, divisor) = argument.subjects;
     let here = match argument.measured {
-        Some(ratio) => format!("{dividend} / {divisor} is {} here", figure(ratio)),
+        Some(ratio) => {
+            let [median, from, to] = [ratio.median, ratio.p10, ratio.p90].map(figure);
+            let to = match ratio.p90.is_finite() {
+                true => format!("to {to}"),
+                false => "or more".to_string(),
+            };
+            format!("{dividend} / {divisor} is {median} here ({from} {to})")
+        }
         None => {
             format!("here {divisor} adds nothing measurable, so there is no such ratio")
         }

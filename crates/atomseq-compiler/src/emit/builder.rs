@@ -38,6 +38,8 @@ pub mod label {
     pub const CLONE: usize = 57;
     /// The place after all that belongs to the clone.
     pub const CLONE_LIMIT: usize = 58;
+    /// The place after a sequence with an M94 scheme around it.
+    pub const SCHEME_END: usize = 59;
     /// Exit 0; exit `n` is `n` more. At most 32 instructions branch, so labels stay below 100.
     pub const EXIT: usize = 60;
     /// Exit 0 of the clone; exit `n` is `n` more.
@@ -226,6 +228,7 @@ impl Builder {
     ) -> Assembly {
         Assembly {
             lines: self.lines,
+            body: self.body,
             constants: self.constants,
             temporaries,
             fixed,

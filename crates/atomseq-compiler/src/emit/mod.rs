@@ -65,6 +65,7 @@
 //! | `status` | how the template was left, see [`Leaving`] |
 //! | `exit0`, …, `aborted`, `closed` | labels of Rust blocks, see [`Leaving::Labels`] |
 //! | `rseq` | the offset of `struct rseq` from the thread pointer |
+//! | `word`, `level` | in `schemes`, see there |
 //! | `area`, `stride`, `base` | where slots are, in the `on_cpu` form; see each architecture |
 
 pub mod aarch64;
@@ -73,7 +74,11 @@ mod indexing;
 pub(crate) mod limits;
 mod protect;
 mod registers;
+#[cfg(feature = "schemes")]
+pub mod schemes;
 pub mod x86_64;
+
+use std::ops::Range;
 
 use proc_macro2::Span;
 
@@ -87,6 +92,8 @@ use crate::ir::{Constant, Exit, Operand, Register, Sequence};
 pub struct Assembly {
     /// The template, line by line.
     pub lines: Vec<Line>,
+    /// Which of the lines are between `start` and `end`.
+    pub body: Range<usize>,
     /// `c0`, `c1`, …, in this order.
     pub constants: Vec<ConstantOperand>,
     /// `t0`, `t1`, …: how many temporaries the template uses.

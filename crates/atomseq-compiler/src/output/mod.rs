@@ -26,6 +26,8 @@ mod gated;
 mod model;
 mod on_cpu;
 mod operands;
+#[cfg(feature = "schemes")]
+mod schemes;
 mod signal;
 mod signature;
 
@@ -35,6 +37,8 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Result, Token};
 
+#[cfg(feature = "schemes")]
+pub use self::schemes::with_schemes;
 use self::signature::visibility_of_forms;
 use crate::emit::{Assembly, ConstantOperand, NamedWords, aarch64, limits, x86_64};
 use crate::forms::Forms;
@@ -48,18 +52,7 @@ use crate::message;
 /// A template that does not fit a processor.
 pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     let forms = Forms::of(sequence);
-    let small = templates(sequence, forms, NamedWords::Immediates)?;
-    let immediates = immediates(&small);
-    let large = match immediates.is_empty() {
-        true => None,
-        // They may need more registers than there are: then large constants are refused.
-        false => templates(sequence, forms, NamedWords::Registers).ok(),
-    };
-    let templates = Templates {
-        small,
-        fit: quote!(#(#immediates)&&*),
-        large,
-    };
+    let templates = Templates::of(sequence, forms)?;
     let (visibility, name) = (&sequence.visibility, &sequence.name);
     let Attributes {
         on_type,
@@ -153,6 +146,21 @@ struct Templates {
 }
 
 impl Templates {
+    fn of(sequence: &Sequence, forms: Forms) -> Result<Templates> {
+        let small = templates(sequence, forms, NamedWords::Immediates)?;
+        let immediates = immediates(&small);
+        let large = match immediates.is_empty() {
+            true => None,
+            // They may need more registers than there are: then large constants are refused.
+            false => templates(sequence, forms, NamedWords::Registers).ok(),
+        };
+        Ok(Templates {
+            small,
+            fit: quote!(#(#immediates)&&*),
+            large,
+        })
+    }
+
     /// Returns the code of one of the templates, by what makes it. Of two, the condition is known
     /// while rustc compiles, so the other one is not in the program.
     fn either(&self, code: impl Fn(NamedWords) -> TokenStream) -> TokenStream {

@@ -76,28 +76,21 @@ fn function(
     let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
     let parameters = parameters(sequence, quote!(::atomseq::generated::standard::usize));
-    let unused = sequence.parameters.iter().map(|parameter| {
-        let name = &parameter.name;
-        quote!(let _ = #name;)
-    });
+    let unused = unused(sequence);
     let form = Form::Signal(protection);
     let x86_64 = templates
         .either(|named_words| assembled(sequence, &x86_64::emit_with(sequence, form, named_words)));
     let aarch64 = templates.either(|named_words| {
         assembled(sequence, &aarch64::emit_with(sequence, form, named_words))
     });
-    // With this span it differs from any parameter of its name.
-    let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
-    let quiet = (protection != Protection::None).then(
-        || quote!(let #quiet: ::atomseq::generated::SignalsBlocked = ::atomseq::generated::SignalsBlocked::enter();),
-    );
+    let quiet = (protection != Protection::None).then(quiet);
     let steps = gated::body(sequence, Memory::Own, |slot| quote!(#slot));
     quote! {
         #documentation
         #must_use
         #inline
         #visibility unsafe fn #name(#parameters) -> #returned {
-            #(#unused)*
+            #unused
             ::atomseq::__assembly! {
                 x86_64 { #x86_64 }
                 aarch64 { #aarch64 }
@@ -105,6 +98,19 @@ fn function(
             }
         }
     }
+}
+
+/// Returns statements that use each parameter, which a template need not do.
+pub fn unused(sequence: &Sequence) -> TokenStream {
+    let names = sequence.parameters.iter().map(|parameter| &parameter.name);
+    quote!(#(let _ = #names;)*)
+}
+
+/// Returns the statement that blocks signals up to the end of its block, for the steps in Rust.
+pub fn quiet() -> TokenStream {
+    // With this span it differs from any parameter of its name.
+    let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
+    quote!(let #quiet: ::atomseq::generated::SignalsBlocked = ::atomseq::generated::SignalsBlocked::enter();)
 }
 
 /// Returns one architecture's `asm!`, and the result by where it leaves.

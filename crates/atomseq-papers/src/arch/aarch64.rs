@@ -8,10 +8,13 @@
 //!
 //! Register 31 is the stack pointer as an address, and the zero register as a result.
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::Instruction;
+use atomseq::internals::inspect;
+
+use super::{Instruction, Step};
 
 /// `udf` is a word whose upper half is 0.
 const UDF: u32 = 0x0000_5341;
@@ -106,6 +109,125 @@ impl Registers {
     }
 }
 
+/// x17, in the kernel's order.
+pub const REGISTER: usize = 17;
+
+/// br x17
+pub const JUMP: &[u8] = &[0x20, 0x02, 0x1f, 0xd6];
+
+/// Decodes an instruction of a sequence.
+pub fn step(code: &[u8]) -> Option<Step> {
+    let (bytes, branch) = inspect::decode(code)?;
+    let word = u32::from_le_bytes(*code.first_chunk()?);
+    Some(Step {
+        bytes,
+        branch,
+        uses_register: uses_register(word),
+    })
+}
+
+/// Returns whether an instruction that `inspect` knows names x17. Its class says which fields are
+/// registers.
+fn uses_register(word: u32) -> bool {
+    let names = |shift: u32| word >> shift & 31 == REGISTER as u32;
+    match word >> 25 & 15 {
+        // data processing with registers: the result and both operands
+        0b0101 | 0b1101 => names(0) || names(5) || names(16),
+        // a move of an immediate has no operand
+        0b1000 | 0b1001 if word >> 23 & 7 == 0b101 => names(0),
+        // a conditional branch by the flags names none, the others one
+        0b1010 | 0b1011 => word >> 24 != 0x54 && names(0),
+        // data processing with an immediate; loads and stores
+        _ => names(0) || names(5),
+    }
+}
+
+/// The bytes of the landmark: nop, then a movz to the zero register.
+pub const LANDMARK_BYTES: usize = 8;
+
+/// nop, and the trap that is written over it: brk #0x5353. The architecture allows to rewrite the
+/// one with the other while other CPUs execute it.
+const NOP: u32 = 0xd503_201f;
+const TRAP: u32 = 0xd42a_6a60;
+
+/// Decodes a landmark, with a trap over it or not; returns the length of its sequence.
+pub fn landmark(code: &[u8]) -> Option<usize> {
+    let word = |at: usize| Some(u32::from_le_bytes(*code.get(at..)?.first_chunk()?));
+    let (first, second) = (word(0)?, word(4)?);
+    let is_landmark = matches!(first, NOP | TRAP) && second & 0xffe0_001f == 0xd280_001f;
+    is_landmark.then_some((second >> 5 & 0xffff) as usize)
+}
+
+/// Writes the trap over a landmark.
+///
+/// # Safety
+///
+/// The landmark's page is writable.
+pub unsafe fn write_trap(landmark: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(landmark, TRAP) };
+}
+
+/// Restores the landmark.
+///
+/// # Safety
+///
+/// The landmark's page is writable.
+pub unsafe fn remove_trap(landmark: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(landmark, NOP) };
+}
+
+/// Writes one instruction, and makes every CPU fetch it.
+///
+/// # Safety
+///
+/// As for `write_trap`.
+unsafe fn write(landmark: usize, instruction: u32) {
+    // SAFETY: the caller's promise; code is otherwise read by the processor and by `step` only.
+    let place = unsafe { AtomicU32::from_ptr(landmark as *mut u32) };
+    // Relaxed: the barriers below order it.
+    place.store(instruction, Ordering::Relaxed);
+    // SAFETY: these clean and invalidate caches for an address that is mapped.
+    unsafe {
+        asm!(
+            "dc cvau, {place}", // the data cache, to where instructions are fetched from
+            "dsb ish",          // it is done
+            "ic ivau, {place}", // the instruction caches
+            "dsb ish",          // it is done
+            "isb",              // this CPU fetches again
+            place = in(reg) landmark,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// The code of the signal that brk raises: TRAP_BRKPT.
+pub const TRAP_CODE: i32 = 1;
+
+/// Returns where the brk stands that left a thread at this program counter.
+pub fn trap_address(pc: usize) -> usize {
+    pc
+}
+
+/// An address of the kernel's half, whose upper byte is ignored.
+pub const FAULTING: usize = 1 << 55;
+
+global_asm!(
+    ".pushsection .text.atomseq_papers_back,\"ax\",@progbits",
+    ".balign 4",
+    ".globl atomseq_papers_back",
+    ".hidden atomseq_papers_back",
+    ".type atomseq_papers_back, @function",
+    "atomseq_papers_back:",
+    "adr x16, . + 16",   // the place behind, as the end of a clone hands it over
+    "str x16, [sp, #8]", // hand it over
+    "ldr x16, [sp]",     // the handler
+    "ret x16",           // to it
+    ".size atomseq_papers_back, . - atomseq_papers_back",
+    ".popsection",
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +256,26 @@ mod tests {
         assert_eq!(decoded(&[0xd503_201f]), None);
         assert_eq!(decoded(&[UDF, 0xb940_06a9]), None);
         assert_eq!(decoded(&[UDF, 0xf940_02a9]), None);
+    }
+
+    #[test]
+    fn a_use_of_the_register_is_found_in_every_operand() {
+        for (word, uses_register) in [
+            // ldr x17, [x0]; str x1, [x17, #8]; add x0, x1, x17; cbz x17, 8; movz x17, #1
+            (0xf940_0011_u32, true),
+            (0xf900_0621, true),
+            (0x8b11_0020, true),
+            (0xb400_0051, true),
+            (0xd280_0031, true),
+            // ldr x0, [x1, #136]; movz x0, #544; cbz x0, 8; b.eq 8; add x0, x1, #68
+            (0xf940_4420, false),
+            (0xd280_4400, false),
+            (0xb400_0040, false),
+            (0x5400_0040, false),
+            (0x9101_1020, false),
+        ] {
+            let found = step(&word.to_le_bytes()).map(|step| step.uses_register);
+            assert_eq!(found, Some(uses_register), "{word:x}");
+        }
     }
 }

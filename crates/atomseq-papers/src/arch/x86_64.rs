@@ -13,10 +13,13 @@
 //!
 //! Registers are numbered as in the encoding: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicU8, Ordering};
 
-use super::Instruction;
+use atomseq::internals::inspect;
+
+use super::{Instruction, Step};
 
 /// "ATAS" in memory.
 const SIGNATURE: u32 = 0x5341_5441;
@@ -152,6 +155,138 @@ impl Registers {
     }
 }
 
+/// r11, in the kernel's order.
+pub const REGISTER: usize = libc::REG_R11 as usize;
+
+/// jmp r11
+pub const JUMP: &[u8] = &[0x41, 0xff, 0xe3];
+
+/// The number of r11 in an encoding: the bit of a prefix, and the low three bits.
+const R11: u8 = 3;
+
+/// Decodes an instruction of a sequence: one that the compiler writes, with a short branch or a
+/// long one.
+pub fn step(code: &[u8]) -> Option<Step> {
+    // jb, jae, je, jne, jbe, ja with a distance of one byte
+    if let [0x72..=0x77, distance, ..] = *code {
+        return Some(Step {
+            bytes: 2,
+            branch: Some(2 + isize::from(distance as i8)),
+            uses_register: false,
+        });
+    }
+    let (bytes, branch) = inspect::decode(code)?;
+    Some(Step {
+        bytes,
+        branch,
+        uses_register: branch.is_none() && uses_register(code),
+    })
+}
+
+/// Returns whether an instruction that `inspect` knows names r11. Without a REX prefix it cannot.
+fn uses_register(code: &[u8]) -> bool {
+    let rex = code[0];
+    if rex & 0xf0 != 0x40 {
+        return false;
+    }
+    let (extends_register, extends_index, extends_base) =
+        (rex & 4 != 0, rex & 2 != 0, rex & 1 != 0);
+    let (opcode, at) = match code[1] {
+        0x0f => (code[2], 3),
+        opcode => (opcode, 2),
+    };
+    match (at, opcode) {
+        // mov register, immediate
+        (2, 0xb8..=0xbf) => return extends_base && opcode & 7 == R11,
+        // an operation on rax and an immediate
+        (2, 0x05 | 0x0d | 0x25 | 0x2d | 0x35 | 0x3d) => return false,
+        _ => {}
+    }
+    // In a group the field of the register is an operation.
+    let is_group = at == 2 && matches!(opcode, 0x81 | 0x83 | 0xc1 | 0xc7 | 0xd1 | 0xd3);
+    let (mode, register, base) = (code[at] >> 6, code[at] >> 3 & 7, code[at] & 7);
+    if !is_group && extends_register && register == R11 {
+        return true;
+    }
+    if mode == 3 || base != 4 {
+        return extends_base && base == R11;
+    }
+    let (index, base) = (code[at + 1] >> 3 & 7, code[at + 1] & 7);
+    extends_index && index == R11 || extends_base && base == R11
+}
+
+/// The bytes of the landmark: nop dword ptr [rax + a displacement of four bytes].
+pub const LANDMARK_BYTES: usize = 7;
+
+/// The first byte of the landmark, and the trap that is written over it: int3.
+const NOP: u8 = 0x0f;
+const TRAP: u8 = 0xcc;
+
+/// Decodes a landmark, with a trap over it or not; returns the length of its sequence.
+pub fn landmark(code: &[u8]) -> Option<usize> {
+    match *code {
+        [NOP | TRAP, 0x1f, 0x80, low, high, 0x51, 0x53, ..] => {
+            Some(usize::from(u16::from_le_bytes([low, high])))
+        }
+        _ => None,
+    }
+}
+
+/// Writes the trap over a landmark.
+///
+/// # Safety
+///
+/// The landmark's page is writable.
+pub unsafe fn write_trap(landmark: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(landmark, TRAP) };
+}
+
+/// Restores the landmark.
+///
+/// # Safety
+///
+/// The landmark's page is writable.
+pub unsafe fn remove_trap(landmark: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(landmark, NOP) };
+}
+
+/// Writes one byte of code. Other CPUs execute the old instruction or the new one, because one byte
+/// differs and one of the two is int3; this thread's next jump makes it see the new one.
+///
+/// # Safety
+///
+/// As for `write_trap`.
+unsafe fn write(landmark: usize, byte: u8) {
+    // SAFETY: the caller's promise; code is otherwise read by the processor and by `step` only.
+    let place = unsafe { AtomicU8::from_ptr(landmark as *mut u8) };
+    // SeqCst: ordered with the system calls around it on every CPU that executes the code.
+    place.store(byte, Ordering::SeqCst);
+}
+
+/// The code of the signal that int3 raises: SI_KERNEL.
+pub const TRAP_CODE: i32 = 0x80;
+
+/// Returns where the int3 stands that left a thread at this program counter.
+pub fn trap_address(pc: usize) -> usize {
+    pc - 1
+}
+
+/// An address that is not canonical, whatever the size of an address space.
+pub const FAULTING: usize = 1 << 62;
+
+global_asm!(
+    ".pushsection .text.atomseq_papers_back,\"ax\",@progbits",
+    ".globl atomseq_papers_back",
+    ".hidden atomseq_papers_back",
+    ".type atomseq_papers_back, @function",
+    "atomseq_papers_back:",
+    "call qword ptr [rsp]", // to the handler, as the end of a clone does
+    ".size atomseq_papers_back, . - atomseq_papers_back",
+    ".popsection",
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,5 +334,45 @@ mod tests {
         ] {
             assert_eq!(decoded(bytes), None, "{bytes:x?}");
         }
+    }
+
+    /// Returns the step that some bytes are, which may be followed by others.
+    fn stepped(bytes: &[u8]) -> Option<Step> {
+        let mut code = [0; 16];
+        code[..bytes.len()].copy_from_slice(bytes);
+        step(&code)
+    }
+
+    #[test]
+    fn a_use_of_the_register_is_found_in_every_operand() {
+        for (bytes, uses_register) in [
+            // mov r11, [rdi]; mov rax, [r11]; mov [rdi + r11], rax; mov rax, [r11 + rcx]
+            (&[0x4c, 0x8b, 0x1f][..], true),
+            (&[0x49, 0x8b, 0x03], true),
+            (&[0x4a, 0x89, 0x04, 0x1f], true),
+            (&[0x49, 0x8b, 0x04, 0x0b], true),
+            // lea r11, [rdi + 8]; mov r11d, 1; add r11, 1; test r11, r11; imul rax, r11
+            (&[0x4c, 0x8d, 0x5f, 0x08], true),
+            (&[0x41, 0xbb, 1, 0, 0, 0], true),
+            (&[0x49, 0x83, 0xc3, 1], true),
+            (&[0x4d, 0x85, 0xdb], true),
+            (&[0x49, 0x0f, 0xaf, 0xc3], true),
+            // mov rbx, [rdi]; mov r8, [rdi]; mov rax, [rdi + rbx]; mov ebx, 1; mov r12, [rdi + r8]
+            (&[0x48, 0x8b, 0x1f], false),
+            (&[0x4c, 0x8b, 0x07], false),
+            (&[0x48, 0x8b, 0x04, 0x1f], false),
+            (&[0xbb, 1, 0, 0, 0], false),
+            (&[0x4e, 0x8b, 0x24, 0x07], false),
+            // sub rax, imm32; sbb is no instruction of the compiler's, nor is jmp r11
+            (&[0x48, 0x2d, 1, 0, 0, 0], false),
+        ] {
+            let found = stepped(bytes).map(|step| (step.bytes, step.uses_register));
+            assert_eq!(found, Some((bytes.len(), uses_register)), "{bytes:x?}");
+        }
+        assert_eq!(stepped(JUMP), None);
+        assert_eq!(
+            stepped(&[0x74, 0xf0]).and_then(|step| step.branch),
+            Some(-14)
+        );
     }
 }

@@ -146,20 +146,12 @@ pub fn set_mask(mask: u64) {
     };
 }
 
-/// Sets the kernel's mask, and returns the old one.
-pub fn exchange_mask(mask: u64) -> u64 {
+/// Changes the kernel's mask as `sigprocmask` does, and returns the old one.
+pub fn change_mask(how: i32, set: u64) -> u64 {
     let mut old = 0_u64;
-    let (from, to) = (&raw const mask as usize, &raw mut old as usize);
+    let (from, to) = (&raw const set as usize, &raw mut old as usize);
     // SAFETY: the kernel reads and writes eight bytes.
-    unsafe {
-        call(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK as usize,
-            from,
-            to,
-            8,
-        )
-    };
+    unsafe { call(libc::SYS_rt_sigprocmask, how as usize, from, to, 8) };
     old
 }
 
@@ -406,7 +398,12 @@ unsafe extern "C" fn syscall() {
         "je {waits}",
         "cmp edi, 441",                 // epoll_pwait2
         "je {waits}",
+        "cmp edi, 56",                  // clone
+        "je {starts}",
+        "cmp edi, 435",                 // clone3
+        "je {starts}",
         "jmp {other}",
+        starts = sym starting_system_call,
         waits = sym wait::system_call,
         known = sym forward::known_system_call,
         other = sym other_system_call,
@@ -416,6 +413,11 @@ unsafe extern "C" fn syscall() {
 #[unsafe(naked)]
 unsafe extern "C" fn other_system_call() {
     jump_after!(forward::system_call, syscall)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn starting_system_call() {
+    jump_after!(forward::several, syscall)
 }
 
 /// `vfork`: the child runs on this very stack and this very thread-local memory, so what it changes

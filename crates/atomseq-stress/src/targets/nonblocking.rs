@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered,
+    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Operation, Queue, RefList, Server,
+    Stack, Unordered, plain,
 };
 
 use super::rings::RingRound;
@@ -37,7 +38,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..10), by) {
+    match (setting.rng.u32(..11), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -47,7 +48,11 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         (5, _) => of(RefList::<u64>::forced(by), setting),
         (6, _) => of(OneVisitorList::<u64>::forced(by), setting),
         (7, _) => of(LinkedQueue::<u64>::forced(by), setting),
-        (8, _) => of(HashMap::<u64>::new(), setting),
+        (8, _) => of(
+            Server::<Values, Change>::forced(Values::default(), by),
+            setting,
+        ),
+        (9, _) => of(HashMap::<u64>::new(), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -192,6 +197,68 @@ impl Shared for OneVisitorList<u64> {
             visited = visit.into_next();
         }
         false
+    }
+}
+
+plain! {
+    /// The object of a server: a queue of values, the oldest first.
+    #[derive(Default)]
+    pub struct Values {
+        values: [u64; ROOM],
+        count: u64,
+    }
+}
+
+/// How many values a server's queue has room for.
+const ROOM: usize = 24;
+
+plain! {
+    /// An operation of a server: puts this value in, or takes the oldest one out.
+    pub struct Change {
+        is_put: u64,
+        value: u64,
+    }
+}
+
+impl Operation<Values> for Change {
+    /// Whether there was room, or a value, and the value.
+    type Output = [u64; 2];
+
+    fn apply(self, queue: &mut Values) -> [u64; 2] {
+        let count = queue.count as usize;
+        match self.is_put {
+            0 if count == 0 => [0, 0],
+            0 => {
+                let oldest = queue.values[0];
+                queue.values.copy_within(1.., 0);
+                queue.count -= 1;
+                [1, oldest]
+            }
+            _ if count == ROOM => [0, 0],
+            _ => {
+                queue.values[count] = self.value;
+                queue.count += 1;
+                [1, self.value]
+            }
+        }
+    }
+}
+
+impl Shared for Server<Values, Change> {
+    const IN_ORDER: bool = true;
+
+    fn put(&self, value: u64) -> bool {
+        let change = Change { is_put: 1, value };
+        self.run(change).is_ok_and(|[done, _]| done == 1)
+    }
+
+    fn take(&self) -> Option<u64> {
+        let change = Change {
+            is_put: 0,
+            value: 0,
+        };
+        let [done, value] = self.run(change).ok()?;
+        (done == 1).then_some(value)
     }
 }
 

@@ -130,11 +130,11 @@ pub(super) struct RevocableLock {
 }
 
 impl RevocableLock {
-    pub(super) fn new() -> RevocableLock {
+    pub(super) const fn new() -> RevocableLock {
         RevocableLock {
             // Version 1, whose stamp the log does not have: it is 0.
             lock: AtomicU64::new(VERSION),
-            log: std::array::from_fn(|_| AtomicU64::new(0)),
+            log: [const { AtomicU64::new(0) }; 5],
             spare: AtomicU64::new(0),
             _rest: 0,
         }

@@ -123,6 +123,15 @@ impl Thread {
     }
 }
 
+/// Returns the index in a block after this one.
+#[inline(always)]
+fn following(place: usize) -> usize {
+    match place + 1 {
+        PER_BLOCK => 0,
+        next => next,
+    }
+}
+
 /// Returns the record of the calling thread.
 #[inline(always)]
 fn thread() -> &'static Thread {
@@ -166,9 +175,9 @@ pub(super) fn take(count: usize) -> Taken {
 pub(super) fn take_anyway(count: usize) -> Taken {
     let kept = &thread().kept;
     let block = kept.block().unwrap_or_else(|| keep(kept));
-    let next = kept.next.load(Ordering::Relaxed) % PER_BLOCK;
+    let next = kept.next.load(Ordering::Relaxed);
     let sequence = block.descriptors[next].take_anyway(count);
-    kept.next.store(next + 1, Ordering::Relaxed);
+    kept.next.store(following(next), Ordering::Relaxed);
     block.taken(next, sequence)
 }
 
@@ -208,7 +217,7 @@ impl Block {
         if self.owner.is(thread.word()) {
             taken = self.find::<true>(next, count);
             if let Some((place, _)) = taken {
-                after = place + 1;
+                after = following(place);
             }
         }
         compiler_fence(Ordering::SeqCst);
@@ -220,16 +229,25 @@ impl Block {
     fn take_shared(&'static self, shared: &Cursor, count: usize) -> Option<Taken> {
         let next = shared.next.load(Ordering::Relaxed);
         let (place, sequence) = self.find::<false>(next, count)?;
-        shared.next.store(place + 1, Ordering::Relaxed);
+        shared.next.store(following(place), Ordering::Relaxed);
         Some(self.taken(place, sequence))
     }
 
     /// Takes a free descriptor and returns its index in the block and its sequence number. Returns
-    /// `None` if all are taken.
+    /// `None` if all are taken. The search starts at the index `next`.
     #[inline(always)]
     fn find<const ALONE: bool>(&self, next: usize, count: usize) -> Option<(usize, u64)> {
+        match self.descriptors[next].try_take::<ALONE>(count) {
+            Some(sequence) => Some((next, sequence)),
+            None => self.find_from::<ALONE>(following(next), count),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_from<const ALONE: bool>(&self, first: usize, count: usize) -> Option<(usize, u64)> {
         for step in 0..PER_BLOCK {
-            let place = next.wrapping_add(step) % PER_BLOCK;
+            let place = (first + step) % PER_BLOCK;
             if let Some(sequence) = self.descriptors[place].try_take::<ALONE>(count) {
                 return Some((place, sequence));
             }

@@ -51,9 +51,22 @@ impl Version {
 }
 
 impl<T: Covered> Domain<T> {
-    /// Creates a domain of these words. Starts atomseq, and chooses the [`Mechanism`] of the
-    /// process if none is chosen yet.
-    pub fn new(covered: T) -> Domain<T> {
+    /// Creates a domain of these words.
+    ///
+    /// Its first operation starts atomseq, and chooses the [`Mechanism`] of the process if none is
+    /// chosen yet. In a signal handler that is safe only if atomseq has been started, because
+    /// start-up may allocate: call [`mechanism`](Domain::mechanism) before handlers are installed.
+    ///
+    /// ```
+    /// use atomseq::dcas::{Cell, Change, Domain};
+    ///
+    /// static PAIR: Domain<[Cell; 2]> = Domain::new([Cell::new(1), Cell::new(2)]);
+    ///
+    /// PAIR.compare_exchange_pair(Change::of(&PAIR[0], 1, 2), Change::of(&PAIR[1], 2, 1))?;
+    /// assert_eq!(PAIR.load_all([&PAIR[0], &PAIR[1]]), [2, 1]);
+    /// # Ok::<(), atomseq::dcas::Changed>(())
+    /// ```
+    pub const fn new(covered: T) -> Domain<T> {
         let versioned = VersionedWords::new();
         Domain { versioned, covered }
     }
@@ -70,18 +83,15 @@ impl<T: Covered> Domain<T> {
     /// assert_eq!(ring.load_all([&ring[0], &ring[1], &ring[2]]), [1, 2, 0]);
     /// # Ok::<(), atomseq::dcas::Changed>(())
     /// ```
-    pub fn wide(covered: T) -> Domain<T> {
-        Domain::with_mechanism(covered, Mechanism::Kcas)
+    pub const fn wide(covered: T) -> Domain<T> {
+        let versioned = VersionedWords::with_kcas();
+        Domain { versioned, covered }
     }
 
     /// Creates a domain that uses this mechanism whatever the process has chosen, for tests and
     /// comparisons. Falls back to k-CAS if OS-assisted DCAS does not work here.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
-        Domain::with_mechanism(covered, mechanism)
-    }
-
-    fn with_mechanism(covered: T, mechanism: Mechanism) -> Domain<T> {
         let versioned = VersionedWords::with_mechanism(mechanism);
         Domain { versioned, covered }
     }
@@ -130,7 +140,7 @@ impl<T: Covered> Domain<T> {
         self.versioned.abandon_claim();
     }
 
-    /// Returns the mechanism that this domain uses.
+    /// Returns the mechanism that this domain uses. Chooses it, as an operation does.
     pub fn mechanism(&self) -> Mechanism {
         self.versioned.mechanism()
     }

@@ -144,11 +144,21 @@ fn resolve(reference: Reference) -> Option<u64> {
 
 /// Returns the value of a word at some time during the call. Values of several words belong
 /// together if the version is the same before and after.
-///
-/// Never inlined: most callers compile it beside OS-assisted DCAS, whose fast path needs the
-/// registers.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn load(word: &AtomicU64) -> u64 {
+    // Relaxed: the acquire fence in `is_still` follows, or a compare-and-swap of the version, which
+    // succeeds only once at each version. A reference is loaded again.
+    let content = word.load(Ordering::Relaxed);
+    match content & MARK {
+        0 => content,
+        _ => load_referenced(word),
+    }
+}
+
+/// Does the same for a word that held a reference.
+#[cold]
+#[inline(never)]
+fn load_referenced(word: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the release of the compare-and-swap that stored the value or
         // reference.
@@ -194,10 +204,13 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 ///
 /// # Safety
 ///
-/// The words are different, and at version `number` they have the old values of `parts`. Old and
-/// new values are below [`MARK`]. Words of one version change only by exchanges of that version.
-/// They are valid as long as a thread may be inside `begin` or `exchange` for this version; if a
-/// `siglongjmp` has left such a call, as long as the version is used.
+/// The words are different, and at version `number` they have the old values of `parts`: the caller
+/// has found them there by [`load`], after [`begin`] returned `number`. (It need not check that the
+/// version [is still](is_still) the same. If a value was of a later version, another operation has
+/// changed the version from `number`, and this call fails.) Old and new values are below [`MARK`].
+/// Words of one version change only by exchanges of that version. They are valid as long as a
+/// thread may be inside `begin` or `exchange` for this version; if a `siglongjmp` has left such a
+/// call, as long as the version is used.
 ///
 /// # Panics
 ///
@@ -257,9 +270,9 @@ pub(super) unsafe fn store_pair_if<const N: usize>(
         old: load(word),
         new,
     });
-    // SAFETY: the caller's promise covers all but the old values. These were loaded while the
-    // version was `number`, before and after.
-    is_still(version, number) && unsafe { exchange(version, number, &parts) }
+    // SAFETY: the caller's promise covers all but the old values. These were loaded after the
+    // version was `number`.
+    unsafe { exchange(version, number, &parts) }
 }
 
 /// Does the same as [`exchange`]. Without `RECLAIMS`, the thread reuses its next descriptor whether
@@ -275,10 +288,35 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     next_number: u64,
     parts: &[Part],
 ) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match parts.iter().all(Part::changes) {
+            true => exchange_changing::<RECLAIMS>(version, number, next_number, parts),
+            false => exchange_some::<RECLAIMS>(version, number, next_number, parts),
+        }
+    }
+}
+
+/// Does the same if some words keep their values. These need no reference: the version proves their
+/// values.
+///
+/// # Safety
+///
+/// As for [`exchange_with`].
+#[inline(never)]
+unsafe fn exchange_some<const RECLAIMS: bool>(
+    version: &AtomicU64,
+    number: u64,
+    next_number: u64,
+    parts: &[Part],
+) -> bool {
     assert!(parts.len() <= MAX, "too many words for one operation");
-    // A word that keeps its value needs no reference: the version proves its value.
-    let changing = || parts.iter().filter(|part| part.old != part.new);
-    let count = changing().count();
+    let mut changing = [Part::NONE; MAX];
+    let mut count = 0;
+    for part in parts.iter().filter(|part| part.changes()) {
+        changing[count] = *part;
+        count += 1;
+    }
     if count == 0 {
         // Release: pairs with the acquire in `begin`, as at the end of an operation that changes
         // words.
@@ -287,26 +325,42 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
             .compare_exchange(number, next_number, next, other)
             .is_ok();
     }
+    // SAFETY: the caller's promise.
+    unsafe { exchange_changing::<RECLAIMS>(version, number, next_number, &changing[..count]) }
+}
+
+/// Does the same if every word changes. Callers pass arrays, so that each number of words has its
+/// own code, without loops.
+///
+/// # Safety
+///
+/// As for [`exchange_with`], and there is at least one word.
+#[inline(always)]
+unsafe fn exchange_changing<const RECLAIMS: bool>(
+    version: &AtomicU64,
+    number: u64,
+    next_number: u64,
+    parts: &[Part],
+) -> bool {
+    assert!(parts.len() <= MAX, "too many words for one operation");
+    let count = parts.len() + 1;
     let taken = match RECLAIMS {
-        true => blocks::take(count + 1),
-        false => blocks::take_anyway(count + 1),
+        true => blocks::take(count),
+        false => blocks::take_anyway(count),
     };
     let descriptor = taken.descriptor;
-    let operation = Reference::to(&taken, 0);
     // Release fence: pairs with the acquire fence in `part_of`. A reader that sees an entry filled
     // in below also sees the new sequence number in the status.
     fence(Ordering::Release);
-    let of_version = Part {
+    descriptor.entries[0].fill(&Part {
         word: version,
         old: number,
         new: next_number,
-    };
-    for (entry, part) in
-        (descriptor.entries.iter()).zip([&of_version].into_iter().chain(changing()))
-    {
+    });
+    for (entry, part) in descriptor.entries[1..].iter().zip(parts) {
         entry.fill(part);
     }
-    let operation_word = operation.word();
+    let operation_word = Reference::to(&taken, 0).word();
     descriptor
         .operation
         .store(operation_word, Ordering::Relaxed);
@@ -316,13 +370,13 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
         .compare_exchange(number, operation_word, taken_by_this, by_another)
         .is_ok();
     if is_taken {
-        for (entry, part) in changing().enumerate() {
+        for (entry, part) in parts.iter().enumerate() {
             // SAFETY: the caller's promise: the word is valid while the operation is under way.
-            unsafe { carry_out(operation, Reference::to(&taken, entry + 1), part) };
+            unsafe { carry_out(&taken, count, entry + 1, part) };
         }
         // Release: pairs with the acquire in `is_under_way`, so that a thread that reads OVER sees
         // all words changed.
-        let over = descriptors::status(taken.sequence, count + 1, OVER);
+        let over = descriptors::status(taken.sequence, count, OVER);
         descriptor.status.store(over, Ordering::Release);
         end(version, operation_word, next_number);
     }
@@ -341,16 +395,20 @@ fn end(version: &AtomicU64, operation: u64, next: u64) {
     let _ = version.compare_exchange(operation, next, ended, is_ended);
 }
 
-/// Changes a word for the owner, through a reference to the owner's descriptor. Returns when the
-/// word is changed, or the operation is over.
+/// Changes a word for the owner, through a reference to this entry of the owner's descriptor, which
+/// has `count` entries. Returns when the word is changed, or the operation is over.
 ///
 /// # Safety
 ///
 /// The word is valid.
 #[inline(always)]
-unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
+unsafe fn carry_out(taken: &Taken, count: usize, entry: usize, part: &Part) {
     // SAFETY: the caller's promise.
     let word = unsafe { &*part.word };
+    let own = Reference::to(taken, entry);
+    // Acquire: as in `Reference::is_under_way`. Only the owner changes the sequence number.
+    let under_way = descriptors::status(taken.sequence, count, UNDER_WAY);
+    let is_under_way = || taken.descriptor.status.load(Ordering::Acquire) == under_way;
     loop {
         // Acquire on success: pairs with the release of the last store to the word. If the
         // operation is over, that store came after OVER (invariant 5), so this thread sees OVER.
@@ -359,7 +417,7 @@ unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
         let put = word.compare_exchange(part.old, own.word(), Ordering::AcqRel, Ordering::Acquire);
         match put {
             Ok(_) => {
-                let value = match operation.is_under_way() {
+                let value = match is_under_way() {
                     true => part.new,
                     // Late: the old value had recurred.
                     false => part.old,
@@ -370,7 +428,7 @@ unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
             Err(content) if content & MARK == 0 => return,
             Err(content) => {
                 clear(word, Reference::of(content));
-                if !operation.is_under_way() {
+                if !is_under_way() {
                     return;
                 }
             }
@@ -388,6 +446,8 @@ fn replace(word: &AtomicU64, reference: Reference, value: u64) {
 }
 
 /// Resolves a reference that was found in a word, and replaces it by its value.
+#[cold]
+#[inline(never)]
 fn clear(word: &AtomicU64, reference: Reference) {
     if let Some(value) = resolve(reference) {
         replace(word, reference, value);

@@ -27,24 +27,68 @@ impl Mechanism {
     }
 }
 
-/// The chosen mechanism. 0 means none is chosen yet.
-static CHOSEN: AtomicU8 = AtomicU8::new(0);
+/// A mechanism that is chosen once.
+#[derive(Debug)]
+pub(super) struct Choice(AtomicU8);
+
+const NONE: u8 = 0;
 const ASSISTED: u8 = 1;
 const KCAS: u8 = 2;
+
+impl Choice {
+    /// Leaves the choice open.
+    pub(super) const fn open() -> Choice {
+        Choice(AtomicU8::new(NONE))
+    }
+
+    pub(super) const fn made(mechanism: Mechanism) -> Choice {
+        Choice(AtomicU8::new(number(mechanism)))
+    }
+
+    /// Returns the choice, if it is made.
+    #[inline(always)]
+    pub(super) fn get(&self) -> Option<Mechanism> {
+        // Relaxed: the value publishes nothing else.
+        match self.0.load(Ordering::Relaxed) {
+            ASSISTED => Some(Mechanism::Assisted),
+            KCAS => Some(Mechanism::Kcas),
+            _ => None,
+        }
+    }
+
+    /// Makes the choice unless it is made, and returns it.
+    pub(super) fn choose(&self, mechanism: Mechanism) -> Mechanism {
+        // Relaxed: the value publishes nothing else.
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        let choice = number(mechanism);
+        _ = self.0.compare_exchange(NONE, choice, success, failure);
+        self.get().unwrap_or(mechanism)
+    }
+}
+
+const fn number(mechanism: Mechanism) -> u8 {
+    match mechanism {
+        Mechanism::Assisted => ASSISTED,
+        Mechanism::Kcas => KCAS,
+    }
+}
+
+/// The mechanism of this process.
+static CHOSEN: Choice = Choice::open();
 
 /// Returns the mechanism of this process: [`Assisted`](Mechanism::Assisted) if the rseq membarrier
 /// works ([`gates_active`](crate::status::Status::gates_active)), else [`Kcas`](Mechanism::Kcas).
 ///
-/// The first domain, or the first call of this function, chooses it for the rest of the process. A
-/// domain created inside atomseq's start-up uses k-CAS, and chooses nothing.
+/// The first operation of a domain, the first structure of [`nonblocking`](crate::nonblocking), or
+/// the first call of this function, chooses it for the rest of the process. A domain whose first
+/// operation runs inside atomseq's start-up uses k-CAS, and chooses nothing for others.
 pub fn mechanism() -> Mechanism {
-    // Relaxed: the value publishes nothing else.
-    match CHOSEN.load(Ordering::Relaxed) {
-        ASSISTED => Mechanism::Assisted,
-        KCAS => Mechanism::Kcas,
-        _ if percpu::started().is_err() => Mechanism::Kcas,
-        _ => choose(if assisted_works() { ASSISTED } else { KCAS }),
-    }
+    CHOSEN.get().unwrap_or_else(|| {
+        if percpu::started().is_err() {
+            return Mechanism::Kcas;
+        }
+        CHOSEN.choose(Mechanism::Assisted.or_kcas())
+    })
 }
 
 /// Returns whether the kernel has what OS-assisted DCAS needs, and every CPU number fits the lock
@@ -59,30 +103,21 @@ pub(super) fn assisted_works() -> bool {
 ///
 /// [`AlreadyChosen`] if the process has already chosen [`Mechanism::Assisted`].
 pub fn force_kcas() -> Result<(), AlreadyChosen> {
-    match choose(KCAS) {
+    match CHOSEN.choose(Mechanism::Kcas) {
         Mechanism::Kcas => Ok(()),
         Mechanism::Assisted => Err(AlreadyChosen),
     }
 }
 
-fn choose(mechanism: u8) -> Mechanism {
-    // Relaxed: the value publishes nothing else.
-    let before = CHOSEN.compare_exchange(0, mechanism, Ordering::Relaxed, Ordering::Relaxed);
-    match before.map_or_else(|chosen| chosen, |_| mechanism) {
-        ASSISTED => Mechanism::Assisted,
-        _ => Mechanism::Kcas,
-    }
-}
-
 /// The error of [`force_kcas`]: the process already uses OS-assisted DCAS. Call it before the first
-/// domain is created.
+/// domain is used and before the first structure of [`nonblocking`](crate::nonblocking) is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyChosen;
 
 impl fmt::Display for AlreadyChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "OS-assisted DCAS is already chosen: force k-CAS before the first domain is created",
+            "OS-assisted DCAS is already chosen: force k-CAS before the first domain is used",
         )
     }
 }

@@ -61,8 +61,7 @@
 //! off: first it spins, and if this repeats within microseconds, it yields the CPU (`sched_yield`),
 //! in a signal handler too. It never sleeps, because another thread may poll for the very change
 //! that it was about to make. These do not back off: [`Domain::store_pair_if`], which returns to
-//! its caller instead; [`Domain::compare_exchange_all`] under OS-assisted DCAS; and
-//! [`Stack`](crate::nonblocking::Stack) and [`Queue`](crate::nonblocking::Queue) under k-CAS.
+//! its caller instead, and [`Domain::compare_exchange_all`] under OS-assisted DCAS.
 //!
 //! # Processes
 //!

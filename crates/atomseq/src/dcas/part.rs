@@ -11,6 +11,19 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// A part of no word, to fill an array.
+    pub(super) const NONE: Part = Part {
+        word: std::ptr::null(),
+        old: 0,
+        new: 0,
+    };
+
+    /// Returns whether the word gets another value.
+    #[inline(always)]
+    pub(super) fn changes(&self) -> bool {
+        self.old != self.new
+    }
+
     /// Returns the address of the word, exposed: sections and logs access the word by it.
     #[inline(always)]
     pub(super) fn address(&self) -> usize {

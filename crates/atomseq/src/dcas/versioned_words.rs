@@ -16,7 +16,7 @@
 
 use super::assisted::RevocableLock;
 use super::contention;
-use super::mechanism::{Mechanism, mechanism};
+use super::mechanism::{Choice, Mechanism, mechanism};
 use super::part::Part;
 use super::{Cell, Cells, Change, StableWord, Version, kcas};
 use crate::sync::Ordering;
@@ -29,37 +29,60 @@ pub(crate) struct VersionedWords {
     lock: RevocableLock,
     /// Under k-CAS: the version.
     version: Cell,
-    mechanism: Mechanism,
+    choice: Choice,
 }
 
 impl VersionedWords {
-    /// Creates it for the [`mechanism`] of this process.
-    pub fn new() -> VersionedWords {
-        VersionedWords::made(mechanism())
+    /// Creates it for the [`mechanism`] of this process, which the first operation chooses.
+    pub const fn new() -> VersionedWords {
+        VersionedWords::of(Choice::open())
+    }
+
+    /// Creates it for k-CAS.
+    pub const fn with_kcas() -> VersionedWords {
+        VersionedWords::of(Choice::made(Mechanism::Kcas))
     }
 
     /// Creates it for this mechanism, whatever the process has chosen. Falls back to k-CAS if
     /// OS-assisted DCAS does not work here.
     pub fn with_mechanism(mechanism: Mechanism) -> VersionedWords {
-        VersionedWords::made(mechanism.or_kcas())
+        VersionedWords::of(Choice::made(mechanism.or_kcas()))
     }
 
-    fn made(mechanism: Mechanism) -> VersionedWords {
+    const fn of(choice: Choice) -> VersionedWords {
         VersionedWords {
             lock: RevocableLock::new(),
             version: Cell::new(1),
-            mechanism,
+            choice,
         }
     }
 
+    /// Returns the mechanism, which this chooses if it is not chosen yet.
+    #[inline(always)]
     pub fn mechanism(&self) -> Mechanism {
-        self.mechanism
+        match self.choice.get() {
+            Some(mechanism) => mechanism,
+            None => self.choose(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn choose(&self) -> Mechanism {
+        self.choice.choose(mechanism())
+    }
+
+    /// Returns whether it uses k-CAS. The caller has called [`begin`](VersionedWords::begin), which
+    /// chooses the mechanism; before that the result means nothing.
+    #[inline(always)]
+    fn uses_kcas(&self) -> bool {
+        self.choice.get() == Some(Mechanism::Kcas)
     }
 
     /// Returns the number of modifications plus 1.
     #[inline]
     pub fn version(&self) -> Version {
-        Version(match self.mechanism {
+        Version(match self.mechanism() {
             Mechanism::Assisted => self.lock.version(),
             Mechanism::Kcas => kcas::begin(self.version.raw()),
         })
@@ -69,7 +92,7 @@ impl VersionedWords {
     /// belongs to this version if [`is_still`](VersionedWords::is_still) returns `true` afterwards.
     #[inline(always)]
     pub fn begin(&self) -> Version {
-        Version(match self.mechanism {
+        Version(match self.mechanism() {
             Mechanism::Assisted => self.lock.begin(),
             Mechanism::Kcas => kcas::begin(self.version.raw()),
         })
@@ -79,7 +102,7 @@ impl VersionedWords {
     /// words.
     pub fn count_modification(&mut self) {
         let Version(version) = self.begin();
-        match self.mechanism {
+        match self.mechanism() {
             Mechanism::Assisted => self.lock.set_version(version + 1),
             // Relaxed: the caller has exclusive access, so no other thread loads it.
             Mechanism::Kcas => self.version.raw().store(version + 1, Ordering::Relaxed),
@@ -91,10 +114,10 @@ impl VersionedWords {
     /// [`begin`](VersionedWords::begin).
     #[inline(always)]
     pub fn load(&self, word: &StableWord) -> u64 {
-        match self.mechanism {
+        match self.uses_kcas() {
             // Relaxed: lies between the acquire in `begin` and the fence in `is_still`.
-            Mechanism::Assisted => word.raw().load(Ordering::Relaxed),
-            Mechanism::Kcas => kcas::load(word.raw()),
+            false => word.raw().load(Ordering::Relaxed),
+            true => kcas::load(word.raw()),
         }
     }
 
@@ -102,9 +125,9 @@ impl VersionedWords {
     /// current at one time.
     #[inline(always)]
     pub fn is_still(&self, version: Version) -> bool {
-        match self.mechanism {
-            Mechanism::Assisted => self.lock.is_still(version.0),
-            Mechanism::Kcas => kcas::is_still(self.version.raw(), version.0),
+        match self.uses_kcas() {
+            false => self.lock.is_still(version.0),
+            true => kcas::is_still(self.version.raw(), version.0),
         }
     }
 
@@ -133,7 +156,7 @@ impl VersionedWords {
     pub unsafe fn compare_exchange_pair(&self, first: Change<'_>, second: Change<'_>) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
-            match self.mechanism {
+            match self.mechanism() {
                 Mechanism::Assisted => self.lock.exchange(first.part(), second.part()),
                 Mechanism::Kcas => self.exchange_kcas([first, second]),
             }
@@ -150,7 +173,7 @@ impl VersionedWords {
         // SAFETY: the caller's promise. Under OS-assisted DCAS the second word is the lock's own
         // spare word.
         unsafe {
-            match self.mechanism {
+            match self.mechanism() {
                 Mechanism::Assisted => self.lock.exchange(change.part(), self.lock.spare_part()),
                 Mechanism::Kcas => self.exchange_kcas([change]),
             }
@@ -177,7 +200,7 @@ impl VersionedWords {
                 return false;
             }
             let mut changing = changes.iter().filter(|change| change.old != change.new);
-            let done = match self.mechanism {
+            let done = match self.mechanism() {
                 Mechanism::Assisted => {
                     let mut next = || changing.next().map(|change| (change.word, change.new));
                     let both = [next(), next()];
@@ -193,7 +216,7 @@ impl VersionedWords {
                     }
                 }
                 Mechanism::Kcas => {
-                    let mut parts = [EMPTY_PART; kcas::MAX];
+                    let mut parts = [Part::NONE; kcas::MAX];
                     let mut count = 0;
                     for change in changing {
                         parts[count] = change.part();
@@ -208,7 +231,7 @@ impl VersionedWords {
             if done {
                 return true;
             }
-            if self.mechanism == Mechanism::Kcas {
+            if self.mechanism() == Mechanism::Kcas {
                 self.back_off();
             }
         }
@@ -231,7 +254,7 @@ impl VersionedWords {
     ) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
-            match self.mechanism {
+            match self.mechanism() {
                 Mechanism::Assisted => {
                     self.lock
                         .store_pair_if(version.0, stored(first), stored(second))
@@ -251,7 +274,7 @@ impl VersionedWords {
         // SAFETY: the caller's promise. Under OS-assisted DCAS the second word is the lock's own
         // spare word.
         unsafe {
-            match self.mechanism {
+            match self.mechanism() {
                 Mechanism::Assisted => {
                     self.lock
                         .store_pair_if(version.0, stored(word), self.lock.spare_part())
@@ -304,7 +327,7 @@ impl VersionedWords {
     /// see [`Domain::abandon`](super::Domain::abandon).
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
-        let assisted = self.mechanism == Mechanism::Assisted;
+        let assisted = self.mechanism() == Mechanism::Assisted;
         if assisted {
             self.lock.abandon(first.part(), second.part());
         }
@@ -315,7 +338,7 @@ impl VersionedWords {
     /// nothing.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
-        let assisted = self.mechanism == Mechanism::Assisted;
+        let assisted = self.mechanism() == Mechanism::Assisted;
         if assisted {
             self.lock.abandon_lock();
         }
@@ -326,21 +349,26 @@ impl VersionedWords {
     /// revokes the first.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
-        if self.mechanism == Mechanism::Assisted {
+        if self.mechanism() == Mechanism::Assisted {
             self.lock.abandon_claim();
         }
     }
 
     #[inline(never)]
     unsafe fn exchange_kcas<const N: usize>(&self, changes: [Change<'_>; N]) -> bool {
+        let parts = changes.map(|change| change.part());
         loop {
-            let (values, version) = self.snapshot(changes.map(|change| change.word));
-            if values != changes.map(|change| change.old) {
-                return false;
+            let version = Version(kcas::begin(self.version.raw()));
+            let are_as_expected = |change: &Change<'_>| kcas::load(change.word.raw()) == change.old;
+            if !changes.iter().all(are_as_expected) {
+                match kcas::is_still(self.version.raw(), version.0) {
+                    true => return false,
+                    false => continue,
+                }
             }
             // SAFETY: the caller's promise, and the words had their old values at this version. It
             // fails only if another operation has succeeded since.
-            if unsafe { self.try_kcas(version, changes) } {
+            if unsafe { self.exchange_parts(version, &parts) } {
                 return true;
             }
             self.back_off();
@@ -358,25 +386,12 @@ impl VersionedWords {
         unsafe { kcas::store_pair_if(self.version.raw(), version.0, words) }
     }
 
-    unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let parts = changes.map(|change| change.part());
-        // SAFETY: the caller's promise.
-        unsafe { self.exchange_parts(version, &parts) }
-    }
-
     #[inline(always)]
     unsafe fn exchange_parts(&self, version: Version, parts: &[Part]) -> bool {
         // SAFETY: the caller's promise.
         unsafe { kcas::exchange(self.version.raw(), version.0, parts) }
     }
 }
-
-/// A part of no word, to fill an array.
-const EMPTY_PART: Part = Part {
-    word: std::ptr::null(),
-    old: 0,
-    new: 0,
-};
 
 /// Of a word that is not compared.
 #[inline(always)]

@@ -163,8 +163,23 @@
 //! * **A thread that exits** with an entry checked out leaves the key occupied until
 //!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
 //!   or in a visit, keeps that value from being freed.
+//! * **An entry that was removed to be changed** is absent until it is
+//!   [reinserted](crate::nonblocking::Removal::reinsert), which fails if the key was inserted
+//!   meanwhile. A thread that exits before loses the entry.
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
-//!   dropped.
+//!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
+//!   all lists is lost until an [audit](crate::nonblocking::List::audit).
+//!
+//! # Objects with a server
+//!
+//! * **Copies.** Each operation of a [`Server`](crate::nonblocking::Server) copies the whole object
+//!   twice, so it takes time in proportion to the object's size, even if it changes one word.
+//! * **Long operations run more than once.** A caller that has waited for some microseconds without
+//!   seeing progress runs the first operation of the queue itself, although its server may only be
+//!   slow. One of the copies counts, and the work on the others is lost.
+//! * **A thread that exits** inside [`run`](crate::nonblocking::Server::run) may leave its
+//!   operation in the queue, where another thread runs it. The memory of its request, and of up to
+//!   two copies of the object, stays with the server until that is dropped.
 //!
 //! # Hold one gate at a time
 //!

@@ -129,8 +129,10 @@
 //!
 //! `signal-sequence` runs M94's programs NULL, LIFO and FIFO (4.1). Its case `none` is the form's
 //! own template, instruction for instruction, without its row in the table, so what a restarting or
-//! rolling form takes longer is what protection costs. M94's figures are what is added to the bare
-//! program, so the same difference is taken here, round by round, and stands beside its Table 1.
+//! rolling form takes longer is what protection costs. `dyn-jump`, `dyn-fault`, `hyb-jump` and
+//! `designated` are that template inside the schemes of M94 3 and 2.1.1. M94's figures are what is
+//! added to the bare program, so the same difference is taken here, round by round, and stands
+//! beside its Table 1.
 //!
 //! The lock experiments count in every critical section, by a load and a store that would lose
 //! counts if two threads were inside, and compare the count with what was done. Workloads that are

@@ -69,9 +69,10 @@
 //! # Statics
 //!
 //! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the
-//! structures of [`local`](crate::local), and the counters and histograms of
-//! [`percpu`](crate::percpu) are made by `const` functions. Structures that map memory when they
-//! are made go into a `LazyLock`, whose test at each use is one load and one branch:
+//! structures of [`local`](crate::local), [`dcas::Domain`](crate::dcas::Domain), and the counters
+//! and histograms of [`percpu`](crate::percpu) are made by `const` functions. Structures that map
+//! memory when they are made go into a `LazyLock`, whose test at each use is one load and one
+//! branch:
 //!
 //! ```
 //! use std::sync::LazyLock;

@@ -1,9 +1,7 @@
 //! A lock with many readers at a time, which count themselves per CPU. `readers.rs` has the
 //! algorithm.
 
-use std::cell::UnsafeCell;
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use lock_api::{RawMutex as _, RawRwLock as _};
@@ -12,7 +10,7 @@ use super::deadline::Deadline;
 use super::home::can_be_fenced;
 use super::readers::{OFF, Parts, Readers};
 use super::{Interlocked, RawMutex};
-use crate::percpu::Area;
+use crate::percpu::{Area, Lazy};
 use crate::platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
@@ -50,16 +48,11 @@ pub struct RawRwLock {
     readers: Readers,
     /// How many readers have been counted since the last writer. Not exact: some are lost.
     since: AtomicU32,
-    /// Whether `area` is initialized.
-    has_area: AtomicU32,
     /// Excludes writers. Its holder turns the bias on and off.
     writers: RawMutex<Interlocked>,
-    area: UnsafeCell<MaybeUninit<Area>>,
+    /// The counts per CPU. Published only where sections can be fenced.
+    area: Lazy,
 }
-
-// SAFETY: the area is written once, by the holder of the mutex, before `has_area` and the bias say
-// so, and only read afterwards. All else is atomic.
-unsafe impl Sync for RawRwLock {}
 
 impl Readers {
     #[allow(
@@ -73,23 +66,27 @@ impl Readers {
     };
 }
 
-impl Parts for Area {
+impl Parts for Lazy {
     #[inline(always)]
     fn enter(&self, bias: &AtomicUsize) -> bool {
         // SAFETY: the sequence accesses the first word of a slot, which only these two sequences
         // write, and the bias, which outlives the call.
-        unsafe { enter::on_cpu(self.slots(), bias.as_ptr() as usize) == Ok(true) }
+        let enter = |slots| unsafe { enter::on_cpu(slots, bias.as_ptr() as usize) == Ok(true) };
+        self.slots().is_some_and(enter)
     }
 
     #[inline(always)]
     fn leave(&self) -> bool {
         // SAFETY: the sequence accesses the first word of a slot, which only these two sequences
         // write.
-        unsafe { leave::on_cpu(self.slots()) }.is_ok()
+        let leave = |slots| unsafe { leave::on_cpu(slots) }.is_ok();
+        self.slots().is_some_and(leave)
     }
 
     fn sum(&self) -> usize {
-        let counts = (0..self.cpus()).map(|cpu| self.peek(cpu, COUNT));
+        let counts = (0..self.cpus()).filter_map(|cpu| self.word(cpu as isize, COUNT));
+        // Acquire: pairs with the Release in `leave`.
+        let counts = counts.map(|count| count.load(Ordering::Acquire));
         counts.fold(0, usize::wrapping_add)
     }
 
@@ -103,21 +100,15 @@ impl Parts for Area {
 }
 
 impl RawRwLock {
-    /// Returns the counts per CPU, if there are any.
+    /// Returns the counts per CPU, if readers can enter by them.
     #[inline(always)]
-    fn area(&self) -> Option<&Area> {
-        // Acquire: pairs with the Release in `bias`.
-        let initialized = self.has_area.load(Ordering::Acquire) != 0;
-        // SAFETY: it was initialized before `has_area` was set, and is not written any more.
-        initialized.then(|| unsafe { (*self.area.get()).assume_init_ref() })
+    fn parts(&self) -> Option<&Lazy> {
+        self.area.is_published().then_some(&self.area)
     }
 
     #[inline(always)]
     fn enter(&self) -> bool {
-        self.readers.is_biased()
-            && self
-                .area()
-                .is_some_and(|area| area.enter(&self.readers.bias))
+        self.readers.is_biased() && self.area.enter(&self.readers.bias)
     }
 
     #[cold]
@@ -157,25 +148,11 @@ impl RawRwLock {
         if !can_be_fenced() || !self.writers.try_lock() {
             return;
         }
-        if self.area().is_some() || self.map() {
+        if self.area.map_fenced().is_ok() && self.area.is_published() {
             self.readers.turn_on();
         }
         // SAFETY: this thread has just locked it.
         unsafe { self.writers.unlock() };
-    }
-
-    /// Maps the counts per CPU. Returns false if there is no memory. The caller holds the mutex,
-    /// and there are none yet.
-    fn map(&self) -> bool {
-        let Ok(area) = Area::try_new(0) else {
-            return false;
-        };
-        // SAFETY: the caller holds the mutex, and no thread reads the area before `has_area` is
-        // set.
-        unsafe { (*self.area.get()).write(area) };
-        // Release: pairs with the Acquire in `area`.
-        self.has_area.store(1, Ordering::Release);
-        true
     }
 
     #[inline]
@@ -187,7 +164,7 @@ impl RawRwLock {
     /// Waits for the readers to leave. The caller holds the mutex, which this unlocks on a timeout.
     fn exclude(&self, sleep: impl FnMut(&AtomicU32, u32) -> bool) -> bool {
         self.since.store(0, Ordering::Relaxed);
-        let excluded = self.readers.exclude(self.area(), sleep);
+        let excluded = self.readers.exclude(self.parts(), sleep);
         if !excluded {
             // SAFETY: the caller has locked it.
             unsafe { self.writers.unlock() };
@@ -207,9 +184,8 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: RawRwLock = RawRwLock {
         readers: Readers::NEW,
         since: AtomicU32::new(0),
-        has_area: AtomicU32::new(0),
         writers: RawMutex::INIT,
-        area: UnsafeCell::new(MaybeUninit::uninit()),
+        area: Lazy::with_bulk(0),
     };
     /// A reader may leave on any thread, and a writer's mutex may be unlocked by any.
     type GuardMarker = lock_api::GuardSend;
@@ -228,7 +204,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        self.readers.leave(self.area());
+        self.readers.leave(Some(&self.area));
     }
 
     #[inline]
@@ -238,7 +214,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     fn try_lock_exclusive(&self) -> bool {
         // The first test avoids a fence that would be in vain.
-        !self.readers.has_readers(self.area())
+        !self.readers.has_readers(self.parts())
             && self.writers.try_lock()
             && self.exclude(|_, _| false)
     }
@@ -251,7 +227,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 
     fn is_locked(&self) -> bool {
-        self.is_locked_exclusive() || self.readers.has_readers(self.area())
+        self.is_locked_exclusive() || self.readers.has_readers(self.parts())
     }
 
     fn is_locked_exclusive(&self) -> bool {
@@ -287,15 +263,6 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
         self.readers.count_without_writer();
         // SAFETY: the caller is the writer.
         unsafe { self.unlock_exclusive() };
-    }
-}
-
-impl Drop for RawRwLock {
-    fn drop(&mut self) {
-        if self.area().is_some() {
-            // SAFETY: it is initialized, and no reader is left.
-            unsafe { self.area.get_mut().assume_init_drop() };
-        }
     }
 }
 

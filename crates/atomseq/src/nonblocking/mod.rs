@@ -45,6 +45,9 @@
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
 //!
+//! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
+//!   on a copy of its own.
+//!
 //! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)) and are reused at once;
 //! they do not wait for readers. A list that has reached its limit looks for free nodes that other
 //! CPUs hold, and waits while another thread does the same.
@@ -64,6 +67,7 @@ mod one_visitor;
 pub(crate) mod plain;
 mod queue;
 mod ref_list;
+mod server;
 pub mod spsc;
 mod stack;
 mod values;
@@ -75,12 +79,14 @@ pub use hash_map::{Different, HashMap, HashMapIntoIter, HashMapIter};
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Unordered,
+    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
+    Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
+pub use server::{Operation, Server};
 pub use stack::Stack;
 pub use values::Values;
 

@@ -14,12 +14,13 @@
 
 use std::ops::Deref;
 use std::ptr::with_exposed_provenance;
+use std::time::Duration;
 
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
 use crate::heap::{Shared, boxed};
 use crate::sync::spin_loop;
-use crate::type_stable::{Allocated, Descriptor, Error, Pool};
+use crate::type_stable::{Allocated, Audit, Descriptor, Error, Pool};
 
 /// After how many nodes a traversal checks the version.
 const STEPS: usize = 64;
@@ -120,11 +121,43 @@ impl<N: Node> Chain<N> {
     ///
     /// # Safety
     ///
-    /// No link of a list leads to the node, and the caller alone owns it.
+    /// As for [`adopt`](Chain::adopt).
     pub(super) unsafe fn free(&self, node: &N) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { self.adopt(node) });
+    }
+
+    /// Takes a node back from the list.
+    ///
+    /// # Safety
+    ///
+    /// No link of a list leads to the node, and the caller alone owns it.
+    pub(super) unsafe fn adopt(&self, node: &N) -> Allocated<'_, N> {
         // SAFETY: the node was allocated from this pool, and `into_raw` left it to a list. The
         // caller promises that it owns the node.
-        drop(unsafe { self.memory.pool.adopt(node) });
+        unsafe { self.memory.pool.adopt(node) }
+    }
+
+    /// Claims a node that is in the list, or was when it was read: see
+    /// [`List::audit`](super::List::audit).
+    #[inline(always)]
+    pub(super) fn claim(&self, node: &N) {
+        // SAFETY: links lead to nodes of this memory only.
+        unsafe { self.memory.pool.claim(node) };
+    }
+
+    /// Calls `last_look` with each node that was not claimed for longer than `time`, and frees it.
+    ///
+    /// # Safety
+    ///
+    /// No link of a list leads to such a node, and no thread that continues owns it.
+    pub(super) unsafe fn audit(&self, time: Duration, mut last_look: impl FnMut(&N)) -> Audit {
+        self.memory.pool.audit(time, |unclaimed| {
+            // SAFETY: the caller's promise: the owner uses the node no more.
+            if let Some(node) = unsafe { unclaimed.reclaim() } {
+                last_look(&node);
+            }
+        })
     }
 
     /// Returns the value of a covered word, of the list or of a node.

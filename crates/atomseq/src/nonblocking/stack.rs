@@ -346,7 +346,7 @@ struct Covered {
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let versioned = VersionedWords::with_mechanism(Mechanism::Kcas);
+        let versioned = VersionedWords::with_kcas();
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),
@@ -371,6 +371,7 @@ impl Covered {
             if unsafe { self.versioned.store_cell_if_by_kcas(version, cell, higher) } {
                 return true;
             }
+            self.versioned.back_off();
         }
     }
 
@@ -391,6 +392,7 @@ impl Covered {
             if unsafe { self.versioned.store_if_by_kcas(version, lower) } {
                 return Some(word as usize);
             }
+            self.versioned.back_off();
         }
     }
 }

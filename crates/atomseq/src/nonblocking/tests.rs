@@ -11,6 +11,7 @@ mod one_visitor;
 mod panics;
 mod plain;
 mod ref_list;
+mod server;
 mod values;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];

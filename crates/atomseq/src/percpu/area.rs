@@ -408,15 +408,14 @@ unsafe fn gate<'a>(slot: NonNull<u8>) -> &'a AtomicU32 {
 /// Selects the thread that maps the next area at its first use.
 static GROWTH: Growth = Growth::new();
 
-/// An area that is mapped at its first use. No thread ever closes its gates, so each operation on
-/// it must concern a single word; it stays fast where the kernel's rseq fence is unreliable.
+/// An area that is mapped at its first use. No thread ever closes its gates.
 impl Lazy {
     /// Creates an area that is not mapped yet.
     ///
     /// # Panics
     ///
     /// If the size of a slot exceeds the address space.
-    pub(super) const fn with_bulk(bulk_bytes: usize) -> Lazy {
+    pub(crate) const fn with_bulk(bulk_bytes: usize) -> Lazy {
         Lazy {
             base: AtomicPtr::new(null_mut()),
             stride: match stride(bulk_bytes) {
@@ -430,7 +429,7 @@ impl Lazy {
     /// Returns the slots, for the `Slot` parameter of a sequence's `on_cpu` form. `None` until the
     /// area is mapped, and where sections are unavailable.
     #[inline(always)]
-    pub(super) fn slots(&self) -> Option<Slots<'_>> {
+    pub(crate) fn slots(&self) -> Option<Slots<'_>> {
         let place = (&raw const *self).cast();
         // SAFETY: a `Lazy` has the layout of a `Place`. Since it is published, its address is not
         // null, and neither word changes any more.
@@ -438,8 +437,9 @@ impl Lazy {
         Some(Slots { place })
     }
 
-    /// Maps and publishes the area, unless that has been done. Costs loads only once it has been
-    /// done.
+    /// Maps the area, unless that has been done, and publishes it if sections are available. Each
+    /// operation on it must concern a single word; it stays fast where the kernel's rseq fence is
+    /// unreliable. Costs loads only once it has been done.
     ///
     /// # Errors
     ///
@@ -447,8 +447,19 @@ impl Lazy {
     #[cold]
     pub(super) fn map(&self) -> Result<(), Error> {
         let status = started()?;
+        self.map_for(status, status.is_active())
+    }
+
+    /// Maps the area as [`map`](Lazy::map) does, for sections that a fence must abort.
+    #[cold]
+    pub(crate) fn map_fenced(&self) -> Result<(), Error> {
+        let status = started()?;
+        self.map_for(status, status.gates_active())
+    }
+
+    fn map_for(&self, status: &Status, sections: bool) -> Result<(), Error> {
         let cpus = status.features().cpus;
-        let rseq_offset = match status.is_active() {
+        let rseq_offset = match sections {
             true => platform::rseq_offset() as usize,
             false => 0,
         };
@@ -457,7 +468,7 @@ impl Lazy {
             || self.base(),
             || {
                 let map = || {
-                    let mapped = map(self.stride, cpus, status.is_active());
+                    let mapped = map(self.stride, cpus, sections);
                     mapped.map_err(|error| refused = error).ok()
                 };
                 // SAFETY: `map` returned the address, and no other thread has seen it.
@@ -470,7 +481,7 @@ impl Lazy {
     }
 
     /// Returns the number of CPUs that have a slot once the area is mapped; 0 during start-up.
-    pub(super) fn cpus(&self) -> usize {
+    pub(crate) fn cpus(&self) -> usize {
         started().map_or(0, |status| status.features().cpus)
     }
 
@@ -479,7 +490,7 @@ impl Lazy {
     /// # Panics
     ///
     /// If there is no such slot or word.
-    pub(super) fn word(&self, index: isize, offset: usize) -> Option<&AtomicUsize> {
+    pub(crate) fn word(&self, index: isize, offset: usize) -> Option<&AtomicUsize> {
         let base = self.base()?;
         let cpus = platform::cpu_slots() as isize;
         assert!(index >= -(GUARDS as isize) && index < cpus);

@@ -79,6 +79,8 @@ const DRAINED: isize = -2;
 pub struct Histogram {
     area: Lazy,
     scale: Scale,
+    /// How many the scale has.
+    buckets: usize,
     has_sum: bool,
 }
 
@@ -166,9 +168,11 @@ impl Histogram {
     }
 
     const fn of(scale: Scale) -> Histogram {
+        let buckets = scale.buckets();
         Histogram {
-            area: Lazy::with_bulk(scale.buckets() * 8),
+            area: Lazy::with_bulk(buckets * 8),
             scale,
+            buckets,
             has_sum: false,
         }
     }
@@ -206,19 +210,50 @@ impl Histogram {
     /// If this maps the histogram's memory, and [`prepare`](Histogram::prepare) fails.
     #[inline]
     pub fn record(&self, value: u64) {
-        let bucket = self.scale.bucket(value);
-        // SAFETY: `bucket` is below the number of buckets, so the offset lies in the bulk of a CPU
-        // or a guard. The area outlives the call, and only this sequence writes a CPU's buckets.
-        let record = |slots| unsafe { record::on_cpu(slots, bucket * 8) }.is_ok();
-        if !self.area.slots().is_some_and(record) {
+        // SAFETY: the scale returns a bucket below the number of buckets.
+        unsafe { self.add(self.scale.bucket(value), value as usize) }
+    }
+
+    /// Adds one to a bucket, counted from 0, and `amount` to the sum if the histogram was created
+    /// [with a sum](Histogram::with_sum). For callers that find the bucket themselves, as that of a
+    /// floating-point number. An amount of 0 costs no addition.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such bucket, or as [`record`](Histogram::record).
+    #[inline]
+    #[track_caller]
+    pub fn record_in(&self, bucket: usize, amount: u64) {
+        assert!(
+            bucket < self.buckets,
+            "there is no bucket {bucket}: there are {}",
+            self.buckets
+        );
+        // SAFETY: the assertion.
+        unsafe { self.add(bucket, amount as usize) }
+    }
+
+    /// Adds one to a bucket, and an amount to the sum.
+    ///
+    /// # Safety
+    ///
+    /// There is such a bucket.
+    #[inline(always)]
+    unsafe fn add(&self, bucket: usize, amount: usize) {
+        let Some(slots) = self.area.slots() else {
+            return self.add_both_slowly(bucket, amount);
+        };
+        // SAFETY: the caller promises that `bucket` is below the number of buckets, so the offset
+        // lies in the bulk of a CPU or a guard. The area outlives the call, and only this sequence
+        // writes a CPU's buckets.
+        if unsafe { record::on_cpu(slots, bucket * 8) }.is_err() {
             self.add_slowly(BUCKETS + bucket * 8, 1);
         }
-        if self.has_sum {
+        if self.has_sum && amount != 0 {
             // SAFETY: the sequence accesses only word 0 of a CPU's slot. The area outlives the
             // call, and only this sequence writes that word.
-            let add = |slots| unsafe { counter::add::on_cpu(slots, value as usize) }.is_ok();
-            if !self.area.slots().is_some_and(add) {
-                self.add_slowly(SUM, value as usize);
+            if unsafe { counter::add::on_cpu(slots, amount) }.is_err() {
+                self.add_slowly(SUM, amount);
             }
         }
     }
@@ -231,6 +266,14 @@ impl Histogram {
     #[inline]
     pub fn record_duration(&self, duration: Duration) {
         self.record(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    #[cold]
+    fn add_both_slowly(&self, bucket: usize, amount: usize) {
+        self.add_slowly(BUCKETS + bucket * 8, 1);
+        if self.has_sum && amount != 0 {
+            self.add_slowly(SUM, amount);
+        }
     }
 
     /// Adds to the slow path's word at a byte offset from a slot.
@@ -424,6 +467,22 @@ mod tests {
             sum.wrapping_add(own as usize)
         });
         assert_eq!(all as u64, expected);
+    }
+
+    #[test]
+    fn a_bucket_may_be_found_by_the_caller() {
+        let histogram = Histogram::with_bounds(&[10, 20]).with_sum();
+        for (bucket, amount) in [(2, 5), (0, 0), (2, u64::MAX)] {
+            histogram.record_in(bucket, amount);
+        }
+        let snapshot = histogram.snapshot();
+        assert_eq!(
+            (snapshot.counts(), snapshot.sum()),
+            (&[1, 0, 2][..], Some(4))
+        );
+        let beyond = std::panic::catch_unwind(|| histogram.record_in(3, 0));
+        assert!(beyond.is_err());
+        assert_eq!(histogram.snapshot().total(), 3);
     }
 
     #[test]

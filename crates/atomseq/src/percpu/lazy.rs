@@ -7,6 +7,10 @@
 //! b      o            published: sequences run on b
 //! ```
 //!
+//! A sequence arms itself by a store at the thread's `rseq_offset`, before it reads a gate. No
+//! offset that a `static` could hold is harmless in every thread, so a test of the offset comes
+//! first. (A permanently closed slot that all unmapped areas share would come too late.)
+//!
 //! No thread waits for another. Two threads, or a thread and its handler, may map memory at the
 //! same time; one exchange decides, and the other memory is freed. A thread that finds `base` set
 //! and `rseq_offset` not does the second step itself. Both words change once.
@@ -19,7 +23,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 /// first use.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Lazy {
+pub(crate) struct Lazy {
     pub(super) base: AtomicPtr<u8>,
     pub(super) stride: usize,
     pub(super) rseq_offset: AtomicUsize,
@@ -28,7 +32,7 @@ pub(super) struct Lazy {
 impl Lazy {
     /// Returns whether sequences may run. Then neither word changes any more.
     #[inline(always)]
-    pub(super) fn is_published(&self) -> bool {
+    pub(crate) fn is_published(&self) -> bool {
         // Acquire: pairs with the Release in `publish`, so `base` is seen as well.
         self.rseq_offset.load(Ordering::Acquire) != 0
     }

@@ -61,8 +61,10 @@
 //! elements' destructors.
 //!
 //! [`Counter`], [`Counters`], [`Gauge`] and [`Histogram`] have `const` constructors, for statics.
-//! If handlers use one, call its `prepare` before they are installed. The other constructors are
-//! not `const`. Put such a structure into a [`LazyLock`](std::sync::LazyLock); or, if handlers use
+//! If handlers use one, call its `prepare` before they are installed. The other constructors map
+//! memory and are not `const`: each operation would have to test whether there is memory, which
+//! costs a [`Pool`] a tenth of its time. Put such a structure into a
+//! [`LazyLock`](std::sync::LazyLock), so that only a static pays for the test; or, if handlers use
 //! it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are installed, and read
 //! it with `get`. In the type of a static [`Pool`], the source is a function pointer:
 //!
@@ -129,6 +131,7 @@ pub use error::Error;
 pub use gate::GateGuard;
 pub use gauge::Gauge;
 pub use histogram::{Histogram, Quantile, Snapshot};
+pub(crate) use lazy::Lazy;
 pub use list::{Link, List, Node, Owner, RawNode};
 pub use pool::{Lease, OwnedLease, Pool, PoolDrain, Source};
 pub use queue::Queue;

@@ -142,6 +142,14 @@ pub unsafe fn inspect(row: &Row) -> Result<usize, Refused> {
     unsafe { inspect_as(NATIVE, row) }
 }
 
+/// Decodes the first instruction of some code. Returns its length in bytes, and for a branch the
+/// distance from the instruction to the target. `None` if the emitters do not write it.
+#[cfg(feature = "unstable-internals")]
+pub fn decode(code: &[u8]) -> Option<(usize, Option<isize>)> {
+    let Instruction { bytes, branch } = (NATIVE.decode)(code)?;
+    Some((bytes, branch.map(|branch| branch.offset)))
+}
+
 /// Returns whether the addresses of a row and its clone are plausible. Does not access the code.
 pub(super) fn is_possible(row: &Row) -> bool {
     extents(NATIVE, row).is_ok()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::ptr::{self, NonNull, with_exposed_provenance_mut};
+use std::ptr::{self, NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
@@ -292,6 +292,22 @@ impl<T: Descriptor> Pool<T> {
             pool: self,
             framed: NonNull::new(framed).expect("a reference is not null"),
         }
+    }
+
+    /// Claims a descriptor, whichever allocation it belongs to now, so that the next
+    /// [audit](Pool::audit) does not report it. Costs no atomic instruction if no audit has found
+    /// it since it was claimed last.
+    ///
+    /// # Safety
+    ///
+    /// The descriptor belongs to this pool.
+    #[inline(always)]
+    pub(crate) unsafe fn claim(&self, descriptor: &T) {
+        // As in `adopt`.
+        let framed = with_exposed_provenance::<Framed<T>>(ptr::from_ref(descriptor).addr());
+        // SAFETY: each descriptor of a pool has its header behind it, and stays mapped while the
+        // pool lives. The header's words are atomic.
+        unclaimed::claim_if_found(unsafe { &(*framed).header.unclaimed });
     }
 
     /// Returns the descriptor at an address, allocated or free, or `None` if the pool has none

@@ -115,7 +115,18 @@ pub(super) fn renew(version: &AtomicUsize, word: &AtomicU32, ended: usize) -> bo
     freed.is_ok()
 }
 
+/// Does the same as [`claim`]. Costs no atomic instruction if no audit has found the descriptor
+/// since it was claimed last.
+#[inline(always)]
+pub(super) fn claim_if_found(word: &AtomicU32) {
+    // Relaxed, as in `claim`. If this misses the number of an audit, the audit is under way.
+    if word.load(Ordering::Relaxed) != 0 {
+        claim(word);
+    }
+}
+
 /// Claims whatever is allocated there now.
+#[cold]
 pub(super) fn claim(word: &AtomicU32) {
     // An exchange rather than a store: it continues the release sequence of `begin`, so an audit
     // that reads it still acquires what `begin` released. Relaxed: a claim that a concurrent audit

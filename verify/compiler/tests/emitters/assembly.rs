@@ -9,11 +9,13 @@
 //! ```
 //!
 //! A form against signal handlers takes no `rseq`, is never aborted or closed, and is one function.
+//! Inside a scheme of M94 the third argument is the address of the thread's words.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use atomseq_compiler::emit::schemes::{self, Scheme};
 use atomseq_compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line, NamedWords};
 use atomseq_compiler::forms::Form;
 use atomseq_compiler::ir::Sequence;
@@ -23,6 +25,9 @@ const POOL: std::ops::RangeInclusive<usize> = 3..=28;
 
 /// The bytes from slot to slot.
 const STRIDE: usize = 128;
+
+/// The level of every sequence in a scheme of M94.
+pub const LEVEL: u32 = 7;
 
 /// The emitted form, and a value for each of its constants.
 pub struct Emitted {
@@ -74,6 +79,22 @@ impl Emitted {
         }
     }
 
+    /// Emits the same sequence with the same constants inside a scheme of M94.
+    pub fn by(&self, scheme: Scheme) -> Emitted {
+        Emitted {
+            form: self.form,
+            sequence: Rc::clone(&self.sequence),
+            assembly: schemes::aarch64(&self.sequence, scheme, self.named_words),
+            constants: self.constants.clone(),
+            named_words: self.named_words,
+        }
+    }
+
+    /// Whether the way out is in the status register.
+    fn has_status(&self) -> bool {
+        self.assembly.names("status")
+    }
+
     /// Assigns a register to each operand, by number.
     fn operands(&self) -> HashMap<String, String> {
         let fixed: Vec<_> = self
@@ -102,6 +123,9 @@ impl Emitted {
             if matches!(constant, ConstantOperand::Register(_)) {
                 operands.insert(format!("c{index}"), next());
             }
+        }
+        if self.assembly.names("word") {
+            operands.insert("word".to_string(), next());
         }
         operands.insert("status".to_string(), next());
         operands
@@ -133,6 +157,8 @@ impl Emitted {
                     .and_then(|index| index.parse::<usize>().ok())
                 {
                     write!(text, "{}", self.constants[index]).unwrap();
+                } else if operand == "level" {
+                    write!(text, "{LEVEL}").unwrap();
                 } else {
                     write!(text, ".L{name}_{operand}").unwrap();
                 }
@@ -172,6 +198,9 @@ impl Emitted {
                 line(format!("    mov x{}, x2", registers["rseq"]));
                 line(format!("    mov x{}, #{STRIDE}", registers["stride"]));
             }
+            if let Some(word) = registers.get("word") {
+                line(format!("    mov x{word}, x2"));
+            }
             for index in 0..self.sequence.parameters.len() {
                 line(format!(
                     "    ldr x{}, [x0, #{}]",
@@ -194,8 +223,8 @@ impl Emitted {
             line(self.template(&name));
             let arrived = |code: usize| format!("    mov x0, #{code}\n    b .L{name}_done");
             match Leaving::of(&self.sequence) {
-                Leaving::Status => line(format!("    mov w0, w{}", registers["status"])),
-                Leaving::Labels => {
+                _ if self.has_status() => line(format!("    mov w0, w{}", registers["status"])),
+                Leaving::Status | Leaving::Labels => {
                     line(arrived(0));
                     for exit in 0..exits {
                         line(format!(".L{name}_exit{exit}:\n{}", arrived(exit + 1)));

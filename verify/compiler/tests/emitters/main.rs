@@ -9,6 +9,7 @@
 //! | `inspect_signal` | rows and clones in the object file are as a handler needs them |
 //! | `run` | under qemu, sequences do what the oracle says |
 //! | `run_signal` | under qemu, interrupted at each instruction, they still do |
+//! | `run_schemes` | the same inside the schemes of M94, rolled forward as each of them is |
 //!
 //! `library` collects sequences, `assembly` writes them as functions for GNU as, `tools` calls the
 //! cross toolchain. The drivers in C call the functions under qemu, on memory at fixed addresses
@@ -28,5 +29,6 @@ mod library;
 mod own;
 mod results;
 mod run;
+mod run_schemes;
 mod run_signal;
 mod tools;

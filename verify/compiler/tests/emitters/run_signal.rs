@@ -20,16 +20,16 @@ use atomseq_compiler::forms::{Form, Protection};
 const ROUNDS: usize = 6;
 
 /// One form of one sequence.
-struct Subject {
-    program: Program,
-    emitted: Emitted,
-    name: String,
+pub struct Subject {
+    pub program: Program,
+    pub emitted: Emitted,
+    pub name: String,
 }
 
-struct Case {
-    subject: usize,
+pub struct Case {
+    pub subject: usize,
     /// The instruction that is interrupted, if any.
-    at: Option<usize>,
+    pub at: Option<usize>,
     arguments: Vec<u64>,
     before: Memory,
 }
@@ -149,7 +149,7 @@ fn subjects(max: usize) -> Vec<Subject> {
     subjects
 }
 
-fn cases(subjects: &[Subject]) -> Vec<Case> {
+pub fn cases(subjects: &[Subject]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (subject, of) in subjects.iter().enumerate() {
         let mut random = fastrand::Rng::with_seed(subject as u64);
@@ -231,7 +231,7 @@ fn try_all(
     Ok(counts)
 }
 
-fn is_right(case: &Case, subject: &Subject, words: &[u64], arena: &[u8]) -> bool {
+pub fn is_right(case: &Case, subject: &Subject, words: &[u64], arena: &[u8]) -> bool {
     let mut after = case.before.clone();
     let expected = oracle::run(&subject.program, &case.arguments, &mut after, 0);
     let left = words[0] as usize;
@@ -240,7 +240,7 @@ fn is_right(case: &Case, subject: &Subject, words: &[u64], arena: &[u8]) -> bool
         && memory(arena, &case.before) == after
 }
 
-fn requests(cases: &[Case]) -> Vec<u8> {
+pub fn requests(cases: &[Case]) -> Vec<u8> {
     let mut input = Vec::new();
     for case in cases {
         let mut word = |word: u64| input.extend_from_slice(&word.to_le_bytes());

@@ -1,8 +1,9 @@
 //! The programs of the cross toolchain.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+use verify_support::requirements::is_there_or_skipped;
 
 pub const ASSEMBLER: &str = "aarch64-linux-gnu-as";
 pub const COMPILER: &str = "aarch64-linux-gnu-gcc";
@@ -27,17 +28,8 @@ pub fn are_there(programs: &[&str]) -> bool {
             .status();
         version.is_ok_and(|status| status.success())
     };
-    let Some(missing) = programs.iter().find(|program| !is_installed(program)) else {
-        return true;
-    };
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or("a test");
-    let is_required = std::env::var_os("ATOMSEQ_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!is_required, "{missing} is missing: {INSTALL}");
-    let sentence = format!("{test}: skipped, because {missing} is missing: {INSTALL}");
-    // Not by a macro: the test harness captures what macros print, and shows it for failures only.
-    let _ = writeln!(std::io::stderr(), "{sentence}");
-    false
+    let missing = programs.iter().find(|program| !is_installed(program));
+    is_there_or_skipped(missing.is_none(), missing.unwrap_or(&""), INSTALL)
 }
 
 /// Returns a directory for the files of one test.

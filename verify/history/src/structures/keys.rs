@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{Ascending, CheckedOut, Checkout, List, Refused};
+use atomseq::nonblocking::{Ascending, CheckedOut, Checkout, List, Refused, Removal};
 use fastrand::Rng;
 
 use crate::history::{Model, agrees};
@@ -258,6 +258,69 @@ impl Subject for Ordered {
             Some(Answer::First(None)) => None,
             Some(_) => Some(Call::TakeFirst),
         }
+    }
+}
+
+/// The same, whose lanes delete an entry to change it, and insert the same node later.
+pub struct Reordered(Ordered);
+
+/// Returns a maker of such lists.
+pub fn reinserted(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (Reordered, Keys) {
+    let mut lists = lists(mechanism);
+    move |rng| {
+        let (list, keys) = lists(rng);
+        (Reordered(list), keys)
+    }
+}
+
+type Apart<'list> = Removal<'list, u64, u64, Ascending>;
+
+/// The entry that a lane has removed.
+#[derive(Default)]
+pub struct Aside(Option<ManuallyDrop<Apart<'static>>>);
+
+impl Subject for Reordered {
+    type Model = Keys;
+    type Memory = Aside;
+
+    fn choose(&self, rng: &mut Rng, _aside: &Aside, value: u64) -> Option<Call> {
+        let key = rng.u64(..KEYS as u64);
+        Some(match rng.u32(..16) {
+            0..6 => Call::Insert(key, value),
+            6 | 7 => Call::Find(key),
+            8..14 => Call::Delete(key),
+            14 => Call::TakeFirst,
+            _ => Call::Entries,
+        })
+    }
+
+    fn operate(&self, call: &Call, aside: &mut Aside) -> Answer {
+        let list = &self.0.0;
+        match (*call, aside.0.take().map(ManuallyDrop::into_inner)) {
+            (Call::Insert(key, value), Some(removal)) => match removal.reinsert(key, value) {
+                Ok(()) => Answer::Done,
+                Err(Refused::Present) => Answer::Present,
+                Err(refused) => being_changed(refused),
+            },
+            // An entry that the lane has removed before is dropped.
+            (Call::Delete(key), _) => value(list.remove_to_change(&key).map(|removal| {
+                let removal = removal?;
+                let value = removal.value();
+                // SAFETY: the list stays in place and unmoved until the history is over, and no
+                // thread uses the entry after that.
+                let removal = unsafe { std::mem::transmute::<Apart<'_>, Apart<'static>>(removal) };
+                aside.0 = Some(ManuallyDrop::new(removal));
+                Some(value)
+            })),
+            (_, removal) => {
+                aside.0 = removal.map(ManuallyDrop::new);
+                self.0.operate(call, &mut Hands::default())
+            }
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        self.0.last(before)
     }
 }
 

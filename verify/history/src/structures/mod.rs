@@ -11,11 +11,13 @@ use crate::record::Subject;
 pub use crate::structures::ends::Ends;
 use crate::structures::ends::{Answer, Call};
 
+pub mod counts;
 pub mod ends;
 pub mod guards;
 pub mod keys;
 pub mod maps;
 pub mod registers;
+pub mod served;
 pub mod visits;
 pub mod words;
 

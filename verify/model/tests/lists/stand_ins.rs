@@ -287,6 +287,20 @@ pub mod type_stable {
             }
         }
 
+        /// # Safety
+        ///
+        /// None.
+        pub unsafe fn claim(&self, _descriptor: &T) {}
+
+        /// No model audits.
+        pub fn audit<'pool>(
+            &'pool self,
+            _time: std::time::Duration,
+            _found: impl FnMut(Unclaimed<'pool, T>),
+        ) -> Audit {
+            unreachable!("no model audits")
+        }
+
         fn put(&self, descriptor: &T) {
             let node = std::ptr::from_ref(descriptor).cast::<u8>().cast_mut();
             // A failed model may leave any state behind.
@@ -305,6 +319,22 @@ pub mod type_stable {
                 // SAFETY: allocated with this layout, and no list uses it any more.
                 unsafe { dealloc(node, layout::<T>()) };
             }
+        }
+    }
+
+    /// The counts of an audit.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Audit {}
+
+    /// What an audit finds.
+    pub struct Unclaimed<'pool, T: Descriptor>(Allocated<'pool, T>);
+
+    impl<'pool, T: Descriptor> Unclaimed<'pool, T> {
+        /// # Safety
+        ///
+        /// None.
+        pub unsafe fn reclaim(self) -> Option<Allocated<'pool, T>> {
+            Some(self.0)
         }
     }
 

@@ -67,14 +67,15 @@ pub const EXPERIMENT: Experiment = Experiment {
         table: Some("1"),
         programs: &[("", "enter, count, leave")],
         counterparts: &[
+            ("cpu-branch", "Restartable Atomic Sequences (branch)"),
             ("restart-branch", "Restartable Atomic Sequences (branch)"),
+            ("cpu-inlined", "Restartable Atomic Sequences (inlined)"),
             ("restart-inlined", "Restartable Atomic Sequences (inlined)"),
             ("emulation-trap", "Kernel Emulation"),
             ("reservation-a", "Software-reservation (a)"),
             ("reservation-b", "Software-reservation (b)"),
         ],
         baseline: Some("loop"),
-        differences: &[],
         arguments: &[
             ("Kernel Emulation", "Restartable Atomic Sequences (inlined)"),
             (
@@ -101,8 +102,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             ),
         ],
         sections: &["2.2", "2.3", "2.4", "3.1"],
-        note: "The time of the loop alone is taken off here, as it was there. There the kernel itself emulated; here a signal \
+        note: "The cpu- rows exclude the threads of a CPU, as B91's sequences did; the restart- rows exclude only the signal \
+               handlers of one thread. The time of the loop alone is taken off here, as it was there. There the kernel itself emulated; here a signal \
                handler does, whose delivery and return the thread pays for as well.",
+        ..Beside::NOTHING
     }),
 };
 

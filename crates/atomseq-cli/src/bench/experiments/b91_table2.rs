@@ -112,12 +112,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("pingpong", "PingPong"),
         ],
         counterparts: &[("emulation-trap", "Emulation"), ("cpu", "R.A.S")],
-        baseline: None,
-        differences: &[],
         arguments: &[("Emulation", "R.A.S")],
-        reasons: &[],
         sections: &["4.2"],
         note: "ForkTest is not measured here: it timed how CThreads made and ended its user-level threads.",
+        ..Beside::NOTHING
     }),
 };
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atomseq::dcas::{Adjacent, Cell, Change, Covered, Domain, Mechanism};
 
 use super::{Experiment, Method, Threads, cases};
-use crate::bench::beside::Beside;
 #[cfg(target_arch = "x86_64")]
 use crate::bench::peers::crate_mwcas::CrateMwcas;
 use crate::bench::peers::pairs::CrateKcas;
@@ -39,19 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     peers: &["cas", "seqlock", "parking_lot", "crate-kcas", "crate-mwcas"],
     method: Method::Timed,
     threads: Threads::Crowded,
-    beside: Some(&Beside {
-        paper: "GC96",
-        table: None,
-        programs: &[],
-        counterparts: &[],
-        baseline: None,
-        differences: &[],
-        arguments: &[],
-        reasons: &[],
-        sections: &["7.1", "7.1, figure 4"],
-        note: "GC96's CAS2 took 1.7 times as long as a spin lock (3.5 and 2.1 µs), which it blames on that instruction; here it is made of one \
-               compare-and-swap and plain stores.",
-    }),
+    beside: None,
 };
 
 fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {

@@ -1,14 +1,14 @@
 //! `drop-in`: programs that mask signals, with and without the library of `atomseq run`.
 //!
-//! Each case is a process of its own, this command again as a [`worker`], which does as many
-//! operations as a pipe says, and answers.
+//! Each case is a process of its own, this command again as a [`worker`] or an installed program
+//! with a script, which does as many operations as a line from its input says, and answers.
 
 use std::arch::global_asm;
-use std::io::{self, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::Subject;
@@ -31,6 +31,16 @@ pub const EXPERIMENT: Experiment = Experiment {
         "delivery:drop-in", "the same with the library", |_| Workers::of(DELIVERY, true);
         "no-mask:kernel", "reads of a byte from /dev/zero, and no mask", |_| Workers::of(NO_MASK, false);
         "no-mask:drop-in", "the same with the library", |_| Workers::of(NO_MASK, true);
+        "coroutines:kernel", "GNU Pth: a thread yields to another", |_| Workers::of(COROUTINES, false);
+        "coroutines:drop-in", "the same with the library", |_| Workers::of(COROUTINES, true);
+        "perl:kernel", "perl: block, change a hash, restore", |_| Workers::program(&PERL, false);
+        "perl:drop-in", "the same with the library", |_| Workers::program(&PERL, true);
+        "ocaml:kernel", "OCaml: block, change a table, restore", |_| Workers::program(&OCAML, false);
+        "ocaml:drop-in", "the same with the library", |_| Workers::program(&OCAML, true);
+        "bash:kernel", "bash: a command substitution", |_| Workers::program(&BASH, false);
+        "bash:drop-in", "the same with the library", |_| Workers::program(&BASH, true);
+        "emacs:kernel", "Emacs: a process is run", |_| Workers::program(&EMACS, false);
+        "emacs:drop-in", "the same with the library", |_| Workers::program(&EMACS, true);
     },
     peers: &["kernel"],
     method: Method::Timed,
@@ -43,20 +53,115 @@ const SETJMP: &str = "setjmp";
 const SWAPCONTEXT: &str = "swapcontext";
 const DELIVERY: &str = "delivery";
 const NO_MASK: &str = "no-mask";
+const COROUTINES: &str = "coroutines";
+
+/// A program that does what a script says.
+struct Program {
+    command: &'static [&'static str],
+    /// What cannot be done if it is missing.
+    missing: &'static str,
+}
+
+static PERL: Program = Program {
+    command: &[
+        "perl",
+        "-MPOSIX",
+        "-e",
+        "$| = 1; $set = POSIX::SigSet->new(SIGALRM); $old = POSIX::SigSet->new; $SIG{ALRM} = sub {};
+         while ($n = <STDIN>) {
+             $before = $h{n};
+             for (1 .. $n) {
+                 sigprocmask(SIG_BLOCK, $set, $old); $h{n}++; sigprocmask(SIG_SETMASK, $old);
+             }
+             print $h{n} - $before, qq(\n);
+         }",
+    ],
+    missing: "run perl, which is not installed",
+};
+
+static OCAML: Program = Program {
+    command: &[
+        "sh",
+        "-c",
+        // The interpreter takes a script from a file only, and this one's input is in use.
+        "command -v ocaml > /dev/null && exec 3<&0 && exec ocaml unix.cma /dev/stdin <<'EOF'
+let input = Unix.in_channel_of_descr (Obj.magic 3)
+let table = Hashtbl.create 16
+let () =
+  Sys.set_signal Sys.sigalrm (Sys.Signal_handle ignore);
+  Hashtbl.replace table 0 0;
+  try while true do
+    let n = int_of_string (String.trim (input_line input)) in
+    let before = Hashtbl.find table 0 in
+    for _ = 1 to n do
+      let old = Unix.sigprocmask Unix.SIG_BLOCK [Sys.sigalrm] in
+      Hashtbl.replace table 0 (Hashtbl.find table 0 + 1);
+      ignore (Unix.sigprocmask Unix.SIG_SETMASK old)
+    done;
+    Printf.printf \"%d\\n%!\" (Hashtbl.find table 0 - before)
+  done with End_of_file -> ()
+EOF",
+    ],
+    missing: "run ocaml, which is not installed",
+};
+
+static BASH: Program = Program {
+    command: &[
+        "bash",
+        "-c",
+        "while read -r n; do
+             done=0
+             for ((i = 0; i < n; i++)); do [ \"$(echo \"$i\")\" = \"$i\" ] && ((done += 1)); done
+             echo $done
+         done",
+    ],
+    missing: "run bash, which is not installed",
+};
+
+static EMACS: Program = Program {
+    command: &[
+        "emacs",
+        "-Q",
+        "--batch",
+        "--eval",
+        "(condition-case nil
+             (while t
+                 (let ((n (string-to-number (read-from-minibuffer \"\"))) (done 0))
+                     (dotimes (_ n) (when (= 0 (call-process \"true\")) (setq done (1+ done))))
+                     (send-string-to-terminal (format \"%d\\n\" done))))
+             (error nil))",
+    ],
+    missing: "run emacs, which is not installed",
+};
 
 /// The first argument of a worker.
 pub const ARGUMENT: &str = "--drop-in-worker";
 
+/// What a process does.
+enum Workload {
+    /// A workload of [`worker`].
+    Own(&'static str),
+    Program(&'static Program),
+}
+
 /// A process that does a workload.
 struct Workers {
-    workload: &'static str,
+    workload: Workload,
     helped: bool,
-    worker: Mutex<Option<Child>>,
+    worker: Mutex<Option<(Child, BufReader<ChildStdout>)>>,
     done: AtomicU64,
 }
 
 impl Workers {
     fn of(workload: &'static str, helped: bool) -> Box<dyn Subject> {
+        Self::new(Workload::Own(workload), helped)
+    }
+
+    fn program(program: &'static Program, helped: bool) -> Box<dyn Subject> {
+        Self::new(Workload::Program(program), helped)
+    }
+
+    fn new(workload: Workload, helped: bool) -> Box<dyn Subject> {
         Box::new(Self {
             workload,
             helped,
@@ -68,27 +173,34 @@ impl Workers {
     /// Has the worker do operations, and returns how many it did.
     fn request(&self, operations: u64) -> io::Result<u64> {
         let mut worker = self.worker.lock().expect("no thread panicked with it");
-        let worker = worker.as_mut().ok_or(io::ErrorKind::NotFound)?;
-        let (input, output) = (worker.stdin.as_mut(), worker.stdout.as_mut());
-        let (input, output) = input.zip(output).ok_or(io::ErrorKind::BrokenPipe)?;
-        input.write_all(&operations.to_ne_bytes())?;
-        let mut answer = [0; 8];
-        output.read_exact(&mut answer)?;
-        Ok(u64::from_ne_bytes(answer))
+        let (worker, output) = worker.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let input = worker.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(format!("{operations}\n").as_bytes())?;
+        let mut answer = String::new();
+        output.read_line(&mut answer)?;
+        answer.trim().parse().map_err(io::Error::other)
     }
 }
 
 impl Subject for Workers {
     fn prepare(&self, _thread: usize) -> Result<(), Refused> {
         // On this thread's CPU, which the worker inherits.
-        let command = std::env::current_exe().map_err(|_| Refused::now("name this command"))?;
-        let mut command = Command::new(command);
-        command.args([
-            ARGUMENT,
-            self.workload,
-            if self.helped { "drop-in" } else { "kernel" },
-        ]);
+        let how = if self.helped { "drop-in" } else { "kernel" };
+        let mut command = match self.workload {
+            Workload::Own(workload) => {
+                let own = std::env::current_exe().map_err(|_| Refused::now("name this command"))?;
+                let mut command = Command::new(own);
+                command.args([ARGUMENT, workload, how]);
+                command
+            }
+            Workload::Program(program) => {
+                let mut command = Command::new(program.command[0]);
+                command.args(&program.command[1..]);
+                command
+            }
+        };
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::null());
         command.env_remove("LD_PRELOAD");
         if self.helped {
             let library = run::library().map_err(|_| Refused {
@@ -97,11 +209,26 @@ impl Subject for Workers {
             })?;
             command.env("LD_PRELOAD", library);
         }
-        let worker = command
-            .spawn()
-            .map_err(|_| Refused::now("start another process"))?;
-        *self.worker.lock().expect("no thread panicked with it") = Some(worker);
-        Ok(())
+        let missing = Refused {
+            what: match self.workload {
+                Workload::Own(_) => "load libpth.so.20, which is not installed",
+                Workload::Program(program) => program.missing,
+            },
+            errno: 0,
+        };
+        let mut worker = match command.spawn() {
+            Ok(worker) => worker,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing),
+            Err(_) => return Err(Refused::now("start another process")),
+        };
+        let output = worker.stdout.take().ok_or(Refused::now("open a pipe"))?;
+        *self.worker.lock().expect("no thread panicked with it") =
+            Some((worker, BufReader::new(output)));
+        // It starts outside of what is timed, or cannot.
+        match self.request(1) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(missing),
+        }
     }
 
     fn run(&self, _thread: usize, operations: u64) {
@@ -111,7 +238,7 @@ impl Subject for Workers {
     }
 
     fn check(&self, operations: u64) -> Result<(), Fault> {
-        if let Some(mut worker) = self
+        if let Some((mut worker, _)) = self
             .worker
             .lock()
             .expect("no thread panicked with it")
@@ -137,9 +264,10 @@ pub fn worker(arguments: &[String]) -> ! {
     // SAFETY: a handler of this type.
     unsafe { libc::signal(libc::SIGALRM, handle as *const () as usize) };
     let valid = masks_in_kernel() == (how == "kernel");
-    let mut number = [0; 8];
-    while io::stdin().read_exact(&mut number).is_ok() {
-        let operations = u64::from_ne_bytes(number);
+    for line in io::stdin().lines() {
+        let Some(operations) = line.ok().and_then(|line| line.trim().parse().ok()) else {
+            break;
+        };
         // SAFETY: the process has one thread, and each function its own static buffers.
         let done = unsafe {
             match workload.as_str() {
@@ -147,13 +275,16 @@ pub fn worker(arguments: &[String]) -> ! {
                 DELIVERY => pairs(operations, 1_000),
                 SETJMP => jumps(operations),
                 SWAPCONTEXT => swaps(operations),
+                COROUTINES => match yields(operations) {
+                    Some(done) => done,
+                    None => break,
+                },
                 _ => reads(operations),
             }
         };
         let answer = if valid { done } else { 0 };
         let mut output = io::stdout();
-        if output
-            .write_all(&answer.to_ne_bytes())
+        if writeln!(output, "{answer}")
             .and_then(|()| output.flush())
             .is_err()
         {
@@ -314,6 +445,52 @@ extern "C" fn swap_back() {
         loop {
             (*contexts).swaps += 1;
             libc::swapcontext(&raw mut (*contexts).other, &raw const (*contexts).main);
+        }
+    }
+}
+
+/// How often the other thread of [`yields`] ran.
+static YIELDS: AtomicU64 = AtomicU64::new(0);
+/// GNU Pth's `pth_yield`.
+static YIELD: AtomicUsize = AtomicUsize::new(0);
+
+type Yield = unsafe extern "C" fn(usize) -> i32;
+
+/// Lets another thread of GNU Pth run, which are contexts of `makecontext`, and returns how often it
+/// ran; nothing without that library.
+unsafe fn yields(operations: u64) -> Option<u64> {
+    type Init = unsafe extern "C" fn() -> i32;
+    type Spawn = unsafe extern "C" fn(usize, extern "C" fn(usize) -> usize, usize) -> usize;
+    // SAFETY: names, and functions of that library of these types; the process has one thread.
+    unsafe {
+        if YIELD.load(Relaxed) == 0 {
+            let library = libc::dlopen(c"libpth.so.20".as_ptr(), libc::RTLD_NOW);
+            if library.is_null() {
+                return None;
+            }
+            let init: Init = std::mem::transmute(libc::dlsym(library, c"pth_init".as_ptr()));
+            let spawn: Spawn = std::mem::transmute(libc::dlsym(library, c"pth_spawn".as_ptr()));
+            let next = libc::dlsym(library, c"pth_yield".as_ptr());
+            YIELD.store(next as usize, Relaxed);
+            init();
+            spawn(0, yield_back, 0);
+        }
+        let next: Yield = std::mem::transmute(YIELD.load(Relaxed));
+        let before = YIELDS.load(Relaxed);
+        while YIELDS.load(Relaxed) - before < operations {
+            next(0);
+        }
+        Some(YIELDS.load(Relaxed) - before)
+    }
+}
+
+extern "C" fn yield_back(_argument: usize) -> usize {
+    loop {
+        YIELDS.fetch_add(1, Relaxed);
+        // SAFETY: a function of this type, set by `yields`.
+        unsafe {
+            let next: Yield = std::mem::transmute(YIELD.load(Relaxed));
+            next(0);
         }
     }
 }

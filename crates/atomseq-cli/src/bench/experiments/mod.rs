@@ -15,6 +15,8 @@ mod dcas;
 mod drop_in;
 mod flow;
 mod kcas_reclamation;
+#[cfg(atomseq_sections)]
+mod m94_crossover;
 mod metrics;
 mod mutex;
 mod nonblocking_containers;
@@ -33,12 +35,18 @@ mod rollforward_cost;
 mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
+mod server;
 #[cfg(target_os = "linux")]
 mod signal_mask;
 #[cfg(target_os = "linux")]
 mod signal_sequence;
 #[cfg(target_os = "linux")]
 mod stall;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod threads;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
@@ -222,6 +230,8 @@ pub const ALL: &[&Experiment] = &[
     #[cfg(atomseq_sections)]
     &rollforward_cost::EXPERIMENT,
     #[cfg(atomseq_sections)]
+    &m94_crossover::EXPERIMENT,
+    #[cfg(atomseq_sections)]
     &b91_table1::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &b91_table2::EXPERIMENT,
@@ -236,12 +246,18 @@ pub const ALL: &[&Experiment] = &[
     &oversubscription::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &threads::EXPERIMENT,
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
     &nonblocking_map::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &nonblocking_map::FOOTPRINT,
+    &server::EXPERIMENT,
     &flow::QUEUE,
     &flow::STACK,
     &flow::POOL,

@@ -15,6 +15,7 @@ use atomseq::dcas::{Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
+use super::server::server;
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -33,6 +34,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread";
         "k-cas:crowded", "dcas::Domain, k-CAS, 32 threads";
         "k-cas:alone", "dcas::Domain, k-CAS, 1 thread";
+        "server:crowded", "nonblocking::Server of 32 words, 32 threads";
+        "server:alone", "nonblocking::Server of 32 words, 1 thread";
         "spin:crowded", "two words under a lock whose waiters spin, 32 threads";
         "spin:alone", "two words under a lock whose waiters spin, 1 thread";
         "parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>, 32 threads";
@@ -72,7 +75,7 @@ struct Way {
     make: fn() -> Box<dyn Measured>,
 }
 
-const WAYS: [Way; 4] = [
+const WAYS: [Way; 5] = [
     Way {
         crowded: "os-assisted:crowded",
         alone: "os-assisted:alone",
@@ -82,6 +85,11 @@ const WAYS: [Way; 4] = [
         crowded: "k-cas:crowded",
         alone: "k-cas:alone",
         make: || Box::new(Shared::of(domain(Mechanism::Kcas))),
+    },
+    Way {
+        crowded: "server:crowded",
+        alone: "server:alone",
+        make: || Box::new(Shared::of(server(Mechanism::Assisted))),
     },
     Way {
         crowded: "spin:crowded",

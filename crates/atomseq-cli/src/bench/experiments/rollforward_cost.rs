@@ -15,9 +15,15 @@
 //! the kernel queues it, as it is blocked, and drops it where it would have delivered the other.
 //! They begin where a pending signal could be delivered, and so show most sharply how the cases
 //! differ.
+//!
+//! `bare` is `plain` without atomseq: a handler that `sigaction` has installed. The cases
+//! `instructions:…` count what those handlers' deliveries execute (`steps`), the cases `inspect:…`
+//! time what M94 does before a rollforward (`inspection`).
 
-mod interruption;
+mod inspection;
+pub mod interruption;
 mod run;
+mod steps;
 pub mod trial;
 mod ways;
 
@@ -27,7 +33,7 @@ use std::time::Instant;
 use self::run::{Run, Took};
 use self::ways::WAYS;
 use super::{Experiment, Method, Threads, cases};
-use crate::bench::beside::Beside;
+use crate::bench::beside::{Beside, Difference};
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::fault::Results;
@@ -44,10 +50,19 @@ pub const EXPERIMENT: Experiment = Experiment {
         "restarted", "a sequence is interrupted and restarts";
         "rolled", "a sequence is interrupted and first runs to its end";
         "deferred", "signal::mask() is in force and defers the signal to its end";
+        "bare", "plain, with a handler of sigaction's instead of one of atomseq's";
         "pending:plain", "plain, less the time to send the signal";
         "pending:restarted", "restarted, less the time to send the signal";
         "pending:rolled", "rolled, less the time to send the signal";
         "pending:deferred", "deferred, less the time to send the signal";
+        "pending:bare", "bare, less the time to send the signal";
+        "instructions:plain", "instructions of a delivery in no sequence, but for its handler's own";
+        "instructions:restarted", "instructions of a delivery that restarts a sequence";
+        "instructions:rolled", "instructions of a delivery that runs a sequence to its end";
+        "instructions:bare", "instructions of a delivery without atomseq: the return";
+        inspection::WHOLE, "checking the code of a sequence of 16 instructions";
+        inspection::CLONED, "checking the code of a sequence of 16 instructions, and of its clone";
+        inspection::INSTRUCTION, "checking one instruction more";
         CONSTANT, "the interruption without a signal, subtracted from all others";
     },
     peers: &[],
@@ -55,16 +70,28 @@ pub const EXPERIMENT: Experiment = Experiment {
     threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "M94",
-        table: None,
-        programs: &[],
-        counterparts: &[],
-        baseline: None,
-        differences: &[],
-        arguments: &[],
-        reasons: &[],
+        differences: &[
+            Difference {
+                name: "an interrupt",
+                of: "plain",
+                over: "bare",
+            },
+            Difference {
+                name: "a restart",
+                of: "restarted",
+                over: "plain",
+            },
+            Difference {
+                name: "a rollforward",
+                of: "rolled",
+                over: "plain",
+            },
+        ],
         sections: &["4.2", "4.3"],
-        note: "M94 gives no time of a whole rollforward, only of inspecting a sequence before one, which atomseq does \
-               while compiling.",
+        also: &[("B91", "3.2")],
+        note: "M94 inspects a sequence before each rollforward; atomseq does so once, while it makes its table. B91's \
+               instructions are those of a restart, instructions:restarted here.",
+        ..Beside::NOTHING
     }),
 };
 
@@ -111,6 +138,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             break;
         }
     }
+    let rounds_taken = constant.len();
     let cases = WAYS.iter().map(|way| way.case);
     let cases = cases
         .chain(WAYS.iter().map(|way| way.pending))
@@ -119,6 +147,8 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
     // The constant is that of the first.
     let checked = runs.iter().chain(&runs).chain(&runs[..1]).map(Run::check);
     let mut measured = Results::default();
+    steps::measure(&mut measured);
+    measured.append(inspection::measure(rounds_taken));
     for ((case, values), checked) in cases.zip(values).zip(checked) {
         let unit = "ns/op";
         measured.add(Series { case, unit, values }, checked.err());

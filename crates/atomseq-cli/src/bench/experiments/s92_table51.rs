@@ -110,8 +110,6 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("lock-free", "Lock-free noretry"),
             ("lock-free-retry", "Lock-free oneretry"),
         ],
-        baseline: None,
-        differences: &[],
         arguments: &[
             ("Locked", "Lock-free noretry"),
             ("Lock-free oneretry", "Locked"),
@@ -121,6 +119,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         note: "Here caches are warm and the loop's time is included; a mask is against this thread's signal handlers, and not against \
                preemption, which no program can disable. S92's locked-open (its note 2) is very nearly as dear as lock-free, without a \
                figure. Its figure for a semaphore is that of a kernel: semaphore:posix is nearest to it.",
+        ..Beside::NOTHING
     }),
 };
 

@@ -26,15 +26,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         paper: "M94",
         table: Some("1"),
         programs: &[("", "NULL")],
+        counterparts: &[("sigprocmask", "sigprocmask")],
         // M94 made a user-level sigprocmask of its Dyn/Jump (6) and gives no figures of it but
         // those of Dyn/Jump.
-        counterparts: &[("sigprocmask", "sigprocmask"), ("mask", "Dyn/Jump")],
-        baseline: None,
-        differences: &[],
+        nearest: &[("mask", "Dyn/Jump")],
         arguments: &[("Dyn/Jump", "sigprocmask")],
-        reasons: &[],
-        sections: &[],
-        note: "",
+        ..Beside::NOTHING
     }),
 };
 

@@ -12,7 +12,9 @@
 //!   one template for all forms.
 //!
 //! `none` is the template of `restarting` and `rolling`, instruction for instruction, without its
-//! row in the table: what the two are compared with. The other subjects do the same in plain Rust.
+//! row in the table: what the two are compared with. `dyn-jump`, `dyn-fault`, `hyb-jump` and
+//! `designated` are the same template inside M94's schemes. The other subjects do the same in plain
+//! Rust.
 
 mod interlocked;
 mod mechanisms;
@@ -21,11 +23,12 @@ mod sequences;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use atomseq_papers::rollforward::{Designated, DynFault, DynJump, HybJump};
 use crossbeam_utils::CachePadded;
 
 use self::interlocked::{TaggedFifo, TaggedLifo, TaggedNull};
+use self::mechanisms::{By, Restarting, Rolling, Shielded, Unprotected};
 pub use self::mechanisms::{KernelMask, Mask, Shield};
-use self::mechanisms::{Restarting, Rolling, Shielded, Unprotected};
 use self::programs::{Fifo, FifoStores, Lifo, Null};
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
@@ -45,6 +48,14 @@ pub const EXPERIMENT: Experiment = Experiment {
             |threads| Running::<Null<Restarting>>::boxed(threads);
         "null:rolling", "one store, rolled forward if interrupted",
             |threads| Running::<Null<Rolling>>::boxed(threads);
+        "null:dyn-jump", "one store, by M94's Dyn/Jump",
+            |threads| Running::<Null<By<DynJump>>>::boxed(threads);
+        "null:dyn-fault", "one store, by M94's Dyn/Fault",
+            |threads| Running::<Null<By<DynFault>>>::boxed(threads);
+        "null:hyb-jump", "one store, by M94's Hyb/Jump",
+            |threads| Running::<Null<By<HybJump>>>::boxed(threads);
+        "null:designated", "one store, by M94's designated sequences",
+            |threads| Running::<Null<By<Designated>>>::boxed(threads);
         "null:mask", "one store, in plain Rust, under signal::mask()",
             |threads| Running::<Null<Shielded<Mask>>>::boxed(threads);
         "null:interlocked", "AtomicUsize::swap", |threads| Running::<TaggedNull>::boxed(threads);
@@ -56,6 +67,14 @@ pub const EXPERIMENT: Experiment = Experiment {
             |threads| Running::<Lifo<Restarting>>::boxed(threads);
         "lifo:rolling", "a push and a pop on a linked stack, rolled forward if interrupted",
             |threads| Running::<Lifo<Rolling>>::boxed(threads);
+        "lifo:dyn-jump", "a push and a pop on a linked stack, by M94's Dyn/Jump",
+            |threads| Running::<Lifo<By<DynJump>>>::boxed(threads);
+        "lifo:dyn-fault", "a push and a pop on a linked stack, by M94's Dyn/Fault",
+            |threads| Running::<Lifo<By<DynFault>>>::boxed(threads);
+        "lifo:hyb-jump", "a push and a pop on a linked stack, by M94's Hyb/Jump",
+            |threads| Running::<Lifo<By<HybJump>>>::boxed(threads);
+        "lifo:designated", "a push and a pop on a linked stack, by M94's designated sequences",
+            |threads| Running::<Lifo<By<Designated>>>::boxed(threads);
         "lifo:mask", "a push and a pop on a linked stack, in plain Rust, each under signal::mask()",
             |threads| Running::<Lifo<Shielded<Mask>>>::boxed(threads);
         "lifo:interlocked", "Treiber's stack with tags, compare-and-swap",
@@ -71,6 +90,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         "fifo:rolling",
             "an enqueue and a dequeue, one visible store each, rolled forward if interrupted",
             |threads| Running::<Fifo<Rolling>>::boxed(threads);
+        "fifo:dyn-jump", "an enqueue and a dequeue, one visible store each, by M94's Dyn/Jump",
+            |threads| Running::<Fifo<By<DynJump>>>::boxed(threads);
+        "fifo:dyn-fault", "an enqueue and a dequeue, one visible store each, by M94's Dyn/Fault",
+            |threads| Running::<Fifo<By<DynFault>>>::boxed(threads);
+        "fifo:hyb-jump", "an enqueue and a dequeue, one visible store each, by M94's Hyb/Jump",
+            |threads| Running::<Fifo<By<HybJump>>>::boxed(threads);
+        "fifo:designated", "an enqueue and a dequeue, one visible store each, by M94's designated sequences",
+            |threads| Running::<Fifo<By<Designated>>>::boxed(threads);
         "fifo:mask",
             "an enqueue and a dequeue, one visible store each, in plain Rust, each under signal::mask()",
             |threads| Running::<Fifo<Shielded<Mask>>>::boxed(threads);
@@ -84,6 +111,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         "fifo-stores:rolling",
             "an enqueue and a dequeue with several visible stores, rolled forward if interrupted",
             |threads| Running::<FifoStores<Rolling>>::boxed(threads);
+        "fifo-stores:dyn-jump", "an enqueue and a dequeue with several visible stores, by M94's Dyn/Jump",
+            |threads| Running::<FifoStores<By<DynJump>>>::boxed(threads);
+        "fifo-stores:dyn-fault", "an enqueue and a dequeue with several visible stores, by M94's Dyn/Fault",
+            |threads| Running::<FifoStores<By<DynFault>>>::boxed(threads);
+        "fifo-stores:hyb-jump", "an enqueue and a dequeue with several visible stores, by M94's Hyb/Jump",
+            |threads| Running::<FifoStores<By<HybJump>>>::boxed(threads);
+        "fifo-stores:designated", "an enqueue and a dequeue with several visible stores, by M94's designated sequences",
+            |threads| Running::<FifoStores<By<Designated>>>::boxed(threads);
         "fifo-stores:mask",
             "an enqueue and a dequeue with several visible stores, in plain Rust, each under signal::mask()",
             |threads| Running::<FifoStores<Shielded<Mask>>>::boxed(threads);
@@ -103,18 +138,26 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("fifo", "FIFO"),
             ("fifo-stores", "FIFO"),
         ],
-        // M94's own user-level mask, of which it gives no figures, is made of its Dyn/Jump (6);
-        // rolling pays as little on the fast path as any of its schemes, as Hyb/Jump does there.
-        // Its other rows need a privileged processor mode, but Dyn/Fault, which nothing here
-        // resembles.
         counterparts: &[
             ("sigprocmask", "sigprocmask"),
+            ("dyn-jump", "Dyn/Jump"),
+            ("dyn-fault", "Dyn/Fault"),
+            ("hyb-jump", "Hyb/Jump"),
+        ],
+        // M94 made a user-level mask of its Dyn/Jump (6), without figures of it. Rolling adds as
+        // few instructions as Hyb/Jump. Of LL/STC it measured the move of one word only.
+        nearest: &[
             ("mask", "Dyn/Jump"),
             ("rolling", "Hyb/Jump"),
             ("interlocked", "LL/STC"),
         ],
+        absent: &[
+            ("DI", KERNEL_MODE),
+            ("CIPL", KERNEL_MODE),
+            ("splx", KERNEL_MODE),
+            ("PALcode", "not in user mode:\nthe Alpha's firmware"),
+        ],
         baseline: Some("none"),
-        differences: &[],
         arguments: &[
             ("sigprocmask", "Hyb/Jump"),
             ("sigprocmask", "Dyn/Jump"),
@@ -126,8 +169,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         )],
         sections: &["3.1", "3.2", "3.3"],
         note: "Here, restarting and rolling add no instruction to a sequence.",
+        ..Beside::NOTHING
     }),
 };
+
+/// Why nothing stands beside the rows of which each disables interrupts.
+const KERNEL_MODE: &str = "not in user mode:\nprivileged instructions";
 
 /// A program on the memory of one thread.
 trait Program: Default + Sync + 'static {

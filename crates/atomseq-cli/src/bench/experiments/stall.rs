@@ -38,6 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "queue", "nonblocking::Queue";
         "list", "nonblocking::List";
         "map", "nonblocking::HashMap";
+        "server", "nonblocking::Server: callers take the stopped thread's place";
         "watched:mutex", "std::sync::Mutex: indefinitely; the figure is how long it was watched";
     },
     peers: &["mutex"],

@@ -7,6 +7,7 @@ pub mod counts;
 pub mod crate_mwcas;
 pub mod crossbeam;
 pub mod double_word;
+pub mod flat_combining;
 pub mod harris_michael;
 pub mod herlihy;
 #[cfg(target_os = "linux")]

@@ -19,8 +19,9 @@ impl<T> Mutexed<T> {
         Self(CachePadded::new(Mutex::new(value)))
     }
 
+    /// Locks it.
     #[inline(always)]
-    fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

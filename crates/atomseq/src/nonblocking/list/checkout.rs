@@ -92,7 +92,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Removes an entry of the key that is checked out, the newest one if there are several. Its
     /// holder finds out when it checks the entry in. Returns `false` if there is no such entry.
     ///
-    /// Use this for an entry whose holder has exited. Its node is lost until the list is dropped.
+    /// Use this for an entry whose holder has exited. Its node is lost until the list is dropped,
+    /// or until an [audit](List::audit) frees it.
     pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.versioned.begin();
@@ -102,6 +103,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 return self.chain.check(version).map(|()| false);
             };
             let behind = self.chain.load(&node.next);
+            self.chain.claim(node);
             self.chain
                 .exchange(version, (place.link, behind), (&node.changer, GIVEN_UP))?;
             Ok(true)
@@ -185,14 +187,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
         let linked = until_unchanged(|| {
             let version = chain.versioned.begin();
             let place = list.place(version, &key)?;
-            let refused = match place.node {
-                _ if chain.load(&self.node.changer) == GIVEN_UP => Some(Refused::Absent),
-                Some(_) if A::NEW_ONES_FIRST => None,
-                Some(node) => Some(
-                    list.checked_in(node)
-                        .map_or_else(Refused::from, |()| Refused::Present),
-                ),
-                None => None,
+            let refused = match chain.load(&self.node.changer) {
+                GIVEN_UP => Some(Refused::Absent),
+                _ => list.refusal(place.node),
             };
             if let Some(refused) = refused {
                 chain.check(version)?;
@@ -283,6 +280,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             let is_it = |other: &Node<K, V>| std::ptr::eq(other, node);
             let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
             let behind = self.chain.load(&node.next);
+            self.chain.claim(node);
             self.chain
                 .exchange(version, (link, behind), (&node.changer, 0))
         })?;

@@ -5,6 +5,7 @@
 //! try_insert   begin; search the place; { link = node, node.next = what the link held }    if the version is unchanged
 //! remove       begin; search the node;  { link = node.next }                               if the version is unchanged
 //! replace      begin; search the node;  { link = duplicate, duplicate.next = node.next }   if the version is unchanged
+//! remove_to_change, reinsert    as remove and try_insert, of the same node
 //! check_out    { node.changer = this thread };  the holder changes the value
 //! check_in     { node.changer = 0 }
 //! ```
@@ -36,16 +37,19 @@ use crate::or_panic::OrPanic;
 use crate::type_stable::{self, Descriptor};
 
 mod arrangement;
+mod audit;
 mod checkout;
 mod error;
 mod iteration;
 mod put;
+mod removal;
 
 use arrangement::sealed::Found;
 pub use arrangement::{Arrangement, Ascending, Unordered};
 pub use checkout::{Checkout, GivenUp};
 pub use error::{CheckedOut, Refused};
 pub use iteration::{IntoIter, Iter};
+pub use removal::Removal;
 
 /// The `changer` of a node that was unlinked while it was checked out.
 const GIVEN_UP: u64 = 1;
@@ -388,6 +392,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ) -> Result<(K, V), Changed> {
         let behind = self.chain.load(&node.next);
         let entry = (node.key.load(), node.value.load());
+        self.chain.claim(node);
         self.chain.compare_exchange(version, (link, behind))?;
         // SAFETY: this call alone has just unlinked the node, so it owns it.
         unsafe { self.chain.free(node) };

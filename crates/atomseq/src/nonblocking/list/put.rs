@@ -173,6 +173,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 None => self.link(version, link, new),
                 Some(node) => {
                     let behind = self.chain.load(&node.next);
+                    self.chain.claim(node);
                     let exchange = ((link, address::<Node<K, V>>(new)), (&new.next, behind));
                     self.chain.exchange(version, exchange.0, exchange.1)
                 }

@@ -1,7 +1,7 @@
 //! The queue for processors without a double-width compare-and-swap: k-CAS changes a cell and one
 //! end at once.
 
-use crate::dcas::{Cells, Mechanism, StableWord, VersionedWords};
+use crate::dcas::{Cells, StableWord, VersionedWords};
 
 /// The queue under k-CAS: words that a version covers. `first` counts pops, and `end` counts
 /// pushes.
@@ -17,7 +17,7 @@ impl Covered {
     /// Creates a queue of this many cells, a power of two. Returns `None` if there is no memory for
     /// them.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Covered> {
-        let versioned = VersionedWords::with_mechanism(Mechanism::Kcas);
+        let versioned = VersionedWords::with_kcas();
         Some(Covered {
             cells: Cells::new(cells)?,
             first: StableWord::default(),
@@ -56,6 +56,7 @@ impl Covered {
             } {
                 return true;
             }
+            self.versioned.back_off();
         }
     }
 
@@ -77,6 +78,7 @@ impl Covered {
             if unsafe { self.versioned.store_if_by_kcas(version, next) } {
                 return Some(word as usize);
             }
+            self.versioned.back_off();
         }
     }
 }

@@ -123,6 +123,23 @@ impl Snare {
         self.signal.store(signal, Ordering::Relaxed);
     }
 
+    /// The addresses of the two words that a form works on.
+    pub fn words(&self) -> [usize; 2] {
+        [&self.word, &self.counted].map(|word| word.as_ptr().expose_provenance())
+    }
+
+    /// Lets the word lead to the page that may not be touched, until the next fault, or to where a
+    /// sequence may load.
+    #[inline(always)]
+    pub fn set(&self, is_set: bool) {
+        // From memory, so that no register need hold it: the fault's handler changes those that do.
+        let address = match is_set {
+            true => PAGE_ADDRESS.load(Ordering::Relaxed),
+            false => self.counted.as_ptr().expose_provenance(),
+        };
+        self.word.store(address, Ordering::Relaxed);
+    }
+
     /// Runs the sequence, interrupted once.
     ///
     /// # Safety
@@ -131,11 +148,8 @@ impl Snare {
     /// [`Catcher`] lives.
     #[inline(always)]
     pub unsafe fn run_into(&self, form: Form) {
-        let word = self.word.as_ptr().expose_provenance();
-        let counted = self.counted.as_ptr().expose_provenance();
-        // From memory, so that no register need hold it: the fault's handler changes those that do.
-        let page = PAGE_ADDRESS.load(Ordering::Relaxed);
-        self.word.store(page, Ordering::Relaxed);
+        let [word, counted] = self.words();
+        self.set(true);
         // SAFETY: both words live as long as `self`; the page is the catcher's, whose handler
         // repairs the fault.
         unsafe { form(word, counted) };

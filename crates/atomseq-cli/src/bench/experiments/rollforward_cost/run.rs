@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::interruption::{Catcher, IGNORED, NONE, Snare};
 use super::ways::{Arrival, Way};
 use crate::bench::fault::Fault;
-use crate::bench::signals::{self, MANAGED, Received};
+use crate::bench::signals::{self, BARE, Received};
 use crate::error::Refused;
 
 /// Interruptions of each kind that a value is the median of: a run that the scheduler broke into is
@@ -42,6 +42,9 @@ impl Run {
     ///
     /// If the system refuses what an interruption takes.
     pub fn new(way: &'static Way) -> Result<Self, Refused> {
+        if way.signal == BARE {
+            signals::install_bare()?;
+        }
         Ok(Self {
             way,
             snare: Snare::new()?,
@@ -50,6 +53,15 @@ impl Run {
             late: 0.into(),
             _catcher: Catcher::new()?,
         })
+    }
+
+    /// Is interrupted once, by the signal that is delivered. Returns 0.
+    #[cfg(target_arch = "x86_64")]
+    pub fn once(&self) -> i32 {
+        self.snare.lay();
+        self.time(self.way.signal);
+        self.snare.take_up();
+        0
     }
 
     /// Interrupts itself by each kind of signal in turns.
@@ -62,7 +74,7 @@ impl Run {
         let mut took = [[0_u64; INTERRUPTIONS]; 3];
         self.snare.lay();
         for turn in 0..INTERRUPTIONS {
-            for (took, signal) in took.iter_mut().zip([MANAGED, IGNORED, NONE]) {
+            for (took, signal) in took.iter_mut().zip([self.way.signal, IGNORED, NONE]) {
                 took[turn] = self.time(signal);
             }
         }
@@ -92,6 +104,9 @@ impl Run {
 
     /// Whether every sequence has had its effect once and every signal arrived as it was to.
     pub fn check(&self) -> Result<(), Fault> {
+        if self.way.signal == BARE && !signals::is_bare() {
+            return Err("its handler is not the one that the kernel calls".into());
+        }
         let (done, counted) = (self.done.get(), self.snare.counted());
         if counted != 3 * done {
             let all = 3 * done;
@@ -133,6 +148,7 @@ fn median(mut values: [u64; INTERRUPTIONS]) -> f64 {
 mod tests {
     use super::super::ways::WAYS;
     use super::*;
+    use crate::bench::signals::MANAGED;
 
     fn judge(way: &'static Way) -> Result<(), String> {
         signals::manage().unwrap();
@@ -155,6 +171,7 @@ mod tests {
             Way {
                 case: "mistaken",
                 pending: "pending:mistaken",
+                signal: MANAGED,
                 arrival,
                 once,
             }

@@ -2,7 +2,7 @@
 //! to see.
 
 use super::run::Run;
-use super::ways::{Arrival, WAYS};
+use super::ways::{Arrival, MANAGED_WAYS, WAYS};
 use crate::bench::signals;
 use crate::error::Refused;
 
@@ -37,10 +37,10 @@ pub enum Stage {
 }
 
 /// How far each trial has come, by [`Trial`].
-pub type Stages = [Stage; WAYS.len()];
+pub type Stages = [Stage; MANAGED_WAYS];
 
 /// No trial has begun.
-pub const AHEAD: Stages = [Stage::Ahead; WAYS.len()];
+pub const AHEAD: Stages = [Stage::Ahead; MANAGED_WAYS];
 
 /// Tries everything, the control first; `note` is called whenever a trial has come further. What
 /// goes wrong in a handler may end the process.
@@ -48,7 +48,7 @@ pub fn all(note: &dyn Fn(Trial, Stage)) {
     if let Err(refused) = signals::manage() {
         return note(Trial::Control, Stage::Refused(refused));
     }
-    for way in &WAYS {
+    for way in &WAYS[..MANAGED_WAYS] {
         let trial = match way.arrival {
             Arrival::Plain => Trial::Control,
             Arrival::Restarted => Trial::Restart,

@@ -3,7 +3,7 @@
 use atomseq::signal;
 
 use super::interruption::{Snare, count};
-use crate::bench::signals::{self, Received};
+use crate::bench::signals::{self, BARE, MANAGED, Received};
 
 /// A way to be interrupted.
 pub struct Way {
@@ -11,6 +11,8 @@ pub struct Way {
     pub case: &'static str,
     /// The case without sending.
     pub pending: &'static str,
+    /// The signal that is delivered.
+    pub signal: libc::c_int,
     /// How its signals arrive.
     pub arrival: Arrival,
     /// Runs the sequence once; what this thread had received when it was at its end.
@@ -30,12 +32,16 @@ pub enum Arrival {
     Deferred,
 }
 
+/// How many of them, the first ones, are atomseq's.
+pub const MANAGED_WAYS: usize = 4;
+
 /// All of them.
-// SAFETY, for all four: the forms are the sequence's, and a catcher lives while a way is used.
-pub const WAYS: [Way; 4] = [
+// SAFETY, for all of them: the forms are the sequence's, and a catcher lives while a way is used.
+pub const WAYS: [Way; 5] = [
     Way {
         case: "plain",
         pending: "pending:plain",
+        signal: MANAGED,
         arrival: Arrival::Plain,
         once: |snare| {
             // SAFETY: see above.
@@ -46,6 +52,7 @@ pub const WAYS: [Way; 4] = [
     Way {
         case: "restarted",
         pending: "pending:restarted",
+        signal: MANAGED,
         arrival: Arrival::Restarted,
         once: |snare| {
             // SAFETY: see above.
@@ -56,6 +63,7 @@ pub const WAYS: [Way; 4] = [
     Way {
         case: "rolled",
         pending: "pending:rolled",
+        signal: MANAGED,
         arrival: Arrival::Rolled,
         once: |snare| {
             // SAFETY: see above.
@@ -66,9 +74,21 @@ pub const WAYS: [Way; 4] = [
     Way {
         case: "deferred",
         pending: "pending:deferred",
+        signal: MANAGED,
         arrival: Arrival::Deferred,
         once: |snare| {
             let _mask = signal::mask();
+            // SAFETY: see above.
+            unsafe { snare.run_into(count::unprotected) };
+            signals::received()
+        },
+    },
+    Way {
+        case: "bare",
+        pending: "pending:bare",
+        signal: BARE,
+        arrival: Arrival::Plain,
+        once: |snare| {
             // SAFETY: see above.
             unsafe { snare.run_into(count::unprotected) };
             signals::received()

@@ -1,8 +1,10 @@
 //! The mechanisms: the forms of the sequences, and plain Rust under a mask.
 
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 
 use atomseq::signal::{self, Masked};
+use atomseq_papers::rollforward::Scheme;
 
 use super::sequences::{self, plain};
 use crate::bench::peers::kernel_mask::{Blocked, Signals};
@@ -52,8 +54,8 @@ pub trait Stores: Default + Sync + 'static {
 
 /// One of the two, by calling functions of that signature.
 macro_rules! calls {
-    ($mechanism:ident, $trait:ident, $($name:ident => $path:path: ($($word:ident),*) $(-> $result:ty)?;)*) => {
-        impl $trait for $mechanism {
+    ($mechanism:ty, $trait:ident $([$($bounds:tt)*])?, $($name:ident => $path:path: ($($word:ident),*) $(-> $result:ty)?;)*) => {
+        impl $(<$($bounds)*>)? $trait for $mechanism {
             $(
                 #[inline(always)]
                 unsafe fn $name(&self $(, $word: usize)*) $(-> $result)? {
@@ -104,6 +106,23 @@ form!(Restarting, restarting);
 pub struct Rolling;
 form!(Rolling, rolling);
 stores!(Rolling, rolling);
+
+/// Rolled forward if interrupted, by a scheme of M94.
+#[derive(Default)]
+pub struct By<S>(PhantomData<S>);
+
+calls! { By<S>, Mechanism [S: Scheme + Default + Sync + 'static],
+    null => sequences::null::by::<S>: (word, value);
+    push => sequences::push::by::<S>: (stack, node);
+    pop => sequences::pop::by::<S>: (stack) -> Option<usize>;
+    enqueue => sequences::enqueue::by::<S>: (queue, node, value);
+    dequeue => sequences::dequeue::by::<S>: (queue) -> Option<(usize, usize)>;
+}
+
+calls! { By<S>, Stores [S: Scheme + Default + Sync + 'static],
+    append => sequences::append::by::<S>: (queue, node);
+    remove => sequences::remove::by::<S>: (queue) -> Option<usize>;
+}
 
 /// A mask.
 pub trait Shield: Default + Sync + 'static {

@@ -19,7 +19,7 @@ const LAST: usize = 8;
 /// Where a node's value is.
 const VALUE: usize = 8;
 
-atomseq::sequence! {
+atomseq_papers::sequence! {
     /// NULL: the smallest legal sequence.
     pub unsafe fn null(word: Word, value: Word) {
         commit(word, value);

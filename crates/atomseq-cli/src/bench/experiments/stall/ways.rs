@@ -5,11 +5,13 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{self, Change, Domain, Mechanism};
-use atomseq::nonblocking::{HashMap, List, Queue, Stack};
+use atomseq::nonblocking::{HashMap, List, Queue, Server, Stack};
 
 use super::stop::Inside;
 use crate::bench::experiments::dcas::Padded;
+use crate::bench::experiments::server::{Add, Words};
 use crate::bench::fault::Fault;
+use crate::bench::workloads::pair::Pair;
 
 /// For how long a mutex is watched each time.
 const WATCHED: Duration = Duration::from_millis(1);
@@ -30,7 +32,7 @@ pub struct Way {
 }
 
 /// All of them.
-pub static WAYS: [Way; 7] = [
+pub static WAYS: [Way; 8] = [
     Way {
         case: "os-assisted",
         completes: true,
@@ -60,6 +62,11 @@ pub static WAYS: [Way; 7] = [
         case: "map",
         completes: true,
         make: || Box::new(HashMap::<u64, u64>::new()),
+    },
+    Way {
+        case: "server",
+        completes: true,
+        make: || Box::new(Served::default()),
     },
     Way {
         case: "watched:mutex",
@@ -146,6 +153,54 @@ impl Object for Counted {
         }
         let sentence = format!("the words are {a} and {b} where {operations} were added");
         Err(Fault::count(operations, [a, b], sentence))
+    }
+}
+
+/// A server, and how many operations it has had.
+struct Served {
+    server: Server<Words, Add>,
+    operations: AtomicU64,
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self {
+            server: Server::new(Words::default()),
+            operations: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Object for Served {
+    fn operate(&self, inside: &Inside) {
+        inside.during(|| self.server.add(&mut (), 1));
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn attempt(&self) -> bool {
+        self.server.add(&mut (), 1);
+        true
+    }
+
+    fn afterwards(&self, _completed: bool) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Most stops are outside of DCAS, where the operation runs; nothing is revoked then.
+    fn revoked(&self) -> Option<u64> {
+        None
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let operations = self.operations.load(Ordering::Relaxed);
+        let (sum, additions) = self.server.both();
+        if (sum, additions) == (operations, operations) {
+            return Ok(());
+        }
+        let sentence = format!(
+            "the words add up to {sum} after {additions} additions, where {operations} were made"
+        );
+        Err(Fault::count(operations, [sum, additions], sentence))
     }
 }
 

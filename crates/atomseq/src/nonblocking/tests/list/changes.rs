@@ -190,3 +190,117 @@ fn a_handler_never_waits_for_its_own_thread() {
     removed.check_in(21).unwrap();
     assert_eq!(list.snapshot(), [(1, 11), (2, 21), (3, 30), (4, 40)]);
 }
+
+#[test]
+fn an_entry_that_was_removed_to_be_changed_is_absent() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, &[1, 2, 3]);
+        let removal = list.remove_to_change(&2).unwrap().unwrap();
+        assert_eq!((removal.key(), removal.value()), (2, 20));
+        assert_eq!(list.get(&2), Ok(None));
+        assert_eq!(list.snapshot(), [(1, 10), (3, 30)]);
+        assert!(list.remove_to_change(&2).unwrap().is_none());
+        removal.reinsert(0, 5).unwrap();
+        assert_eq!(list.snapshot(), [(0, 5), (1, 10), (3, 30)]);
+    }
+}
+
+#[test]
+fn a_key_that_was_inserted_meanwhile_keeps_the_entry_out() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, &[1, 2]);
+        let removal = list.remove_to_change(&2).unwrap().unwrap();
+        list.try_insert(2, 0).unwrap();
+        assert_eq!(removal.reinsert(2, 5), Err(Refused::Present));
+        assert_eq!(list.snapshot(), [(1, 10), (2, 0)]);
+
+        let removal = list.remove_to_change(&1).unwrap().unwrap();
+        let checkout = list.check_out(&2).unwrap().unwrap();
+        let out = list.remove_to_change(&2).unwrap_err();
+        assert!(out.by_this_thread());
+        assert_eq!(removal.reinsert(2, 5), Err(out.into()));
+        drop(checkout);
+        assert_eq!(list.snapshot(), [(2, 0)]);
+    }
+}
+
+/// The node is kept, so the limit does not matter; a dropped removal frees it.
+#[test]
+fn a_full_list_reinserts_an_entry() {
+    let list = List::<u64, u64>::try_with_limit(1).unwrap();
+    list.try_insert(1, 10).unwrap();
+    let full = Refused::Memory(type_stable::Error::LimitReached);
+    for key in 2..100 {
+        let removal = list.remove_to_change(&(key - 1)).unwrap().unwrap();
+        assert_eq!(list.try_insert(0, 0), Err(full));
+        removal.reinsert(key, 0).unwrap();
+    }
+    drop(list.remove_to_change(&99));
+    list.try_insert(5, 50).unwrap();
+    assert_eq!(list.snapshot(), [(5, 50)]);
+}
+
+#[test]
+fn an_unordered_list_reinserts_at_the_front() {
+    for mechanism in MECHANISMS {
+        let list = List::unordered_forced(mechanism);
+        for key in [1, 2, 2, 3] {
+            list.push_front(key, key).unwrap();
+        }
+        let removal = list.remove_to_change(&2).unwrap().unwrap();
+        removal.reinsert(2, 9).unwrap();
+        assert_eq!(list.snapshot(), [(2, 9), (3, 3), (2, 2), (1, 1)]);
+    }
+}
+
+/// A thread has exited with each kind of node that is in no list: audits free them, and no others.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_frees_what_exited_threads_held() {
+    let time = std::time::Duration::from_millis(2);
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, &[1, 2, 3, 4]);
+        let sibling = list.sibling();
+        sibling.try_insert(9, 90).unwrap();
+        let audit_now = || {
+            // SAFETY: the list has one sibling. The only thread is here, inside no operation, and
+            // holds nothing but `kept`, for a short time.
+            unsafe { list.audit(&[&sibling], time) }
+        };
+        let audit = || {
+            std::thread::sleep(2 * time);
+            audit_now()
+        };
+        audit();
+        std::mem::forget(list.remove_to_change(&1));
+        std::mem::forget(list.check_out(&2));
+        assert!(list.forget_checkout(&2));
+        assert_eq!(
+            (audit().unclaimed, audit().unclaimed),
+            (0, 2),
+            "{mechanism:?}"
+        );
+        let after = audit();
+        assert_eq!((after.allocated, after.unclaimed), (3, 0), "{mechanism:?}");
+
+        // Found in the list by the audits so far, and unlinked only now.
+        std::thread::sleep(2 * time);
+        let kept = list.remove_to_change(&3).unwrap().unwrap();
+        let found = audit_now().unclaimed;
+        assert_eq!(
+            found, 0,
+            "{mechanism:?}: it was claimed when it was unlinked"
+        );
+        kept.reinsert(5, 50).unwrap();
+        assert_eq!(list.insert(4, 41), Ok(Some(40)));
+        audit();
+        assert_eq!(audit().unclaimed, 0, "{mechanism:?}");
+        assert_eq!(list.snapshot(), [(4, 41), (5, 50)]);
+        assert_eq!(sibling.snapshot(), [(9, 90)]);
+        // Freed nodes carry no mark.
+        for key in 10..20 {
+            list.try_insert(key, 0).unwrap();
+            assert_eq!(list.get(&key), Ok(Some(0)));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `threads`: user-level threads of one kernel thread. The workloads: a switch there and back; a
+//! thread made, run and joined; one preempted by a signal; and a lock that no other thread holds.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(target_arch = "x86_64")]
+use std::time::Duration;
+
+use atomseq_threads::coroutine;
+use corosensei::stack::DefaultStack;
+use corosensei::{CoroutineResult, Yielder};
+
+use super::{Experiment, Method, Threads, cases};
+use crate::bench::engine::Subject;
+use crate::bench::fault::Fault;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "threads",
+    about: "user-level threads: switching to another one and back, making and joining one, preempting one, an uncontended lock",
+    cases: cases! {
+        "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
+            |_| Counted::boxed(switch_atomseq);
+        "switch:atomseq-to", "Coroutine::yield_to, which names the other one", |_| Counted::boxed(switch_atomseq_to);
+        "switch:corosensei", "a coroutine of the crate corosensei, resumed and suspended",
+            |_| Counted::boxed(switch_corosensei);
+        #[cfg(target_env = "gnu")]
+        "switch:swapcontext", "two calls of swapcontext",
+            |_| Counted::boxed(swapcontext::switch);
+        "spawn:atomseq", "coroutine::spawn and join", |_| Counted::boxed(spawn_atomseq);
+        "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
+            |_| Counted::boxed(spawn_corosensei);
+        "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
+        #[cfg(target_arch = "x86_64")]
+        "preempt:atomseq", "a signal that preempts a coroutine, and coroutine::yield_now back",
+            |_| Counted::boxed(preempt_atomseq);
+        #[cfg(target_arch = "x86_64")]
+        "preempt:signal", "a signal whose handler does nothing", |_| Counted::boxed(preempt_signal);
+        "lock:atomseq", "coroutine::Mutex, inside of a coroutine", |_| Counted::boxed(lock_atomseq);
+        "lock:parking_lot", "parking_lot::Mutex", |_| Counted::boxed(lock_parking_lot);
+        "lock:std", "std::sync::Mutex", |_| Counted::boxed(lock_std);
+    },
+    peers: &["corosensei", "swapcontext", "std", "parking_lot", "signal"],
+    method: Method::Timed,
+    threads: Threads::Alone,
+    beside: None,
+};
+
+/// A way to do that many operations, which returns how many another thread, or the lock, has
+/// counted.
+type Work = fn(u64) -> u64;
+
+struct Counted {
+    work: Work,
+    counted: AtomicU64,
+}
+
+impl Counted {
+    fn boxed(work: Work) -> Box<dyn Subject> {
+        let counted = AtomicU64::new(0);
+        Box::new(Counted { work, counted })
+    }
+}
+
+impl Subject for Counted {
+    fn run(&self, _thread: usize, operations: u64) {
+        // Relaxed: read after the threads have met at the crew's mutex.
+        self.counted
+            .fetch_add((self.work)(operations), Ordering::Relaxed);
+    }
+
+    fn check(&self, operations: u64) -> Result<(), Fault> {
+        // Relaxed: as above.
+        let counted = self.counted.load(Ordering::Relaxed);
+        (counted == operations).then_some(()).ok_or_else(|| {
+            let sentence = format!("{counted} of {operations} operations were counted");
+            Fault::count(operations, [counted], sentence)
+        })
+    }
+}
+
+fn switch_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
+        let is_over = Rc::clone(&is_done);
+        let other = coroutine::spawn(move || {
+            while !is_over.get() {
+                turns.set(turns.get() + 1);
+                coroutine::yield_now();
+            }
+            turns.get()
+        });
+        for _ in 0..operations {
+            coroutine::yield_now();
+        }
+        is_done.set(true);
+        other.join().unwrap_or(0)
+    })
+}
+
+fn switch_atomseq_to(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
+        let (first, is_over) = (coroutine::current(), Rc::clone(&is_done));
+        let other = coroutine::spawn(move || {
+            while !is_over.get() {
+                turns.set(turns.get() + 1);
+                first.yield_to();
+            }
+            turns.get()
+        });
+        for _ in 0..operations {
+            other.coroutine().yield_to();
+        }
+        is_done.set(true);
+        other.join().unwrap_or(0)
+    })
+}
+
+fn switch_corosensei(operations: u64) -> u64 {
+    let turns = Cell::new(0);
+    let mut other =
+        corosensei::Coroutine::new(move |yielder: &Yielder<_, _>, mut goes_on: bool| {
+            while goes_on {
+                turns.set(turns.get() + 1);
+                goes_on = yielder.suspend(());
+            }
+            turns.get()
+        });
+    for _ in 0..operations {
+        other.resume(true);
+    }
+    match other.resume(false) {
+        CoroutineResult::Return(turns) => turns,
+        CoroutineResult::Yield(()) => 0,
+    }
+}
+
+fn spawn_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        (0..operations)
+            .map(|_| coroutine::spawn(|| black_box(1)).join().unwrap_or(0))
+            .sum()
+    })
+}
+
+fn spawn_corosensei(operations: u64) -> u64 {
+    let mut stack = Some(DefaultStack::default());
+    let mut spawn = || {
+        let mut other =
+            corosensei::Coroutine::<(), (), u64>::with_stack(stack.take()?, |_, ()| black_box(1));
+        let result = other.resume(()).as_return();
+        stack = Some(other.into_stack());
+        result
+    };
+    (0..operations).filter_map(|_| spawn()).sum()
+}
+
+fn spawn_std(operations: u64) -> u64 {
+    (0..operations)
+        .map(|_| std::thread::spawn(|| black_box(1)).join().unwrap_or(0))
+        .sum()
+}
+
+/// Sends the signal to the calling thread, by one system call and nothing else.
+#[cfg(target_arch = "x86_64")]
+fn send(signal: libc::c_int) {
+    // SAFETY: the process and thread are the caller's.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+}
+
+#[cfg(target_arch = "x86_64")]
+fn preempt_atomseq(operations: u64) -> u64 {
+    /// Longer than a run, so that all ticks are those that are sent.
+    const SLICE: Duration = Duration::from_secs(3600);
+    let ran = coroutine::Builder::new().slice(SLICE).run(|| {
+        let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
+        let is_over = Rc::clone(&is_done);
+        let other = coroutine::spawn(move || {
+            while !is_over.get() {
+                turns.set(turns.get() + 1);
+                coroutine::yield_now();
+            }
+            turns.get()
+        });
+        for _ in 0..operations {
+            // SAFETY: makes system calls.
+            unsafe { coroutine::preemptible(|| send(libc::SIGURG)) };
+        }
+        is_done.set(true);
+        other.join().unwrap_or(0)
+    });
+    ran.unwrap_or(0)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn preempt_signal(operations: u64) -> u64 {
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handle(_signal: libc::c_int) {
+        // Relaxed: of this thread.
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    let before = HANDLED.load(Ordering::Relaxed);
+    // SAFETY: the handler counts.
+    unsafe { libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t) };
+    for _ in 0..operations {
+        send(libc::SIGUSR2);
+    }
+    HANDLED.load(Ordering::Relaxed) - before
+}
+
+fn lock_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let count = coroutine::Mutex::new(0);
+        for _ in 0..operations {
+            *black_box(&count).lock() += 1;
+        }
+        count.into_inner()
+    })
+}
+
+fn lock_parking_lot(operations: u64) -> u64 {
+    let count = parking_lot::Mutex::new(0);
+    for _ in 0..operations {
+        *black_box(&count).lock() += 1;
+    }
+    count.into_inner()
+}
+
+fn lock_std(operations: u64) -> u64 {
+    let count = Mutex::new(0);
+    for _ in 0..operations {
+        *black_box(&count)
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
+    }
+    count.into_inner().unwrap_or(0)
+}
+
+/// The C library's contexts.
+#[cfg(target_env = "gnu")]
+mod swapcontext {
+    use std::cell::UnsafeCell;
+    use std::ptr;
+
+    use libc::ucontext_t;
+
+    /// Two contexts, a stack, and what the second one counts.
+    struct Two {
+        first: ucontext_t,
+        second: ucontext_t,
+        stack: Vec<u8>,
+        turns: u64,
+    }
+
+    thread_local! {
+        static TWO: UnsafeCell<*mut Two> = const { UnsafeCell::new(ptr::null_mut()) };
+    }
+
+    extern "C" fn second() {
+        // SAFETY: `switch` sets it for as long as this runs, and uses it only while this does not.
+        unsafe {
+            let two = TWO.with(|two| *two.get());
+            loop {
+                (*two).turns += 1;
+                libc::swapcontext(&raw mut (*two).second, &raw const (*two).first);
+            }
+        }
+    }
+
+    /// Switches to a second context and back.
+    pub fn switch(operations: u64) -> u64 {
+        // SAFETY: plain old data. The second context has a stack that outlives it, and its function
+        // never returns.
+        unsafe {
+            let mut two = Box::new(Two {
+                first: std::mem::zeroed(),
+                second: std::mem::zeroed(),
+                stack: vec![0; 64 * 1024],
+                turns: 0,
+            });
+            let two = &raw mut *two;
+            TWO.with(|place| *place.get() = two);
+            libc::getcontext(&raw mut (*two).second);
+            (*two).second.uc_stack.ss_sp = (*two).stack.as_mut_ptr().cast();
+            (*two).second.uc_stack.ss_size = (*two).stack.len();
+            libc::makecontext(&raw mut (*two).second, second, 0);
+            for _ in 0..operations {
+                libc::swapcontext(&raw mut (*two).first, &raw const (*two).second);
+            }
+            (*two).turns
+        }
+    }
+}

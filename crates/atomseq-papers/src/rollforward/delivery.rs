@@ -1,0 +1,306 @@
+//! The handlers: of the signals that wait for sequences, and of the two faults that end a
+//! rollforward.
+//!
+//! `atomseq::signal` calls them, with all managed signals blocked; nothing here allocates or locks,
+//! except that rewriting waits for another thread's.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use atomseq::internals::{Context, change_mask, roll};
+use atomseq::signal::{self, Chained, Event, Handler};
+
+use super::rewriting::{self, Trap};
+use super::{Error, Kind, code};
+use crate::arch;
+use crate::statistics::{ROLLFORWARDS, TRAPS_HIT};
+
+/// What `inAS` is inside a sequence of `DynJump`, as in M94; everything else is FALSE.
+const TRUE: usize = 0;
+const FALSE: usize = 1;
+
+/// What a pointer to FALSE points to for `DynFault`, whose FALSE is 0.
+static NO_END: usize = 0;
+
+/// A thread's words. Templates of sequences access the first three by their offsets.
+#[repr(C)]
+pub struct Words {
+    /// 0: `inAS` of `DynJump`.
+    in_sequence: Cell<usize>,
+    /// 8: `destAddr` of `DynFault`, which is also its `inAS`: 0 outside of its sequences.
+    end: Cell<usize>,
+    /// 16: `falseOrFault`.
+    false_or_fault: Cell<*const usize>,
+    /// The landmark whose trap this thread's rollforward waits for, or 0.
+    landmark: Cell<usize>,
+}
+
+thread_local! {
+    // Neither initialized at first use nor destroyed, so handlers may use it.
+    static WORDS: Words = const {
+        Words {
+            in_sequence: Cell::new(FALSE),
+            end: Cell::new(0),
+            false_or_fault: Cell::new(&raw const NO_END),
+            landmark: Cell::new(0),
+        }
+    };
+}
+
+/// Returns this thread's words.
+#[inline(always)]
+pub fn words() -> *const Words {
+    WORDS.with(ptr::from_ref)
+}
+
+/// What `install` has stored for a signal.
+struct Action {
+    /// The handler as an address, or 0.
+    handler: AtomicUsize,
+    level: AtomicU32,
+    /// The signals of a higher level, which may interrupt the handler.
+    higher: AtomicU64,
+}
+
+const SIGNALS: usize = 65;
+
+static ACTIONS: [Action; SIGNALS] = [const {
+    Action {
+        handler: AtomicUsize::new(0),
+        level: AtomicU32::new(0),
+        higher: AtomicU64::new(0),
+    }
+}; SIGNALS];
+
+/// Held by `install`; says whether the handlers of faults are installed.
+static STARTED: Mutex<bool> = Mutex::new(false);
+
+/// See [`super::install`].
+pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), Error> {
+    if matches!(signal, libc::SIGSEGV | libc::SIGTRAP) {
+        return Err(Error::Handler(signal::Error::Reserved(signal)));
+    }
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*started {
+        rewriting::check()?;
+        // SAFETY: both handlers only access their contexts, this thread's words and code, and make
+        // system calls.
+        unsafe {
+            signal::install(libc::SIGSEGV, on_fault).map_err(Error::Handler)?;
+            signal::install(libc::SIGTRAP, on_trap).map_err(Error::Handler)?;
+        }
+        *started = true;
+    }
+    let index = usize::try_from(signal)
+        .ok()
+        .filter(|index| (1..SIGNALS).contains(index));
+    let Some(index) = index else {
+        return Err(Error::Handler(signal::Error::NoSignal(signal)));
+    };
+    let before = ACTIONS[index].handler.load(Ordering::Relaxed);
+    ACTIONS[index].level.store(level, Ordering::Relaxed);
+    // Release: pairs with the Acquire in `on_signal`, for the level.
+    ACTIONS[index]
+        .handler
+        .store(handler as usize, Ordering::Release);
+    // SAFETY: `on_signal` does the same as the handlers above, then calls the caller's handler,
+    // which the caller vouches for.
+    let result = unsafe { signal::install(signal, on_signal) }.map_err(Error::Handler);
+    if result.is_err() {
+        ACTIONS[index].handler.store(before, Ordering::Release);
+    }
+    let levels = ACTIONS.each_ref().map(|action| {
+        let is_there = action.handler.load(Ordering::Relaxed) != 0;
+        is_there.then(|| action.level.load(Ordering::Relaxed))
+    });
+    for (action, own) in ACTIONS.iter().zip(levels) {
+        let is_higher = |other: Option<u32>| other > own && own.is_some();
+        let higher = (1..SIGNALS).filter(|signal| is_higher(levels[*signal]));
+        let higher = higher.fold(0, |set, signal| set | 1 << (signal - 1));
+        // Relaxed: a set on its own. A handler that reads the old one blocks a signal for longer.
+        action.higher.store(higher, Ordering::Relaxed);
+    }
+    result
+}
+
+/// What a signal has interrupted.
+#[derive(Clone, Copy)]
+enum Interrupted {
+    /// A sequence that ends with a jump to `end`, or where the handler wants.
+    Jump(Kind, usize),
+    /// A sequence of `DynFault`, whose end is here.
+    Fault(usize),
+    /// A designated sequence with this landmark.
+    Designated(usize),
+}
+
+/// Finds the sequence that a signal of this level has interrupted and must wait for.
+fn interrupted(context: Context, words: &Words, level: u32) -> Option<Interrupted> {
+    let pc = context.program_counter();
+    let end = words.end.get();
+    if end != 0 {
+        // Behind `end` the sequence is complete, and the thread may have read `falseOrFault`.
+        return (pc < end).then_some(Interrupted::Fault(end));
+    }
+    // SAFETY: the register is in the context, which this handler owns.
+    let end = unsafe { register(context).read() };
+    let kind = match words.in_sequence.get() {
+        TRUE => Kind::DynJump,
+        // SAFETY: the program counter of this thread.
+        _ if unsafe { code::is_safe(pc, end) } => Kind::HybJump,
+        // SAFETY: as above.
+        _ => return unsafe { code::landmark_behind(pc) }.map(Interrupted::Designated),
+    };
+    // SAFETY: the end of a sequence that jumps, before which its level stands.
+    let own = unsafe { ((end - size_of::<u32>()) as *const u32).read_unaligned() };
+    (level <= own).then_some(Interrupted::Jump(kind, end))
+}
+
+/// Returns the place of the well-known register in a context.
+fn register(context: Context) -> *mut usize {
+    context
+        .registers()
+        .cast::<usize>()
+        .wrapping_add(arch::REGISTER)
+}
+
+/// Runs an interrupted sequence to its end, so that the thread continues behind it.
+fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
+    let pc = context.program_counter();
+    // SAFETY: a sequence uses no stack, and each of its ways out goes to `back`, as the three cases
+    // below arrange. There it does what the end of a clone does.
+    let roll = || unsafe { roll(context.registers(), pc) };
+    let kind = match interrupted {
+        Interrupted::Jump(kind, end) => {
+            let register = register(context);
+            // SAFETY: the register is in the context, which this handler owns.
+            unsafe { register.write(arch::back()) };
+            roll();
+            // SAFETY: as above.
+            unsafe { register.write(end) };
+            context.set_program_counter(end);
+            kind
+        }
+        Interrupted::Fault(end) => {
+            words
+                .false_or_fault
+                .set(ptr::without_provenance(arch::FAULTING));
+            roll();
+            words.false_or_fault.set(&raw const NO_END);
+            words.end.set(0);
+            // The thread reads FALSE there, and is outside.
+            context.set_program_counter(end);
+            Kind::DynFault
+        }
+        Interrupted::Designated(landmark) => {
+            // SAFETY: a landmark; `atomseq::signal` has blocked the managed signals.
+            let Ok(trap) = (unsafe { Trap::write(landmark) }) else {
+                // What `check` has found possible no longer is, and the sequence would be torn.
+                std::process::abort();
+            };
+            words.landmark.set(landmark);
+            roll();
+            words.landmark.set(0);
+            trap.remove();
+            context.set_program_counter(landmark + arch::LANDMARK_BYTES);
+            Kind::Designated
+        }
+    };
+    ROLLFORWARDS[kind as usize].add();
+}
+
+/// Handles a signal that waits for sequences.
+fn on_signal(event: &mut Event<'_>) {
+    let action = &ACTIONS[event.signal() as usize];
+    // Acquire: pairs with the Release of `install`.
+    let handler = action.handler.load(Ordering::Acquire);
+    // SAFETY: `install` has stored it before `on_signal` was installed, and stores only handlers.
+    let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+    // SAFETY: the context of this handler, which outlives its use.
+    let context = unsafe { Context::new(event.context()) };
+    // SAFETY: this thread's words, which live as long as the thread.
+    let words = unsafe { &*words() };
+    if let Some(found) = interrupted(context, words, action.level.load(Ordering::Relaxed)) {
+        let errno = errno();
+        roll_forward(context, words, found);
+        set_errno(errno);
+    }
+    // A sequence whose level is lower than the signal's is still under way. The handler's own
+    // sequences use the same words.
+    let before = (words.in_sequence.replace(FALSE), words.end.replace(0));
+    let higher = action.higher.load(Ordering::Relaxed) & !context.mask();
+    match higher {
+        0 => handler(event),
+        _ => {
+            let mask = change_mask(libc::SIG_UNBLOCK, higher);
+            handler(event);
+            change_mask(libc::SIG_SETMASK, mask);
+        }
+    }
+    words.in_sequence.set(before.0);
+    words.end.set(before.1);
+}
+
+/// Handles the fault at the end of a sequence of `DynFault` that is rolled forward.
+fn on_fault(event: &mut Event<'_>) {
+    // SAFETY: the context of this handler, which outlives its use.
+    let context = unsafe { Context::new(event.context()) };
+    // SAFETY: this thread's words, which live as long as the thread.
+    let words = unsafe { &*words() };
+    let is_armed = words.false_or_fault.get().addr() == arch::FAULTING;
+    // SAFETY: the register is in the context, which this handler owns.
+    let is_end = is_armed && unsafe { register(context).read() } == arch::FAULTING;
+    match is_end && event.info().si_code > 0 {
+        true => context.set_program_counter(arch::back()),
+        false => pass_on(event),
+    }
+}
+
+/// Handles a trap over a landmark: at the end of this thread's rollforward, or of another thread's.
+fn on_trap(event: &mut Event<'_>) {
+    // SAFETY: the context of this handler, which outlives its use.
+    let context = unsafe { Context::new(event.context()) };
+    // SAFETY: this thread's words, which live as long as the thread.
+    let own = unsafe { &*words() }.landmark.get();
+    let at = arch::trap_address(context.program_counter());
+    if event.info().si_code != arch::TRAP_CODE {
+        return pass_on(event);
+    }
+    if at == own {
+        return context.set_program_counter(arch::back());
+    }
+    // SAFETY: the instruction that has trapped was just executed.
+    match unsafe { code::is_landmark(at) } {
+        true => {
+            TRAPS_HIT.add();
+            context.set_program_counter(at + arch::LANDMARK_BYTES);
+        }
+        false => pass_on(event),
+    }
+}
+
+/// Passes on a fault of another cause.
+fn pass_on(event: &mut Event<'_>) {
+    if event.chain() == Chained::Called {
+        return;
+    }
+    let is_trap = event.signal() == libc::SIGTRAP;
+    event.default_action();
+    if is_trap {
+        // The thread would continue behind the trap.
+        // SAFETY: sends this thread a signal, which ends the process.
+        unsafe { libc::raise(libc::SIGTRAP) };
+    }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the address of this thread's number.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_errno(number: i32) {
+    // SAFETY: the address of this thread's number.
+    unsafe { *libc::__errno_location() = number };
+}

@@ -1,0 +1,341 @@
+//! Coroutines: user-level threads of one kernel thread, with a stack each (B91, section 3.2).
+//!
+//! [`run`] makes the calling thread their kernel thread. Inside of it, [`spawn`] makes a coroutine,
+//! and [`yield_now`], [`park`], [`JoinHandle::join`] and the [`Mutex`] let others run, first in,
+//! first out. A switch takes no system call and no atomic instruction, and costs a few nanoseconds.
+//!
+//! ```
+//! use atomseq_threads::coroutine;
+//!
+//! let sum = coroutine::run(|| {
+//!     let squares: Vec<_> = (1..=3)
+//!         .map(|n| {
+//!             coroutine::spawn(move || {
+//!                 coroutine::yield_now();
+//!                 n * n
+//!             })
+//!         })
+//!         .collect();
+//!     squares.into_iter().map(|square| square.join().unwrap()).sum::<u64>()
+//! });
+//! assert_eq!(sum, 14);
+//! ```
+//!
+//! # One kernel thread
+//!
+//! Coroutines share their thread's identity: its thread-locals, its signal mask, the floating-point
+//! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
+//! them. So does one that waits for a lock of `std` which another coroutine holds, and nobody wakes
+//! it: use the [`Mutex`] of this module. Nothing here is [`Send`].
+//!
+//! While a coroutine unwinds and its destructors switch to others, these see
+//! [`std::thread::panicking`] as true.
+//!
+//! # Preemption
+//!
+//! With [`Builder::slice`], a signal comes at the end of each slice of time. Inside of
+//! [`preemptible`], it makes the coroutine yield at whatever instruction it has reached. Elsewhere
+//! the coroutine keeps the thread until it yields itself. A preempted coroutine's registers are
+//! saved on its stack; of the extended state, what the processor reports as in use.
+//!
+//! # Stacks
+//!
+//! A stack is mapped, has a guard page, and is touched by use alone. A coroutine that overflows it
+//! ends the process with a message. Stacks of finished coroutines are used again, and are unmapped
+//! when the run ends.
+
+mod handle;
+mod mutex;
+mod preempt;
+mod scheduler;
+
+use core::ptr::NonNull;
+use std::panic::{self, AssertUnwindSafe};
+use std::time::Duration;
+use std::{fmt, io};
+
+pub use handle::{Coroutine, JoinHandle, current, spawn, try_spawn};
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+use scheduler::{Control, Scheduler, State, expect_scheduler, scheduler};
+
+/// The size of a stack, in bytes, if the builder names none.
+pub const DEFAULT_STACK_SIZE: usize = 64 * 1024;
+
+/// The smallest stack, in bytes.
+pub const MIN_STACK_SIZE: usize = 4096;
+
+/// The signal of ticks, if the builder names none: one that debuggers pass on without a word.
+const DEFAULT_SIGNAL: i32 = libc::SIGURG;
+
+/// The shortest slice. A tick costs some microseconds.
+pub const MIN_SLICE: Duration = Duration::from_micros(100);
+
+/// Why a run or a coroutine cannot begin.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The thread is in a run already.
+    Nested,
+    /// The stack is too small.
+    StackTooSmall {
+        /// The size that was asked for, in bytes.
+        size: usize,
+        /// The size that is needed.
+        needs: usize,
+    },
+    /// The slice is too short.
+    SliceTooShort(Duration),
+    /// This processor cannot preempt coroutines.
+    NoPreemption,
+    /// The system refuses memory for a stack.
+    Stack(io::Error),
+    /// The system refuses a timer.
+    Timer(io::Error),
+    /// The signal of ticks cannot be handled.
+    Signal(atomseq::signal::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Nested => write!(
+                f,
+                "this thread is in `coroutine::run` already; call `spawn` there"
+            ),
+            Error::StackTooSmall { size, needs } => write!(
+                f,
+                "a stack of {size} bytes is too small; give `Builder::stack_size` {needs} or more"
+            ),
+            Error::SliceTooShort(slice) => write!(
+                f,
+                "a slice of {slice:?} would be spent on ticks; give {MIN_SLICE:?} or more"
+            ),
+            Error::NoPreemption => write!(
+                f,
+                "coroutines are preempted on x86-64 with XSAVEC only; leave `Builder::slice` out"
+            ),
+            Error::Stack(error) => write!(
+                f,
+                "no memory for a coroutine's stack: {error}; use smaller or fewer stacks, or raise \
+                 vm.max_map_count (each takes two mappings)"
+            ),
+            Error::Timer(error) => write!(
+                f,
+                "no timer for slices: {error}; raise RLIMIT_SIGPENDING (`ulimit -i`)"
+            ),
+            Error::Signal(error) => write!(f, "no handler for the end of slices: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Stack(error) | Error::Timer(error) => Some(error),
+            Error::Signal(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The options of a run.
+///
+/// ```
+/// use std::time::Duration;
+/// use atomseq_threads::coroutine::Builder;
+///
+/// let builder = Builder::new().stack_size(16 * 1024);
+/// # #[cfg(target_arch = "x86_64")]
+/// let builder = builder.slice(Duration::from_millis(10));
+/// let seven = builder.run(|| 7)?;
+/// assert_eq!(seven, 7);
+/// # Ok::<(), atomseq_threads::coroutine::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing before `run`"]
+pub struct Builder {
+    stack_size: usize,
+    slice: Option<Duration>,
+    signal: i32,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl Builder {
+    /// Returns the default options: stacks of [`DEFAULT_STACK_SIZE`], no preemption.
+    pub const fn new() -> Builder {
+        Builder {
+            stack_size: DEFAULT_STACK_SIZE,
+            slice: None,
+            signal: DEFAULT_SIGNAL,
+        }
+    }
+
+    /// Sets the size of the coroutines' stacks, in bytes; rounded up to whole pages.
+    pub const fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Sets the length of a slice of time, and with it preemption inside of [`preemptible`].
+    pub const fn slice(mut self, slice: Duration) -> Builder {
+        self.slice = Some(slice);
+        self
+    }
+
+    /// Sets the signal that ends a slice; `SIGURG` if this is not called. Its handler stays
+    /// installed when the run has ended.
+    pub const fn signal(mut self, signal: i32) -> Builder {
+        self.signal = signal;
+        self
+    }
+
+    /// Calls `f` as the first coroutine of this kernel thread, and returns what it returns when all
+    /// coroutines have finished.
+    ///
+    /// The first coroutine runs on the thread's own stack.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Nested`], [`Error::StackTooSmall`], and with a slice [`Error::SliceTooShort`],
+    /// [`Error::NoPreemption`], [`Error::Timer`] and [`Error::Signal`].
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `f`, when all other coroutines have finished. If some cannot finish, since
+    /// all of them wait for each other: their stacks are leaked then.
+    pub fn run<R>(self, f: impl FnOnce() -> R) -> Result<R, Error> {
+        if scheduler().is_some() {
+            return Err(Error::Nested);
+        }
+        let size = self.stack_size;
+        if size < MIN_STACK_SIZE {
+            let needs = MIN_STACK_SIZE;
+            return Err(Error::StackTooSmall { size, needs });
+        }
+        let preemption = match self.slice {
+            Some(slice) => Some(preempt::prepare(slice, size)?),
+            None => None,
+        };
+        let alternate = preempt::report_overflows();
+        if let (Some(_), Err(error)) = (self.slice, &alternate) {
+            return Err(Error::Signal(*error));
+        }
+        let first = First(scheduler::first());
+        // SAFETY: `first` is dropped after it.
+        let scheduler = unsafe { Scheduler::new(first.0, size, preemption) };
+        scheduler.enter(|| {
+            let ticks = self
+                .slice
+                .map(|slice| preempt::Ticks::start(slice, self.signal));
+            let _ticks = ticks.transpose()?;
+            let outcome = panic::catch_unwind(AssertUnwindSafe(f));
+            let left = scheduler.wait_for_all();
+            match outcome {
+                Err(payload) => panic::resume_unwind(payload),
+                Ok(_) if left > 0 => {
+                    panic!("{left} coroutines wait for each other and cannot finish")
+                }
+                Ok(result) => Ok(result),
+            }
+        })
+    }
+}
+
+/// The run's reference to its first coroutine.
+struct First(NonNull<Control>);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        // SAFETY: its own reference; the run ends, and with it the coroutine.
+        unsafe {
+            self.0.as_ref().state.set(State::Finished);
+            scheduler::release(self.0);
+        }
+    }
+}
+
+/// Calls `f` as the first coroutine of this kernel thread, with the default options: see
+/// [`Builder::run`].
+///
+/// # Panics
+///
+/// As [`Builder::run`], and if the thread is in a run already.
+#[track_caller]
+pub fn run<R>(f: impl FnOnce() -> R) -> R {
+    match Builder::new().run(f) {
+        Ok(result) => result,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Lets the other coroutines run that are ready. Returns when it is this one's turn again, at once
+/// if there are none.
+///
+/// # Panics
+///
+/// Outside of [`run`].
+#[inline]
+#[track_caller]
+pub fn yield_now() {
+    let scheduler = expect_scheduler();
+    scheduler.begin();
+    scheduler.yield_now();
+    scheduler.end();
+}
+
+/// Blocks this coroutine until another one calls [`Coroutine::unpark`] for it, or returns at once
+/// if one has since the last `park`.
+///
+/// # Panics
+///
+/// Outside of [`run`], and if no other coroutine can run, so that none can call `unpark`.
+#[track_caller]
+pub fn park() {
+    if !expect_scheduler().park() {
+        panic!("all coroutines wait, so none can unpark this one");
+    }
+}
+
+/// Calls `f`, during which the end of a slice makes this coroutine yield, at whatever instruction
+/// it has reached. Without [`Builder::slice`] it only calls `f`.
+///
+/// Calls may be nested. If a tick came before, the coroutine yields at the next call of this
+/// module.
+///
+/// # Panics
+///
+/// Outside of [`run`], and with the panic of `f`, if that is sound.
+///
+/// # Safety
+///
+/// Other coroutines run in the middle of `f`, on the same kernel thread. So it must not
+///
+/// * call anything that keeps state for a thread and can be found in the middle of a change: the
+///   allocator, input and output, locks other than those of this module, thread-locals that others
+///   use, panics;
+/// * change what other coroutines share with it, but under a lock of this module or by an atomic
+///   sequence;
+/// * use the matrix registers of AMX.
+///
+/// The functions of this module may be called. The signal handlers of the process that may
+/// interrupt `f` block the tick's signal, as all of `atomseq::signal` do.
+pub unsafe fn preemptible<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore<'a>(&'a Control, bool);
+    impl Drop for Restore<'_> {
+        fn drop(&mut self) {
+            self.0.preemptible.set(self.1);
+        }
+    }
+    let scheduler = expect_scheduler();
+    let current = scheduler.current();
+    let _restore = Restore(current, current.preemptible.replace(true));
+    // Yields if a tick has come.
+    scheduler.begin();
+    scheduler.end();
+    f()
+}

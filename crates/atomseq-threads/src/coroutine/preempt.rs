@@ -1,0 +1,188 @@
+//! The signals of a run: ticks, and the report of an overflow.
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+use std::io;
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
+
+use atomseq::signal::{self, AlternateStack, Event, Interrupted, Options};
+
+use super::scheduler::{expect_scheduler, scheduler};
+use super::{Error, MIN_SLICE};
+use crate::arch::Preemption;
+
+/// What `yield_preempted` may take of the stack, in bytes: its frames, and those of the scheduler
+/// without optimisation.
+const FRAMES: usize = 1024;
+
+/// What the handlers take of the alternate stack, beside what deliveries do.
+const HANDLER: usize = 4096;
+
+/// Returns how coroutines with these stacks are preempted.
+pub(super) fn prepare(slice: Duration, stack: usize) -> Result<Preemption, Error> {
+    static PREEMPTION: OnceLock<Option<Preemption>> = OnceLock::new();
+    if slice < MIN_SLICE {
+        return Err(Error::SliceTooShort(slice));
+    }
+    // SAFETY: one thread at a time, always for the same function.
+    let preemption = PREEMPTION.get_or_init(|| unsafe { Preemption::new(yield_preempted, FRAMES) });
+    let preemption = preemption.ok_or(Error::NoPreemption)?;
+    let needs = 2 * preemption.room();
+    if stack < needs {
+        let size = stack;
+        return Err(Error::StackTooSmall { size, needs });
+    }
+    Ok(preemption)
+}
+
+/// The ticks of the calling thread, for as long as this lives.
+pub(super) struct Ticks(libc::timer_t);
+
+impl Ticks {
+    pub fn start(slice: Duration, signal: c_int) -> Result<Ticks, Error> {
+        let options = Options::new().on_alternate_stack(HANDLER);
+        // SAFETY: the handler reads what belongs to its thread, and changes the context as
+        // `preemptible` allows.
+        unsafe { signal::install_with(signal, tick, options) }.map_err(Error::Signal)?;
+        let mut timer = MaybeUninit::uninit();
+        // SAFETY: plain old data.
+        let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal;
+        // SAFETY: asks for the thread's number, then creates a timer that `drop` deletes.
+        let result = unsafe {
+            event.sigev_notify_thread_id = libc::gettid();
+            libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr())
+        };
+        if result != 0 {
+            return Err(Error::Timer(io::Error::last_os_error()));
+        }
+        // SAFETY: created above.
+        let ticks = Ticks(unsafe { timer.assume_init() });
+        let every = libc::timespec {
+            tv_sec: slice.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: slice.subsec_nanos().into(),
+        };
+        let times = libc::itimerspec {
+            it_interval: every,
+            it_value: every,
+        };
+        // SAFETY: the timer above.
+        match unsafe { libc::timer_settime(ticks.0, 0, &times, ptr::null_mut()) } {
+            0 => Ok(ticks),
+            _ => Err(Error::Timer(io::Error::last_os_error())),
+        }
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        // SAFETY: the timer of `start`. A tick that is under way finds a scheduler, or none.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+/// The handler of ticks.
+fn tick(event: &mut Event<'_>) {
+    let Some(scheduler) = scheduler() else { return };
+    if event.interrupted() == Interrupted::Inside || !scheduler.may_preempt() {
+        return;
+    }
+    let Some(preemption) = scheduler.preemption else {
+        return;
+    };
+    // SAFETY: the context of a signal that has interrupted the running coroutine, whose stack ends
+    // at the limit. `preemptible` was promised not to mind.
+    unsafe { preemption.redirect(event.context(), scheduler.limit()) };
+}
+
+/// What a preempted coroutine calls.
+unsafe extern "C" fn yield_preempted() {
+    expect_scheduler().yield_preempted();
+}
+
+/// The disposition of `SIGSEGV` that was there before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Lets faults in guard pages be reported, on this thread for as long as the result lives, which is
+/// the stack of the handlers here. If the system refuses it, an overflow ends the process without a
+/// word.
+pub(super) fn report_overflows() -> Result<AlternateStack, signal::Error> {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: plain old data; `overflow` does only what a handler may do.
+        unsafe {
+            let mut before = core::mem::zeroed();
+            libc::sigaction(libc::SIGSEGV, ptr::null(), &mut before);
+            // It reads this, so it comes first.
+            let _ = BEFORE.set(before);
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = overflow as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+        }
+    });
+    AlternateStack::new(HANDLER)
+}
+
+/// The handler of faults: reports an overflow, and passes all others on.
+///
+/// # Safety
+///
+/// The kernel calls it.
+unsafe extern "C" fn overflow(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the record of a fault.
+    let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
+    let size = scheduler()
+        .filter(|_| code > 0)
+        .and_then(|scheduler| scheduler.overflowed(address));
+    if let Some(size) = size {
+        report(size);
+    }
+    let Some(before) = BEFORE.get() else { return };
+    match before.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // SAFETY: the fault happens again, and then ends the process.
+            unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+        }
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: a handler of three arguments, with those of the kernel.
+            unsafe {
+                let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                    core::mem::transmute(handler);
+                handler(signal, info, context);
+            }
+        }
+        handler => {
+            // SAFETY: a handler of one argument.
+            unsafe {
+                let handler: extern "C" fn(c_int) = core::mem::transmute(handler);
+                handler(signal);
+            }
+        }
+    }
+}
+
+/// Writes a message about a stack of `size` bytes, and ends the process. Allocates nothing.
+fn report(size: usize) -> ! {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    let mut rest = size;
+    while rest > 0 || first == digits.len() {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let parts: [&[u8]; 3] = [
+        b"\natomseq-threads: a coroutine has overflowed its stack of ",
+        &digits[first..],
+        b" bytes; use Builder::stack_size\n",
+    ];
+    for part in parts {
+        // SAFETY: writes a part of the message.
+        unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
+    }
+    std::process::abort()
+}

@@ -1,0 +1,590 @@
+//! The scheduler of a run: which coroutine runs, which are ready, and the switch between them.
+//!
+//! All of it belongs to one kernel thread. Its handler of ticks reads it too, but only while
+//! `inside` is false: functions here set `inside` first, as a lock that the handler never waits
+//! for. A tick that finds it set leaves a note.
+//!
+//! 1. The coroutines that are ready form a ring, which the running one is part of. `next` leads to
+//!    the one that runs next, `previous` to the one that runs last.
+//! 2. A parked one is in no ring and no queue. A waiting one is in the queue of a lock, or another
+//!    one's `joiner`.
+//! 3. Every switch happens with `inside` set, and the side that continues clears it.
+//! 4. The memory of a coroutine, its stack, is reused when it has finished and has no reference.
+//!    A finished coroutine may put its own stack among the idle ones: nothing takes a stack out
+//!    before the switch away from it.
+
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, compiler_fence};
+use std::io;
+
+use crate::arch;
+use crate::stack::Stack;
+
+/// What a coroutine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It runs, or will run when its turn comes.
+    Ready,
+    /// It waits for an `unpark`.
+    Parked,
+    /// It waits for a lock, or for the end of another coroutine; an `unpark` does not wake it.
+    Waiting,
+    /// Its function has returned or panicked.
+    Finished,
+}
+
+/// The control block of a coroutine. It lies at the top of the coroutine's stack, so that a
+/// coroutine that waits occupies one allocation; that of the first coroutine lies in the scheduler.
+pub(super) struct Control {
+    /// The stack pointer, while it does not run.
+    sp: UnsafeCell<*mut u8>,
+    /// The ring of those that are ready; meaningless while this is not.
+    next: Cell<NonNull<Control>>,
+    previous: Cell<NonNull<Control>>,
+    /// The next one in the queue that this waits in.
+    queued: Cell<Option<NonNull<Control>>>,
+    pub state: Cell<State>,
+    /// Whether an `unpark` has come that no `park` has consumed.
+    token: Cell<bool>,
+    /// Whether a tick may switch away from it.
+    pub preemptible: Cell<bool>,
+    /// Handles, and the coroutine itself until it has finished.
+    pub references: Cell<usize>,
+    /// Whether a handle waits for what its function returns.
+    pub is_wanted: Cell<bool>,
+    /// The coroutine that waits for the end of this one.
+    pub joiner: Cell<Option<NonNull<Control>>>,
+    /// The run that it belongs to.
+    pub run: u64,
+    /// Its memory. The first coroutine has none of its own.
+    stack: Cell<Option<Stack>>,
+    /// The lowest address that a tick may use of its stack.
+    limit: *const u8,
+}
+
+impl Control {
+    pub fn new(run: u64, stack: Option<Stack>, references: usize) -> Control {
+        Control {
+            sp: UnsafeCell::new(ptr::null_mut()),
+            next: Cell::new(NonNull::dangling()),
+            previous: Cell::new(NonNull::dangling()),
+            queued: Cell::new(None),
+            state: Cell::new(State::Ready),
+            token: Cell::new(false),
+            preemptible: Cell::new(false),
+            references: Cell::new(references),
+            is_wanted: Cell::new(true),
+            joiner: Cell::new(None),
+            run,
+            limit: stack.as_ref().map_or(ptr::null(), |stack| stack.limit()),
+            stack: Cell::new(stack),
+        }
+    }
+}
+
+/// A queue of coroutines that wait, first in, first out.
+#[derive(Debug)]
+pub(super) struct Queue {
+    head: Cell<Option<NonNull<Control>>>,
+    /// The last one, if there is one at all.
+    tail: Cell<NonNull<Control>>,
+}
+
+impl Queue {
+    pub const fn new() -> Queue {
+        Queue {
+            head: Cell::new(None),
+            tail: Cell::new(NonNull::dangling()),
+        }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head.get().is_none()
+    }
+
+    /// Adds a coroutine that is in no queue.
+    ///
+    /// # Safety
+    ///
+    /// It lives until it is taken out.
+    #[inline]
+    pub unsafe fn push(&self, control: NonNull<Control>) {
+        // SAFETY: the caller's promise, for it and for those in the queue.
+        unsafe {
+            control.as_ref().queued.set(None);
+            match self.head.get() {
+                None => self.head.set(Some(control)),
+                Some(_) => self.tail.get().as_ref().queued.set(Some(control)),
+            }
+        }
+        self.tail.set(control);
+    }
+
+    /// Takes the first one out.
+    #[inline]
+    pub fn pop(&self) -> Option<NonNull<Control>> {
+        let first = self.head.get()?;
+        // SAFETY: it is in the queue, so it lives (`push`).
+        self.head.set(unsafe { first.as_ref() }.queued.get());
+        Some(first)
+    }
+}
+
+/// What one call of `run` shares among its coroutines.
+pub(super) struct Scheduler {
+    current: Cell<NonNull<Control>>,
+    /// Whether one of its functions runs.
+    inside: AtomicBool,
+    /// Whether a tick came that could not switch.
+    tick: AtomicBool,
+    /// The coroutine that has called `run`.
+    first: NonNull<Control>,
+    /// Coroutines that have not finished, but for the first.
+    live: Cell<usize>,
+    /// Whether the first one waits until there are none.
+    is_ending: Cell<bool>,
+    /// Whether the first one was made ready because no coroutine was.
+    is_deadlocked: Cell<bool>,
+    /// The stacks of finished coroutines.
+    idle: Cell<Vec<Stack>>,
+    stack_size: usize,
+    run: u64,
+    pub preemption: Option<arch::Preemption>,
+}
+
+thread_local! {
+    static SCHEDULER: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
+    static RUNS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns this thread's scheduler, if it is in a run.
+#[inline]
+pub(super) fn scheduler<'a>() -> Option<&'a Scheduler> {
+    // SAFETY: `enter` sets it for the time that the scheduler lives. The caller is one of its
+    // coroutines, or a handler on the thread, and these end before.
+    unsafe { SCHEDULER.get().as_ref() }
+}
+
+/// As [`scheduler`], for functions that need one.
+#[inline]
+#[track_caller]
+pub(super) fn expect_scheduler<'a>() -> &'a Scheduler {
+    match scheduler() {
+        Some(scheduler) => scheduler,
+        None => outside(),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn outside() -> ! {
+    panic!("not inside of `coroutine::run`, which makes coroutines possible on a thread");
+}
+
+/// Returns the control block of the first coroutine of a new run, with one reference.
+pub(super) fn first() -> NonNull<Control> {
+    RUNS.set(RUNS.get() + 1);
+    NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1))))
+}
+
+/// Makes a ring of one coroutine.
+///
+/// # Safety
+///
+/// It lives, and is in no ring.
+unsafe fn link_alone(control: NonNull<Control>) {
+    // SAFETY: the caller's promise.
+    let links = unsafe { control.as_ref() };
+    links.next.set(control);
+    links.previous.set(control);
+}
+
+impl Scheduler {
+    /// Returns a scheduler whose only coroutine is `first`, which runs.
+    ///
+    /// # Safety
+    ///
+    /// `first` is of [`first`], and is released after the scheduler's end.
+    pub unsafe fn new(
+        first: NonNull<Control>,
+        stack_size: usize,
+        preemption: Option<arch::Preemption>,
+    ) -> Scheduler {
+        // SAFETY: the caller's promise.
+        unsafe { link_alone(first) };
+        Scheduler {
+            current: Cell::new(first),
+            inside: AtomicBool::new(false),
+            tick: AtomicBool::new(false),
+            first,
+            live: Cell::new(0),
+            is_ending: Cell::new(false),
+            is_deadlocked: Cell::new(false),
+            idle: Cell::new(Vec::new()),
+            stack_size,
+            // SAFETY: the caller's promise.
+            run: unsafe { first.as_ref() }.run,
+            preemption,
+        }
+    }
+
+    /// Calls `f` with this as the thread's scheduler.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                SCHEDULER.set(ptr::null());
+            }
+        }
+        SCHEDULER.set(self);
+        let _leave = Leave;
+        f()
+    }
+
+    /// Begins a part that no tick may switch away from.
+    #[inline]
+    pub fn begin(&self) {
+        self.inside.store(true, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    /// Ends it, and lets others run if a tick came meanwhile.
+    #[inline]
+    pub fn end(&self) {
+        compiler_fence(SeqCst);
+        self.inside.store(false, Relaxed);
+        compiler_fence(SeqCst);
+        if self.tick.load(Relaxed) {
+            self.end_slowly();
+        }
+    }
+
+    /// Ticks that came in the first of several parts without a switch count as one, and one that
+    /// came in a part with a switch may end the slice of the coroutine that it led to.
+    #[cold]
+    fn end_slowly(&self) {
+        while self.tick.load(Relaxed) {
+            self.tick.store(false, Relaxed);
+            if !self.current().preemptible.get() {
+                return;
+            }
+            self.begin();
+            self.yield_now();
+            self.inside.store(false, Relaxed);
+            compiler_fence(SeqCst);
+        }
+    }
+
+    /// Returns the number of the run.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    #[inline]
+    pub fn current(&self) -> &Control {
+        // SAFETY: the running coroutine's memory stays until it has finished and another one runs.
+        unsafe { self.current.get().as_ref() }
+    }
+
+    /// Switches to `next`. Called between `begin` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// `next` is in the ring, and is not the running one.
+    #[inline(always)]
+    unsafe fn switch_to(&self, next: NonNull<Control>) {
+        let from = self.current.replace(next);
+        // SAFETY: neither is used by anything else; its stack lives because it has not finished.
+        unsafe { arch::switch(from.as_ref().sp.get(), *next.as_ref().sp.get()) };
+    }
+
+    /// Returns the one that runs next, unless it is the running one.
+    #[inline(always)]
+    fn next(&self) -> Option<NonNull<Control>> {
+        let next = self.current().next.get();
+        (next != self.current.get()).then_some(next)
+    }
+
+    /// Lets the others run that are ready. Called between `begin` and `end`.
+    #[inline(always)]
+    pub fn yield_now(&self) {
+        if let Some(next) = self.next() {
+            // SAFETY: in the ring, and another one.
+            unsafe { self.switch_to(next) };
+        }
+    }
+
+    /// Lets `target` run next, if it is ready. Called between `begin` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// It lives, and is of this run.
+    #[inline(always)]
+    pub unsafe fn yield_to(&self, target: NonNull<Control>) -> bool {
+        // SAFETY: the caller's promise.
+        let is_ready = unsafe { target.as_ref() }.state.get() == State::Ready;
+        if is_ready && target != self.current.get() {
+            // SAFETY: what is ready is in the ring, and it is another one.
+            unsafe { self.switch_to(target) };
+        }
+        is_ready
+    }
+
+    /// Takes the running one out of the ring, which has others.
+    fn unlink(&self) {
+        let (previous, next) = (self.current().previous.get(), self.current().next.get());
+        // SAFETY: all of the ring live.
+        unsafe {
+            previous.as_ref().next.set(next);
+            next.as_ref().previous.set(previous);
+        }
+    }
+
+    /// Adds a coroutine to the ring, as the last one that runs.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as it is in the ring, and is in none.
+    unsafe fn link(&self, control: NonNull<Control>) {
+        let (previous, next) = (self.current().previous.get(), self.current.get());
+        // SAFETY: all of the ring live, and `control` does.
+        unsafe {
+            control.as_ref().previous.set(previous);
+            control.as_ref().next.set(next);
+            previous.as_ref().next.set(control);
+            next.as_ref().previous.set(control);
+        }
+    }
+
+    /// Blocks the running coroutine until another one makes it ready again. Returns false if no
+    /// other one can: none is ready. Called between `begin` and `end`.
+    #[must_use]
+    pub fn block(&self, state: State) -> bool {
+        debug_assert!(matches!(state, State::Parked | State::Waiting));
+        let Some(next) = self.next() else {
+            return false;
+        };
+        self.current().state.set(state);
+        self.unlink();
+        // SAFETY: `next` is in the ring, and the running one is in it no more.
+        unsafe { self.switch_to(next) };
+        !self.is_deadlocked.replace(false)
+    }
+
+    /// Makes a blocked coroutine ready. Called between `begin` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// It is blocked, belongs to this scheduler, and is in no queue.
+    pub unsafe fn make_ready(&self, control: NonNull<Control>) {
+        // SAFETY: the caller's promise; it has not finished, so it lives.
+        unsafe {
+            control.as_ref().state.set(State::Ready);
+            self.link(control);
+        }
+    }
+
+    /// Waits until the running coroutine has a token, and consumes it. Returns false if no other
+    /// coroutine can give it one.
+    #[must_use]
+    pub fn park(&self) -> bool {
+        self.begin();
+        let mut can_be = true;
+        while !self.current().token.get() && can_be {
+            can_be = self.block(State::Parked);
+        }
+        self.current().token.set(false);
+        self.end();
+        can_be
+    }
+
+    /// Gives a coroutine a token, and makes it ready if it is parked.
+    pub fn unpark(&self, control: NonNull<Control>) {
+        // SAFETY: the caller has a reference, so it lives.
+        let target = unsafe { control.as_ref() };
+        self.begin();
+        target.token.set(true);
+        if target.state.get() == State::Parked {
+            // SAFETY: it is parked, so it is in no queue.
+            unsafe { self.make_ready(control) };
+        }
+        self.end();
+    }
+
+    /// Waits until `target` has finished. Returns false if it cannot finish any more.
+    #[must_use]
+    pub fn wait_for_end_of(&self, target: &Control) -> bool {
+        self.begin();
+        let mut can_be = true;
+        while target.state.get() != State::Finished && can_be {
+            target.joiner.set(Some(self.current.get()));
+            can_be = self.block(State::Waiting);
+        }
+        target.joiner.set(None);
+        self.end();
+        can_be
+    }
+
+    /// Lets the others run until all have finished. Returns how many cannot finish any more.
+    pub fn wait_for_all(&self) -> usize {
+        self.begin();
+        let mut can_be = true;
+        while self.live.get() > 0 && can_be {
+            self.is_ending.set(true);
+            can_be = self.block(State::Waiting);
+        }
+        self.is_ending.set(false);
+        self.end();
+        self.live.get()
+    }
+
+    /// Returns a stack of at least this size, new or used before.
+    pub fn stack(&self) -> io::Result<Stack> {
+        self.begin();
+        let mut idle = self.idle.take();
+        let stack = idle.pop();
+        self.idle.set(idle);
+        self.end();
+        match stack {
+            Some(stack) => Ok(stack),
+            None => Stack::new(self.stack_size),
+        }
+    }
+
+    /// Adds a coroutine that has not run yet.
+    ///
+    /// # Safety
+    ///
+    /// `sp` is of `arch::prepare`, on the stack of `control`, which this owns from now on.
+    pub unsafe fn start(&self, control: NonNull<Control>, sp: *mut u8) {
+        self.begin();
+        // SAFETY: the caller's promise.
+        unsafe {
+            *control.as_ref().sp.get() = sp;
+            self.link(control);
+        }
+        self.live.set(self.live.get() + 1);
+        self.end();
+    }
+
+    /// Ends the running coroutine, which is not the first.
+    ///
+    /// # Safety
+    ///
+    /// Nothing on its stack is used any more.
+    pub unsafe fn finish(&self) -> ! {
+        self.begin();
+        let control = self.current.get();
+        self.current().state.set(State::Finished);
+        self.live.set(self.live.get() - 1);
+        let joiner = self.current().joiner.get();
+        let first = Some(self.first).filter(|_| self.live.get() == 0 && self.is_ending.get());
+        for waiter in [joiner, first].into_iter().flatten() {
+            // SAFETY: both wait, for this.
+            unsafe { self.make_ready(waiter) };
+        }
+        let next = self.next().inspect(|_| self.unlink()).unwrap_or_else(|| {
+            // The first one has not finished, so it is blocked, and its wait ends here.
+            self.is_deadlocked.set(true);
+            // SAFETY: it lives, and is in no ring.
+            unsafe {
+                self.first.as_ref().state.set(State::Ready);
+                link_alone(self.first);
+            }
+            self.first
+        });
+        // SAFETY: the coroutine's own reference. The stack stays mapped (invariant 4). `next` is
+        // ready, and the saved stack pointer of this one is never used.
+        unsafe {
+            release_inside(self, control);
+            self.switch_to(next);
+        }
+        unreachable!("a finished coroutine does not run");
+    }
+
+    /// What the handler of ticks asks: whether it may make the running coroutine yield. If so, the
+    /// part has begun that [`yield_preempted`](Scheduler::yield_preempted) ends.
+    pub fn may_preempt(&self) -> bool {
+        if self.inside.load(Relaxed) {
+            self.tick.store(true, Relaxed);
+            return false;
+        }
+        self.current().preemptible.get() && self.next().is_some()
+    }
+
+    /// Lets the others run that are ready, after a tick.
+    pub fn yield_preempted(&self) {
+        self.begin();
+        self.yield_now();
+        self.end();
+    }
+
+    /// Returns the lowest address that a tick may use on the running coroutine's stack.
+    pub fn limit(&self) -> *const u8 {
+        self.current().limit
+    }
+
+    /// Returns the size of the running coroutine's stack, if its guard page contains `address`.
+    pub fn overflowed(&self, address: usize) -> Option<usize> {
+        // SAFETY: only looks; the owner takes the stack out when it has finished.
+        let stack = unsafe { &*self.current().stack.as_ptr() }.as_ref();
+        stack.filter(|stack| stack.guards(address)).map(Stack::size)
+    }
+}
+
+/// Releases a reference to a coroutine, and with the last one its stack.
+///
+/// # Safety
+///
+/// The caller owns the reference. If it is the last one, what the function returned was taken out
+/// or dropped.
+pub(super) unsafe fn release(control: NonNull<Control>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let run = control.as_ref().run;
+        match scheduler().filter(|scheduler| scheduler.run == run) {
+            Some(scheduler) => {
+                scheduler.begin();
+                release_inside(scheduler, control);
+                scheduler.end();
+            }
+            // Its run has ended. If it has not finished, its stack may hold what others borrow.
+            None if control.as_ref().state.get() != State::Finished => {}
+            None => drop(released(control)),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`release`], between `begin` and `end`.
+unsafe fn release_inside(scheduler: &Scheduler, control: NonNull<Control>) {
+    // SAFETY: the caller's promise.
+    if let Some(stack) = unsafe { released(control) } {
+        let mut idle = scheduler.idle.take();
+        idle.push(stack);
+        scheduler.idle.set(idle);
+    }
+}
+
+/// # Safety
+///
+/// As [`release`].
+unsafe fn released(control: NonNull<Control>) -> Option<Stack> {
+    // SAFETY: a reference, so it lives.
+    let control = unsafe { control.as_ref() };
+    let references = control.references.get() - 1;
+    control.references.set(references);
+    if references > 0 {
+        return None;
+    }
+    let stack = control.stack.take();
+    if stack.is_none() {
+        // SAFETY: of `first`, and this was the last reference.
+        drop(unsafe { Box::from_raw(NonNull::from(control).as_ptr()) });
+    }
+    stack
+}

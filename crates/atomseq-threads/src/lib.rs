@@ -1,0 +1,14 @@
+//! User-level threads.
+//!
+//! [`coroutine`] has those of one kernel thread: a switch takes a few nanoseconds, and in regions
+//! that allow it a signal preempts them at any instruction (B91, section 3.2). Linux, on x86-64 and
+//! AArch64; preemption on x86-64.
+
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+mod arch;
+pub mod coroutine;
+mod stack;

@@ -1,0 +1,86 @@
+//! The stacks of coroutines: mappings with a guard page at their low end.
+
+use std::io;
+use std::ptr;
+
+/// A stack of a coroutine. Its memory is touched by use alone.
+///
+/// ```text
+/// base               limit                                        top
+///  | guard: no access | grows down <───────────────────────────────|
+/// ```
+#[derive(Debug)]
+pub(crate) struct Stack {
+    base: *mut u8,
+    /// Bytes from `base` to `top`, the guard included.
+    mapped: usize,
+}
+
+impl Stack {
+    /// Maps a stack of at least `size` bytes.
+    pub fn new(size: usize) -> io::Result<Stack> {
+        let page = page_size();
+        let mapped = size
+            .checked_next_multiple_of(page)
+            .and_then(|size| size.checked_add(page))
+            .filter(|&mapped| mapped <= isize::MAX as usize)
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                mapped,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = Stack {
+            base: base.cast(),
+            mapped,
+        };
+        // SAFETY: the first page of the mapping, which nothing uses.
+        match unsafe { libc::mprotect(base, page, libc::PROT_NONE) } {
+            0 => Ok(stack),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Returns the lowest address that may be used.
+    pub fn limit(&self) -> *mut u8 {
+        self.base.wrapping_add(page_size())
+    }
+
+    /// Returns the address after the highest byte.
+    pub fn top(&self) -> *mut u8 {
+        self.base.wrapping_add(self.mapped)
+    }
+
+    /// Returns how many bytes may be used.
+    pub fn size(&self) -> usize {
+        self.mapped - page_size()
+    }
+
+    /// Returns whether the guard page contains `address`.
+    pub fn guards(&self, address: usize) -> bool {
+        (self.base as usize..self.limit() as usize).contains(&address)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`; the owner drops it after the last use. The kernel refuses
+        // only if it has no memory to split a mapping; then this one stays.
+        unsafe { libc::munmap(self.base.cast(), self.mapped) };
+    }
+}
+
+/// Returns the size of a page, in bytes.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: asks only.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}

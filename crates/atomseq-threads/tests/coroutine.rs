@@ -1,0 +1,394 @@
+//! Coroutines: order, outcomes, what goes wrong, and preemption at any instruction.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use atomseq_threads::coroutine::{self, Builder, Error, Mutex};
+
+#[test]
+fn they_take_turns_in_order() {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    coroutine::run(|| {
+        for n in 0..3 {
+            let log = Rc::clone(&log);
+            drop(coroutine::spawn(move || {
+                for round in 0..3 {
+                    log.borrow_mut().push((round, n));
+                    coroutine::yield_now();
+                }
+            }));
+        }
+    });
+    let expected: Vec<_> = (0..3)
+        .flat_map(|round| (0..3).map(move |n| (round, n)))
+        .collect();
+    assert_eq!(*log.borrow(), expected);
+}
+
+#[test]
+fn callee_saved_registers_and_floats_survive() {
+    fn mix(seed: u64) -> (u64, f64) {
+        let mut integers = [0u64; 24];
+        let mut floats = [0f64; 24];
+        for step in 0..200 {
+            for (at, value) in integers.iter_mut().enumerate() {
+                *value = value.rotate_left(7).wrapping_add(seed ^ (at as u64 * step));
+            }
+            for (at, value) in floats.iter_mut().enumerate() {
+                *value = *value * 0.5 + (seed + at as u64 + step) as f64;
+            }
+            coroutine::yield_now();
+        }
+        (
+            integers.iter().fold(0, |sum, value| sum ^ value),
+            floats.iter().sum(),
+        )
+    }
+    let alone: Vec<_> = coroutine::run(|| (0..5).map(mix).collect());
+    let together: Vec<_> = coroutine::run(|| {
+        let handles: Vec<_> = (0..5)
+            .map(|seed| coroutine::spawn(move || mix(seed)))
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap())
+            .collect()
+    });
+    assert_eq!(alone, together);
+}
+
+#[test]
+fn panics_reach_the_joiner_and_drops_happen_once() {
+    struct Count(Rc<Cell<u32>>);
+    impl Drop for Count {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let drops = Rc::new(Cell::new(0));
+    let new = || Count(Rc::clone(&drops));
+    coroutine::run(|| {
+        let (kept, panicking, detached, late) = (new(), new(), new(), new());
+        let handle = coroutine::spawn(move || kept);
+        let failing = coroutine::spawn(move || {
+            let _panicking = panicking;
+            coroutine::yield_now();
+            panic::resume_unwind(Box::new(7));
+        });
+        drop(coroutine::spawn(move || detached));
+        let unread = coroutine::spawn(move || late);
+        let payload = failing.join().map(|never: ()| never).unwrap_err();
+        assert_eq!(*payload.downcast::<i32>().unwrap(), 7);
+        assert_eq!(drops.get(), 2, "the panicking and the detached one");
+        assert!(unread.is_finished());
+        drop(unread);
+        assert_eq!(drops.get(), 3);
+        drop(handle.join().unwrap());
+    });
+    assert_eq!(drops.get(), 4);
+}
+
+#[test]
+fn a_handle_outlives_its_run() {
+    let handle = coroutine::run(|| coroutine::spawn(|| vec![1, 2, 3]));
+    let other = handle.coroutine().clone();
+    coroutine::run(|| other.unpark());
+    assert_eq!(handle.join().unwrap(), [1, 2, 3]);
+    let first = coroutine::run(coroutine::current);
+    assert!(first.is_finished());
+}
+
+#[test]
+fn unpark_before_park_counts_once() {
+    let rounds = coroutine::run(|| {
+        let parked = coroutine::spawn(|| {
+            for _ in 0..2 {
+                coroutine::park();
+            }
+        });
+        let target = parked.coroutine().clone();
+        target.unpark();
+        target.unpark(); // the same token
+        coroutine::yield_now();
+        assert!(!target.is_finished());
+        target.unpark();
+        parked.join().unwrap();
+        2
+    });
+    assert_eq!(rounds, 2);
+}
+
+#[test]
+fn a_turn_can_be_given() {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    coroutine::run(|| {
+        let handles: Vec<_> = (0..3)
+            .map(|n| {
+                let log = Rc::clone(&log);
+                coroutine::spawn(move || log.borrow_mut().push(n))
+            })
+            .collect();
+        assert!(handles[2].coroutine().yield_to());
+        assert!(!handles[2].coroutine().yield_to(), "it has finished");
+        assert!(coroutine::current().yield_to());
+        let parked = coroutine::spawn(coroutine::park);
+        assert!(parked.coroutine().yield_to());
+        assert!(!parked.coroutine().yield_to(), "it waits");
+        parked.coroutine().unpark();
+        assert_eq!(*log.borrow(), [2], "the others have not had their turns");
+    });
+    assert_eq!(*log.borrow(), [2, 0, 1]);
+    assert!(
+        !coroutine::run(coroutine::current).yield_to(),
+        "its run has ended"
+    );
+}
+
+#[test]
+fn deadlocks_are_reported() {
+    let text = |run: fn()| {
+        let payload = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+        payload
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into()))
+            .unwrap()
+    };
+    assert!(text(|| coroutine::run(coroutine::park)).contains("none can unpark"));
+    let joins = || {
+        coroutine::run(|| {
+            drop(coroutine::spawn(|| {
+                coroutine::spawn(coroutine::park).join()
+            }))
+        })
+    };
+    // The parked one is the last that blocks: it panics, and the others finish.
+    joins();
+    let parked = || {
+        coroutine::run(|| {
+            let first = coroutine::current();
+            drop(coroutine::spawn(move || {
+                let _first = first;
+                drop(coroutine::spawn(coroutine::yield_now));
+                coroutine::park();
+            }));
+        });
+    };
+    assert!(text(parked).contains("1 coroutines wait"));
+    // Thread and scheduler are as before.
+    assert_eq!(coroutine::run(|| coroutine::spawn(|| 1).join().unwrap()), 1);
+    assert!(text(coroutine::yield_now).contains("coroutine::run"));
+}
+
+#[test]
+fn waiters_of_a_lock_take_turns() {
+    let log = Rc::new(Mutex::new(Vec::new()));
+    coroutine::run(|| {
+        for n in 0..4 {
+            let log = Rc::clone(&log);
+            drop(coroutine::spawn(move || {
+                let mut log = log.lock();
+                coroutine::yield_now();
+                log.push(n);
+            }));
+        }
+    });
+    assert_eq!(*log.lock(), [0, 1, 2, 3]);
+    assert!(log.try_lock().is_some());
+}
+
+#[test]
+fn ten_thousand_wait_at_once() {
+    let done = Rc::new(Cell::new(0));
+    let (before, after) = Builder::new()
+        .stack_size(8192)
+        .run(|| {
+            let before = resident();
+            let handles: Vec<_> = (0..10_000)
+                .map(|_| {
+                    let done = Rc::clone(&done);
+                    coroutine::spawn(move || {
+                        coroutine::park();
+                        done.set(done.get() + 1);
+                    })
+                })
+                .collect();
+            coroutine::yield_now();
+            let after = resident();
+            for handle in &handles {
+                handle.coroutine().unpark();
+            }
+            for handle in handles {
+                handle.join().unwrap();
+            }
+            (before, after)
+        })
+        .unwrap();
+    assert_eq!(done.get(), 10_000);
+    let each = after.saturating_sub(before) / 10_000;
+    println!("{each} bytes each");
+    assert!(each <= 8192, "{each} bytes each");
+}
+
+/// The resident memory of this process, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    let error = |builder: Builder| builder.run(|| ()).unwrap_err().to_string();
+    assert!(error(Builder::new().stack_size(0)).contains("too small"));
+    assert!(error(Builder::new().stack_size(usize::MAX).slice(Duration::ZERO)).contains("ticks"));
+    if cfg!(target_arch = "x86_64") {
+        let slice = Duration::from_millis(1);
+        assert!(error(Builder::new().stack_size(4096).slice(slice)).contains("too small"));
+        assert!(error(Builder::new().slice(slice).signal(libc::SIGKILL)).contains("handler"));
+        assert!(error(Builder::new().slice(slice).signal(0)).contains("handler"));
+    }
+    coroutine::run(|| {
+        assert!(matches!(Builder::new().run(|| ()), Err(Error::Nested)));
+        let large = [0u8; 60_000];
+        assert!(matches!(
+            coroutine::try_spawn(move || large[0]),
+            Err(Error::StackTooSmall { .. })
+        ));
+    });
+    let refused = Builder::new()
+        .stack_size(usize::MAX / 2)
+        .run(|| coroutine::try_spawn(|| ()).map(drop));
+    assert!(matches!(refused, Ok(Err(Error::Stack(_)))));
+}
+
+/// A coroutine that never yields is preempted; without a slice, it is not.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_loop_is_preempted() {
+    let builder = Builder::new().slice(Duration::from_millis(1));
+    let others = |builder: Builder, limit: Duration| {
+        builder
+            .run(|| {
+                let turns = Rc::new(Cell::new(0u32));
+                let other = Rc::clone(&turns);
+                drop(coroutine::spawn(move || {
+                    for _ in 0..5 {
+                        other.set(other.get() + 1);
+                        coroutine::yield_now();
+                    }
+                }));
+                let begin = Instant::now();
+                let shared = &*turns;
+                while begin.elapsed() < limit && turns.get() < 5 {
+                    // SAFETY: reads a cell, which no other coroutine changes in the middle.
+                    unsafe {
+                        coroutine::preemptible(|| {
+                            for _ in 0..1_000_000 {
+                                if core::ptr::read_volatile(shared.as_ptr()) == 5 {
+                                    break;
+                                }
+                            }
+                        });
+                    }
+                }
+                turns.get()
+            })
+            .unwrap()
+    };
+    assert_eq!(others(builder, Duration::from_secs(60)), 5);
+    assert_eq!(
+        others(Builder::new(), Duration::from_millis(20)),
+        0,
+        "the control"
+    );
+}
+
+/// Preempted code keeps all of its registers: integers, flags, vectors.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn preempted_code_computes_the_same() {
+    #[inline(never)]
+    fn digest(seed: u64, rounds: u32) -> (u64, f64) {
+        let mut integers = [seed, !seed, seed << 9, seed >> 3, seed ^ 0x9e37, 7, 11, 13];
+        let mut floats = [seed as f64; 16];
+        for round in 0..rounds {
+            for at in 0..8 {
+                let carry = integers[(at + 1) % 8].overflowing_add(integers[at]);
+                integers[at] = carry.0.rotate_left(11) ^ u64::from(carry.1) ^ u64::from(round);
+            }
+            for (at, value) in floats.iter_mut().enumerate() {
+                *value = value.mul_add(0.999, (at + 1) as f64);
+            }
+        }
+        (
+            integers.iter().fold(0, |sum, value| sum ^ value),
+            floats.iter().sum(),
+        )
+    }
+    let alone: Vec<_> = (0..4).map(|seed| digest(seed, 60_000)).collect();
+    for _ in 0..3 {
+        let together: Vec<_> = Builder::new()
+            .slice(Duration::from_micros(100))
+            .run(|| {
+                let handles: Vec<_> = (0..4)
+                    .map(|seed| {
+                        coroutine::spawn(move || {
+                            // SAFETY: computes on its own stack.
+                            unsafe { coroutine::preemptible(|| digest(seed, 60_000)) }
+                        })
+                    })
+                    .collect();
+                handles
+                    .into_iter()
+                    .map(|handle| handle.join().unwrap())
+                    .collect()
+            })
+            .unwrap();
+        assert_eq!(alone, together);
+    }
+}
+
+/// Under a lock of this module, preempted coroutines do not lose increments; without, they do.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_lock_excludes_preempted_coroutines() {
+    const ROUNDS: u64 = 300_000;
+    let lost = |is_locked: bool| {
+        let counter = Rc::new(Mutex::new(0u64));
+        Builder::new()
+            .slice(Duration::from_micros(100))
+            .run(|| {
+                for _ in 0..3 {
+                    let counter = Rc::clone(&counter);
+                    drop(coroutine::spawn(move || {
+                        let add = || {
+                            // SAFETY: two accesses to a word that is shared, under the lock or, in
+                            // the control, without it, one kernel thread.
+                            unsafe {
+                                let value = counter.data_ptr().read_volatile();
+                                for _ in 0..20 {
+                                    core::hint::spin_loop();
+                                }
+                                counter.data_ptr().write_volatile(value + 1);
+                            }
+                        };
+                        // SAFETY: calls the lock and touches the word.
+                        unsafe {
+                            coroutine::preemptible(|| {
+                                for _ in 0..ROUNDS {
+                                    let _guard = is_locked.then(|| counter.lock());
+                                    add();
+                                }
+                            });
+                        }
+                    }));
+                }
+            })
+            .unwrap();
+        3 * ROUNDS - *counter.lock()
+    };
+    assert_eq!(lost(true), 0);
+    assert!((0..20).any(|_| lost(false) > 0), "the control");
+}

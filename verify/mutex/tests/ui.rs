@@ -1,8 +1,0 @@
-//! What must not compile (see `verify_support::check_compile_failures`).
-// On the portable build, statics are made otherwise, and some messages name that.
-#![cfg(atomseq_sections)]
-
-#[test]
-fn a_lock_whose_scope_is_too_small_does_not_compile() {
-    verify_support::check_compile_failures!();
-}
