@@ -110,7 +110,7 @@ const WITH_GATE: [&str; 5] = [
     "percpu::Pool",
 ];
 /// The structures that use one of two mechanisms, chosen once for the process.
-const BY_MECHANISM: [&str; 7] = [
+const BY_MECHANISM: [&str; 9] = [
     "dcas::Domain",
     "nonblocking::Stack",
     "nonblocking::LinkedStack",
@@ -118,6 +118,8 @@ const BY_MECHANISM: [&str; 7] = [
     "nonblocking::List",
     "nonblocking::RefList",
     "nonblocking::OneVisitorList",
+    "nonblocking::PriorityQueue",
+    "nonblocking::PageMap",
 ];
 
 impl Diagnosis {

@@ -1,10 +1,11 @@
 //! The published figures of the papers behind atomseq, each with its table, machine and unit, and
-//! three of their mechanisms, kept for comparison.
+//! those of their mechanisms that are kept for comparison.
 //!
 //! Two are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`] and
-//! kernel [`emulation`]. A machine with interlocked instructions needs neither. The third are the
-//! schemes of [`rollforward`] that M94 describes beside the one of `atomseq::sequence!`, for any
-//! sequence that [`sequence!`] compiles.
+//! kernel [`emulation`]. A machine with interlocked instructions needs neither. The schemes of
+//! [`rollforward`] are those that M94 describes beside the one of `atomseq::sequence!`, for any
+//! sequence that [`sequence!`] compiles. Where there are sections, the module `paging` has M94's
+//! ways to deal with page faults in a sequence.
 //!
 //! Each paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
 //! sign where it gives a bound, and nothing that its text does not contain. [`paper`] reads it into
@@ -23,6 +24,8 @@
 #[cfg(atomseq_sections)]
 mod arch;
 pub mod emulation;
+#[cfg(atomseq_sections)]
+pub mod paging;
 mod read;
 pub mod reservation;
 pub mod rollforward;

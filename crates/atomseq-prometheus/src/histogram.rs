@@ -1,7 +1,7 @@
 //! A histogram of floating-point numbers.
 //!
 //! A [`percpu::Histogram`] counts the numbers of buckets. Its sum is that of the billionths of
-//! values from -1 to 1; a larger value adds its fraction there, and the rest to a counter of whole
+//! values from 0 to 1; another value adds its fraction there, and the rest to a counter of whole
 //! numbers. All are read by draining them into wider sums, so the sums may wrap around, but not
 //! between two scrapes.
 
@@ -35,7 +35,7 @@ struct Inner {
     /// Counts the index of the bucket of each value. Its sum is in billionths.
     buckets: percpu::Histogram,
     bounds: Bounds,
-    /// The sum of values above 1 or below -1 without their fractions.
+    /// The sum of other values than those from 0 to 1, without their fractions.
     wholes: Count<'static>,
     drained: Mutex<Drained>,
 }
@@ -95,15 +95,14 @@ impl Histogram {
     #[inline]
     pub fn observe(&self, value: f64) {
         // The difference is that of the integers, rounded to the nearest, if both are in the range
-        // of `ROUNDS`. It is larger than 2^50 otherwise, also if the value is not finite.
+        // of `ROUNDS`. Otherwise it is larger than 2^50: also if the value is negative or not finite.
         let rounded = value * BILLION + ROUNDS;
-        let billionths = rounded.to_bits().wrapping_sub(ROUNDS.to_bits()) as i64;
-        if billionths.unsigned_abs() > BILLION as u64 {
+        let billionths = rounded.to_bits().wrapping_sub(ROUNDS.to_bits());
+        if billionths > BILLION as u64 {
             return self.0.observe_large(value);
         }
         let bucket = self.0.bounds.below(value);
-        // A negative number is added as its complement.
-        self.0.buckets.record_in(bucket, billionths as u64);
+        self.0.buckets.record_in(bucket, billionths);
     }
 
     /// Returns the sum, the number of values, and for each bucket its bound, the last one infinite,
@@ -143,6 +142,7 @@ impl Inner {
             return self.buckets.record_in(bucket, 0);
         }
         let billionths = (fraction * BILLION + 0.5_f64.copysign(fraction)) as i64;
+        // A negative number is added as its complement.
         self.buckets.record_in(bucket, billionths as u64);
         if whole != 0 {
             self.wholes.add(whole as u64);
@@ -150,62 +150,51 @@ impl Inner {
     }
 }
 
-/// The bounds, and for each range of values those in it, so that few are compared with a value.
+/// The bounds, and for each range of values the one in it, so that one is compared with a value.
 ///
-/// A range is an eighth of a power of two: the numbers whose upper [`KEY`] bits are the same.
+/// A range is a sixteenth of a power of two: the numbers whose bits from [`KEY`] on are the same.
 struct Bounds {
     all: Box<[f64]>,
     /// From that of the smallest positive bound, which also holds all smaller values that are not
-    /// negative, to that of the largest, or at most [`MAX_RANGES`].
+    /// negative, to that of the largest. None if a range has several bounds, or if there would be
+    /// more than [`MAX_RANGES`].
     ranges: Box<[Range]>,
-    /// The upper bits of the first range.
+    /// The bits of the first range.
     first: u64,
 }
 
-/// Where the sign, the exponent and three more bits of a number are.
-const KEY: u32 = 49;
+/// The lowest of the bits that have the sign, the exponent and the four bits that follow it.
+const KEY: u32 = 48;
 
-/// As many as 128 powers of two.
-const MAX_RANGES: u64 = 1024;
+/// As many as 64 powers of two.
+const MAX_RANGES: usize = 1024;
 
 /// A range of values.
-#[derive(Clone, Copy)]
-#[repr(align(32))]
 struct Range {
+    /// Its bound, or else the next one, or infinity.
+    bound: f64,
     /// The number of bounds below it.
-    below: u32,
-    /// Whether it has more than two bounds.
-    is_crowded: bool,
-    /// Its bounds. If it has fewer, those that follow, or infinity.
-    bounds: [f64; 2],
+    below: usize,
 }
 
 impl Bounds {
     /// The bounds increase.
     fn new(all: Vec<f64>) -> Bounds {
-        let key = |bound: &f64| bound.to_bits() >> KEY;
-        let mut keys = all.iter().filter(|bound| **bound > 0.0).map(key);
+        let key = |bound: f64| bound.to_bits() >> KEY;
+        let positive = all.partition_point(|bound| *bound <= 0.0);
+        let mut keys = all[positive..].iter().map(|bound| key(*bound));
         let first = keys.next().unwrap_or(0);
-        let last = keys
-            .next_back()
-            .unwrap_or(first)
-            .min(first + MAX_RANGES - 1);
-        let ranges = (first..=last).map(|range| {
-            // The first one also has the bounds that are at most zero.
+        let last = keys.next_back().unwrap_or(first);
+        let is_alone = |pair: &[f64]| pair[0] > 0.0 && key(pair[0]) < key(pair[1]);
+        // A bound that is not positive is compared with the values of the first range as well.
+        let is_simple = all.windows(2).all(is_alone) && last - first < MAX_RANGES as u64;
+        let ranges = (first..=last).filter(|_| is_simple).map(|range| {
             let below = match range == first {
                 true => 0,
-                false => all.partition_point(|bound| *bound <= 0.0 || key(bound) < range),
+                false => all.partition_point(|bound| key(*bound) < range),
             };
-            let own = all[below..].iter().copied();
-            let mut following = own.clone().chain([f64::INFINITY; 2]);
-            Range {
-                below: below as u32,
-                is_crowded: own
-                    .filter(|bound| *bound <= 0.0 || key(bound) == range)
-                    .count()
-                    > 2,
-                bounds: std::array::from_fn(|_| following.next().unwrap_or(f64::INFINITY)),
-            }
+            let bound = all.get(below).copied().unwrap_or(f64::INFINITY);
+            Range { bound, below }
         });
         Bounds {
             first,
@@ -220,11 +209,8 @@ impl Bounds {
         // That of a negative number is larger than all of them.
         let range = (value.to_bits() >> KEY).saturating_sub(self.first);
         match self.ranges.get(range as usize) {
-            Some(range) if !range.is_crowded => {
-                let [first, second] = range.bounds.map(|bound| usize::from(bound < value));
-                range.below as usize + first + second
-            }
-            _ => self.search(value),
+            Some(range) => range.below + usize::from(range.bound < value),
+            None => self.search(value),
         }
     }
 

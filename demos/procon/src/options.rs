@@ -42,8 +42,8 @@ pub struct Options {
     /// The size of a slot in bytes, 1 to 1048576.
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     block: u32,
-    /// Runs with each mechanism, 1 to 1000; their means are reported, as in B91, and the fastest and
-    /// the slowest time.
+    /// Runs with each mechanism, 1 to 1000. The report has their means, as B91 does, and the
+    /// shortest and longest time.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
 }

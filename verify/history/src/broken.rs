@@ -10,6 +10,7 @@ use fastrand::Rng;
 
 use crate::record::{Subject, lane_of};
 use crate::structures::ends::{self, Ends};
+use crate::structures::pages::{self, OF_LEAF, PAGES, Pages};
 use crate::structures::registers::{self, Registers, WORDS};
 
 /// A stack of three in one word, that pushes by a compare-and-swap, and pops by a load and a store.
@@ -352,5 +353,72 @@ impl Subject for Asleep {
 
     fn last(&self, _before: Option<&ends::Answer>) -> Option<ends::Call> {
         None
+    }
+}
+
+/// A page map of one leaf, whose entries change without a look at the link that leads to it: an
+/// entry is stored into a leaf that was unloaded in between, and is lost.
+pub struct Orphaned {
+    link: AtomicUsize,
+    leaves: [[AtomicU64; OF_LEAF]; NODES],
+}
+
+impl Orphaned {
+    /// Makes an empty one.
+    pub fn fresh() -> (Orphaned, Pages) {
+        let leaf = |_| std::array::from_fn(|_| AtomicU64::new(0));
+        let map = Orphaned {
+            link: AtomicUsize::new(0),
+            leaves: std::array::from_fn(leaf),
+        };
+        (map, Pages::default())
+    }
+
+    fn entry(&self, page: u64) -> &AtomicU64 {
+        let leaf = self.link.load(Ordering::SeqCst);
+        &self.leaves[leaf % NODES][page as usize]
+    }
+}
+
+/// Returns an entry, of which 0 is none.
+fn there(entry: u64) -> Option<u64> {
+    Some(entry).filter(|entry| *entry != 0)
+}
+
+impl Subject for Orphaned {
+    type Model = Pages;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<pages::Call> {
+        let call = pages::choose(rng, OF_LEAF, value);
+        Some(match call {
+            pages::Call::Update(page, _) | pages::Call::Look(page) => pages::Call::Find(page),
+            other => other,
+        })
+    }
+
+    fn operate(&self, call: &pages::Call, (): &mut ()) -> pages::Answer {
+        use pages::Call::{Insert, Remove, Unload, UnloadAll};
+        let swap = |page, value| self.entry(page).swap(value, Ordering::SeqCst);
+        match *call {
+            Insert(page, value) => pages::Answer::Entry(there(swap(page, value))),
+            Remove(page) => pages::Answer::Entry(there(swap(page, 0))),
+            // A leaf is used once.
+            Unload(_) | UnloadAll => {
+                let leaf = &self.leaves[self.link.fetch_add(1, Ordering::SeqCst) % NODES];
+                let mut entries = [None; PAGES.len()];
+                for (entry, word) in entries.iter_mut().zip(leaf) {
+                    *entry = there(word.load(Ordering::SeqCst));
+                }
+                pages::Answer::Entries(entries)
+            }
+            pages::Call::Find(page) | pages::Call::Update(page, _) | pages::Call::Look(page) => {
+                pages::Answer::Entry(there(self.entry(page).load(Ordering::SeqCst)))
+            }
+        }
+    }
+
+    fn last(&self, before: Option<&pages::Answer>) -> Option<pages::Call> {
+        before.is_none().then_some(pages::Call::UnloadAll)
     }
 }

@@ -9,7 +9,8 @@ use std::thread;
 use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered,
+    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, Queue,
+    RefList, Stack, Unordered,
 };
 use verify_support::proc::pages_in_memory;
 
@@ -109,6 +110,35 @@ fn memory_stays_what_it_was() {
         stays_small("OneVisitorList", |thread, _| {
             assert!(visited.push_front(Box::new(thread)).is_ok());
             drop(visited.pop_front());
+        });
+        let priorities = PriorityQueue::<u64, Box<u64>>::forced(mechanism);
+        stays_small("PriorityQueue", |thread, round| {
+            let inserted = priorities.insert(round * 7 % 64, Box::new(thread));
+            let handle = inserted.expect("memory");
+            match round % 4 {
+                0 => _ = priorities.remove(handle),
+                1 => _ = priorities.change_priority(handle, round % 5),
+                _ => {}
+            }
+            priorities.pop();
+            if round % 64 == 0 {
+                // The thread that has changed a priority may have popped before.
+                while priorities.pop().is_some() {}
+            }
+        });
+        let pages = PageMap::<u64, 48>::wide_forced(mechanism);
+        stays_small("PageMap", |thread, round| {
+            // Two GiB apart, and another region each 1,000 rounds.
+            let page = (thread << 19) + round / 1_000 % 32 * 8192 + round % 97;
+            pages.insert(page, round).expect("memory");
+            match round % 8 {
+                0 => _ = pages.remove(page),
+                1 => _ = pages.unload(page, |_, _| ()),
+                _ => {}
+            }
+            if round % 1_000 == 999 {
+                pages.unload_subtree(page, |_, _| ());
+            }
         });
     }
 }
@@ -219,6 +249,12 @@ fn memory_stays_what_it_was_while_values_flow() {
             "OneVisitorList",
             |value| visited.push_front(value).expect("memory"),
             || visited.pop_front(),
+        );
+        let priorities = PriorityQueue::<u64, u64>::forced(mechanism);
+        flows(
+            "PriorityQueue",
+            |value| _ = priorities.insert(value % 1_000, value).expect("memory"),
+            || priorities.pop(),
         );
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use atomseq::dcas::Mechanism;
 use verify_history::alone::Alone;
 use verify_history::broken::{
-    Asleep, Beforehand, CarelessStack, Endless, Panicking, Torn, Unversioned, read_and_reset,
+    Asleep, Beforehand, CarelessStack, Endless, Orphaned, Panicking, Torn, Unversioned,
+    read_and_reset,
 };
 use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
@@ -16,6 +17,7 @@ use verify_history::stops::Places;
 use verify_history::structures::Mapped;
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
+use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::InTwo;
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
@@ -53,6 +55,16 @@ fn what_is_only_compared_is_looked_at_beforehand() {
     }
 }
 
+/// GC96, section 5.2: an entry that is removed and inserted again is absent in between.
+#[test]
+fn a_change_of_priority_taken_for_one_step() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("a change of priority", Trial::of(MANY), |_| {
+            Pending::<u64>::fresh_with_changes(mechanism)
+        });
+    }
+}
+
 #[test]
 fn a_map_that_splits_without_its_version() {
     must_fail("an unchecked split", Trial::of(MANY), |_| {
@@ -74,6 +86,16 @@ fn what_a_server_does_in_two_operations() {
             InTwo::fresh(mechanism)
         });
     }
+}
+
+/// GC96, section 5.2: an entry's change must fail if the subtree was unloaded.
+#[test]
+fn a_page_map_whose_entries_do_not_check_their_parent() {
+    must_fail(
+        "a map without its parents' versions",
+        Trial::of(MANY),
+        |_| Orphaned::fresh(),
+    );
 }
 
 /// Runs a trial of threads that ends its process; returns the process's output, although tests are

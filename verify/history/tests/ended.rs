@@ -10,6 +10,8 @@ use verify_history::structures::Probe;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::pages::Mapped;
+use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
@@ -150,6 +152,24 @@ fn in_a_list_of_visited_values() {
     for mechanism in MECHANISMS {
         ends("OneVisitorList", mechanism, || {
             |_: &mut Rng| Visited::<Box<Probe>>::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_a_priority_queue() {
+    for mechanism in MECHANISMS {
+        ends("PriorityQueue", mechanism, || {
+            |_: &mut Rng| Pending::<Box<Probe>>::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_a_page_map() {
+    for mechanism in MECHANISMS {
+        ends("PageMap", mechanism, || {
+            |_: &mut Rng| Mapped::fresh(mechanism)
         });
     }
 }

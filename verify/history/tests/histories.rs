@@ -7,6 +7,8 @@ use verify_history::structures::counts::Set;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::pages::Mapped;
+use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
@@ -116,6 +118,29 @@ fn a_list_of_visited_values() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("OneVisitorList, {mechanism:?}"), trial, |_| {
             Visited::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_priority_queue() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("PriorityQueue, {mechanism:?}"), trial, |_| {
+            Pending::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_page_map() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("PageMap, {mechanism:?}"), trial, |_| {
+            Mapped::fresh(mechanism)
+        })
+    });
+    under_both(500, |mechanism, trial| {
+        must_pass(&format!("PageMap of 48 bits, {mechanism:?}"), trial, |_| {
+            Mapped::wide(mechanism)
         })
     });
 }

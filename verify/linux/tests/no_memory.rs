@@ -13,7 +13,8 @@ use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
 use atomseq::nonblocking::{
-    self, HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc,
+    self, HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, RefList,
+    Unordered, spsc,
 };
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;
@@ -214,6 +215,15 @@ const FALLIBLE: &[Constructor] = &[
     ("nonblocking::OneVisitorList", 2, || {
         is_stable_made(OneVisitorList::<u64>::try_with_limit(1000))
     }),
+    ("nonblocking::PriorityQueue", 3, || {
+        is_stable_made(PriorityQueue::<u64, u64>::try_with_limit(1000))
+    }),
+    ("nonblocking::PageMap", 0, || {
+        is_stable_made(PageMap::<u64>::try_with_limit(1000))
+    }),
+    ("nonblocking::PageMap of 48 bits", 0, || {
+        is_stable_made(PageMap::<u64, 48>::try_wide_with_limit(1000))
+    }),
     ("signal::install", 0, || {
         // SAFETY: the handler does nothing.
         let installed = unsafe { signal::install(libc::SIGUSR1, handler) };
@@ -287,6 +297,12 @@ const INFALLIBLE: &[Constructor] = &[
     }),
     ("nonblocking::OneVisitorList::new", 2, || {
         panics_not(OneVisitorList::<u64>::new)
+    }),
+    ("nonblocking::PriorityQueue::new", 3, || {
+        panics_not(PriorityQueue::<u64, u64>::new)
+    }),
+    ("nonblocking::PageMap::new", 0, || {
+        panics_not(PageMap::<u64>::new)
     }),
 ];
 

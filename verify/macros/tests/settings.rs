@@ -54,6 +54,8 @@ fn cargo(directory: &Path, arguments: &[&str]) -> Output {
             "CARGO_TARGET_DIR",
             directory.parent().expect("a parent").join("target"),
         )
+        // No debugger looks at these programs.
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .output();
     output.expect("cargo runs")
 }

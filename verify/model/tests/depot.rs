@@ -6,8 +6,8 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::thread;
 use verify_model::controls;
+use verify_model::controls::loom_thread as thread;
 use verify_model::controls::{Attempt, Executions, holds};
 
 /// The modules on which the library's source is built.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use shuttle::sync::atomic::AtomicUsize;
 use shuttle::sync::atomic::Ordering::SeqCst;
-use shuttle::thread;
 use sync::THREAD;
 use verify_model::controls;
+use verify_model::controls::shuttle_thread as thread;
 use verify_model::controls::{Attempt, Orders, drawn, holds};
 
 /// The modules on which the library's source is built.

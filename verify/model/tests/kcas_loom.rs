@@ -86,7 +86,7 @@ mod platform {
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::thread;
+use verify_model::controls::loom_thread as thread;
 
 use sync::AtomicU64;
 use verify_model::controls;

@@ -12,9 +12,9 @@ use std::sync::Arc as StdArc;
 
 use Call::{Len, Pop, Push};
 use loom::sync::Arc;
-use loom::thread;
 use sync::FULL_BARRIER;
 use verify_model::controls;
+use verify_model::controls::loom_thread as thread;
 use verify_model::controls::{Attempt, Executions, holds, is_found_out};
 
 /// The modules on which the library's source is built.

@@ -9,8 +9,8 @@ mod or_panic;
 use std::mem::ManuallyDrop;
 
 use Way::{Batch, Drain, One, Vector};
-use loom::thread;
 use verify_model::controls;
+use verify_model::controls::loom_thread as thread;
 use verify_model::controls::{Attempt, Executions, holds};
 
 #[path = "../../../crates/atomseq/src/distance.rs"]

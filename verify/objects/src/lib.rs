@@ -1,6 +1,6 @@
 //! Sequences that every object of these tests contains, and the checks of the rows found.
 //!
-//! `examples/probe.rs` is a program, `examples/plugin.rs` a shared object. Each links this crate,
+//! `src/bin/probe.rs` is a program, `examples/plugin.rs` a shared object. Each links this crate,
 //! and atomseq, independently: where both are loaded, there are two atomseqs, and each must find
 //! the sequences of both.
 

@@ -10,6 +10,9 @@ use atomseq::internals::table;
 use verify_objects::{HOLDERS, check, run};
 use verify_support::requirements::is_there_or_skipped;
 
+/// The program that finds its own sequences. Cargo builds it without what only these tests need.
+const PROBE: &str = env!("CARGO_BIN_EXE_probe");
+
 /// Returns the directory of this package's examples, which cargo builds for its tests.
 fn examples() -> PathBuf {
     let test = std::env::current_exe().expect("a program has a path");
@@ -67,7 +70,7 @@ fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String)
             "--release",
             "-p",
             "verify-objects",
-            "--example",
+            "--bin",
             "probe",
         ])
         .args(["--target", target])
@@ -75,10 +78,16 @@ fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String)
         .arg("--target-dir")
         .arg(&directory)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
+        // What is built in between is shared with the workspace's own builds, as far as it is the
+        // same. Cargo knows this variable from 1.91 on.
+        .env(
+            "CARGO_BUILD_BUILD_DIR",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(".."),
+        )
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", flags);
     output(&mut cargo);
-    let probe = directory.join(target).join("release/examples/probe");
+    let probe = directory.join(target).join("release/probe");
     let text = output(&mut Command::new(&probe));
     (probe, text)
 }
@@ -115,7 +124,7 @@ fn an_executable_finds_its_own() {
 
 #[test]
 fn a_shared_object_that_is_loaded_later_is_found() {
-    let text = output(Command::new(examples().join("probe")).arg(plugin()));
+    let text = output(Command::new(PROBE).arg(plugin()));
     assert!(rows(&text) >= 6);
     assert_eq!(
         text.matches("rows with the plugin: ").count(),
@@ -281,7 +290,7 @@ fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> P
 /// In an executable, and in a shared object that is loaded later.
 #[test]
 fn notes_that_were_moved_are_understood() {
-    let probe = with_moved_notes(&examples().join("probe"), "moved", |_| {});
+    let probe = with_moved_notes(Path::new(PROBE), "moved", |_| {});
     let plugin = with_moved_notes(&plugin(), "moved.so", |_| {});
     let text = output(Command::new(probe).arg(plugin));
     assert!(rows(&text) >= 6);
@@ -292,7 +301,7 @@ fn notes_that_were_moved_are_understood() {
 #[test]
 fn notes_that_name_no_sequence_are_refused() {
     for moved in [12, 1 << 28] {
-        let probe = with_moved_notes(&examples().join("probe"), "wrong", |description| {
+        let probe = with_moved_notes(Path::new(PROBE), "wrong", |description| {
             let last = description.last_chunk_mut().expect("five words");
             *last = (i32::from_le_bytes(*last) - moved).to_le_bytes();
         });

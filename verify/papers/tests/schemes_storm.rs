@@ -15,6 +15,12 @@ use verify_support::processes::{end_in, in_fresh_process};
 use verify_support::this_test;
 use verify_support::timers::Timer;
 
+/// How long a thread runs between two signals: an emulator needs longer to handle one.
+const PERIOD: Duration = match cfg!(target_arch = "x86_64") {
+    true => Duration::from_micros(100),
+    false => Duration::from_millis(10),
+};
+
 /// How often a sequence is rolled forward.
 const ROLLFORWARDS: u64 = 50;
 
@@ -39,7 +45,7 @@ fn storm<S: Scheme>() {
     unsafe { rollforward::install(libc::SIGUSR1, 0, interfere::<S>) }.expect("a handler");
     statistics::count(true);
     fill(0);
-    let timer = Timer::start(libc::SIGUSR1, Duration::from_micros(100)).expect("a timer");
+    let timer = Timer::start(libc::SIGUSR1, PERIOD).expect("a timer");
     let rolled = || statistics::rollforwards(S::KIND).expect("counting is on");
     let mut rounds = 0_u64;
     while rolled() < ROLLFORWARDS {

@@ -70,7 +70,7 @@ fn methods(
     array: &Stack<u64>,
 ) {
     use atomseq::dcas::{Adjacent, Mechanism::Kcas};
-    use atomseq::nonblocking::{OneVisitorList, RefList, Unordered};
+    use atomseq::nonblocking::{OneVisitorList, PageMap, PriorityQueue, RefList, Unordered};
 
     drop(Domain::forced([Cell::new(1)], Kcas));
     _ = Adjacent::by_kcas(1, 2);
@@ -79,6 +79,16 @@ fn methods(
     drop(Queue::<u64>::by_kcas(4));
     drop(RefList::<u64>::forced(Kcas));
     drop(OneVisitorList::<u64>::forced(Kcas));
+    let queue = PriorityQueue::<u64, u64>::forced(Kcas);
+    if let Ok(handle) = queue.insert_between(1, 2, |version| version) {
+        _ = queue.remove_between(handle, |version| version);
+    }
+    _ = queue.pop_between(|version| version);
+    drop(PageMap::<u64, 48>::wide_forced(Kcas));
+    let pages = PageMap::<u64>::forced(Kcas);
+    _ = pages.insert_between(1, 2, |version| version);
+    _ = pages.get_between(1, |version| version);
+    _ = pages.remove_between(1, |version| version);
     drop(Stack::<u64>::forced(4, Kcas));
     drop(LinkedStack::<u64>::forced(Kcas));
     _ = linked.pop_between(|version| version);

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Operation, Queue, RefList, Server,
-    Stack, Unordered, plain,
+    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Operation, PageMap, PriorityQueue,
+    Queue, RefList, Server, Stack, Unordered, plain,
 };
 
 use super::rings::RingRound;
@@ -38,7 +38,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..11), by) {
+    match (setting.rng.u32(..13), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -48,11 +48,13 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         (5, _) => of(RefList::<u64>::forced(by), setting),
         (6, _) => of(OneVisitorList::<u64>::forced(by), setting),
         (7, _) => of(LinkedQueue::<u64>::forced(by), setting),
-        (8, _) => of(
+        (8, _) => of(PriorityQueue::<u64, u64>::forced(by), setting),
+        (9, _) => of(PageMap::<u64>::forced(by), setting),
+        (10, _) => of(
             Server::<Values, Change>::forced(Values::default(), by),
             setting,
         ),
-        (9, _) => of(HashMap::<u64>::new(), setting),
+        (11, _) => of(HashMap::<u64>::new(), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -160,6 +162,83 @@ impl Shared for HashMap<u64> {
 
     fn take_this(&self, value: u64) -> bool {
         self.remove(&value).is_some()
+    }
+}
+
+impl Shared for PriorityQueue<u64, u64> {
+    /// Some entries change their priority, and some are removed and inserted again.
+    fn put(&self, value: u64) -> bool {
+        let Ok(handle) = self.insert(value % 32, value) else {
+            return false;
+        };
+        match value % 8 {
+            0 => _ = self.change_priority(handle, value % 7),
+            1 => {
+                if let Some((_, same)) = self.remove(handle) {
+                    return same == value && self.insert(value % 5, same).is_ok();
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Takes the next one that is due, or else the next one.
+    fn take(&self) -> Option<u64> {
+        let due = self.pop_due(8).or_else(|| self.pop());
+        due.map(|(_, value)| value)
+    }
+}
+
+/// How many pages of a map are used: a few of each of 32 leaves, below four children.
+const USED: u64 = 256;
+
+/// Returns a page by its number.
+fn page(number: u64) -> u64 {
+    number % 4 * 8192 + number / 32 * 64 + number / 4 % 8
+}
+
+/// A value is the entry of any page. One that is in its place goes to the next page.
+impl Shared for PageMap<u64> {
+    fn put(&self, value: u64) -> bool {
+        let mut carried = value;
+        for number in value.. {
+            match self.insert(page(number % USED), carried) {
+                Ok(None) => break,
+                Ok(Some(old)) => carried = old,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn take(&self) -> Option<u64> {
+        for number in 0..USED {
+            let page = page(number * 37 % USED);
+            if self.get(page).is_none() {
+                continue;
+            }
+            // Takes a whole leaf, or below a child, and puts back all values but one.
+            let mut taken = None;
+            let mut unloaded = |_: u64, value: u64| {
+                if let Some(more) = taken.replace(value) {
+                    assert!(self.put(more), "there is memory");
+                }
+            };
+            match number % 8 {
+                0 => _ = self.unload(page, unloaded),
+                1 => _ = self.unload_subtree(page, unloaded),
+                _ => {
+                    if let Some(value) = self.remove(page) {
+                        unloaded(page, value);
+                    }
+                }
+            }
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
     }
 }
 

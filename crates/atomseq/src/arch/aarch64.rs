@@ -636,6 +636,20 @@ pub fn has_double_width() -> bool {
     true
 }
 
+/// Fetches the cache line of this address. A hint: it never faults.
+#[inline(always)]
+pub fn prefetch(address: usize) {
+    // SAFETY: a prefetch changes no memory and no register, and ignores addresses that it cannot
+    // access.
+    unsafe {
+        asm!(
+            "prfm pldl1keep, [{}]", // fetch the line
+            in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        )
+    }
+}
+
 /// Fetches the cache line of this address for a store. A hint: it never faults.
 #[inline(always)]
 pub fn prefetch_for_store(address: usize) {

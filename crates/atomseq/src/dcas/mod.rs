@@ -105,7 +105,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use cell::StableWord;
 pub(crate) use cells::Cells;
 pub(crate) use state_word::StateWord;
-pub(crate) use versioned_words::VersionedWords;
+pub(crate) use versioned_words::{Reader, VersionedWords};
 
 /// One word's part in an operation: the word, its expected value and its new value.
 #[derive(Clone, Copy, Debug)]

@@ -32,6 +32,44 @@ pub(crate) struct VersionedWords {
     choice: Choice,
 }
 
+/// What it takes to read covered words, for code that loads several in a row: the mechanism is
+/// loaded once, and not again behind each acquire.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    words: &'a VersionedWords,
+    mechanism: Mechanism,
+}
+
+impl Reader<'_> {
+    /// Returns the version, as [`VersionedWords::begin`] does.
+    #[inline(always)]
+    pub fn begin(self) -> Version {
+        Version(match self.mechanism {
+            Mechanism::Assisted => self.words.lock.begin(),
+            Mechanism::Kcas => kcas::begin(self.words.version.raw()),
+        })
+    }
+
+    /// Returns the value of a word, as [`VersionedWords::load`] does.
+    #[inline(always)]
+    pub fn load(self, word: &StableWord) -> u64 {
+        match self.mechanism {
+            // Relaxed: lies between the acquire in `begin` and the fence in `is_still`.
+            Mechanism::Assisted => word.raw().load(Ordering::Relaxed),
+            Mechanism::Kcas => kcas::load(word.raw()),
+        }
+    }
+
+    /// Returns whether the version is unchanged, as [`VersionedWords::is_still`] does.
+    #[inline(always)]
+    pub fn is_still(self, version: Version) -> bool {
+        match self.mechanism {
+            Mechanism::Assisted => self.words.lock.is_still(version.0),
+            Mechanism::Kcas => kcas::is_still(self.words.version.raw(), version.0),
+        }
+    }
+}
+
 impl VersionedWords {
     /// Creates it for the [`mechanism`] of this process, which the first operation chooses.
     pub const fn new() -> VersionedWords {
@@ -77,6 +115,15 @@ impl VersionedWords {
     #[inline(always)]
     fn uses_kcas(&self) -> bool {
         self.choice.get() == Some(Mechanism::Kcas)
+    }
+
+    /// Returns a reader of the covered words.
+    #[inline(always)]
+    pub fn reader(&self) -> Reader<'_> {
+        Reader {
+            words: self,
+            mechanism: self.mechanism(),
+        }
     }
 
     /// Returns the number of modifications plus 1.

@@ -619,6 +619,8 @@
 //! | `List`, unordered | a sequence of entries, the newest first | the same, of the first entry with the key |
 //! | `RefList` | a sequence of values, the newest first | `push_front`, `pop_front`, `front`; `remove` returns whether the value was in the list; `next` of a guard is the newest value that is older than its own, whether that was removed or not |
 //! | `OneVisitorList` | the same, and the set of values that are visited | `visit_first`, `into_next`, `pop_front` skip those |
+//! | `PriorityQueue` | a sequence of priorities and values, in ascending order of priorities, and of insertion among equal ones | `pop`, `peek` take and read the first, `pop_due` if its priority is at most the given one; `remove` takes any; `change_priority` is `remove`, then `insert`, and not one step |
+//! | `PageMap` | a map of page numbers to entries | `unload`, `unload_subtree` remove the entries of 64 and 8,192 pages at once; `snapshot` reads those of 64 |
 //!
 //! *What a copy may contain.* A node's owner writes its key and value word by word, while late
 //! walkers read them. They may read half of each, so what they pass to a comparison must be a valid
@@ -643,6 +645,22 @@
 //! by the same exchange. Its visitors continue from the first node whose position is behind theirs.
 //! Positions are the versions at which nodes were inserted, so they decrease along the list and
 //! never repeat.
+//!
+//! *An index of hints.* A skip list needs one change for each level that a node is on. In
+//! [`nonblocking::PriorityQueue`](crate::nonblocking::PriorityQueue) only the list is covered by
+//! the version. The levels above it are hints, stored by plain stores: each is the address of some
+//! node of the queue, or 0. A search follows a hint only to a node that is in the list, further on
+//! than the last one, and before the place that it looks for. So it ends, and what it finds is a
+//! node from which an attempt starts; the attempt checks at its version that this node is in the
+//! list and before the place. A free node must therefore be told from a linked one by a covered
+//! word, its link. That includes a node that never was in a list: a search may find it by a change
+//! that is rolled back later. Lost hints are found by the heights of nodes. One test wipes all of
+//! them, another has them lead anywhere.
+//!
+//! *Two types of tables.* A lookup in a [`nonblocking::PageMap`](crate::nonblocking::PageMap) that
+//! was overtaken by an unload may follow a link in a table that is used for other pages by now, or
+//! is free: it gets to some leaf. Were tables and leaves of one pool, it could take an entry for
+//! the address of a leaf.
 //!
 //! # Hash maps shared by all CPUs
 //!

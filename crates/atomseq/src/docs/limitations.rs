@@ -181,6 +181,19 @@
 //!   operation in the queue, where another thread runs it. The memory of its request, and of up to
 //!   two copies of the object, stays with the server until that is dropped.
 //!
+//! # Priority queues and page maps
+//!
+//! * **All changes of a [`PriorityQueue`](crate::nonblocking::PriorityQueue)** contend for one
+//!   version, and those of a [`PageMap`](crate::nonblocking::PageMap) for one in each 8,192 pages.
+//!   A queue for each CPU contends less, as in GC96, section 3.
+//! * **A change of a priority is two steps.** In between, the entry is in no place: a
+//!   [`pop`](crate::nonblocking::PriorityQueue::pop) on another CPU may find the queue empty.
+//! * **A search of a queue has no bound.** Its expected time is logarithmic, and grows while hints
+//!   are missing that threads have not stored yet.
+//! * **A table whose last entry is removed** stays until it is
+//!   [unloaded](crate::nonblocking::PageMap::unload). A thread that exits while it unloads keeps
+//!   the tables that it has not freed, within the map's limit.
+//!
 //! # Hold one gate at a time
 //!
 //! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals of its thread and holds up forks in

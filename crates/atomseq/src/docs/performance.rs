@@ -143,7 +143,14 @@
 //!
 //! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
 //! faults, and the fault's handler sends the signal that is then delivered there. Each interruption
-//! by a signal stands next to one without, and the figure is the difference.
+//! by a signal stands next to one without, and the figure is the difference. `bare` has a handler
+//! of `sigaction`'s instead of atomseq's, so what `plain` takes longer is the overhead of an
+//! interrupt. The cases `instructions` step through one delivery and count. The cases `inspect` fit
+//! a line to what checking each sequence of the program takes, over its number of instructions.
+//!
+//! `m94-crossover` measures the terms of M94 4.3, computes how often a sequence may be interrupted
+//! until rolling it forward costs more than an interlocked instruction, and runs both an eighth as
+//! often and eight times as often.
 //!
 //! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
 //! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case
@@ -155,6 +162,15 @@
 //! removal and an insertion. In `grow`, each thread fills maps of its own with 32,768 keys.
 //! `map-footprint` fills a map with a million entries of 16 bytes and then removes every other one.
 //! Its figures are the growth of the process's resident memory.
+//!
+//! `nonblocking-priority` is the hold model of event simulation: a thread inserts its event at a
+//! random time after the last one that it popped, and pops the next one. The queue holds 1, 1,000
+//! or 100,000 events all the time, and each thread one more. Times are random in a span in which all
+//! events lie, so an insertion is anywhere among them.
+//!
+//! `page-map` looks up random pages: of 64 MiB in four regions, whose tables fit into a processor's
+//! cache, or of 4 GiB, whose leaves take 16 MiB. Its `unsynchronized` tree has the same widths and
+//! the same size of an entry, and is neither changed nor locked.
 //!
 //! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on
 //! their own CPUs as far as there are enough. The figure is the wall time of a run divided by the

@@ -44,6 +44,8 @@
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
+//! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
+//!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
 //!
 //! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
 //!   on a copy of its own.
@@ -64,7 +66,9 @@ mod linked_stack;
 mod list;
 mod nodes;
 mod one_visitor;
+mod page_map;
 pub(crate) mod plain;
+mod priority_queue;
 mod queue;
 mod ref_list;
 mod server;
@@ -83,7 +87,9 @@ pub use list::{
     Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
+pub use page_map::{Leaf, PageMap};
 pub use plain::{Plain, plain};
+pub use priority_queue::{Handle, PriorityQueue};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use server::{Operation, Server};

@@ -211,7 +211,7 @@ impl Histogram {
     #[inline]
     pub fn record(&self, value: u64) {
         // SAFETY: the scale returns a bucket below the number of buckets.
-        unsafe { self.add(self.scale.bucket(value), value as usize) }
+        unsafe { self.add(self.scale.bucket(value), value as usize, self.has_sum) }
     }
 
     /// Adds one to a bucket, counted from 0, and `amount` to the sum if the histogram was created
@@ -224,24 +224,22 @@ impl Histogram {
     #[inline]
     #[track_caller]
     pub fn record_in(&self, bucket: usize, amount: u64) {
-        assert!(
-            bucket < self.buckets,
-            "there is no bucket {bucket}: there are {}",
-            self.buckets
-        );
-        // SAFETY: the assertion.
-        unsafe { self.add(bucket, amount as usize) }
+        if bucket >= self.buckets {
+            no_bucket(bucket, self.buckets);
+        }
+        // SAFETY: the test above.
+        unsafe { self.add(bucket, amount as usize, self.has_sum && amount != 0) }
     }
 
-    /// Adds one to a bucket, and an amount to the sum.
+    /// Adds one to a bucket, and an amount to the sum if it is `to_sum`.
     ///
     /// # Safety
     ///
     /// There is such a bucket.
     #[inline(always)]
-    unsafe fn add(&self, bucket: usize, amount: usize) {
+    unsafe fn add(&self, bucket: usize, amount: usize, to_sum: bool) {
         let Some(slots) = self.area.slots() else {
-            return self.add_both_slowly(bucket, amount);
+            return self.add_both_slowly(bucket, amount, to_sum);
         };
         // SAFETY: the caller promises that `bucket` is below the number of buckets, so the offset
         // lies in the bulk of a CPU or a guard. The area outlives the call, and only this sequence
@@ -249,7 +247,7 @@ impl Histogram {
         if unsafe { record::on_cpu(slots, bucket * 8) }.is_err() {
             self.add_slowly(BUCKETS + bucket * 8, 1);
         }
-        if self.has_sum && amount != 0 {
+        if to_sum {
             // SAFETY: the sequence accesses only word 0 of a CPU's slot. The area outlives the
             // call, and only this sequence writes that word.
             if unsafe { counter::add::on_cpu(slots, amount) }.is_err() {
@@ -269,9 +267,9 @@ impl Histogram {
     }
 
     #[cold]
-    fn add_both_slowly(&self, bucket: usize, amount: usize) {
+    fn add_both_slowly(&self, bucket: usize, amount: usize, to_sum: bool) {
         self.add_slowly(BUCKETS + bucket * 8, 1);
-        if self.has_sum && amount != 0 {
+        if to_sum {
             self.add_slowly(SUM, amount);
         }
     }
@@ -364,6 +362,12 @@ impl Histogram {
             .map(|word| word.load(Ordering::Relaxed))
             .fold(0, usize::wrapping_add)
     }
+}
+
+#[cold]
+#[track_caller]
+fn no_bucket(bucket: usize, buckets: usize) -> ! {
+    panic!("there is no bucket {bucket}: there are {buckets}")
 }
 
 impl fmt::Debug for Histogram {

@@ -62,8 +62,9 @@
 //!
 //! [`Counter`], [`Counters`], [`Gauge`] and [`Histogram`] have `const` constructors, for statics.
 //! If handlers use one, call its `prepare` before they are installed. The other constructors map
-//! memory and are not `const`: each operation would have to test whether there is memory, which
-//! costs a [`Pool`] a tenth of its time. Put such a structure into a
+//! memory and are not `const`: each operation would have to test whether there is memory. (For a
+//! get and put of a [`Pool`] on x86-64, 3.6 ns were measured with these tests instead of 3.25, the
+//! shortest of each 101 runs.) Put such a structure into a
 //! [`LazyLock`](std::sync::LazyLock), so that only a static pays for the test; or, if handlers use
 //! it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are installed, and read
 //! it with `get`. In the type of a static [`Pool`], the source is a function pointer:

@@ -137,6 +137,9 @@ pub fn has_double_width() -> bool {
 }
 
 /// Does nothing: it is a hint.
+pub fn prefetch(_address: usize) {}
+
+/// Does nothing: it is a hint.
 pub fn prefetch_for_store(_address: usize) {}
 
 /// Never called, because [`has_double_width`] returns `false`.

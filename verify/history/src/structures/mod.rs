@@ -16,6 +16,8 @@ pub mod ends;
 pub mod guards;
 pub mod keys;
 pub mod maps;
+pub mod pages;
+pub mod priorities;
 pub mod registers;
 pub mod served;
 pub mod visits;

@@ -114,6 +114,14 @@ pub fn as_thread<R>(
     steps_left: Option<usize>,
     work: impl FnOnce() -> R,
 ) -> Option<R> {
+    let (mut work, mut result) = (Some(work), None);
+    let mut work = || result = work.take().map(|work| work());
+    run_as(has_sections, steps_left, &mut work);
+    result
+}
+
+/// Compiled once for all models of all mutations.
+fn run_as(has_sections: bool, steps_left: Option<usize>, work: &mut dyn FnMut()) {
     with(|world| {
         *world.me() = Thread {
             cpu: 0,
@@ -124,11 +132,8 @@ pub fn as_thread<R>(
     let result = catch_unwind(AssertUnwindSafe(work));
     with(|world| world.me().steps_left = None);
     match result {
-        Ok(result) => Some(result),
-        Err(panic) if panic.is::<Stopped>() => {
-            count(|events| &mut events.stopped);
-            None
-        }
+        Ok(()) => {}
+        Err(panic) if panic.is::<Stopped>() => count(|events| &mut events.stopped),
         Err(panic) => resume_unwind(panic),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shuttle::rand::Rng;
-use shuttle::thread;
+use verify_model::controls::shuttle_thread as thread;
 
 use crate::machine::{anew, as_thread, fork, mark_alive, mark_dead};
 use crate::sync::{AtomicU64, Ordering};

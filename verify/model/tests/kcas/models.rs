@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shuttle::thread;
+use verify_model::controls::shuttle_thread as thread;
 
 use crate::Library;
 use crate::sync::{AtomicU64, Ordering};

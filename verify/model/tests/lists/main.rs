@@ -92,8 +92,8 @@ mod nonblocking {
 use std::sync::Arc;
 
 use shuttle::scheduler::{DfsScheduler, RandomScheduler, Scheduler};
-use shuttle::thread;
 use verify_model::controls;
+use verify_model::controls::shuttle_thread as thread;
 
 use dcas::{Protection, StableWord};
 use stand_ins::{dcas, type_stable};

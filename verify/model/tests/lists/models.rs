@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shuttle::thread;
+use verify_model::controls::shuttle_thread as thread;
 
 use crate::Orders::{Every, Many};
 use crate::dcas::Protection::{ExchangeVersion, LastLook, RemovedLink};

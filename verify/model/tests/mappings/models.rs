@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use shuttle::thread;
+use verify_model::controls::shuttle_thread as thread;
 
 use crate::Library;
 use crate::platform::{self, BYTES};

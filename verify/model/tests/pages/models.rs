@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use shuttle::thread;
+use verify_model::controls::shuttle_thread as thread;
 
 use super::free::{Free, PageState};
 use super::hints::{Hints, Map};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use shuttle::thread;
+use verify_model::controls::shuttle_thread as thread;
 
 use super::free::{Free, PageState};
 use super::moment::Moment;

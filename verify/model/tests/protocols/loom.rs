@@ -2,7 +2,8 @@
 
 pub use loom::sync::Mutex;
 pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
-pub use loom::{thread, thread_local as thread_of_a_model};
+pub use loom::thread_local as thread_of_a_model;
+pub use verify_model::controls::loom_thread as thread;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

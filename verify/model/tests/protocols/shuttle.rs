@@ -2,7 +2,8 @@
 
 pub use shuttle::sync::Mutex;
 pub use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
-pub use shuttle::{thread, thread_local as thread_of_a_model};
+pub use shuttle::thread_local as thread_of_a_model;
+pub use verify_model::controls::shuttle_thread as thread;
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -154,14 +154,14 @@ struct Workers {
 
 impl Workers {
     fn of(workload: &'static str, helped: bool) -> Box<dyn Subject> {
-        Self::new(Workload::Own(workload), helped)
+        Self::boxed(Workload::Own(workload), helped)
     }
 
     fn program(program: &'static Program, helped: bool) -> Box<dyn Subject> {
-        Self::new(Workload::Program(program), helped)
+        Self::boxed(Workload::Program(program), helped)
     }
 
-    fn new(workload: Workload, helped: bool) -> Box<dyn Subject> {
+    fn boxed(workload: Workload, helped: bool) -> Box<dyn Subject> {
         Box::new(Self {
             workload,
             helped,

@@ -13,7 +13,7 @@
 //! measured as what a rolled interruption takes longer than one with a bare handler. It contains
 //! the price of an interrupt that M94 neglects, and no inspection, which atomseq's table spares it.
 //!
-//! The cases `below` and `above` run both at a quarter and at four times that rate. There rolling
+//! The cases `below` and `above` run both at an eighth and at eight times that rate. There rolling
 //! is to take less and more than the interlocked instruction. The interruptions are those of
 //! `rollforward-cost`, in the middle of the sequence.
 
@@ -42,9 +42,9 @@ pub const EXPERIMENT: Experiment = Experiment {
         "never:none", "the sequence without protection, never interrupted";
         "always:rolling", "the sequence, interrupted each time and rolled forward";
         "always:interlocked", "the addition, interrupted each time, with a handler of sigaction's";
-        "below:rolling", "the sequence, interrupted at a quarter of the rate where both take the same";
+        "below:rolling", "the sequence, interrupted at an eighth of the rate where both take the same";
         "below:interlocked", "the addition, interrupted at that rate";
-        "above:rolling", "the sequence, interrupted at four times the rate where both take the same";
+        "above:rolling", "the sequence, interrupted at eight times the rate where both take the same";
         "above:interlocked", "the addition, interrupted at that rate";
         "interval:crossover", "sequences for each that is interrupted, where both take the same";
         "rate:crossover", "the rate of interrupts at which that is so, sequences running all the time";
@@ -88,15 +88,16 @@ const NEVER: [&str; 3] = ["never:rolling", "never:interlocked", "never:none"];
 const ALWAYS: [&str; 2] = ["always:rolling", "always:interlocked"];
 /// With how many times the crossover's sequences for each interruption.
 const SIDES: [([&str; 2], f64); 2] = [
-    (["below:rolling", "below:interlocked"], 4.0),
-    (["above:rolling", "above:interlocked"], 0.25),
+    (["below:rolling", "below:interlocked"], 8.0),
+    (["above:rolling", "above:interlocked"], 0.125),
 ];
 
 /// The sequences of a run that is never interrupted.
 const SEQUENCES: u64 = 100_000;
 
-/// The interruptions of a run that is.
-const INTERRUPTIONS: u64 = 64;
+/// The interruptions of a run that is. Where every sequence is, each is timed alone, in turns, and
+/// the median counts.
+const INTERRUPTIONS: usize = 256;
 
 /// Counts one more than what the word's address leads to.
 trait Form {
@@ -201,6 +202,20 @@ impl Counter {
         took / times as f64
     }
 
+    /// Nanoseconds of an interrupted sequence, each way.
+    fn interruptions(&mut self, ways: [Way; 2]) -> [f64; 2] {
+        let mut took = [[0.0; INTERRUPTIONS]; 2];
+        for turn in 0..INTERRUPTIONS {
+            for (way, took) in ways.into_iter().zip(&mut took) {
+                took[turn] = self.time(way, 1, 1);
+            }
+        }
+        took.map(|mut took| {
+            took.sort_by(f64::total_cmp);
+            took[INTERRUPTIONS / 2]
+        })
+    }
+
     /// Whether every sequence had its effect, and every signal arrived.
     fn check(&self) -> Option<Fault> {
         let found = [self.snare.counted(), self.received];
@@ -227,7 +242,7 @@ impl Round {
         let [rolling, interlocked, _] = WAYS;
         Self {
             never: WAYS.map(|way| counter.time(way, SEQUENCES, u64::MAX)),
-            always: [rolling, interlocked].map(|way| counter.time(way, INTERRUPTIONS, 1)),
+            always: counter.interruptions([rolling, interlocked]),
         }
     }
 
@@ -262,7 +277,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             for ((_, times), side) in SIDES.iter().zip(&mut sides) {
                 let every = (crossover * times).ceil().max(1.0) as u64;
                 for (way, values) in WAYS.into_iter().zip(side) {
-                    values.push(counter.time(way, INTERRUPTIONS * every, every));
+                    values.push(counter.time(way, INTERRUPTIONS as u64 * every, every));
                 }
             }
         }

@@ -22,8 +22,10 @@ mod mutex;
 mod nonblocking_containers;
 mod nonblocking_list;
 mod nonblocking_map;
+mod nonblocking_priority;
 #[cfg(target_os = "linux")]
 mod oversubscription;
+mod page_map;
 mod percpu_containers;
 mod percpu_counter;
 mod percpu_footprint;
@@ -257,6 +259,8 @@ pub const ALL: &[&Experiment] = &[
     &nonblocking_map::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &nonblocking_map::FOOTPRINT,
+    &nonblocking_priority::EXPERIMENT,
+    &page_map::EXPERIMENT,
     &server::EXPERIMENT,
     &flow::QUEUE,
     &flow::STACK,

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{Domain, Mechanism};
+use atomseq::nonblocking::{PageMap, PriorityQueue};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
@@ -34,6 +35,10 @@ pub const EXPERIMENT: Experiment = Experiment {
         "os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread";
         "k-cas:crowded", "dcas::Domain, k-CAS, 32 threads";
         "k-cas:alone", "dcas::Domain, k-CAS, 1 thread";
+        "priority-queue:crowded", "nonblocking::PriorityQueue, an entry popped and inserted, 32 threads";
+        "priority-queue:alone", "nonblocking::PriorityQueue, an entry popped and inserted, 1 thread";
+        "page-map:crowded", "nonblocking::PageMap, two entries updated one by one, 32 threads";
+        "page-map:alone", "nonblocking::PageMap, two entries updated one by one, 1 thread";
         "server:crowded", "nonblocking::Server of 32 words, 32 threads";
         "server:alone", "nonblocking::Server of 32 words, 1 thread";
         "spin:crowded", "two words under a lock whose waiters spin, 32 threads";
@@ -75,7 +80,7 @@ struct Way {
     make: fn() -> Box<dyn Measured>,
 }
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 7] = [
     Way {
         crowded: "os-assisted:crowded",
         alone: "os-assisted:alone",
@@ -85,6 +90,16 @@ const WAYS: [Way; 5] = [
         crowded: "k-cas:crowded",
         alone: "k-cas:alone",
         make: || Box::new(Shared::of(domain(Mechanism::Kcas))),
+    },
+    Way {
+        crowded: "priority-queue:crowded",
+        alone: "priority-queue:alone",
+        make: || Box::new(Shared::of(PriorityQueue::new())),
+    },
+    Way {
+        crowded: "page-map:crowded",
+        alone: "page-map:alone",
+        make: || Box::new(Shared::of(Counts::new())),
     },
     Way {
         crowded: "server:crowded",
@@ -105,6 +120,58 @@ const WAYS: [Way; 5] = [
 
 fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {
     Domain::forced(Default::default(), mechanism)
+}
+
+/// An entry counts, for its thread and for those whose entries it found. While all threads have
+/// popped one, the queue is empty.
+impl Pair for PriorityQueue<u64, u64> {
+    type Hand = ();
+
+    fn hand(&self) {}
+
+    #[inline(always)]
+    fn add(&self, _hand: &mut (), amount: u64) {
+        let count = self.pop().map_or(0, |(_, count)| count) + amount;
+        self.insert(count, count)
+            .expect("there is memory for an entry");
+    }
+
+    fn both(&self) -> (u64, u64) {
+        let sum = self.drain().map(|(_, count)| count).sum();
+        self.insert(sum, sum).expect("there is memory for an entry");
+        (sum, sum)
+    }
+}
+
+/// Two entries of a page map, in one leaf.
+struct Counts(PageMap<u64>);
+
+impl Counts {
+    fn new() -> Self {
+        let map = PageMap::new();
+        for page in [0, 1] {
+            map.insert(page, 0).expect("there is memory for a table");
+        }
+        Self(map)
+    }
+}
+
+impl Pair for Counts {
+    type Hand = ();
+
+    fn hand(&self) {}
+
+    #[inline(always)]
+    fn add(&self, _hand: &mut (), amount: u64) {
+        for page in [0, 1] {
+            self.0.update(page, |count| count + amount);
+        }
+    }
+
+    fn both(&self) -> (u64, u64) {
+        let [a, b] = [0, 1].map(|page| self.0.get(page).unwrap_or_default());
+        (a, b)
+    }
 }
 
 /// Something whose CPU time can be measured.

@@ -63,6 +63,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         inspection::WHOLE, "checking the code of a sequence of 16 instructions";
         inspection::CLONED, "checking the code of a sequence of 16 instructions, and of its clone";
         inspection::INSTRUCTION, "checking one instruction more";
+        inspection::HYBRID, "the check of Hyb/Jump, of what is left of a sequence: 16 instructions";
+        inspection::HYBRID_INSTRUCTION, "the check of Hyb/Jump, of one instruction more";
         CONSTANT, "the interruption without a signal, subtracted from all others";
     },
     peers: &[],
@@ -89,7 +91,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ],
         sections: &["4.2", "4.3"],
         also: &[("B91", "3.2")],
-        note: "M94 inspects a sequence before each rollforward; atomseq does so once, while it makes its table. B91's \
+        note: "M94's Hyb/Jump inspects before each rollforward; atomseq does so once, while it makes its table. B91's \
                instructions are those of a restart, instructions:restarted here.",
         ..Beside::NOTHING
     }),

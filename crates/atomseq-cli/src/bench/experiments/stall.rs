@@ -38,6 +38,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "queue", "nonblocking::Queue";
         "list", "nonblocking::List";
         "map", "nonblocking::HashMap";
+        "priority-queue", "nonblocking::PriorityQueue";
+        "page-map", "nonblocking::PageMap";
         "server", "nonblocking::Server: callers take the stopped thread's place";
         "watched:mutex", "std::sync::Mutex: indefinitely; the figure is how long it was watched";
     },

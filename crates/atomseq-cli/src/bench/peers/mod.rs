@@ -15,6 +15,7 @@ pub mod kernel_mask;
 pub mod locks;
 pub mod malloc;
 pub mod mutexed;
+pub mod page_tree;
 pub mod pairs;
 #[cfg(target_os = "linux")]
 pub mod tagged;

@@ -1,12 +1,14 @@
 //! Everything behind the standard library's mutex (a futex word), padded as its users would.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
 use crate::bench::workloads::counting::Count;
 use crate::bench::workloads::ordered::Ordered;
+use crate::bench::workloads::pending::Pending;
 use crate::bench::workloads::push_and_pop;
 
 /// A value behind a mutex.
@@ -68,6 +70,19 @@ macro_rules! ordered {
 }
 
 ordered!(BTreeMap HashMap);
+
+impl Pending for Mutexed<BinaryHeap<Reverse<(u64, u64)>>> {
+    #[inline(always)]
+    fn insert(&self, time: u64, event: u64) -> bool {
+        self.lock().push(Reverse((time, event)));
+        true
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<(u64, u64)> {
+        self.lock().pop().map(|Reverse(event)| event)
+    }
+}
 
 /// A container behind a mutex that takes no more elements than it has room for.
 pub struct Limited<T> {

@@ -9,7 +9,9 @@ pub mod flow;
 pub mod locking;
 pub mod mapping;
 pub mod ordered;
+pub mod paging;
 pub mod pair;
+pub mod pending;
 pub mod relay;
 
 /// Implements `Container` or `Conveyor` by a function that pushes, one that pops, and, for

@@ -81,15 +81,13 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
                 Err(Changed)
             });
             match first {
-                Some((place, key, value)) => {
-                    if self.table.take_out(bucket, state, place) {
-                        return Some((key, value));
-                    }
+                Some((place, key, value)) if self.table.take_out(bucket, state, place) => {
+                    return Some((key, value));
                 }
                 None if seen.is_ok() && bucket.is_still(state) => {
                     next = after(index, state.depth());
                 }
-                None => {}
+                _ => {}
             }
         }
         None

@@ -127,6 +127,9 @@ impl<F: FnMut(Step) -> bool> Steps for F {
     }
 }
 
+/// A node, and the link that leads to it.
+type Linked<'a, K, V> = (&'a StableWord, &'a Node<K, V>);
+
 /// How an attempt to split a bucket ended.
 #[derive(PartialEq, Eq)]
 pub(super) enum Split {
@@ -431,14 +434,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
         None
     }
 
-    /// Returns the first foreign node of a bucket, and the link that leads to it.
+    /// Returns the first foreign node of a bucket.
     fn foreign_node<'a>(
         &'a self,
         index: usize,
         bucket: Bucket<'a, K, V>,
         state: State,
         hash: &impl Fn(&K) -> u64,
-    ) -> Result<Option<(&'a StableWord, &'a Node<K, V>)>, Changed> {
+    ) -> Result<Option<Linked<'a, K, V>>, Changed> {
         let mut foreign = None;
         let mut changed = false;
         self.each_node(bucket, state, |link, node| {

@@ -351,6 +351,46 @@ impl Clone for Sum {
     }
 }
 
+impl Structure for PriorityQueue<Key, Value> {
+    fn made(mechanism: Mechanism) -> Self {
+        PriorityQueue::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
+    }
+
+    fn put(&mut self, value: Value) -> bool {
+        self.insert(key(value.0), value).is_ok()
+    }
+
+    fn numbers(&mut self) -> Vec<u64> {
+        // Takes all values out, and puts them back.
+        let values: Vec<_> = self.drain().collect();
+        let numbers = values.iter().map(|(_, value)| value.0).collect();
+        for (key, value) in values {
+            self.insert(key, value).unwrap();
+        }
+        numbers
+    }
+}
+
+#[test]
+fn priority_queues_lose_nothing() {
+    each_operation::<PriorityQueue<Key, Value>>(&[
+        ("insert", |queue| {
+            of(queue).insert(key(3), Value::new(5)).unwrap();
+        }),
+        ("insert and remove", |queue| {
+            let handle = of(queue).insert(key(3), Value::new(5)).unwrap();
+            drop(of(queue).remove(handle));
+        }),
+        ("insert and change_priority", |queue| {
+            let handle = of(queue).insert(key(1), Value::new(5)).unwrap();
+            of(queue).change_priority(handle, key(4)).unwrap();
+        }),
+        ("pop_due", |queue| drop(of(queue).pop_due(key(2)))),
+        ("drain", |queue| of(queue).drain().for_each(drop)),
+        ("drop", |queue| drop(queue.take())),
+    ]);
+}
+
 type Entries = Vec<(u64, u64)>;
 
 fn entries<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> Entries {

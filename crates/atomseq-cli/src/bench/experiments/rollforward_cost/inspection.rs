@@ -1,13 +1,16 @@
 //! How long it takes to check that a sequence may be rolled forward: M94's O_R (4.2).
 //!
-//! The sequences are all of this program's. What checking each takes is fitted to a line over its
-//! number of instructions, whose slope is the price of an instruction. As in M94, the code is not
-//! in the first data cache when it is checked: a program does not load the code that it runs.
+//! atomseq checks a sequence once, when it makes its table: here all sequences of this program.
+//! M94's Hyb/Jump checks at each rollforward what is left of the sequence: here loads, 1 to 32 of
+//! them. What a check takes is fitted to a line over the number of instructions, whose slope is the
+//! price of an instruction. As in M94, the code is not in the first data cache when it is checked:
+//! a program does not load the code that it runs.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use atomseq::internals::{inspect::inspect, table};
+use atomseq_papers::rollforward::is_safe;
 
 use crate::bench::fault::{Fault, Results};
 use crate::bench::record::Series;
@@ -18,6 +21,16 @@ pub const WHOLE: &str = "inspect:sequence";
 pub const CLONED: &str = "inspect:cloned-sequence";
 /// The case of an instruction.
 pub const INSTRUCTION: &str = "inspect:instruction";
+/// The case of Hyb/Jump's check.
+pub const HYBRID: &str = "inspect:hyb-jump";
+/// The case of an instruction of it.
+pub const HYBRID_INSTRUCTION: &str = "inspect:hyb-jump-instruction";
+
+/// A load, and the jump through M94's well-known register.
+#[cfg(target_arch = "x86_64")]
+const CODE: [&[u8]; 2] = [&[0x48, 0x8b, 0x07], &[0x41, 0xff, 0xe3]];
+#[cfg(target_arch = "aarch64")]
+const CODE: [&[u8]; 2] = [&[0x20, 0x00, 0x40, 0xf9], &[0x20, 0x02, 0x1f, 0xd6]];
 
 /// The length that M94 gives an example of.
 const LENGTH: f64 = 16.0;
@@ -33,8 +46,19 @@ pub fn measure(rounds: usize) -> Results {
     let memory = vec![1_u8; CACHE];
     // Those without a clone are checked as M94 did: their own instructions, and no more.
     let (cloned, plain): (Vec<_>, Vec<_>) = table::rows().partition(|row| row.clone.is_some());
-    let mut lines = [Vec::new(), Vec::new()];
+    let hybrid: Vec<_> = (1..=32).map(|length| (length, loads(length))).collect();
+    let (mut lines, mut hybrids) = ([Vec::new(), Vec::new()], Vec::new());
     for _ in 0..rounds {
+        let nothing = time(&memory, || 0).1;
+        let checked = hybrid.iter().filter_map(|(length, code)| {
+            let start = code.as_ptr().addr();
+            // The level lies between the jump and the end.
+            let end = start + (code.len() - PADDING);
+            // SAFETY: the code's first instruction.
+            let (safe, took) = time(&memory, || usize::from(unsafe { is_safe(start, end) }));
+            (safe == 1).then_some((*length as f64, took - nothing))
+        });
+        hybrids.extend(fit(&checked.collect::<Vec<_>>()));
         for (rows, lines) in [&plain, &cloned].into_iter().zip(&mut lines) {
             let nothing = time(&memory, || 0).1;
             let checked = rows.iter().map(|row| {
@@ -48,18 +72,30 @@ pub fn measure(rounds: usize) -> Results {
     let mut measured = Results::default();
     let [plain, cloned] = lines;
     let whole = |lines: &[Line]| lines.iter().map(|line| line.at(LENGTH)).collect();
+    let slopes = |lines: &[Line]| lines.iter().map(|line| line.slope).collect();
     for (case, values) in [
         (WHOLE, whole(&plain)),
         (CLONED, whole(&cloned)),
-        (INSTRUCTION, plain.iter().map(|line| line.slope).collect()),
+        (INSTRUCTION, slopes(&plain)),
+        (HYBRID, whole(&hybrids)),
+        (HYBRID_INSTRUCTION, slopes(&hybrids)),
     ] {
         let values: Vec<f64> = values;
         let is_there = values.len() == rounds;
-        let fault = || Fault::untried("the sequences of this program all have the same length");
+        let fault = || Fault::untried("no two sequences of different lengths were checked");
         let unit = "ns/op";
         measured.add(Series { case, unit, values }, (!is_there).then(fault));
     }
     measured
+}
+
+/// What follows the end in memory.
+const PADDING: usize = 16;
+
+/// What is left of a Hyb/Jump sequence: that many loads, the jump, and its level.
+fn loads(length: usize) -> Vec<u8> {
+    let [load, jump] = CODE;
+    [&load.repeat(length), jump, &[0; 4 + PADDING]].concat()
 }
 
 /// What a check returns, and how long it takes with its code out of the first data cache.
@@ -132,6 +168,6 @@ mod tests {
                 .iter()
                 .all(|series| series.values.len() == 2)
         );
-        assert_eq!(measured.series.len(), 3);
+        assert_eq!(measured.series.len(), 5);
     }
 }

@@ -51,6 +51,7 @@ fn count(_way: &'static Way) -> Result<usize, Refused> {
 
 #[cfg(target_arch = "x86_64")]
 mod stepping {
+    use std::cell::Cell;
     use std::ffi::{c_int, c_long};
     use std::ptr;
 
@@ -63,14 +64,19 @@ mod stepping {
     const TOO_MANY: usize = 10_000_000;
 
     /// A child that this thread traces. Dropped, it is killed and waited for.
-    struct Child(libc::pid_t);
+    struct Child {
+        process: libc::pid_t,
+        has_ended: Cell<bool>,
+    }
 
     impl Drop for Child {
         fn drop(&mut self) {
-            // SAFETY: this process's own child, which has not been waited for to its end.
-            unsafe {
-                libc::kill(self.0, libc::SIGKILL);
-                libc::waitpid(self.0, ptr::null_mut(), 0);
+            if !self.has_ended.get() {
+                // SAFETY: this process's own child, which has not been waited for to its end.
+                unsafe {
+                    libc::kill(self.process, libc::SIGKILL);
+                    libc::waitpid(self.process, ptr::null_mut(), 0);
+                }
             }
         }
     }
@@ -83,17 +89,29 @@ mod stepping {
     const TRACE: &str = "let a process trace its child";
 
     impl Child {
-        /// Lets it go on until its next stop; the stop's signal.
-        fn go_on(&self, how: libc::c_uint, signal: c_int) -> Result<c_int, Refused> {
+        /// Waits for its next stop, and returns the stop's signal.
+        fn stop(&self) -> Result<c_int, Refused> {
             let mut status = 0;
-            // SAFETY: numbers, and a status to be filled in.
-            let stopped = unsafe {
-                libc::ptrace(how, self.0, 0, c_long::from(signal)) == 0
-                    && libc::waitpid(self.0, &mut status, 0) == self.0
-            };
-            match stopped && libc::WIFSTOPPED(status) {
-                true => Ok(libc::WSTOPSIG(status)),
-                false => Err(Refused::now(TRACE)),
+            // SAFETY: this process's own child, and a status to be filled in.
+            if unsafe { libc::waitpid(self.process, &mut status, 0) } != self.process {
+                return Err(Refused::now(TRACE));
+            }
+            self.has_ended.set(!libc::WIFSTOPPED(status));
+            match self.has_ended.get() {
+                false => Ok(libc::WSTOPSIG(status)),
+                true => Err(Refused {
+                    what: TRACE,
+                    errno: 0,
+                }),
+            }
+        }
+
+        /// Lets it go on until its next stop, whose signal it returns.
+        fn go_on(&self, how: libc::c_uint, signal: c_int) -> Result<c_int, Refused> {
+            // SAFETY: numbers.
+            match unsafe { libc::ptrace(how, self.process, 0, c_long::from(signal)) } {
+                0 => self.stop(),
+                _ => Err(Refused::now(TRACE)),
             }
         }
 
@@ -101,7 +119,7 @@ mod stepping {
             // SAFETY: zero is valid for integers, and the call fills the structure in.
             unsafe {
                 let mut registers: libc::user_regs_struct = std::mem::zeroed();
-                match libc::ptrace(libc::PTRACE_GETREGS, self.0, 0, &raw mut registers) {
+                match libc::ptrace(libc::PTRACE_GETREGS, self.process, 0, &raw mut registers) {
                     0 => Ok(registers),
                     _ => Err(Refused::now(TRACE)),
                 }
@@ -110,7 +128,7 @@ mod stepping {
 
         fn word(&self, address: u64) -> u64 {
             // SAFETY: the kernel checks the child's address.
-            unsafe { libc::ptrace(libc::PTRACE_PEEKDATA, self.0, address, 0) as u64 }
+            unsafe { libc::ptrace(libc::PTRACE_PEEKDATA, self.process, address, 0) as u64 }
         }
 
         /// Steps to an instruction.
@@ -137,24 +155,20 @@ mod stepping {
         let handlers = signals::handlers().map(|handler| handler as u64);
         // The handlers stay installed as long as this lives.
         let _installed = Run::new(way)?;
-        // SAFETY: the child interrupts itself once and ends; it takes no lock that another thread may
-        // have held.
-        let child = match unsafe { libc::fork() } {
+        // SAFETY: the child interrupts itself once and ends. It takes no lock that another thread
+        // may have held.
+        let process = match unsafe { libc::fork() } {
             -1 => return Err(Refused::now("make a process")),
             0 => be_interrupted(way),
-            child => Child(child),
+            process => process,
         };
-        let mut status = 0;
-        // SAFETY: a status to be filled in; numbers.
-        unsafe {
-            if libc::waitpid(child.0, &mut status, 0) != child.0 || !libc::WIFSTOPPED(status) {
-                return Err(Refused {
-                    what: TRACE,
-                    errno: 0,
-                });
-            }
-            libc::ptrace(libc::PTRACE_SETOPTIONS, child.0, 0, libc::PTRACE_O_EXITKILL);
-        }
+        let child = Child {
+            process,
+            has_ended: Cell::new(false),
+        };
+        child.stop()?;
+        // SAFETY: numbers. If it is refused, a child that outlives this process ends by itself.
+        unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, process, 0, libc::PTRACE_O_EXITKILL) };
         let mut stop = child.go_on(libc::PTRACE_CONT, 0)?;
         while stop != way.signal {
             // The fault that brings it there.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{self, Change, Domain, Mechanism};
-use atomseq::nonblocking::{HashMap, List, Queue, Server, Stack};
+use atomseq::nonblocking::{HashMap, List, PageMap, PriorityQueue, Queue, Server, Stack};
 
 use super::stop::Inside;
 use crate::bench::experiments::dcas::Padded;
@@ -32,7 +32,7 @@ pub struct Way {
 }
 
 /// All of them.
-pub static WAYS: [Way; 8] = [
+pub static WAYS: [Way; 10] = [
     Way {
         case: "os-assisted",
         completes: true,
@@ -62,6 +62,16 @@ pub static WAYS: [Way; 8] = [
         case: "map",
         completes: true,
         make: || Box::new(HashMap::<u64, u64>::new()),
+    },
+    Way {
+        case: "priority-queue",
+        completes: true,
+        make: || Box::new(PriorityQueue::<u64, ()>::new()),
+    },
+    Way {
+        case: "page-map",
+        completes: true,
+        make: || Box::new(PageMap::<u64>::new()),
     },
     Way {
         case: "server",
@@ -261,6 +271,35 @@ impl Store for List<u64, u64> {
 
     fn len(&self) -> usize {
         Self::len(self)
+    }
+}
+
+impl Store for PriorityQueue<u64, ()> {
+    fn push(&self, element: u64) -> bool {
+        self.insert(element, ()).is_ok()
+    }
+
+    fn take(&self, _element: u64) -> bool {
+        self.pop().is_some()
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+}
+
+/// Each element is a page, all of them in one leaf.
+impl Store for PageMap<u64> {
+    fn push(&self, element: u64) -> bool {
+        self.insert(element, element) == Ok(None)
+    }
+
+    fn take(&self, element: u64) -> bool {
+        self.remove(element) == Some(element)
+    }
+
+    fn len(&self) -> usize {
+        self.snapshot(STOPPED).iter().flatten().count()
     }
 }
 

@@ -1,0 +1,104 @@
+//! The gate of an object.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The gate of an object whose pages may fault. A sequence on the object tests it first:
+///
+/// ```
+/// atomseq::sequence! {
+///     /// Moves an amount from one word to another. 0: the gate was closed, and nothing happened.
+///     pub unsafe fn transfer(gate: Word, from: Word, to: Word, amount: Word) -> Word {
+///         let closed = load(gate);
+///         if closed != 0 { return 0 }
+///         let had = load(from);
+///         let has = load(to);
+///         store(from, had - amount);
+///         store(to, has + amount);
+///         1
+///     }
+/// }
+/// ```
+///
+/// It is closed from the first fault of a thread's sequence until that sequence has ended. A thread
+/// that finds it closed [waits](Gate::wait), and tries again.
+#[derive(Debug, Default)]
+#[repr(C, align(8))]
+pub struct Gate {
+    /// The thread that has closed it, or 0.
+    owner: AtomicU32,
+    /// Zero: a sequence loads a whole word.
+    rest: AtomicU32,
+}
+
+impl Gate {
+    /// Makes an open gate.
+    pub const fn new() -> Self {
+        Self {
+            owner: AtomicU32::new(0),
+            rest: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns the address of the word that is zero while the gate is open.
+    pub fn word(&self) -> usize {
+        ptr::from_ref(self).expose_provenance()
+    }
+
+    /// Returns whether a sequence is waiting for a page of the object.
+    pub fn is_closed(&self) -> bool {
+        // Acquire: pairs with the Release in `open`.
+        self.owner.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits until the gate is open.
+    ///
+    /// A handler of the closing thread does not wait, but opens it: a handler runs after the
+    /// sequence.
+    pub fn wait(&self) {
+        loop {
+            // Acquire: pairs with the Release in `open`.
+            let owner = self.owner.load(Ordering::Acquire);
+            if owner == 0 || self.open(owner) {
+                return;
+            }
+            let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            let forever = ptr::null::<libc::timespec>();
+            // SAFETY: the word lives through the call.
+            unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wait, owner, forever) };
+        }
+    }
+
+    /// Closes it for this thread. Returns whether it was open. Async-signal-safe.
+    pub(super) fn close(&self) -> bool {
+        // Acquire: pairs with the Release in `open`. Relaxed: nothing is read after a failure.
+        self.owner
+            .compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Opens it if this thread has closed it. Async-signal-safe.
+    pub(super) fn open_own(&self) {
+        // Relaxed: only this thread stores its own number.
+        self.open(self.owner.load(Ordering::Relaxed));
+    }
+
+    /// Opens it if its owner is this thread. Returns whether it is.
+    fn open(&self, owner: u32) -> bool {
+        if owner == 0 || owner != this_thread() {
+            return false;
+        }
+        // Release: pairs with the Acquires above, so that who finds it open finds the sequence's
+        // stores.
+        self.owner.store(0, Ordering::Release);
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the address of a word; its value is not read.
+        unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wake, i32::MAX) };
+        true
+    }
+}
+
+fn this_thread() -> u32 {
+    // SAFETY: takes no argument and has no precondition.
+    unsafe { libc::gettid() as u32 }
+}

@@ -1,0 +1,125 @@
+//! The handlers of page faults, and of the signal that follows one.
+//!
+//! ```text
+//!  sequence   load load │                              │ (rolled forward) … end │
+//!  fault                └ close gate; wait; page in    ┘                        │
+//!                         signal this thread                                    │
+//!  signal                                                                       └ open gate
+//! ```
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+
+use atomseq::internals::table;
+use atomseq::signal::{self, Chained, Event};
+
+use super::{Error, Region};
+
+/// How many regions a process may have.
+pub const REGIONS: usize = 16;
+
+/// The regions, from the first on.
+static ALL: [AtomicPtr<Region>; REGIONS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; REGIONS];
+
+/// The signal after which gates are opened; 0 before [`start`].
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// Installs handlers for page faults, which are `SIGBUS` or `SIGSEGV`, and for `signal`, which the
+/// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
+/// it, and it opens the gate. Other faults are passed on to the handlers from before.
+///
+/// A standard signal is never refused. May be called again with the same signal.
+///
+/// # Errors
+///
+/// If a handler cannot be installed, or [`Error::Start`] if another signal was given before.
+pub fn start(signal: i32) -> Result<(), Error> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    // Relaxed: under the lock, and read by handlers that this call installs.
+    match SIGNAL.load(Ordering::Relaxed) {
+        0 => {}
+        started if started == signal => return Ok(()),
+        _ => return Err(Error::Start),
+    }
+    // SAFETY: they make system calls, and read regions and gates, which stay for ever.
+    unsafe {
+        signal::install(signal, open).map_err(Error::Handler)?;
+        signal::install(libc::SIGBUS, fault).map_err(Error::Handler)?;
+        signal::install(libc::SIGSEGV, fault).map_err(Error::Handler)?;
+    }
+    SIGNAL.store(signal, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Adds a region to those that the handlers know.
+pub fn enter(region: Box<Region>) -> Result<&'static Region, Error> {
+    if SIGNAL.load(Ordering::Relaxed) == 0 {
+        return Err(Error::Start);
+    }
+    let new = Box::into_raw(region);
+    for place in &ALL {
+        // Release: pairs with the Acquire in `regions`. Relaxed: a place that is taken is skipped.
+        let entered = place.compare_exchange(
+            std::ptr::null_mut(),
+            new,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        if entered.is_ok() {
+            // SAFETY: from a box that is never freed.
+            return Ok(unsafe { &*new });
+        }
+    }
+    // SAFETY: from the box of above, which no place holds.
+    drop(unsafe { Box::from_raw(new) });
+    Err(Error::TooMany)
+}
+
+fn regions() -> impl Iterator<Item = &'static Region> {
+    // Acquire: pairs with the Release in `enter`. SAFETY: null, or from a box that is never freed.
+    let all = ALL.iter();
+    all.map_while(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
+}
+
+/// Handles a fault.
+fn fault(event: &mut Event<'_>) {
+    let address = event.fault_address();
+    let find = |address| regions().find_map(|region| Some((region, region.page_of(address)?)));
+    let Some((region, page)) = address.and_then(find) else {
+        return pass_on(event);
+    };
+    // As the delivery of a signal will find it: at least one instruction has been executed, and at
+    // least one is left.
+    if table::find(event.original_pc()).is_some()
+        && region.gate(page).is_some_and(|gate| gate.close())
+    {
+        let signal = SIGNAL.load(Ordering::Relaxed);
+        // SAFETY: numbers. Blocked until this handler returns; then it arrives in the sequence.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+    }
+    region.wait();
+    if region.page_in(page).is_err() {
+        // The fault would repeat without end.
+        event.default_action();
+    }
+}
+
+/// Passes on a fault that is no region's.
+fn pass_on(event: &mut Event<'_>) {
+    let is_sent = event.info().si_code <= 0;
+    match event.chain() {
+        Chained::Called => {}
+        Chained::Ignored if is_sent => {}
+        Chained::Default | Chained::Ignored => event.default_action(),
+    }
+}
+
+/// Opens the gates that this thread has closed. Its sequence has ended.
+fn open(_event: &mut Event<'_>) {
+    for region in regions() {
+        region.gates().for_each(|gate| gate.open_own());
+    }
+}

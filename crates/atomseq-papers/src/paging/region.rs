@@ -1,0 +1,272 @@
+//! Memory whose pages the process moves in and out.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::gate::Gate;
+use super::userfault::Userfault;
+use super::{Error, handler};
+
+/// How a region sees its faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// By `userfaultfd` (Linux 5.14), where the system allows it.
+    Userfaultfd,
+    /// By pages that may not be accessed.
+    Protection,
+}
+
+/// Memory whose pages are moved in at their first access, and again after each
+/// [`page_out`](Region::page_out). Stays until the process ends, since handlers read it.
+///
+/// Pages that are out keep their contents. In a forked child all pages are the parent's, shared,
+/// and pages that were out fault there as in the parent only with [`Means::Protection`].
+pub struct Region {
+    start: usize,
+    page: usize,
+    /// Of each page, its gate and how often it is pinned.
+    pages: Box<[(AtomicPtr<Gate>, AtomicUsize)]>,
+    userfault: Option<Userfault>,
+    wait: fn(),
+}
+
+impl Region {
+    /// Maps that many pages, all of them out, by `userfaultfd` if that is allowed, else by
+    /// protection. The memory is zero.
+    ///
+    /// The handler of each fault calls `wait` before it moves the page in: there other threads run.
+    ///
+    /// # Errors
+    ///
+    /// If [`start`](super::start) has not been called, if there are too many regions, or if the
+    /// system refuses the memory.
+    ///
+    /// # Safety
+    ///
+    /// `wait` is async-signal-safe.
+    pub unsafe fn map(pages: usize, wait: fn()) -> Result<&'static Self, Error> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self::map_by(Means::Userfaultfd, pages, wait).or_else(|error| match error {
+                Error::Refused { .. } => Self::map_by(Means::Protection, pages, wait),
+                error => Err(error),
+            })
+        }
+    }
+
+    /// As [`map`](Region::map), by the given means only.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Region::map), and if the system does not allow the means.
+    ///
+    /// # Safety
+    ///
+    /// As for [`map`](Region::map).
+    pub unsafe fn map_by(means: Means, pages: usize, wait: fn()) -> Result<&'static Self, Error> {
+        // SAFETY: takes a number and has no precondition.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let bytes = pages * page;
+        let file = memory(bytes)?;
+        let protection = match means {
+            Means::Userfaultfd => libc::PROT_READ | libc::PROT_WRITE,
+            Means::Protection => libc::PROT_NONE,
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            let shared = libc::MAP_SHARED;
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                protection,
+                shared,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(Error::last("mmap"));
+        }
+        let start = start.expose_provenance();
+        let unmap = |error| {
+            // SAFETY: the mapping of above, which nothing uses yet.
+            unsafe { libc::munmap(ptr::with_exposed_provenance_mut(start), bytes) };
+            error
+        };
+        let userfault = match means {
+            Means::Userfaultfd => Some(Userfault::over(start, bytes).map_err(unmap)?),
+            Means::Protection => None,
+        };
+        let region = Self {
+            start,
+            page,
+            pages: (0..pages).map(|_| Default::default()).collect(),
+            userfault,
+            wait,
+        };
+        handler::enter(Box::new(region)).map_err(unmap)
+    }
+
+    /// Returns how the region sees its faults.
+    pub fn means(&self) -> Means {
+        match self.userfault {
+            Some(_) => Means::Userfaultfd,
+            None => Means::Protection,
+        }
+    }
+
+    /// Returns the address of a page.
+    ///
+    /// # Panics
+    ///
+    /// If the region has no such page.
+    pub fn address(&self, page: usize) -> usize {
+        assert!(page < self.pages.len(), "the region has no page {page}");
+        self.start + page * self.page
+    }
+
+    /// Makes a gate that of the object on these pages. A page has one gate.
+    ///
+    /// # Panics
+    ///
+    /// If the region has no such pages.
+    pub fn guard(&self, pages: Range<usize>, gate: &'static Gate) {
+        for (of, _) in &self.pages[pages] {
+            // Release: pairs with the Acquire in `gate`.
+            of.store(ptr::from_ref(gate).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// Moves a page out: the next access to it faults.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pinned`] if it is pinned, or if the system refuses it.
+    ///
+    /// # Panics
+    ///
+    /// If the region has no such page.
+    pub fn page_out(&self, page: usize) -> Result<(), Error> {
+        let address = ptr::with_exposed_provenance_mut(self.address(page));
+        // Relaxed: the caller orders moving out and pinning.
+        if self.pages[page].1.load(Ordering::Relaxed) > 0 {
+            return Err(Error::Pinned);
+        }
+        // SAFETY: a page of this region's, whose contents stay in its file.
+        let (call, result) = unsafe {
+            match self.userfault {
+                Some(_) => (
+                    "MADV_DONTNEED",
+                    libc::madvise(address, self.page, libc::MADV_DONTNEED),
+                ),
+                None => (
+                    "mprotect",
+                    libc::mprotect(address, self.page, libc::PROT_NONE),
+                ),
+            }
+        };
+        (result == 0).then_some(()).ok_or_else(|| Error::last(call))
+    }
+
+    /// Moves pages in and keeps them there until the guard is dropped (`mlock`).
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it, for example beyond the limit on locked memory (`ulimit -l`).
+    ///
+    /// # Panics
+    ///
+    /// If the region has no such pages.
+    pub fn pin(&'static self, pages: Range<usize>) -> Result<Pinned, Error> {
+        for page in pages.clone() {
+            self.page_in(page)?;
+        }
+        let start = ptr::with_exposed_provenance(self.start + pages.start * self.page);
+        // SAFETY: pages of this region's.
+        if unsafe { libc::mlock(start, pages.len() * self.page) } != 0 {
+            return Err(Error::last("mlock"));
+        }
+        for (_, pins) in &self.pages[pages.clone()] {
+            pins.fetch_add(1, Ordering::Relaxed);
+        }
+        let region = self;
+        Ok(Pinned { region, pages })
+    }
+
+    /// Moves a page in. Async-signal-safe.
+    pub(super) fn page_in(&self, page: usize) -> Result<(), Error> {
+        let address = self.address(page);
+        if let Some(userfault) = &self.userfault {
+            return userfault.map(address, self.page);
+        }
+        let (start, all) = (
+            ptr::with_exposed_provenance_mut(address),
+            libc::PROT_READ | libc::PROT_WRITE,
+        );
+        // SAFETY: a page of this region's.
+        match unsafe { libc::mprotect(start, self.page, all) } {
+            0 => Ok(()),
+            _ => Err(Error::last("mprotect")),
+        }
+    }
+
+    /// Returns the page that holds an address.
+    pub(super) fn page_of(&self, address: usize) -> Option<usize> {
+        let page = address.checked_sub(self.start)? / self.page;
+        (page < self.pages.len()).then_some(page)
+    }
+
+    /// Returns the gate of a page.
+    pub(super) fn gate(&self, page: usize) -> Option<&'static Gate> {
+        // Acquire: pairs with the Release in `guard`. SAFETY: null, or from a reference for ever.
+        unsafe { self.pages[page].0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Iterates over the gates of all pages.
+    pub(super) fn gates(&self) -> impl Iterator<Item = &'static Gate> {
+        (0..self.pages.len()).filter_map(|page| self.gate(page))
+    }
+
+    /// Lets other threads run.
+    pub(super) fn wait(&self) {
+        (self.wait)();
+    }
+}
+
+/// Pages that stay in.
+pub struct Pinned {
+    region: &'static Region,
+    pages: Range<usize>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        for page in self.pages.clone() {
+            // A page that is pinned twice stays locked.
+            if self.region.pages[page].1.fetch_sub(1, Ordering::Relaxed) == 1 {
+                let start = ptr::with_exposed_provenance(self.region.address(page));
+                // SAFETY: a page of the region's.
+                unsafe { libc::munlock(start, self.region.page) };
+            }
+        }
+    }
+}
+
+/// Memory that is allocated, and not mapped anywhere.
+fn memory(bytes: usize) -> Result<File, Error> {
+    // SAFETY: a name, and a number.
+    let descriptor = unsafe { libc::memfd_create(c"atomseq-pages".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(Error::last("memfd_create"));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not mapped.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
+        0 => Ok(file),
+        _ => Err(Error::last("fallocate")),
+    }
+}

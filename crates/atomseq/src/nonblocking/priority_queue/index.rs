@@ -1,0 +1,405 @@
+//! The index of a priority queue: hints that let a search skip most of the list.
+//!
+//! One node in four is on level 0, one in four of these on level 1, and so on. Hints are stored
+//! without any check, so a level may lose a node, or lead to one that has left the list:
+//!
+//! * when two threads store the same hint, or a thread is delayed or exits before it has stored its
+//!   hints. The level then lacks nodes, up to all that follow a place. A search finds them on the
+//!   level below, sees by their height that they belong to this one, and stores the hint.
+//! * when a node leaves. The search replaces a hint to a node that is not in the list by that
+//!   node's own hint, a few times; then it goes down.
+//!
+//! A search starts at one of a few nodes that are spread over the list, the *stops*, whose
+//! priorities lie side by side in an array. That takes the place of the upper levels, whose nodes
+//! are in other cache lines each, and change. The stops are chosen anew after as many changes as
+//! the list was long. They are hints too.
+
+use super::{Node, PriorityQueue, REMOVED};
+use crate::dcas::Version;
+use crate::heap;
+use crate::nonblocking::nodes::address;
+use crate::nonblocking::plain::{Plain, Words};
+use crate::platform;
+use crate::sync::{AtomicU64, Ordering};
+use crate::type_stable::Descriptor;
+
+/// The number of levels: enough for four to the power of it, a million entries, at two or three
+/// steps a level. Beyond that, the highest level has more.
+///
+/// With it, a node of a priority and a value of 8 bytes each has 128 bytes.
+pub(super) const LEVELS: usize = 10;
+
+/// How many removed nodes in a row a search skips on one level.
+const SKIPS: usize = 8;
+
+/// How many stops a search tries that have left the list.
+const TRIES: usize = 4;
+
+/// The number of stops.
+const STOPS: usize = 256;
+
+/// How many nodes one choice of stops looks at, at most.
+const LOOKS: usize = 3 * STOPS;
+
+/// After fewer changes, stops are not chosen anew.
+const FEWEST: u64 = 64;
+
+/// Where the levels start. Relaxed throughout, here and for the hints of nodes: a hint proves
+/// nothing, and what it leads to counts only at a version. What changes seldom comes first, away
+/// from the hints to the first nodes.
+#[repr(C, align(64))]
+pub(super) struct Index<P> {
+    /// The number of levels in use.
+    levels: AtomicU64,
+    /// The version from which on stops are chosen anew, and how many there are.
+    renewal: AtomicU64,
+    count: AtomicU64,
+    /// The priorities of the stops, and their nodes.
+    priorities: [Words<P>; STOPS],
+    stops: [AtomicU64; STOPS],
+    /// The hints to the first node on each level.
+    first: [AtomicU64; LEVELS],
+}
+
+// SAFETY: all zeros is a valid instance, and may appear at any time: every field is read as atomic
+// words.
+unsafe impl<P: Plain> Descriptor for Index<P> {}
+
+/// The nodes that a search went by: the last one before the place in the list and on each level, or
+/// `None` for the start.
+pub(super) struct Route<'a, N> {
+    pub(super) last: Option<&'a N>,
+    above: [Option<&'a N>; LEVELS],
+}
+
+impl<N> Route<'_, N> {
+    /// Returns the way to the front of the list.
+    #[inline(always)]
+    pub(super) fn to_the_front() -> Self {
+        Route {
+            last: None,
+            above: [None; LEVELS],
+        }
+    }
+}
+
+impl<P: Plain> Index<P> {
+    /// Returns an empty one, or `None` if there is no memory.
+    pub(super) fn new() -> Option<Box<[Index<P>]>> {
+        heap::zeros(1)
+    }
+
+    fn levels(&self) -> usize {
+        self.levels.load(Ordering::Relaxed) as usize
+    }
+
+    /// Chooses on how many levels the node is that is linked next: none for three in four, and so
+    /// on. At most one more than the levels in use.
+    #[inline]
+    pub(super) fn height_of_next(&self, version: Version) -> usize {
+        // Versions differ, and the finalizer of MurmurHash3 spreads them over all bits.
+        let mut bits = version.number();
+        for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+            bits = (bits ^ bits >> 33).wrapping_mul(factor);
+        }
+        let height = (bits >> 32 | 1 << 32).trailing_zeros() as usize / 2;
+        height.min(self.levels() + 1).min(LEVELS)
+    }
+}
+
+impl<P: Plain, T: Send> PriorityQueue<P, T> {
+    #[inline(always)]
+    fn index(&self) -> &Index<P> {
+        &self.index[0]
+    }
+
+    /// Returns the hints that follow a node, or the start.
+    #[inline(always)]
+    fn hints<'a>(&'a self, from: Option<&'a Node<P, T>>) -> &'a [AtomicU64; LEVELS] {
+        from.map_or(&self.index().first, |node| &node.above)
+    }
+
+    /// Returns the node that a hint leads to.
+    #[inline(always)]
+    fn hinted(&self, hint: &AtomicU64) -> Option<&Node<P, T>> {
+        self.chain.node(hint.load(Ordering::Relaxed))
+    }
+
+    fn has_left(&self, node: &Node<P, T>) -> bool {
+        self.chain.load(&node.next) == REMOVED
+    }
+}
+
+impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
+    /// Stores hints everywhere, each of them the address of a node or 0, for tests.
+    #[cfg(test)]
+    pub(in crate::nonblocking) fn store_hints(&self, mut choose: impl FnMut() -> u64) {
+        let index = self.index();
+        index.renewal.store(0, Ordering::Relaxed);
+        let stops = index.stops.iter();
+        stops.for_each(|stop| stop.store(choose(), Ordering::Relaxed));
+        let mut node = None;
+        loop {
+            let hints = self.hints(node).iter();
+            hints.for_each(|hint| hint.store(choose(), Ordering::Relaxed));
+            let link = node.map_or(&self.chain.head, |node| &node.next);
+            node = self.chain.node(self.chain.load(link));
+            if node.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Searches the last node before a place, and on so many levels at least. `is_before` returns
+    /// whether a node is before the place, which all nodes of lower priorities than the given one
+    /// are. The result counts only after a check at a version.
+    #[inline]
+    pub(super) fn route(
+        &self,
+        priority: P,
+        height: usize,
+        is_before: impl Fn(&Node<P, T>, P) -> bool + Copy,
+    ) -> Route<'_, Node<P, T>> {
+        let mut route = Route::to_the_front();
+        let mut levels = self.index().levels().min(LEVELS);
+        let mut here: Option<(&Node<P, T>, P)> = None;
+        if levels > 1 {
+            let version = self.version().number();
+            if version >= self.index().renewal.load(Ordering::Relaxed) {
+                self.choose_stops(version, levels);
+            }
+            if let Some((stop, of_stop)) = self.stop_before(priority, is_before) {
+                if stop.height() >= height {
+                    levels = stop.height().min(LEVELS);
+                    here = Some((stop, of_stop));
+                }
+            }
+        }
+        for level in (0..levels).rev() {
+            let mut skips = SKIPS;
+            loop {
+                let hints = self.hints(here.map(|(node, _)| node));
+                let hint = &hints[level];
+                // The node that comes next if the one on this level is behind the place.
+                let below = match (level, here) {
+                    (1.., _) => hints[level - 1].load(Ordering::Relaxed),
+                    (0, Some((node, _))) => self.chain.load(&node.next),
+                    (0, None) => 0,
+                };
+                platform::prefetch(below as usize);
+                let Some(next) = self.hinted(hint) else {
+                    break;
+                };
+                let priority = next.priority.load();
+                if !is_before(next, priority) || !is_forward(here, next, priority) {
+                    break;
+                }
+                if self.has_left(next) {
+                    let behind = next.above[level].load(Ordering::Relaxed);
+                    if skips == 0 || behind == address(next) {
+                        break;
+                    }
+                    skips -= 1;
+                    hint.store(behind, Ordering::Relaxed);
+                    continue;
+                }
+                here = Some((next, priority));
+                self.restore(&mut route, level + 1, levels, next);
+            }
+            route.above[level] = here.map(|(node, _)| node);
+        }
+        loop {
+            let link = here.map_or(&self.chain.head, |(node, _)| &node.next);
+            let Some(next) = self.chain.node(self.chain.load(link)) else {
+                break;
+            };
+            let priority = next.priority.load();
+            if !is_before(next, priority) || !is_forward(here, next, priority) {
+                break;
+            }
+            here = Some((next, priority));
+            self.restore(&mut route, 0, levels, next);
+        }
+        route.last = here.map(|(node, _)| node);
+        route
+    }
+
+    /// Returns the last stop before a place that is in the list.
+    #[inline]
+    fn stop_before(
+        &self,
+        priority: P,
+        is_before: impl Fn(&Node<P, T>, P) -> bool,
+    ) -> Option<(&Node<P, T>, P)> {
+        let index = self.index();
+        let mut size = (index.count.load(Ordering::Relaxed) as usize).min(STOPS);
+        let mut base = 0;
+        while size > 1 {
+            let half = size / 2;
+            // Without a branch, which no processor could predict.
+            base += half * usize::from(index.priorities[base + half].load() < priority);
+            size -= half;
+        }
+        // Those before the front of the list have left. Then the search starts there.
+        for stop in index.stops[..=base].iter().rev().take(TRIES) {
+            let node = self.hinted(stop)?;
+            let of_node = node.priority.load();
+            if is_before(node, of_node) && !self.has_left(node) {
+                return Some((node, of_node));
+            }
+        }
+        None
+    }
+
+    /// Chooses stops among the nodes of a level that has enough of them.
+    #[cold]
+    #[inline(never)]
+    fn choose_stops(&self, version: u64, levels: usize) {
+        let index = self.index();
+        // Other threads do not choose them meanwhile, in most cases. If they do, the stops of both
+        // are mixed.
+        index.renewal.store(version + FEWEST, Ordering::Relaxed);
+        let count_of = |level| self.on_level(level).take(LOOKS).count();
+        let level = (0..levels)
+            .rev()
+            .take_while(|level| count_of(*level) < LOOKS)
+            .last();
+        let Some(level) = level else {
+            return;
+        };
+        let nodes = count_of(level);
+        let step = nodes.div_ceil(STOPS).max(1);
+        let mut count = 0;
+        for (node, priority) in self
+            .on_level(level)
+            .skip(step / 2)
+            .step_by(step)
+            .take(STOPS)
+        {
+            index.stops[count].store(address(node), Ordering::Relaxed);
+            index.priorities[count].store(priority);
+            count += 1;
+        }
+        index.count.store(count as u64, Ordering::Relaxed);
+        let entries = (nodes as u64) << (2 * (level + 1));
+        let renewal = version + FEWEST.max(entries);
+        index.renewal.store(renewal, Ordering::Relaxed);
+    }
+
+    /// Returns the nodes of a level with their priorities, as far as its hints lead.
+    fn on_level(&self, level: usize) -> impl Iterator<Item = (&Node<P, T>, P)> {
+        let mut here: Option<(&Node<P, T>, P)> = None;
+        std::iter::from_fn(move || {
+            let mut next = self.hinted(&self.hints(here.map(|(node, _)| node))[level])?;
+            for _ in 0..SKIPS {
+                if !self.has_left(next) {
+                    break;
+                }
+                next = self.hinted(&next.above[level])?;
+            }
+            let priority = next.priority.load();
+            if self.has_left(next) || !is_forward(here, next, priority) {
+                return None;
+            }
+            here = Some((next, priority));
+            here
+        })
+    }
+
+    /// Stores the hint to a node on a level, if the node belongs to it. The search came to it on
+    /// the level below, so the level has lost it.
+    #[inline(always)]
+    fn restore<'a>(
+        &'a self,
+        route: &mut Route<'a, Node<P, T>>,
+        level: usize,
+        levels: usize,
+        node: &'a Node<P, T>,
+    ) {
+        if node.height() > level && level < levels {
+            self.insert_hint(route.above[level], level, node);
+            route.above[level] = Some(node);
+        }
+    }
+
+    #[cold]
+    fn insert_hint(&self, before: Option<&Node<P, T>>, level: usize, node: &Node<P, T>) {
+        let hint = &self.hints(before)[level];
+        let own = &node.above[level];
+        let behind = hint.load(Ordering::Relaxed);
+        if own.load(Ordering::Relaxed) == 0 && behind != address(node) {
+            own.store(behind, Ordering::Relaxed);
+        }
+        hint.store(address(node), Ordering::Relaxed);
+    }
+
+    /// Moves the route on by nodes that other threads have inserted since the search.
+    #[cold]
+    pub(super) fn advance<'a>(
+        &'a self,
+        route: &mut Route<'a, Node<P, T>>,
+        is_before: impl Fn(&Node<P, T>, P) -> bool,
+    ) {
+        for (level, before) in route.above.iter_mut().enumerate() {
+            for _ in 0..SKIPS {
+                match self.hinted(&self.hints(*before)[level]) {
+                    Some(next) if is_before(next, next.priority.load()) && !self.has_left(next) => {
+                        *before = Some(next);
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+
+    /// Stores the hints of a node that was just linked. Compares no priorities: a comparison that
+    /// panics would do so after the change.
+    #[inline]
+    pub(super) fn enter_index(
+        &self,
+        node: &Node<P, T>,
+        height: usize,
+        route: &Route<'_, Node<P, T>>,
+    ) {
+        for level in 0..height {
+            let hint = &self.hints(route.above[level])[level];
+            let behind = hint.load(Ordering::Relaxed);
+            let behind = if behind == address(node) { 0 } else { behind };
+            node.above[level].store(behind, Ordering::Relaxed);
+            hint.store(address(node), Ordering::Relaxed);
+        }
+        if height > self.index().levels() {
+            self.index().levels.store(height as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces the hints to a node that was just unlinked, by its own.
+    #[inline]
+    pub(super) fn leave_index(&self, node: &Node<P, T>, route: &Route<'_, Node<P, T>>) {
+        for level in 0..node.height().min(LEVELS) {
+            let hint = &self.hints(route.above[level])[level];
+            if hint.load(Ordering::Relaxed) == address(node) {
+                let behind = node.above[level].load(Ordering::Relaxed);
+                let behind = if behind == address(node) { 0 } else { behind };
+                hint.store(behind, Ordering::Relaxed);
+            }
+            let levels = self.index().levels();
+            if level + 1 == levels && self.index().first[level].load(Ordering::Relaxed) == 0 {
+                self.index().levels.store(level as u64, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Returns whether a node lies further on than the last one.
+#[inline(always)]
+fn is_forward<P: Plain + Ord, T: Send>(
+    here: Option<(&Node<P, T>, P)>,
+    next: &Node<P, T>,
+    priority: P,
+) -> bool {
+    here.is_none_or(|(here, least)| {
+        let stamp = |node: &Node<P, T>| node.stamp.load(Ordering::Relaxed);
+        least < priority || least == priority && stamp(here) < stamp(next)
+    })
+}

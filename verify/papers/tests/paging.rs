@@ -1,0 +1,345 @@
+//! Page faults in the middle of a sequence, by both means: what goes wrong without a protection,
+//! and that nothing does with each of M94's three.
+//!
+//! Two threads take turns, as on M94's one processor. The first one's sequence has loaded a word of
+//! the object when it faults, and gives its turn to the second one, whose sequence changes the same
+//! words.
+#![cfg(atomseq_sections)]
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use atomseq::signal;
+use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::install_plainly;
+use verify_support::this_test;
+
+atomseq::sequence! {
+    /// Moves 1 from the first word to the last, and counts in the middle one.
+    unsafe fn transfer(first: Word, middle: Word, last: Word) {
+        let a = load(first);
+        let b = load(middle);
+        let c = load(last);
+        store(first, a - 1);
+        store(middle, b + 1);
+        store(last, c + 1);
+    }
+
+    /// The same. 0: the gate was closed, and nothing was done.
+    unsafe fn transfer_through(gate: Word, first: Word, middle: Word, last: Word) -> Word {
+        let closed = load(gate);
+        if closed != 0 { return 0 }
+        let a = load(first);
+        let b = load(middle);
+        let c = load(last);
+        store(first, a - 1);
+        store(middle, b + 1);
+        store(last, c + 1);
+        1
+    }
+}
+
+const SIGNAL: i32 = libc::SIGUSR1;
+/// What is in the first word at the beginning.
+const ALL: usize = 1_000;
+
+const FIRST: usize = 1;
+const SECOND: usize = 2;
+
+/// Whose turn it is.
+static TURN: AtomicUsize = AtomicUsize::new(FIRST);
+/// The faults, how often the second thread found the gate closed, and how often it has transferred.
+static FAULTS: AtomicUsize = AtomicUsize::new(0);
+static FOUND_CLOSED: AtomicUsize = AtomicUsize::new(0);
+static DONE: AtomicUsize = AtomicUsize::new(0);
+/// The thread that gives its turn away when it faults.
+static FAULTING: AtomicUsize = AtomicUsize::new(0);
+static GATE: Gate = Gate::new();
+
+fn this_thread() -> usize {
+    // SAFETY: takes no argument and has no precondition.
+    unsafe { libc::gettid() as usize }
+}
+
+fn take_turn(turn: usize) {
+    while TURN.load(SeqCst) != turn {
+        thread::yield_now();
+    }
+}
+
+/// Called by the handler of a fault: gives the turn to the second thread until that one has
+/// transferred or waits for the gate.
+fn wait() {
+    FAULTS.fetch_add(1, SeqCst);
+    let is_suspended = FOUND_CLOSED.load(SeqCst) > 0 || DONE.load(SeqCst) > 0;
+    if this_thread() == FAULTING.load(SeqCst) && !is_suspended {
+        TURN.store(SECOND, SeqCst);
+        take_turn(FIRST);
+    }
+}
+
+/// The words of an object, and whether its sequences test the gate.
+#[derive(Clone, Copy)]
+struct Object {
+    words: [usize; 3],
+    gated: bool,
+}
+
+impl Object {
+    fn read(&self) -> [usize; 3] {
+        // SAFETY: words of the region, which no thread changes now.
+        self.words
+            .map(|word| unsafe { (word as *const usize).read_volatile() })
+    }
+
+    fn transfer(&self) -> bool {
+        let [first, middle, last] = self.words;
+        // SAFETY: words of the region.
+        match self.gated {
+            true => unsafe { transfer_through::rolling(GATE.word(), first, middle, last) == 1 },
+            false => unsafe {
+                transfer::rolling(first, middle, last);
+                true
+            },
+        }
+    }
+}
+
+fn region(means: Means) -> &'static Region {
+    start(SIGNAL).unwrap();
+    // SAFETY: `wait` yields and changes words.
+    unsafe { Region::map_by(means, 3, wait) }.unwrap()
+}
+
+/// Both threads transfer once, with these pages out before. Returns the words.
+fn both_transfer(object: Object, region: &Region, out: &[usize]) -> [usize; 3] {
+    // SAFETY: words of the region, which no other thread uses yet.
+    unsafe { (object.words[0] as *mut usize).write_volatile(ALL) };
+    object.read();
+    for page in out {
+        region.page_out(*page).unwrap();
+    }
+    FAULTS.store(0, SeqCst);
+    FAULTING.store(this_thread(), SeqCst);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            take_turn(SECOND);
+            while !object.transfer() {
+                FOUND_CLOSED.fetch_add(1, SeqCst);
+                TURN.store(FIRST, SeqCst);
+                GATE.wait();
+            }
+            DONE.store(1, SeqCst);
+            TURN.store(FIRST, SeqCst);
+        });
+        assert!(object.transfer());
+        if FOUND_CLOSED.load(SeqCst) == 0 {
+            // It was not interrupted, or not where another thread could run.
+            TURN.store(SECOND, SeqCst);
+        }
+    });
+    object.read()
+}
+
+/// An object with a word on each page.
+fn spread(region: &Region, gated: bool) -> Object {
+    let words = [0, 1, 2].map(|page| region.address(page) + 64);
+    Object { words, gated }
+}
+
+/// Runs a check by both means, each in a fresh process. `userfaultfd` may be forbidden, but not to
+/// every process that this runs in.
+macro_rules! by_both_means {
+    ($($name:ident $check:ident;)*) => { $(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn by_protection() {
+                in_fresh_process(this_test!(), || $check(Means::Protection));
+            }
+
+            #[test]
+            fn by_userfaultfd() {
+                in_fresh_process(this_test!(), || {
+                    start(SIGNAL).unwrap();
+                    // SAFETY: `wait` yields and changes words.
+                    match unsafe { Region::map_by(Means::Userfaultfd, 1, wait) } {
+                        Ok(_) => $check(Means::Userfaultfd),
+                        Err(Error::Refused { call, error }) => {
+                            println!("not tried: {call}: {error}");
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                });
+            }
+        }
+    )* };
+}
+
+by_both_means! {
+    control_without_protection_a_change_is_lost unprotected;
+    pinned_pages_do_not_fault pinned;
+    an_object_of_one_page_faults_before_it_is_read one_page;
+    a_gate_keeps_other_threads_out gated;
+    a_gate_stays_closed_over_several_faults several_faults;
+    faults_elsewhere_close_no_gate elsewhere;
+    a_handler_does_not_wait_for_its_own_thread own_handler;
+}
+
+fn unprotected(means: Means) {
+    let region = region(means);
+    let words = both_transfer(spread(region, false), region, &[1]);
+    // The second thread's change of the first word is overwritten.
+    assert_eq!(words, [ALL - 1, 2, 2]);
+    assert_eq!(FAULTS.load(SeqCst), 2, "the page was missed by both");
+}
+
+fn pinned(means: Means) {
+    let region = region(means);
+    let object = spread(region, false);
+    let pinned = region.pin(0..3).unwrap();
+    assert!(matches!(region.page_out(1), Err(Error::Pinned)));
+    assert_eq!(both_transfer(object, region, &[]), [ALL - 2, 2, 2]);
+    assert_eq!(FAULTS.load(SeqCst), 0);
+    // The control: afterwards it does fault.
+    drop(pinned);
+    region.page_out(1).unwrap();
+    object.read();
+    assert_eq!(FAULTS.load(SeqCst), 1);
+}
+
+fn one_page(means: Means) {
+    let region = region(means);
+    let words = [0, 8, 16].map(|offset| region.address(1) + offset);
+    assert!(is_on_one_page(words[0], 24));
+    let object = Object {
+        words,
+        gated: false,
+    };
+    assert_eq!(both_transfer(object, region, &[1]), [ALL - 2, 2, 2]);
+    assert_eq!(FAULTS.load(SeqCst), 2);
+    assert_eq!(DONE.load(SeqCst), 1, "the other thread ran meanwhile");
+}
+
+fn gated(means: Means) {
+    let region = region(means);
+    region.guard(0..3, &GATE);
+    let rollforwards = signal::statistics().rollforwards;
+    let words = both_transfer(spread(region, true), region, &[1]);
+    assert_eq!(words, [ALL - 2, 2, 2]);
+    assert_eq!(
+        FOUND_CLOSED.load(SeqCst),
+        1,
+        "the other thread tried meanwhile"
+    );
+    assert_eq!(signal::statistics().rollforwards, rollforwards + 1);
+    assert!(!GATE.is_closed());
+}
+
+fn several_faults(means: Means) {
+    let region = region(means);
+    region.guard(0..3, &GATE);
+    let words = both_transfer(spread(region, true), region, &[0, 1, 2]);
+    assert_eq!(words, [ALL - 2, 2, 2]);
+    assert_eq!((FAULTS.load(SeqCst), FOUND_CLOSED.load(SeqCst)), (3, 1));
+    assert!(!GATE.is_closed());
+}
+
+fn elsewhere(means: Means) {
+    static CLOSED: AtomicUsize = AtomicUsize::new(0);
+    fn look() {
+        CLOSED.fetch_add(1 + 100 * usize::from(GATE.is_closed()), SeqCst);
+    }
+    start(SIGNAL).unwrap();
+    // SAFETY: `look` changes a word.
+    let region = unsafe { Region::map_by(means, 3, look) }.unwrap();
+    region.guard(0..3, &GATE);
+    let object = spread(region, true);
+    assert_eq!(object.read(), [0; 3]);
+    assert_eq!(CLOSED.load(SeqCst), 3);
+    // The control: in a sequence it does.
+    region.page_out(1).unwrap();
+    assert!(object.transfer());
+    assert_eq!(CLOSED.load(SeqCst), 3 + 101);
+}
+
+/// A signal that is there when the sequence ends may be handled before the gate is opened.
+fn own_handler(means: Means) {
+    static OBJECT: AtomicUsize = AtomicUsize::new(0);
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+    const OTHER: i32 = libc::SIGHUP;
+    fn object() -> Object {
+        let words = [0, 1, 2].map(|page| OBJECT.load(SeqCst) + page * 8);
+        Object { words, gated: true }
+    }
+    fn transfer_in_handler(_: &mut signal::Event<'_>) {
+        while !object().transfer() {
+            GATE.wait();
+        }
+        HANDLED.fetch_add(1, SeqCst);
+    }
+    fn send() {
+        // SAFETY: numbers; it is blocked until the handler of the fault returns.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), OTHER) };
+    }
+    start(SIGNAL).unwrap();
+    // SAFETY: the handler changes words of this thread's, and waits for no other thread.
+    unsafe { signal::install(OTHER, transfer_in_handler) }.unwrap();
+    // SAFETY: `send` makes system calls.
+    let region = unsafe { Region::map_by(means, 1, send) }.unwrap();
+    region.guard(0..1, &GATE);
+    OBJECT.store(region.address(0), SeqCst);
+    assert!(object().transfer());
+    assert_eq!(HANDLED.load(SeqCst), 1);
+    assert_eq!(object().read(), [usize::MAX - 1, 2, 2]);
+    assert!(!GATE.is_closed());
+}
+
+#[test]
+fn a_region_needs_its_handlers_and_one_signal() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: `wait` yields and changes words.
+        let map = || unsafe { Region::map(1, wait) };
+        assert!(matches!(map(), Err(Error::Start)));
+        start(SIGNAL).unwrap();
+        start(SIGNAL).unwrap();
+        assert!(matches!(start(libc::SIGUSR2), Err(Error::Start)));
+        while map().is_ok() {}
+        assert!(matches!(map(), Err(Error::TooMany)));
+    });
+}
+
+#[test]
+fn other_faults_are_the_programs_own() {
+    killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
+        region(Means::Protection);
+        // SAFETY: this test expects what follows.
+        unsafe { (8 as *const usize).read_volatile() };
+    });
+}
+
+#[test]
+fn other_faults_reach_the_handler_from_before() {
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn repair(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        verify_papers::protect(PAGE.load(SeqCst), libc::PROT_READ);
+    }
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSEGV, repair, 0, &[]);
+        region(Means::Protection);
+        PAGE.store(verify_papers::pages(1, libc::PROT_NONE), SeqCst);
+        // SAFETY: the handler makes the page readable.
+        assert_eq!(
+            unsafe { (PAGE.load(SeqCst) as *const u8).read_volatile() },
+            0
+        );
+    });
+}
+
+#[test]
+fn one_page_is_a_matter_of_address_and_size() {
+    assert!(is_on_one_page(0x1000, 4096) && is_on_one_page(0x1ff8, 8));
+    assert!(!is_on_one_page(0x1ff8, 9) && !is_on_one_page(0x1000, 4097));
+}
