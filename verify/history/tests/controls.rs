@@ -14,7 +14,7 @@ use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
-use verify_history::structures::Mapped;
+use verify_history::structures::Hashed;
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
 use verify_history::structures::priorities::Pending;
@@ -68,7 +68,7 @@ fn a_change_of_priority_taken_for_one_step() {
 #[test]
 fn a_map_that_splits_without_its_version() {
     must_fail("an unchecked split", Trial::of(MANY), |_| {
-        Mapped::<false>::fresh()
+        Hashed::<false>::fresh()
     });
 }
 

@@ -12,7 +12,7 @@ use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
-use verify_history::structures::{BothEnds, Mapped, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
 
 /// Runs half of the histories under each mechanism.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
@@ -175,7 +175,7 @@ fn an_unbounded_queue() {
 /// It has one mechanism. Its buckets are split and merged between and inside the other calls.
 #[test]
 fn a_hash_map() {
-    let report = must_pass("HashMap", Trial::of(2_000), |_| Mapped::<true>::fresh());
+    let report = must_pass("HashMap", Trial::of(2_000), |_| Hashed::<true>::fresh());
     let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
     assert!(
         !stops || report.concurrent > 0 && report.stops > 0,

@@ -37,15 +37,15 @@ impl Hasher for Together {
 }
 
 /// A map, and whether its splits check the version.
-pub struct Mapped<const CHECKED: bool>(HashMap<u64, u64, BuildHasherDefault<Together>>);
+pub struct Hashed<const CHECKED: bool>(HashMap<u64, u64, BuildHasherDefault<Together>>);
 
 /// More buckets than this are not made.
 const BUCKETS: usize = 20;
 
-impl<const CHECKED: bool> Mapped<CHECKED> {
+impl<const CHECKED: bool> Hashed<CHECKED> {
     /// Makes an empty one.
-    pub fn fresh() -> (Mapped<CHECKED>, Keys) {
-        (Mapped(HashMap::default()), Keys::default())
+    pub fn fresh() -> (Hashed<CHECKED>, Keys) {
+        (Hashed(HashMap::default()), Keys::default())
     }
 
     fn resize(&self, grows: bool) {
@@ -59,7 +59,7 @@ impl<const CHECKED: bool> Mapped<CHECKED> {
     }
 }
 
-impl<const CHECKED: bool> Subject for Mapped<CHECKED> {
+impl<const CHECKED: bool> Subject for Hashed<CHECKED> {
     type Model = Keys;
     type Memory = ();
 
