@@ -16,8 +16,8 @@ use crate::COUNTERS;
 /// What a billionth is multiplied by.
 const BILLION: f64 = 1e9;
 
-/// Its last bit but two counts one, and so do those of numbers that are at most 2^51 away. So a sum
-/// of it and a small number is rounded to an integer, whose bits are its lower bits.
+/// The last bit of it, and of numbers at most 2^51 away from it, counts one. So a sum of it and a
+/// number in this range is rounded to an integer, whose bits are the sum's lower bits.
 const ROUNDS: f64 = (3_u64 << 51) as f64;
 
 /// The maximum number of buckets.
@@ -94,8 +94,8 @@ impl Histogram {
     /// Records a value.
     #[inline]
     pub fn observe(&self, value: f64) {
-        // The difference is that of the integers, rounded to the nearest, if both are in the range
-        // of `ROUNDS`. Otherwise it is larger than 2^50: also if the value is negative or not
+        // The difference is the number of billionths, rounded to the nearest, if that is in the
+        // range of `ROUNDS`. Otherwise it is larger than 2^50: also if the value is negative or not
         // finite.
         let rounded = value * BILLION + ROUNDS;
         let billionths = rounded.to_bits().wrapping_sub(ROUNDS.to_bits());
