@@ -115,10 +115,19 @@ pub const REGISTER: usize = 17;
 /// br x17
 pub const JUMP: &[u8] = &[0x20, 0x02, 0x1f, 0xd6];
 
-/// Decodes an instruction of a sequence.
+/// Decodes an instruction of a sequence: one that the compiler writes, or the move that sets the
+/// status of an early return, which `HybJump` has inside.
 pub fn step(code: &[u8]) -> Option<Step> {
-    let (bytes, branch) = inspect::decode(code)?;
     let word = u32::from_le_bytes(*code.first_chunk()?);
+    // movz w, #
+    if word & 0xffe0_0000 == 0x5280_0000 {
+        return Some(Step {
+            bytes: 4,
+            branch: None,
+            uses_register: uses_register(word),
+        });
+    }
+    let (bytes, branch) = inspect::decode(code)?;
     Some(Step {
         bytes,
         branch,
@@ -267,12 +276,16 @@ mod tests {
             (0x8b11_0020, true),
             (0xb400_0051, true),
             (0xd280_0031, true),
+            // mov w17, #1
+            (0x5280_0031, true),
             // ldr x0, [x1, #136]; movz x0, #544; cbz x0, 8; b.eq 8; add x0, x1, #68
             (0xf940_4420, false),
             (0xd280_4400, false),
             (0xb400_0040, false),
             (0x5400_0040, false),
             (0x9101_1020, false),
+            // mov w9, #1
+            (0x5280_0029, false),
         ] {
             let found = step(&word.to_le_bytes()).map(|step| step.uses_register);
             assert_eq!(found, Some(uses_register), "{word:x}");
