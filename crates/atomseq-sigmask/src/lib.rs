@@ -62,8 +62,9 @@
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler
 //!   has a frame of this library.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
-//!   may say that it cannot load this one, or not start. Each program starts later by the time that
-//!   it takes to load this library, a few tenths of a millisecond.
+//!   may say that it cannot load this one, or not start. A program starts a few tenths of a
+//!   millisecond later, and `fork` takes some tens of microseconds more: of the programs in
+//!   BENCHMARKS.md, bash takes a tenth longer for each child and Emacs a third.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable

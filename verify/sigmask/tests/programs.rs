@@ -228,6 +228,8 @@ fn the_tests_of_perl_have_the_same_results() {
             .map(|line| number(line.split(" #").next().unwrap_or_default()))
             .collect()
     };
+    // The interpreter that some of them run.
+    let _ = std::os::unix::fs::symlink("/usr/bin/perl", place.join("t/perl"));
     let mut compared = 0;
     let mut count = 0;
     for (directory, under) in [
