@@ -95,14 +95,13 @@ impl Object {
 
     fn transfer(&self) -> bool {
         let [first, middle, last] = self.words;
-        // SAFETY: words of the region.
-        match self.gated {
-            true => unsafe { transfer_through::rolling(GATE.word(), first, middle, last) == 1 },
-            false => unsafe {
-                transfer::rolling(first, middle, last);
-                true
-            },
+        if self.gated {
+            // SAFETY: words of the region, and the gate's.
+            return unsafe { transfer_through::rolling(GATE.word(), first, middle, last) } == 1;
         }
+        // SAFETY: words of the region.
+        unsafe { transfer::rolling(first, middle, last) };
+        true
     }
 }
 
@@ -316,7 +315,7 @@ fn other_faults_are_the_programs_own() {
     killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
         region(Means::Protection);
         // SAFETY: this test expects what follows.
-        unsafe { (8 as *const usize).read_volatile() };
+        unsafe { (64 as *const usize).read_volatile() };
     });
 }
 
@@ -330,11 +329,10 @@ fn other_faults_reach_the_handler_from_before() {
         install_plainly(libc::SIGSEGV, repair, 0, &[]);
         region(Means::Protection);
         PAGE.store(verify_papers::pages(1, libc::PROT_NONE), SeqCst);
+        let page = PAGE.load(SeqCst) as *const u8;
         // SAFETY: the handler makes the page readable.
-        assert_eq!(
-            unsafe { (PAGE.load(SeqCst) as *const u8).read_volatile() },
-            0
-        );
+        let byte = unsafe { page.read_volatile() };
+        assert_eq!(byte, 0);
     });
 }
 

@@ -79,9 +79,12 @@ pub fn enter(region: Box<Region>) -> Result<&'static Region, Error> {
 }
 
 fn regions() -> impl Iterator<Item = &'static Region> {
-    // Acquire: pairs with the Release in `enter`. SAFETY: null, or from a box that is never freed.
-    let all = ALL.iter();
-    all.map_while(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
+    ALL.iter().map_while(|place| {
+        // Acquire: pairs with the Release in `enter`.
+        let region = place.load(Ordering::Acquire);
+        // SAFETY: null, or from a box that is never freed.
+        unsafe { region.as_ref() }
+    })
 }
 
 /// Handles a fault.

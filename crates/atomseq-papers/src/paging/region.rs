@@ -221,9 +221,10 @@ impl Region {
 
     /// Returns the gate of a page.
     pub(super) fn gate(&self, page: usize) -> Option<&'static Gate> {
-        // Acquire: pairs with the Release in `guard`. SAFETY: null, or from a
-        // static reference.
-        unsafe { self.pages[page].0.load(Ordering::Acquire).as_ref() }
+        // Acquire: pairs with the Release in `guard`.
+        let gate = self.pages[page].0.load(Ordering::Acquire);
+        // SAFETY: null, or from a static reference.
+        unsafe { gate.as_ref() }
     }
 
     /// Iterates over the gates of all pages.

@@ -69,7 +69,7 @@ impl Userfault {
         words: &mut [u64; N],
     ) -> Result<(), Error> {
         // SAFETY: each request's structure is that many words, which live through the call.
-        match unsafe { libc::ioctl(self.0.as_raw_fd(), request.into(), words.as_mut_ptr()) } {
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, words.as_mut_ptr()) } {
             0 => Ok(()),
             _ => Err(Error::last(call)),
         }

@@ -107,7 +107,18 @@ mod stepping {
         }
 
         /// Lets it go on until its next stop, whose signal it returns.
-        fn go_on(&self, how: libc::c_uint, signal: c_int) -> Result<c_int, Refused> {
+        fn go_on(&self, signal: c_int) -> Result<c_int, Refused> {
+            // SAFETY: numbers.
+            match unsafe { libc::ptrace(libc::PTRACE_CONT, self.process, 0, c_long::from(signal)) }
+            {
+                0 => self.stop(),
+                _ => Err(Refused::now(TRACE)),
+            }
+        }
+
+        /// Lets it execute one instruction, the first of the signal's handler if there is one.
+        fn step(&self, signal: c_int) -> Result<c_int, Refused> {
+            let how = libc::PTRACE_SINGLESTEP;
             // SAFETY: numbers.
             match unsafe { libc::ptrace(how, self.process, 0, c_long::from(signal)) } {
                 0 => self.stop(),
@@ -134,7 +145,7 @@ mod stepping {
         /// Steps to an instruction.
         fn run_to(&self, address: u64) -> Result<(), Refused> {
             for _ in 0..TOO_MANY {
-                self.go_on(libc::PTRACE_SINGLESTEP, 0)?;
+                self.step(0)?;
                 if self.registers()?.rip == address {
                     return Ok(());
                 }
@@ -169,12 +180,12 @@ mod stepping {
         child.stop()?;
         // SAFETY: numbers. If it is refused, a child that outlives this process ends by itself.
         unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, process, 0, libc::PTRACE_O_EXITKILL) };
-        let mut stop = child.go_on(libc::PTRACE_CONT, 0)?;
+        let mut stop = child.go_on(0)?;
         while stop != way.signal {
             // The fault that brings it there.
-            stop = child.go_on(libc::PTRACE_CONT, stop)?;
+            stop = child.go_on(stop)?;
         }
-        child.go_on(libc::PTRACE_SINGLESTEP, way.signal)?;
+        child.step(way.signal)?;
         let (mut counted, mut is_handled) = (0, false);
         for _ in 0..TOO_MANY {
             let now = child.registers()?;
@@ -184,7 +195,7 @@ mod stepping {
             } else if child.is_returning(&now) {
                 return Ok(counted + 1);
             } else {
-                child.go_on(libc::PTRACE_SINGLESTEP, 0)?;
+                child.step(0)?;
                 // A repeated string instruction is one.
                 counted += usize::from(child.registers()?.rip != now.rip);
             }
