@@ -5,9 +5,10 @@
 //! cargo run --release -p atomseq --example map_in_handler
 //! ```
 //!
-//! Two threads open and close sessions all the time, so the map grows and shrinks. Signals interrupt
-//! one of them, often in the middle of an insertion or of the split of a bucket. A handler that
-//! waited for a lock held by its own thread would hang; here it looks sessions up and counts itself.
+//! Two threads open and close sessions all the time, so the map grows and shrinks. Signals
+//! interrupt one of them, often in the middle of an insertion or of the split of a bucket. A
+//! handler that waited for a lock held by its own thread would hang; here it looks sessions up and
+//! counts itself.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,11 @@
 //! The protocol by which `nonblocking::HashMap` splits and merges a bucket (`hash_map/resize.rs`),
-//! as a model: a parent, a child, and one key that belongs to the child's half. All interleavings of
-//! threads that split, merge, take over each other's work, and write the key are explored; each
+//! as a model: a parent, a child, and one key that belongs to the child's half. All interleavings
+//! of threads that split, merge, take over each other's work, and write the key are explored; each
 //! thread may also stop for good after any step.
 //!
 //! Two things must hold in every state. The bucket that the parent's depth names has the value that
-//! was written last. And a child that is LIVE is the bucket that the depth names. The steps are those
-//! of sequential consistency; the orderings are argued in the source.
+//! was written last. And a child that is LIVE is the bucket that the depth names. The steps are
+//! those of sequential consistency; the orderings are argued in the source.
 
 use std::collections::HashSet;
 

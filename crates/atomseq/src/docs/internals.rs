@@ -682,13 +682,14 @@
 //! bucket if the parent's depth says so, and the next thread that finds it makes it LIVE.
 //!
 //! There is no second table while the map grows, and no old one afterwards: linear hashing adds
-//! buckets behind the others, in segments of doubling size. The count of buckets is a hint. A thread
-//! that uses an old one finds a bucket whose depth leads it to the right child, or a child that is
-//! none, which leads it to the parent.
+//! buckets behind the others, in segments of doubling size. The count of buckets is a hint. A
+//! thread that uses an old one finds a bucket whose depth leads it to the right child, or a child
+//! that is none, which leads it to the parent.
 //!
 //! The sequential specification of [`nonblocking::HashMap`](crate::nonblocking::HashMap) is a map.
-//! Recorded histories are compared with it while buckets are split and merged inside the operations.
-//! A control commits a split without the parent's version, and is found to lose an entry.
+//! Recorded histories are compared with it while buckets are split and merged inside the
+//! operations. A control commits a split without the parent's version, and is found to lose an
+//! entry.
 //!
 //! # Per-thread statics
 //!

@@ -165,8 +165,8 @@
 //!
 //! `nonblocking-priority` is the hold model of event simulation: a thread inserts its event at a
 //! random time after the last one that it popped, and pops the next one. The queue holds 1, 1,000
-//! or 100,000 events all the time, and each thread one more. Times are random in a span in which all
-//! events lie, so an insertion is anywhere among them.
+//! or 100,000 events all the time, and each thread one more. Times are random in a span in which
+//! all events lie, so an insertion is anywhere among them.
 //!
 //! `page-map` looks up random pages: of 64 MiB in four regions, whose tables fit into a processor's
 //! cache, or of 4 GiB, whose leaves take 16 MiB. Its `unsynchronized` tree has the same widths and

@@ -38,9 +38,9 @@
 //!   thread read before does not count.
 //! * A [`LinkedStack`], a [`LinkedQueue`] and a [`spsc::Ring`] hold values of any type that is
 //!   `Send`. Only the thread that takes a value out accesses it.
-//! * A [`List`] and a [`HashMap`] hold keys and values that are [`Plain`]. Several threads copy them
-//!   out of a node at the same time, possibly while a later owner of the node writes there. The
-//!   version shows which copies count.
+//! * A [`List`] and a [`HashMap`] hold keys and values that are [`Plain`]. Several threads copy
+//!   them out of a node at the same time, possibly while a later owner of the node writes there.
+//!   The version shows which copies count.
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.

@@ -1,5 +1,5 @@
-//! Keys in order, each with a value, some of them checked out: the model of `nonblocking::List`, and
-//! without check-outs that of `nonblocking::HashMap`.
+//! Keys in order, each with a value, some of them checked out: the model of `nonblocking::List`,
+//! and without check-outs that of `nonblocking::HashMap`.
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;

@@ -28,9 +28,9 @@ pub struct HashMapIter<'a, K: Plain, V: Plain, S> {
 impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
     /// Returns an iterator over copies of the entries, in no particular order.
     ///
-    /// An entry that is in the map throughout is returned exactly once. An entry that is inserted or
-    /// removed meanwhile may be returned or not. The entries of one bucket are those of one time.
-    /// The iterator allocates, so it must not be used in signal handlers.
+    /// An entry that is in the map throughout is returned exactly once. An entry that is inserted
+    /// or removed meanwhile may be returned or not. The entries of one bucket are those of one
+    /// time. The iterator allocates, so it must not be used in signal handlers.
     pub fn iter(&self) -> HashMapIter<'_, K, V, S> {
         HashMapIter {
             map: self,

@@ -231,8 +231,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         self.fetch_update(*key, |found| found.map(&mut change))
     }
 
-    /// Replaces the entry of a key by the result of `change`, which gets the value, or `None` if the
-    /// key is not in the map. If `change` returns `None`, the key is not in the map afterwards.
+    /// Replaces the entry of a key by the result of `change`, which gets the value, or `None` if
+    /// the key is not in the map. If `change` returns `None`, the key is not in the map afterwards.
     /// Returns the old value.
     ///
     /// `change` is called as for [`update`](HashMap::update).
@@ -259,8 +259,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         })
     }
 
-    /// Replaces the entry of a key if its value is `current`. `None` stands for a key that is not in
-    /// the map, on both sides: this inserts, replaces or removes.
+    /// Replaces the entry of a key if its value is `current`. `None` stands for a key that is not
+    /// in the map, on both sides: this inserts, replaces or removes.
     ///
     /// ```
     /// use atomseq::nonblocking::{Different, HashMap};
@@ -314,8 +314,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         found
     }
 
-    /// Removes some entry and returns it, or `None` if the map was empty at some time for each of its
-    /// buckets. Searches the buckets one after the other.
+    /// Removes some entry and returns it, or `None` if the map was empty at some time for each of
+    /// its buckets. Searches the buckets one after the other.
     pub fn pop(&self) -> Option<(K, V)> {
         let popped = self.pop_from_buckets();
         if popped.is_some() {
@@ -336,9 +336,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 /// For tests and comparisons.
 #[cfg(any(test, feature = "unstable-internals"))]
 impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
-    /// Splits the next bucket, and calls `between` after each step, as far as it returns `true`: like
-    /// a thread that is stopped indefinitely there. Returns whether the split was completed. Takes
-    /// over splits of other threads.
+    /// Splits the next bucket, and calls `between` after each step, as far as it returns `true`:
+    /// like a thread that is stopped indefinitely there. Returns whether the split was completed.
+    /// Takes over splits of other threads.
     pub fn split_between(&self, mut between: impl FnMut(Step) -> bool) -> bool {
         let hash = |key: &K| self.hash(key);
         let done = self
@@ -382,9 +382,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 }
 
 impl<K: Plain, V: Plain, S> HashMap<K, V, S> {
-    /// Returns the number of entries. Each insertion and removal is counted right after it has taken
-    /// effect, so the number may lag behind by one for each thread that is in one. Costs one load
-    /// per CPU.
+    /// Returns the number of entries. Each insertion and removal is counted right after it has
+    /// taken effect, so the number may lag behind by one for each thread that is in one. Costs one
+    /// load per CPU.
     pub fn len(&self) -> usize {
         self.table.len()
     }

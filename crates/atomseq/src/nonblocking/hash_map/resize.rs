@@ -244,8 +244,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Splits the parent of a bucket. Without `CHECKED`, commits even if the parent has changed: the
-    /// control of the tests, which must find that.
+    /// Splits the parent of a bucket. Without `CHECKED`, commits even if the parent has changed:
+    /// the control of the tests, which must find that.
     pub(super) fn split<const CHECKED: bool>(
         &self,
         index: usize,

@@ -51,8 +51,8 @@ const STEPS: usize = 64;
 /// A hash table that grows and shrinks by one bucket at a time.
 pub(super) struct Table<K: Plain, V: Plain> {
     pub(super) buckets: Count,
-    /// The memory of the buckets. Segment 0 has those below FIRST; segment s above 0 has those whose
-    /// index has its top bit at position s + 5.
+    /// The memory of the buckets. Segment 0 has those below FIRST; segment s above 0 has those
+    /// whose index has its top bit at position s + 5.
     segments: [AtomicPtr<u8>; SEGMENTS],
     pub(super) nodes: Pool<Node<K, V>>,
     pub(super) entries: Counter,
@@ -462,7 +462,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         hash >> 59 == 0 || self.buckets.0.load(Ordering::Relaxed) < 2 * FIRST
     }
 
-    /// Removes an entry that was found at that state. Returns `false` if its bucket has changed since.
+    /// Removes an entry that was found at that state. Returns `false` if its bucket has changed
+    /// since.
     #[inline(always)]
     pub(super) fn take_out(
         &self,
@@ -517,8 +518,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         loop {
             let words = words();
             // SAFETY: `seen` comes from `begin`, and no version recurs. At this state the words
-            // belong to this bucket alone, as this function's callers ensure. Buckets and nodes stay
-            // mapped as long as the table lives, which each thread in an operation borrows.
+            // belong to this bucket alone, as this function's callers ensure. Buckets and nodes
+            // stay mapped as long as the table lives, which each thread in an operation borrows.
             if unsafe { (bucket.word()).exchange(seen.0, change(seen).0, words) } {
                 return true;
             }
@@ -623,8 +624,8 @@ pub(super) fn parent_of(index: usize) -> usize {
 
 impl<K: Plain, V: Plain> Drop for Table<K, V> {
     fn drop(&mut self) {
-        // A k-CAS that an exited thread left unfinished stays so: only a thread that reads its state
-        // completes it, and none does any more.
+        // A k-CAS that an exited thread left unfinished stays so: only a thread that reads its
+        // state completes it, and none does any more.
         for (segment, place) in self.segments.iter_mut().enumerate() {
             if let (Some(base), Some(bytes)) =
                 (NonNull::new(*place.get_mut()), Self::bytes_of(segment))
