@@ -39,12 +39,12 @@ use table::{Change, FEWEST, Table};
 /// instruction and no store. An insertion costs two compare-and-swaps, a removal one, and each at
 /// most six more if the bucket is full. What an operation does to other buckets does not disturb
 /// it. Linear hashing splits or merges one bucket at a time, so growth stops no operation: an
-/// insertion or removal splits or merges at most 32 buckets.
+/// insertion or removal splits or merges at most 64 buckets.
 ///
-/// Memory: a bucket holds three entries of two words in one cache line. There are between one and
-/// two entries a bucket, and a node of 64 bytes or more for each entry without room in its bucket.
-/// The memory of buckets and nodes is reused at once and does not wait for readers. It is returned
-/// when the map is dropped.
+/// Memory: a bucket holds three entries of two words in one cache line. There are between three and
+/// six entries in four buckets, and a node of 64 bytes or more for each entry without room in its
+/// bucket. The memory of buckets and nodes is reused at once and does not wait for readers. It is
+/// returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`], which resists keys that an attacker chooses. It may
 /// be used in a signal handler, as long as the map was created outside. `hash` and `eq` of keys run

@@ -55,17 +55,22 @@ use crate::nonblocking::nodes::address;
 use crate::nonblocking::plain::Plain;
 use crate::sync::{Ordering, fence};
 
-/// A table grows when it has more than this number of entries a bucket, and shrinks when it has
-/// fewer than half as many.
-const LOAD: usize = 2;
+/// A table grows when it has more than this number of entries in two buckets, and shrinks when it
+/// has fewer than half as many. With more entries, more of them have no room in their bucket: of
+/// two a bucket, a third of the insertions would link a node.
+const LOAD: usize = 3;
 
 /// Returns the number of buckets, a power of two, with room for that many entries.
 pub(super) fn buckets_for(entries: usize) -> Option<usize> {
-    entries.div_ceil(LOAD).checked_next_power_of_two()
+    entries
+        .checked_mul(2)?
+        .div_ceil(LOAD)
+        .checked_next_power_of_two()
 }
 
-/// The max number of buckets that one operation splits or merges.
-const BATCH: usize = 32;
+/// The max number of buckets that one operation splits or merges. One change in 32 looks at the
+/// number of entries, and while the map empties, four buckets are merged for three removals.
+const BATCH: usize = 64;
 
 /// How many buckets are split at the same time, by as many threads.
 const WINDOW: usize = 8;
@@ -150,10 +155,10 @@ impl<K: Plain, V: Plain> Table<K, V> {
         let count = || self.buckets.0.load(Ordering::Relaxed);
         for _ in 0..BATCH {
             let buckets = count();
-            let changed = if entries > LOAD * buckets {
+            let changed = if 2 * entries > LOAD * buckets {
                 // Behind by a quarter: the threads that split have been stopped.
-                self.grow(hash, 4 * entries > 5 * LOAD * buckets + 256)
-            } else if 2 * entries < LOAD * buckets && buckets > FEWEST {
+                self.grow(hash, 8 * entries > 5 * LOAD * buckets + 512)
+            } else if 4 * entries < LOAD * buckets && buckets > FEWEST {
                 self.shrink(hash)
             } else {
                 return;
