@@ -95,7 +95,8 @@ impl Histogram {
     #[inline]
     pub fn observe(&self, value: f64) {
         // The difference is that of the integers, rounded to the nearest, if both are in the range
-        // of `ROUNDS`. Otherwise it is larger than 2^50: also if the value is negative or not finite.
+        // of `ROUNDS`. Otherwise it is larger than 2^50: also if the value is negative or not
+        // finite.
         let rounded = value * BILLION + ROUNDS;
         let billionths = rounded.to_bits().wrapping_sub(ROUNDS.to_bits());
         if billionths > BILLION as u64 {
