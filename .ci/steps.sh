@@ -33,6 +33,8 @@ limited() {
     wait "$running" || status=$?
     running=
     if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+        # Programs that .ci/runner started have written elsewhere.
+        cat "$logs"/slots/*.output >>"$log" 2>/dev/null || true
         { echo "killed after $seconds seconds:"; unfinished "$log"; } >>"$log"
     fi
     return $status
@@ -46,9 +48,12 @@ unfinished() {
          END { print "last begun:" binary; for (test in slow) print "still running: " test " of" slow[test] }' "$1"
 }
 
-# The control of these two: a test that hangs is killed and named, one that was only slow is not
-# named.
+# The control of these two: tests that hang are killed and named, one that was only slow is not
+# named. One of them writes where programs write that .ci/runner has started.
 hangs() {
+    mkdir -p "$logs/slots"
+    printf '%s\n' '     Running tests/other.rs' 'test stuck has been running for over 60 seconds' \
+        >"$logs/slots/1.output"
     printf '%s\n' '     Running tests/some.rs' 'test slow has been running for over 60 seconds' \
         'test hung has been running for over 60 seconds' 'test slow ... ok'
     sleep 100
@@ -56,7 +61,9 @@ hangs() {
 a_hang_ends() {
     local status=0
     limited 1 "$logs/hang" hangs || status=$?
+    rm -r "$logs/slots"
     [ $status -eq 124 ] && grep '^still running: hung of .*tests/some.rs$' "$logs/hang" &&
+        grep '^still running: stuck of .*tests/other.rs$' "$logs/hang" &&
         ! grep 'running: slow' "$logs/hang"
 }
 

@@ -1,6 +1,6 @@
 //! Writes random sequences for rustc to compile with `tests/differential.rs`: the text of one
-//! `sequence!`, and a table of the forms that it makes. The library has their seeds. And of sequences that break a rule, it writes what the compiler leaves to
-//! rustc.
+//! `sequence!`, and a table of the forms that it makes. The library has their seeds. Of sequences
+//! that break a rule, it writes what the compiler leaves to rustc.
 
 #[path = "src/random/mod.rs"]
 mod random;

@@ -34,8 +34,8 @@ pub fn run(arguments: &Run) -> ! {
     let mut refused = None;
     match reason_against(&program).map_or_else(library, Err) {
         Ok(library) => {
-            // Behind others: what they do in place of the C library's functions, they do in place of
-            // this library's.
+            // Behind others: what they do in place of the C library's functions, they do in place
+            // of this library's.
             let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
             if !preload.is_empty() {
                 preload.push(":");

@@ -225,6 +225,7 @@ fn every_container_passes_its_check_with_more_threads_than_cpus() {
             "nonblocking-stack",
             "nonblocking-queue",
             "nonblocking-list",
+            "nonblocking-map",
             "nonblocking-priority",
             "flow-queue",
             "flow-stack",

@@ -59,8 +59,8 @@
 //!   time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`): one that was deferred is pending for the process.
-//! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler has
-//!   a frame of this library.
+//! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler
+//!   has a frame of this library.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
 //!   may say that it cannot load this one, or not start. Each program starts later by the time that
 //!   it takes to load this library, a few tenths of a millisecond.

@@ -67,6 +67,8 @@ pub struct Thread {
     /// for a signal that is blocked might not fit there; and if the handler lets another context
     /// run, the kernel would put the frame where the handler's is.
     pub signal_stack: AtomicU32,
+    /// Whether this is the thread that the process started with.
+    pub is_main: AtomicBool,
     /// How often a handler has changed the mask of what it interrupted.
     pub edits: AtomicU64,
     /// Calls that set the mask.
@@ -118,9 +120,11 @@ impl Thread {
     fn begin(&self, mask: u64) {
         self.program.store(mask, Relaxed);
         self.kernel.store(mask, Relaxed);
+        let is_main = arch::is_main_thread();
+        self.is_main.store(is_main, Relaxed);
         // A signal in between does the same with the same result.
         self.ready.store(1, Relaxed);
-        if arch::is_main_thread() && !EAGER.load(Relaxed) {
+        if is_main && !EAGER.load(Relaxed) {
             self.untried.store(FATAL, Relaxed);
             statistics::MAIN.store(std::ptr::from_ref(self).cast_mut(), Relaxed);
         }
@@ -128,7 +132,7 @@ impl Thread {
 
     /// Returns whether signals can become lazy in this thread.
     pub fn can_be_lazy(&self) -> bool {
-        arch::is_main_thread()
+        self.is_main.load(Relaxed)
             && !EAGER.load(Relaxed)
             && self.vforked.load(Relaxed) == 0
             && self.signal_stack.load(Relaxed) == 0

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Each example, and text that its output must contain. `#` stands for a number.
-const EXPECTED: [(&str, &[&str]); 8] = [
+const EXPECTED: [(&str, &[&str]); 9] = [
     (
         "biased",
         &[
@@ -41,6 +41,13 @@ const EXPECTED: [(&str, &[&str]); 8] = [
         &[
             "# reads in signal handlers, 0 of them inconsistent",
             "the longest list that a handler saw had # sessions",
+            "0 sessions are left open",
+        ],
+    ),
+    (
+        "map_in_handler",
+        &[
+            "# signal handlers found # sessions, 0 of them with a wrong user",
             "0 sessions are left open",
         ],
     ),

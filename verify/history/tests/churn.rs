@@ -9,8 +9,8 @@ use std::thread;
 use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, Queue, RefList, Stack,
-    Unordered,
+    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, Queue,
+    RefList, Stack, Unordered,
 };
 use verify_support::proc::pages_in_memory;
 
@@ -191,6 +191,22 @@ fn flows<T>(name: &str, put: impl Fn(u64) + Sync, take: impl Fn() -> Option<T> +
         after < before + CEILING,
         "{name}: {before} pages have become {after}"
     );
+}
+
+/// A map has one mechanism. Its buckets come and go with the entries.
+#[test]
+fn memory_of_a_map_stays_what_it_was() {
+    let _alone = alone();
+    let map = HashMap::<u64, u64>::new();
+    stays_small("HashMap", |thread, round| {
+        // Up to 3 * 512 keys come, and go again.
+        let (phase, index) = (round / 512 % 2, round % 512);
+        let key = index * 3 + thread;
+        match phase {
+            0 => _ = map.insert(key, round).expect("memory"),
+            _ => _ = map.remove(&key),
+        }
+    });
 }
 
 #[test]

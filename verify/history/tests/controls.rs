@@ -14,6 +14,7 @@ use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
+use verify_history::structures::Hashed;
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
 use verify_history::structures::priorities::Pending;
@@ -62,6 +63,13 @@ fn a_change_of_priority_taken_for_one_step() {
             Pending::<u64>::fresh_with_changes(mechanism)
         });
     }
+}
+
+#[test]
+fn a_map_that_splits_without_its_version() {
+    must_fail("an unchecked split", Trial::of(MANY), |_| {
+        Hashed::<false>::fresh()
+    });
 }
 
 #[test]

@@ -15,7 +15,7 @@ use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
-use verify_history::structures::{BothEnds, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -199,4 +199,9 @@ fn in_an_unbounded_queue() {
             |_: &mut Rng| OldestFirst::<Box<Probe>>::fresh(mechanism)
         });
     }
+}
+
+#[test]
+fn in_a_hash_map() {
+    all_end("HashMap", || |_: &mut Rng| Hashed::<true>::fresh());
 }

@@ -12,7 +12,7 @@ use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
-use verify_history::structures::{BothEnds, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
 
 /// Runs half of the histories under each mechanism.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
@@ -170,6 +170,17 @@ fn an_unbounded_queue() {
             OldestFirst::<u64>::fresh(mechanism)
         })
     });
+}
+
+/// It has one mechanism. Its buckets are split and merged between and inside the other calls.
+#[test]
+fn a_hash_map() {
+    let report = must_pass("HashMap", Trial::of(2_000), |_| Hashed::<true>::fresh());
+    let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
+    assert!(
+        !stops || report.concurrent > 0 && report.stops > 0,
+        "nothing met: {report}"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
 use atomseq::nonblocking::{
-    self, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, RefList,
+    self, HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, RefList,
     Unordered, spsc,
 };
 use atomseq::percpu::{self, Link, Node};
@@ -197,6 +197,12 @@ const FALLIBLE: &[Constructor] = &[
     ("nonblocking::List without order", 2, || {
         is_stable_made(List::<u64, u64, Unordered>::try_unordered_with_limit(1000))
     }),
+    ("nonblocking::HashMap", 0, || {
+        is_stable_made(HashMap::<u64, u64>::try_with_capacity_and_hasher(
+            1000,
+            std::hash::RandomState::new(),
+        ))
+    }),
     ("nonblocking::LinkedStack", 2, || {
         is_stable_made(LinkedStack::<u64>::try_with_limit(1000))
     }),
@@ -276,6 +282,9 @@ const INFALLIBLE: &[Constructor] = &[
     }),
     ("nonblocking::List::sibling", 3, || {
         panics_not(|| List::<u64, u64>::new().sibling())
+    }),
+    ("nonblocking::HashMap::new", 0, || {
+        panics_not(HashMap::<u64, u64>::new)
     }),
     ("nonblocking::LinkedStack::new", 2, || {
         panics_not(LinkedStack::<u64>::new)

@@ -1,5 +1,5 @@
-//! Runs an example that serves metrics, and scrapes it as Prometheus does it. What it serves is read
-//! by a parser of OpenMetrics that shares nothing with the encoder.
+//! Runs an example that serves metrics, and scrapes it as Prometheus does it. What it serves is
+//! read by a parser of OpenMetrics that shares nothing with the encoder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

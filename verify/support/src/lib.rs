@@ -5,8 +5,8 @@
 //! [`signals`] has masks, handlers and queued signals as a library would use them that knows
 //! nothing of atomseq; [`jump`] leaves handlers by `siglongjmp`. [`timers`] and [`fire`] interrupt
 //! a thread again and again, [`pages`] at a chosen instruction. [`cpus`], [`threads`] and [`proc`]
-//! place threads, wait for their states and read `/proc`. [`requirements`] skips a test. [`code`] finds the sequences of the
-//! running program, and stops threads at any of their instructions.
+//! place threads, wait for their states and read `/proc`. [`requirements`] skips a test. [`code`]
+//! finds the sequences of the running program, and stops threads at any of their instructions.
 
 #![cfg(target_os = "linux")]
 

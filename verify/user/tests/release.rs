@@ -45,6 +45,9 @@ fn cargo(arguments: &[&str], of_rustc: &[&str]) -> Output {
         .args(["--release", "--locked", "--offline"])
         .args(of_rustc)
         .env("CARGO_TARGET_DIR", target())
+        // What is built in between is shared with the workspace's own release builds. Cargo knows
+        // this variable from 1.91 on.
+        .env("CARGO_BUILD_BUILD_DIR", target().join("../.."))
         .output()
         .expect("Cargo runs")
 }

@@ -88,8 +88,8 @@ impl Gate {
         if owner == 0 || owner != this_thread() {
             return false;
         }
-        // Release: pairs with the Acquires above, so that who finds it open finds the sequence's
-        // stores.
+        // Release: pairs with the Acquires above, so that a thread that finds it open
+        // sees the sequence's stores.
         self.owner.store(0, Ordering::Release);
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: the address of a word; its value is not read.

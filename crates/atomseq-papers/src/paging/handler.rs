@@ -44,7 +44,7 @@ pub fn start(signal: i32) -> Result<(), Error> {
         started if started == signal => return Ok(()),
         _ => return Err(Error::Start),
     }
-    // SAFETY: they make system calls, and read regions and gates, which stay for ever.
+    // SAFETY: they make system calls, and read regions and gates, which are never freed.
     unsafe {
         signal::install(signal, open).map_err(Error::Handler)?;
         signal::install(libc::SIGBUS, fault).map_err(Error::Handler)?;

@@ -221,7 +221,8 @@ impl Region {
 
     /// Returns the gate of a page.
     pub(super) fn gate(&self, page: usize) -> Option<&'static Gate> {
-        // Acquire: pairs with the Release in `guard`. SAFETY: null, or from a reference for ever.
+        // Acquire: pairs with the Release in `guard`. SAFETY: null, or from a
+        // static reference.
         unsafe { self.pages[page].0.load(Ordering::Acquire).as_ref() }
     }
 

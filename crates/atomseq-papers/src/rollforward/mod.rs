@@ -51,7 +51,7 @@
 //! }
 //! assert_eq!(WORDS[1].load(Ordering::Relaxed), 2);
 //! # }
-//! # Ok::<(), rollforward::Error>(())
+//! # Ok::<(), atomseq_papers::rollforward::Error>(())
 //! ```
 //!
 //! # Priority levels

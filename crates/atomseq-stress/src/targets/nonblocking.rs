@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    LinkedQueue, LinkedStack, List, OneVisitorList, Operation, PageMap, PriorityQueue, Queue,
-    RefList, Server, Stack, Unordered, plain,
+    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Operation, PageMap, PriorityQueue,
+    Queue, RefList, Server, Stack, Unordered, plain,
 };
 
 use super::rings::RingRound;
@@ -38,7 +38,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..12), by) {
+    match (setting.rng.u32(..13), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -54,6 +54,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
             Server::<Values, Change>::forced(Values::default(), by),
             setting,
         ),
+        (11, _) => of(HashMap::<u64>::new(), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -147,6 +148,20 @@ impl Shared for List<u64, (), Unordered> {
 
     fn take_this(&self, value: u64) -> bool {
         self.remove(&value).is_ok_and(|found| found.is_some())
+    }
+}
+
+impl Shared for HashMap<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.try_insert(value, ()).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop().map(|(value, ())| value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.remove(&value).is_some()
     }
 }
 

@@ -662,6 +662,35 @@
 //! is free: it gets to some leaf. Were tables and leaves of one pool, it could take an entry for
 //! the address of a leaf.
 //!
+//! # Hash maps shared by all CPUs
+//!
+//! ```text
+//! find       the bucket's state; its entries; the same version
+//! insert     reserve a free entry | write it | { live, version + 1 }
+//! remove     { free, version + 1 }
+//! split      fill in a child | { the parent's depth + 1, the moved entries free, version + 1 }
+//! merge      freeze the child; copy it | { the parent's depth - 1, the copies live, version + 1 }
+//! ```
+//!
+//! Each pair of braces is one compare-and-swap of the bucket's state word, which holds its version
+//! (GC96 5.1), its depth, and a bit for each of its entries. So there is nothing to roll back, and
+//! neither mechanism of DCAS is needed, except for nodes: a bucket that is full links them, by
+//! k-CAS of its state and the links.
+//!
+//! A split needs two buckets to change at one time. The depth of the parent alone decides which of
+//! the two a hash belongs to, so one word changes. A child that is filled in and not LIVE yet is a
+//! bucket if the parent's depth says so, and the next thread that finds it makes it LIVE.
+//!
+//! There is no second table while the map grows, and no old one afterwards: linear hashing adds
+//! buckets behind the others, in segments of doubling size. The count of buckets is a hint. A
+//! thread that uses an old one finds a bucket whose depth leads it to the right child, or a child
+//! that is none, which leads it to the parent.
+//!
+//! The sequential specification of [`nonblocking::HashMap`](crate::nonblocking::HashMap) is a map.
+//! Recorded histories are compared with it while buckets are split and merged inside the
+//! operations. A control commits a split without the parent's version, and is found to lose an
+//! entry.
+//!
 //! # Per-thread statics
 //!
 //! ```text

@@ -507,6 +507,8 @@
 //!   of 2^40 uses of that descriptor have passed. If it finds the same reference in the same word,
 //!   it takes an old state for the current one. At 20 million changes a second by the thread that
 //!   owns the descriptor, 2^40 uses take nine days.
+//! * Versions of a [`HashMap`](crate::nonblocking::HashMap)'s bucket have 47 bits. A thread that is
+//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
 //!   state for the current one.

@@ -1,4 +1,4 @@
-//! A sequence jumps forward only, so that it always ends.
+//! Jumps, conditions, early returns. A sequence jumps forward only, so that it always ends.
 
 // `loop`.
 atomseq::sequence! {

@@ -1,9 +1,10 @@
-//! `percpu::Counters`: one counter that all lanes share, and counters that a lane creates and drops.
+//! `percpu::Counters`: one counter that all lanes share, and counters that a lane creates and
+//! drops.
 //!
 //! A shared counter is added to by ones. So whatever a concurrent reading of the CPUs' words finds
-//! between its beginning and its end, the counter had that value at one time. `take` returns what it
-//! has read and leaves what was added meanwhile, so it may leave some; what all of them return is
-//! what was added.
+//! between its beginning and its end, the counter had that value at one time. `take` returns what
+//! it has read and leaves what was added meanwhile, so it may leave some; what all of them return
+//! is what was added.
 
 use std::mem::ManuallyDrop;
 

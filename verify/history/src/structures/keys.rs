@@ -1,4 +1,5 @@
-//! Keys in order, each with a value, some of them checked out: the model of `nonblocking::List`.
+//! Keys in order, each with a value, some of them checked out: the model of `nonblocking::List`,
+//! and without check-outs that of `nonblocking::HashMap`.
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -47,6 +48,8 @@ pub enum Call {
     RemoveForChange(u64),
     /// Checks a key in again with this value.
     Reinsert(u64, u64),
+    /// Grows or shrinks the structure, without a change of its entries.
+    Resize(bool),
 }
 
 /// What it returned.
@@ -122,6 +125,7 @@ impl Model for Keys {
                 self.set(key, value);
                 Answer::Done
             }
+            Call::Resize(_) => Answer::Done,
         };
         agrees(answer, right)
     }
@@ -244,6 +248,7 @@ impl Subject for Ordered {
                 back.expect("no revoker has removed it");
                 Answer::Done
             }
+            Call::Resize(_) => unreachable!("a list has nothing to resize"),
         }
     }
 

@@ -15,6 +15,7 @@ pub mod counts;
 pub mod ends;
 pub mod guards;
 pub mod keys;
+pub mod maps;
 pub mod pages;
 pub mod priorities;
 pub mod registers;
@@ -24,6 +25,7 @@ pub mod words;
 
 pub use guards::Guards;
 pub use keys::Keys;
+pub use maps::Hashed;
 pub use registers::Registers;
 pub use visits::Visits;
 

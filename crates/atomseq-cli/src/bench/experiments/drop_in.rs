@@ -456,8 +456,8 @@ static YIELD: AtomicUsize = AtomicUsize::new(0);
 
 type Yield = unsafe extern "C" fn(usize) -> i32;
 
-/// Lets another thread of GNU Pth run, which are contexts of `makecontext`, and returns how often it
-/// ran; nothing without that library.
+/// Lets another thread of GNU Pth run, which are contexts of `makecontext`, and returns how often
+/// it ran; nothing without that library.
 unsafe fn yields(operations: u64) -> Option<u64> {
     type Init = unsafe extern "C" fn() -> i32;
     type Spawn = unsafe extern "C" fn(usize, extern "C" fn(usize) -> usize, usize) -> usize;

@@ -21,6 +21,7 @@ mod metrics;
 mod mutex;
 mod nonblocking_containers;
 mod nonblocking_list;
+mod nonblocking_map;
 mod nonblocking_priority;
 #[cfg(target_os = "linux")]
 mod oversubscription;
@@ -255,6 +256,9 @@ pub const ALL: &[&Experiment] = &[
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
+    &nonblocking_map::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &nonblocking_map::FOOTPRINT,
     &nonblocking_priority::EXPERIMENT,
     &page_map::EXPERIMENT,
     &server::EXPERIMENT,

@@ -37,6 +37,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "stack", "nonblocking::Stack";
         "queue", "nonblocking::Queue";
         "list", "nonblocking::List";
+        "map", "nonblocking::HashMap";
         "priority-queue", "nonblocking::PriorityQueue";
         "page-map", "nonblocking::PageMap";
         "server", "nonblocking::Server: callers take the stopped thread's place";

@@ -1,7 +1,7 @@
 //! Everything behind the standard library's mutex (a futex word), padded as its users would.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
@@ -47,23 +47,29 @@ push_and_pop!(Container for Mutexed<VecDeque<u64>>:
     |it: &Self, element| { it.lock().push_back(element); Ok(()) },
     |it: &Self| it.lock().pop_front());
 
-impl Ordered for Mutexed<BTreeMap<u64, u64>> {
-    #[inline(always)]
-    fn insert(&self, key: u64, value: u64) -> bool {
-        self.lock().insert(key, value);
-        true
-    }
+macro_rules! ordered {
+    ($($map:ident)*) => {$(
+        impl Ordered for Mutexed<$map<u64, u64>> {
+            #[inline(always)]
+            fn insert(&self, key: u64, value: u64) -> bool {
+                self.lock().insert(key, value);
+                true
+            }
 
-    #[inline(always)]
-    fn remove(&self, key: u64) -> Option<u64> {
-        self.lock().remove(&key)
-    }
+            #[inline(always)]
+            fn remove(&self, key: u64) -> Option<u64> {
+                self.lock().remove(&key)
+            }
 
-    #[inline(always)]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.lock().get(&key).copied()
-    }
+            #[inline(always)]
+            fn get(&self, key: u64) -> Option<u64> {
+                self.lock().get(&key).copied()
+            }
+        }
+    )*};
 }
+
+ordered!(BTreeMap HashMap);
 
 impl Pending for Mutexed<BinaryHeap<Reverse<(u64, u64)>>> {
     #[inline(always)]

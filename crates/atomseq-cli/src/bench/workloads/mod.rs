@@ -7,6 +7,7 @@ pub mod counting;
 pub mod exchange;
 pub mod flow;
 pub mod locking;
+pub mod mapping;
 pub mod ordered;
 pub mod paging;
 pub mod pair;

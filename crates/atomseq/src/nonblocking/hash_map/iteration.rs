@@ -28,9 +28,9 @@ pub struct HashMapIter<'a, K: Plain, V: Plain, S> {
 impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
     /// Returns an iterator over copies of the entries, in no particular order.
     ///
-    /// An entry that is in the map throughout is returned exactly once. An entry that is inserted or
-    /// removed meanwhile may be returned or not. The entries of one bucket are those of one time.
-    /// The iterator allocates, so it must not be used in signal handlers.
+    /// An entry that is in the map throughout is returned exactly once. An entry that is inserted
+    /// or removed meanwhile may be returned or not. The entries of one bucket are those of one
+    /// time. The iterator allocates, so it must not be used in signal handlers.
     pub fn iter(&self) -> HashMapIter<'_, K, V, S> {
         HashMapIter {
             map: self,
@@ -65,6 +65,32 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
                 return (index, state.depth());
             }
         }
+    }
+
+    pub(super) fn pop_from_buckets(&self) -> Option<(K, V)> {
+        let mut next = Some(0_u64);
+        while let Some(from) = next {
+            let (index, bucket, state) = self.table.route(from.reverse_bits());
+            let mut first = None;
+            let seen = self.table.each_entry(bucket, state, |place, key, value| {
+                if index_at(self.hash(&key), state.depth()) != index {
+                    return Ok(());
+                }
+                first = Some((place, key, value));
+                // Ends the search.
+                Err(Changed)
+            });
+            match first {
+                Some((place, key, value)) if self.table.take_out(bucket, state, place) => {
+                    return Some((key, value));
+                }
+                None if seen.is_ok() && bucket.is_still(state) => {
+                    next = after(index, state.depth());
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Calls `each` with every bucket, again if it returns `Changed`.

@@ -38,9 +38,8 @@ use table::{Change, FEWEST, Table};
 /// counts if its version is unchanged afterwards; otherwise it is retried. It costs no atomic
 /// instruction and no store. An insertion costs two compare-and-swaps, a removal one, and each at
 /// most six more if the bucket is full. What an operation does to other buckets does not disturb
-/// it. Linear hashing splits or merges one bucket at a time, so no operation takes longer than
-/// constant time on average because the map grows: an insertion or removal splits or merges at most
-/// 32 buckets.
+/// it. Linear hashing splits or merges one bucket at a time, so growth stops no operation: an
+/// insertion or removal splits or merges at most 32 buckets.
 ///
 /// Memory: a bucket holds three entries of two words in one cache line. There are between one and
 /// two entries a bucket, and a node of 64 bytes or more for each entry without room in its bucket.
@@ -49,8 +48,10 @@ use table::{Change, FEWEST, Table};
 ///
 /// The default hasher is std's [`RandomState`], which resists keys that an attacker chooses. It may
 /// be used in a signal handler, as long as the map was created outside. `hash` and `eq` of keys run
-/// while the operation holds nothing that other threads need. If one panics, the operation panics
-/// and has changed nothing. `eq` may get bit patterns that no thread stored ([`Plain`]).
+/// while the operation holds nothing that other threads need. If one panics for the operation's own
+/// key, the operation panics and has changed nothing. `eq` may get bit patterns that no thread
+/// stored ([`Plain`]). A change may also hash keys that are in the map, to split or merge buckets.
+/// If that panics, the change has taken effect, and a bucket may have lost room.
 ///
 /// Every operation may be called in a signal handler that interrupted any other one, except those
 /// that return a `Vec` or an iterator, and those that panic.
@@ -230,8 +231,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         self.fetch_update(*key, |found| found.map(&mut change))
     }
 
-    /// Replaces the entry of a key by the result of `change`, which gets the value, or `None` if the
-    /// key is not in the map. If `change` returns `None`, the key is not in the map afterwards.
+    /// Replaces the entry of a key by the result of `change`, which gets the value, or `None` if
+    /// the key is not in the map. If `change` returns `None`, the key is not in the map afterwards.
     /// Returns the old value.
     ///
     /// `change` is called as for [`update`](HashMap::update).
@@ -258,8 +259,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         })
     }
 
-    /// Replaces the entry of a key if its value is `current`. `None` stands for a key that is not in
-    /// the map, on both sides: this inserts, replaces or removes.
+    /// Replaces the entry of a key if its value is `current`. `None` stands for a key that is not
+    /// in the map, on both sides: this inserts, replaces or removes.
     ///
     /// ```
     /// use atomseq::nonblocking::{Different, HashMap};
@@ -313,6 +314,16 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         found
     }
 
+    /// Removes some entry and returns it, or `None` if the map was empty at some time for each of
+    /// its buckets. Searches the buckets one after the other.
+    pub fn pop(&self) -> Option<(K, V)> {
+        let popped = self.pop_from_buckets();
+        if popped.is_some() {
+            self.table.balance(&|key| self.hash(key));
+        }
+        popped
+    }
+
     /// Removes all entries that are in the map from start to end of the call. Other entries may be
     /// removed or not.
     pub fn clear(&self) {
@@ -325,9 +336,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 /// For tests and comparisons.
 #[cfg(any(test, feature = "unstable-internals"))]
 impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
-    /// Splits the next bucket, and calls `between` after each step, as far as it returns `true`: like
-    /// a thread that is stopped indefinitely there. Returns whether the split was completed. Takes
-    /// over splits of other threads.
+    /// Splits the next bucket, and calls `between` after each step, as far as it returns `true`:
+    /// like a thread that is stopped indefinitely there. Returns whether the split was completed.
+    /// Takes over splits of other threads.
     pub fn split_between(&self, mut between: impl FnMut(Step) -> bool) -> bool {
         let hash = |key: &K| self.hash(key);
         let done = self
@@ -371,9 +382,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 }
 
 impl<K: Plain, V: Plain, S> HashMap<K, V, S> {
-    /// Returns the number of entries. Each insertion and removal is counted right after it has taken
-    /// effect, so the number may lag behind by one for each thread that is in one. Costs one load
-    /// per CPU.
+    /// Returns the number of entries. Each insertion and removal is counted right after it has
+    /// taken effect, so the number may lag behind by one for each thread that is in one. Costs one
+    /// load per CPU.
     pub fn len(&self) -> usize {
         self.table.len()
     }

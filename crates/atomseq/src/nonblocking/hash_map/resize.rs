@@ -44,7 +44,7 @@
 //!    version. So either the merge sees THAWING, or it fails at the parent, or its commit came
 //!    first and the thread that thaws finds the child dead.
 //! 4. Reserved entries belong to the thread that has reserved them, in every phase. A thread that
-//!    takes over a claim uses only the entries that nobody has reserved, and nodes.
+//!    takes over a claim uses only the entries that are not reserved, and nodes.
 
 use super::bucket::{
     Bucket, CLAIMED, DEAD, FROZEN, LIVE, MAX_DEPTH, NASCENT, Node, State, THAWING, slots,
@@ -126,6 +126,9 @@ impl<F: FnMut(Step) -> bool> Steps for F {
         }
     }
 }
+
+/// A node, and the link that leads to it.
+type Linked<'a, K, V> = (&'a StableWord, &'a Node<K, V>);
 
 /// How an attempt to split a bucket ended.
 #[derive(PartialEq, Eq)]
@@ -236,8 +239,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Splits the parent of a bucket. Without `CHECKED`, commits even if the parent has changed: the
-    /// control of the tests, which must find that.
+    /// Splits the parent of a bucket. Without `CHECKED`, commits even if the parent has changed:
+    /// the control of the tests, which must find that.
     pub(super) fn split<const CHECKED: bool>(
         &self,
         index: usize,
@@ -265,7 +268,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             let mut moved = 0;
             let mut filled = 0;
             let Some(()) = self.empty(&mut claim) else {
-                self.give_back(child, claim.mine);
+                child.release(claim.mine);
                 return Ok(Split::ByAnother);
             };
             let copied = self.each_entry(parent, state, |place, key, value| {
@@ -295,7 +298,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
                     .with_reserved(state.reserved() & !mine)
             });
             let Some(nascent) = nascent else {
-                self.give_back(child, mine);
+                child.release(mine);
                 return Ok(Split::ByAnother);
             };
             steps.after(Step::Nascent)?;
@@ -403,7 +406,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             })
         });
         if dead.is_none() {
-            self.give_back(claim.child, claim.mine);
+            claim.child.release(claim.mine);
         }
     }
 
@@ -431,14 +434,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
         None
     }
 
-    /// Returns the first foreign node of a bucket, and the link that leads to it.
+    /// Returns the first foreign node of a bucket.
     fn foreign_node<'a>(
         &'a self,
         index: usize,
         bucket: Bucket<'a, K, V>,
         state: State,
         hash: &impl Fn(&K) -> u64,
-    ) -> Result<Option<(&'a StableWord, &'a Node<K, V>)>, Changed> {
+    ) -> Result<Option<Linked<'a, K, V>>, Changed> {
         let mut foreign = None;
         let mut changed = false;
         self.each_node(bucket, state, |link, node| {
@@ -567,7 +570,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             return Ok(true);
         }
         if mine != 0 {
-            self.give_back(parent, mine);
+            parent.release(mine);
         }
         Ok(false)
     }

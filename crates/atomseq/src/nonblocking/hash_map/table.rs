@@ -51,8 +51,8 @@ const STEPS: usize = 64;
 /// A hash table that grows and shrinks by one bucket at a time.
 pub(super) struct Table<K: Plain, V: Plain> {
     pub(super) buckets: Count,
-    /// The memory of the buckets. Segment 0 has those below FIRST; segment s above 0 has those whose
-    /// index has its top bit at position s + 5.
+    /// The memory of the buckets. Segment 0 has those below FIRST; segment s above 0 has those
+    /// whose index has its top bit at position s + 5.
     segments: [AtomicPtr<u8>; SEGMENTS],
     pub(super) nodes: Pool<Node<K, V>>,
     pub(super) entries: Counter,
@@ -67,7 +67,8 @@ pub(super) struct Count(pub(super) AtomicUsize);
 pub(super) struct Changed;
 
 /// Where a key is.
-pub(super) enum Place<'a, K, V> {
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a, K: Plain, V: Plain> {
     Nowhere,
     /// In place.
     Slot(usize),
@@ -156,7 +157,10 @@ impl<K: Plain, V: Plain> Table<K, V> {
         // Release: pairs with the acquire in `at`.
         let (published, by_another) = (Ordering::Release, Ordering::Relaxed);
         let new = mapped.as_ptr();
-        if let Err(_) = place.compare_exchange(null_mut(), new, published, by_another) {
+        if place
+            .compare_exchange(null_mut(), new, published, by_another)
+            .is_err()
+        {
             // SAFETY: mapped above with this size, and no other thread knows it.
             unsafe { mappings::unmap(mapped, bytes) };
         }
@@ -245,12 +249,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         K: Eq,
     {
         let mut found = (Place::Nowhere, None);
-        for slot in 0..Bucket::<K, V>::SLOTS {
-            let entry = bucket.entry(slot);
-            if state.live() >> slot & 1 == 1 && entry.key.load() == *key {
-                found = (Place::Slot(slot), Some(entry.value.load()));
-                break;
-            }
+        if let Some(slot) = Self::slot_of(bucket, state, key) {
+            found = (Place::Slot(slot), Some(bucket.entry(slot).value.load()));
         }
         if found.1.is_none() && bucket.word().load(bucket.link()) != 0 {
             found = self.search_nodes(bucket, state, key)?;
@@ -259,6 +259,25 @@ impl<K: Plain, V: Plain> Table<K, V> {
             true => Ok(found),
             false => Err(Changed),
         }
+    }
+
+    /// Returns the live entry that holds a key.
+    #[inline(always)]
+    fn slot_of(bucket: Bucket<'_, K, V>, state: State, key: &K) -> Option<usize>
+    where
+        K: Eq,
+    {
+        let is_at = |slot: usize| bucket.entry(slot).key.load() == *key;
+        if size_of::<K>() > 16 {
+            return slots(state.live()).find(|slot| is_at(*slot));
+        }
+        // Compares all of them: which one it is cannot be predicted.
+        let mut equal = 0;
+        for slot in 0..Bucket::<K, V>::SLOTS {
+            equal |= u64::from(is_at(slot)) << slot;
+        }
+        equal &= state.live();
+        (equal != 0).then_some(equal.trailing_zeros() as usize)
     }
 
     #[inline(never)]
@@ -388,7 +407,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             let changed = match decide(found.value) {
                 Change::Keep => return Ok(found.value),
                 Change::Remove if found.value.is_none() => return Ok(None),
-                Change::Remove => self.take_out(&found),
+                Change::Remove => self.take_out(found.bucket, found.state, found.place),
                 Change::Put(value) => self.put(&found, *key, value)?,
             };
             if changed {
@@ -435,24 +454,30 @@ impl<K: Plain, V: Plain> Table<K, V> {
     }
 
     /// Returns whether an operation on this hash also looks whether the table must grow or shrink:
-    /// one in sixteen does, and each one while the table is small.
+    /// one in 32 does, and each one while the table is small. The number of entries is spread over
+    /// the CPUs, and looking at it takes their cache lines.
     #[inline(always)]
     pub(super) fn looks_after(&self, hash: u64) -> bool {
         // Relaxed: a hint.
-        hash >> 60 == 0 || self.buckets.0.load(Ordering::Relaxed) < 2 * FIRST
+        hash >> 59 == 0 || self.buckets.0.load(Ordering::Relaxed) < 2 * FIRST
     }
 
-    /// Removes an entry that was found. Returns `false` if its bucket has changed since.
+    /// Removes an entry that was found at that state. Returns `false` if its bucket has changed
+    /// since.
     #[inline(always)]
-    fn take_out(&self, found: &Found<'_, K, V>) -> bool {
-        let bucket = found.bucket;
-        let is_out = match found.place {
+    pub(super) fn take_out(
+        &self,
+        bucket: Bucket<'_, K, V>,
+        state: State,
+        place: Place<'_, K, V>,
+    ) -> bool {
+        let is_out = match place {
             Place::Nowhere => true,
             Place::Slot(slot) => {
                 let without = |state: State| state.next().with_live(state.live() & !(1 << slot));
-                bucket.change(found.state, without).is_some()
+                bucket.change(state, without).is_some()
             }
-            Place::Node(link, node) => self.unlink(bucket, found.state, link, node),
+            Place::Node(link, node) => self.unlink(bucket, state, link, node),
         };
         if is_out {
             self.entries.add(u64::MAX);
@@ -493,8 +518,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         loop {
             let words = words();
             // SAFETY: `seen` comes from `begin`, and no version recurs. At this state the words
-            // belong to this bucket alone, as this function's callers ensure. Buckets and nodes stay
-            // mapped as long as the table lives, which each thread in an operation borrows.
+            // belong to this bucket alone, as this function's callers ensure. Buckets and nodes
+            // stay mapped as long as the table lives, which each thread in an operation borrows.
             if unsafe { (bucket.word()).exchange(seen.0, change(seen).0, words) } {
                 return true;
             }
@@ -531,7 +556,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
                 let reserved = state.with_reserved(state.reserved() | bit);
                 let is_put = bucket.change(reserved, with).is_some();
                 if !is_put {
-                    self.give_back(bucket, bit);
+                    bucket.release(bit);
                 }
                 is_put
             }
@@ -548,12 +573,6 @@ impl<K: Plain, V: Plain> Table<K, V> {
         let (_, bucket, state) = self.route(hash);
         let free = !(state.live() | state.reserved()) & Bucket::<K, V>::ALL;
         free != 0 && bucket.reserve(state, 1 << free.trailing_zeros())
-    }
-
-    /// Ends a reservation that was not used.
-    #[cold]
-    pub(super) fn give_back(&self, bucket: Bucket<'_, K, V>, slots: u64) {
-        bucket.release(slots);
     }
 
     /// Stores an entry in a node, in place of the one in `old`, or of one in place.
@@ -605,6 +624,8 @@ pub(super) fn parent_of(index: usize) -> usize {
 
 impl<K: Plain, V: Plain> Drop for Table<K, V> {
     fn drop(&mut self) {
+        // A k-CAS that an exited thread left unfinished stays so: only a thread that reads its
+        // state completes it, and none does any more.
         for (segment, place) in self.segments.iter_mut().enumerate() {
             if let (Some(base), Some(bytes)) =
                 (NonNull::new(*place.get_mut()), Self::bytes_of(segment))

@@ -39,8 +39,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::mem::{MaybeUninit, forget};
-use std::ptr::copy_nonoverlapping;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicU64 as Count, fence};
 
 use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
@@ -93,6 +92,39 @@ impl<P: Plain, T: Send> Node<P, T> {
     fn height(&self) -> usize {
         // Relaxed: a hint.
         (self.stamp.load(Ordering::Relaxed) & 15) as usize
+    }
+}
+
+/// A node that holds a value and is not linked. If a comparison panics, this drops the value.
+struct Filled<'a, P: Plain, T: Send>(ManuallyDrop<Allocated<'a, Node<P, T>>>);
+
+impl<'a, P: Plain, T: Send> Filled<'a, P, T> {
+    #[inline]
+    fn with(node: Allocated<'a, Node<P, T>>, value: T) -> Filled<'a, P, T> {
+        // SAFETY: only the caller owns the node. A thread that still has its address does not
+        // access the value.
+        unsafe { (*node.value.get()).write(value) };
+        Filled(ManuallyDrop::new(node))
+    }
+
+    /// Leaves the node to the list that it was linked into.
+    #[inline]
+    fn into_raw(self) -> &'a Node<P, T> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped.
+        unsafe { ManuallyDrop::take(&mut this.0) }.into_raw()
+    }
+}
+
+impl<P: Plain, T: Send> Drop for Filled<'_, P, T> {
+    fn drop(&mut self) {
+        // SAFETY: `self` is not used again.
+        let node = unsafe { ManuallyDrop::take(&mut self.0) };
+        // SAFETY: `with` has written the value, and the node was not linked.
+        let value = unsafe { (*node.value.get()).assume_init_read() };
+        // The node comes first: dropping the value may panic.
+        drop(node);
+        drop(value);
     }
 }
 
@@ -249,12 +281,11 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Handle {
         node.priority.store(priority);
-        // SAFETY: only this call owns the node; a thread that still has its address does not access
-        // the value. The copy in the node counts once the node is linked, and `value` until then:
-        // if a comparison panics, `value` is dropped and the node is freed.
-        unsafe { copy_nonoverlapping(&raw const value, node.value.get().cast::<T>(), 1) };
+        let node = Filled::with(node, value);
         let is_before = |_: &Node<P, T>, other: P| other <= priority;
-        let height = self.index[0].height_of_next(self.version());
+        // Before the search: this chooses the mechanism, by which links are loaded.
+        let version = self.version();
+        let height = self.index[0].height_of_next(version);
         let mut route = self.route(priority, height, is_before);
         let mut stamp = 0;
         until_unchanged(|| {
@@ -272,15 +303,14 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             })?;
             stamp = version.number() << 4 | height as u64;
             // Relaxed: the change below publishes it, or it does not count.
-            node.stamp.store(stamp, Ordering::Relaxed);
+            node.0.stamp.store(stamp, Ordering::Relaxed);
             let behind = position.node.map_or(END, address);
             self.chain.exchange(
                 version,
-                (position.link, address::<Node<P, T>>(&node)),
-                (&node.next, behind),
+                (position.link, address(&**node.0)),
+                (&node.0.next, behind),
             )
         });
-        forget(value);
         let node = node.into_raw();
         self.enter_index(node, height, &route);
         Handle {

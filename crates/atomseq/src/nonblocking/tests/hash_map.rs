@@ -62,7 +62,7 @@ fn both<S: BuildHasher>(
             assert_eq!(map.update(&key, |there| there + value), Ok(before));
         }
         7 => {
-            let new = (value % 2 == 0).then_some(value);
+            let new = value.is_multiple_of(2).then_some(value);
             let right = before.filter(|value| value % 3 != 0);
             let expected = if right == before {
                 Ok(())

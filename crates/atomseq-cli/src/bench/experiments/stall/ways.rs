@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{self, Change, Domain, Mechanism};
-use atomseq::nonblocking::{List, PageMap, PriorityQueue, Queue, Server, Stack};
+use atomseq::nonblocking::{HashMap, List, PageMap, PriorityQueue, Queue, Server, Stack};
 
 use super::stop::Inside;
 use crate::bench::experiments::dcas::Padded;
@@ -32,7 +32,7 @@ pub struct Way {
 }
 
 /// All of them.
-pub static WAYS: [Way; 9] = [
+pub static WAYS: [Way; 10] = [
     Way {
         case: "os-assisted",
         completes: true,
@@ -57,6 +57,11 @@ pub static WAYS: [Way; 9] = [
         case: "list",
         completes: true,
         make: || Box::new(List::<u64, u64>::new()),
+    },
+    Way {
+        case: "map",
+        completes: true,
+        make: || Box::new(HashMap::<u64, u64>::new()),
     },
     Way {
         case: "priority-queue",
@@ -295,6 +300,25 @@ impl Store for PageMap<u64> {
 
     fn len(&self) -> usize {
         self.snapshot(STOPPED).iter().flatten().count()
+    }
+}
+
+impl Store for HashMap<u64, u64> {
+    fn push(&self, element: u64) -> bool {
+        self.try_insert(element, 0).is_ok()
+    }
+
+    fn take(&self, element: u64) -> bool {
+        self.remove(&element).is_some()
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+
+    /// Nothing revokes a stopped thread's operation: others use another entry.
+    fn revoked(&self) -> Option<u64> {
+        None
     }
 }
 
