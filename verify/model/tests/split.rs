@@ -181,13 +181,13 @@ impl State {
             2 => match thread.child.phase {
                 Live => self.retry(index),
                 _ if thread.parent.is_split => self.retry(index),
-                // The thread that made it NASCENT cannot commit after this.
-                Nascent if with.claims_change_the_version => {
-                    if !self.swap_parent(index, false, thread.parent.value) {
+                phase => {
+                    // The thread that made it NASCENT cannot commit after this.
+                    let changes = phase == Nascent && with.claims_change_the_version;
+                    if changes && !self.swap_parent(index, false, thread.parent.value) {
                         self.retry(index);
                     }
                 }
-                _ => {}
             },
             3 => {
                 if !self.swap_child(index, Claimed, 0) {
