@@ -46,7 +46,6 @@
 //!   a time.
 //! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
 //!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
-//!
 //! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
 //!   on a copy of its own.
 //!
