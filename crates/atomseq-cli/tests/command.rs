@@ -412,7 +412,12 @@ fn b91s_tables_stand_beside_what_was_published() {
         (&linkage["value"], &linkage["unit"]),
         (&0.3.into(), &"µs".into())
     );
-    let cases = ["cpu-branch", "cpu-inlined", "restart-branch", "restart-inlined"];
+    let cases = [
+        "cpu-branch",
+        "cpu-inlined",
+        "restart-branch",
+        "restart-inlined",
+    ];
     let cases = serde_json::json!(cases);
     assert_eq!(linkage["cases"], cases);
 }
