@@ -529,10 +529,10 @@ fn a_limit_on_memory_ends_with_a_sentence() {
     std::thread::scope(|scope| {
         for (arguments, step, last) in [
             // Between too little to start and enough are 95 KiB.
-            ("--help", 30, 16_000),
-            ("doctor", 200, 16_000),
-            ("bench percpu-stack --quick --threads 1", 800, 22_000),
-            ("bench dcas --quick --threads 2", 3_000, 40_000),
+            ("--help", 30, 24_000),
+            ("doctor", 200, 24_000),
+            ("bench percpu-stack --quick --threads 1", 800, 30_000),
+            ("bench dcas --quick --threads 2", 3_000, 48_000),
             (
                 "torture fork registration --seconds 1 --seed 1",
                 4_000,
