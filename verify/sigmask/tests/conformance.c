@@ -837,47 +837,47 @@ static void interruptions_of(int flags)
         calls = 0;                                                                                \
         errno = 0;                                                                                \
         double start = seconds();                                                                 \
-        later(30000);                                                                             \
+        later(100000);                                                                             \
         long result = (call);                                                                     \
         int error = errno;                                                                        \
-        int full = blocked && seconds() - start > 0.09;                                                      \
+        int full = blocked && seconds() - start > 0.24;                                                     \
         int before = calls;                                                                       \
         unblock(SIGALRM);                                                                         \
         printf("%s: %ld errno %d full %d calls %d %d\n", name, result, result < 0 ? error : 0, full, before, calls); \
     } while (0)
-        struct timespec time = {0, 100000000};
-        struct timeval microseconds = {0, 100000};
+        struct timespec time = {0, 250000000};
+        struct timeval microseconds = {0, 250000};
         struct pollfd wait = {.fd = ends[0], .events = POLLIN};
         fd_set set;
         FD_ZERO(&set);
         FD_SET(ends[0], &set);
         INTERRUPTED("nanosleep", nanosleep(&time, NULL));
         INTERRUPTED("clock_nanosleep", clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL));
-        INTERRUPTED("usleep", usleep(100000));
-        INTERRUPTED("poll", poll(&wait, 1, 100));
+        INTERRUPTED("usleep", usleep(250000));
+        INTERRUPTED("poll", poll(&wait, 1, 250));
         INTERRUPTED("ppoll", ppoll(&wait, 1, &time, NULL));
         INTERRUPTED("select", select(ends[0] + 1, &set, NULL, NULL, &microseconds));
         int epoll = epoll_create1(0);
         struct epoll_event event;
-        INTERRUPTED("epoll_wait", epoll_wait(epoll, &event, 1, 100));
+        INTERRUPTED("epoll_wait", epoll_wait(epoll, &event, 1, 250));
         close(epoll);
         sem_t semaphore;
         sem_init(&semaphore, 0, 0);
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 100000000;
+        until.tv_nsec += 250000000;
         if (until.tv_nsec >= 1000000000) {
             until.tv_nsec -= 1000000000;
             until.tv_sec++;
         }
         INTERRUPTED("sem_timedwait", sem_timedwait(&semaphore, &until));
         fflush(stdout);
-        // A byte arrives after 100 ms.
+        // A byte arrives after 250 ms.
 #define WRITER()                                                                                  \
     do {                                                                                          \
         fflush(stdout);                                                                           \
         if ((writer = fork()) == 0) {                                                             \
-            usleep(100000);                                                                       \
+            usleep(250000);                                                                       \
             ignore_result(write(ends[1], "x\n", 2));                                              \
             _exit(0);                                                                             \
         }                                                                                         \
@@ -895,7 +895,7 @@ static void interruptions_of(int flags)
         }
         fflush(stdout);
         if ((writer = fork()) == 0) {
-            usleep(100000);
+            usleep(250000);
             _exit(3);
         }
         int status = 0;

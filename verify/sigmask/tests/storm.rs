@@ -12,11 +12,12 @@ fn none_is_lost_and_none_is_early() {
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(run.status.success(), "{said}");
     println!("storm: {rounds} rounds: {said}");
-    // The control: a signal that is not deferred is early.
-    let run = output(
-        with(&program)
-            .arg(&rounds)
-            .env("ATOMSEQ_SIGMASK_WITHOUT", "deferral"),
-    );
-    assert_eq!(run.status.code(), Some(1));
+    // The control: a signal that is not deferred is early. On a busy machine few signals arrive, and
+    // none of them may hit a mask.
+    let is_early = (0..20).any(|_| {
+        let without = "ATOMSEQ_SIGMASK_WITHOUT";
+        let run = output(with(&program).arg("3000000").env(without, "deferral"));
+        run.status.code() == Some(1)
+    });
+    assert!(is_early, "the control");
 }
