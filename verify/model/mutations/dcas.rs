@@ -199,6 +199,11 @@ pub const KCAS_LOOM: &[(&str, &str, &str)] = &[
         "let content = word.load(Ordering::Relaxed);\n        if content & MARK == 0 {",
     ),
     (
+        "values_are_read_without_acquire",
+        "match word.load(Ordering::Acquire) {\n        value if",
+        "match word.load(Ordering::Relaxed) {\n        value if",
+    ),
+    (
         "readers_do_not_look_again",
         "Some(value) if word.load(Ordering::Relaxed) == content => return value,",
         "Some(value) => return value,",

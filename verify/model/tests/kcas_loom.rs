@@ -104,6 +104,8 @@ trait Library: 'static {
 
     fn load(word: &AtomicU64) -> u64;
 
+    fn load_acquire(word: &AtomicU64) -> u64;
+
     /// Exchanges both words: each word, its expected value at this version, its new value.
     fn exchange(version: &AtomicU64, number: u64, parts: [(&AtomicU64, u64, u64); 2]) -> bool;
 
@@ -142,6 +144,10 @@ macro_rules! library {
 
             fn load(word: &crate::sync::AtomicU64) -> u64 {
                 kcas::load(word)
+            }
+
+            fn load_acquire(word: &crate::sync::AtomicU64) -> u64 {
+                kcas::load_acquire(word)
             }
 
             fn exchange(
@@ -195,7 +201,7 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
 
 /// Returns all models by name.
-fn all<L: Library>() -> [(&'static str, fn()); 8] {
+fn all<L: Library>() -> [(&'static str, fn()); 9] {
     [
         ("a block whose owner releases it", claims::<L, false>),
         ("a block whose owner exits", claims::<L, true>),
@@ -206,6 +212,7 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
         ("a number that is had again", again::<L>),
         ("a number that the version reaches later", later::<L>),
         ("a reader of what changes often", reuse::<L>),
+        ("a reader of what a value stands for", used::<L>),
         ("a reader of both words", read::<L>),
         ("two that change both words", change::<L>),
     ]
@@ -310,6 +317,35 @@ fn reuse<L: Library>() {
         let parts = [(other, 0, 0), (word, count, count + 1)];
         assert!(L::exchange(&words.version, 1 + count, parts));
     }
+    reader.join().unwrap();
+}
+
+/// Data that a thread writes before it stores a value. Reading it is a race unless the reader
+/// acquires the value.
+struct Data(UnsafeCell<u32>);
+
+// SAFETY: loom panics where two threads touch the data at once.
+unsafe impl Sync for Data {}
+// SAFETY: loom panics where two threads touch the data at once.
+unsafe impl Send for Data {}
+
+/// A reader finds a value, without regard to the version, and uses the data that it stands for.
+fn used<L: Library>() {
+    L::anew(1);
+    let words = Words::new();
+    let data = Arc::new(Data(UnsafeCell::new(0)));
+    let reader = {
+        let (words, data) = (words.clone(), data.clone());
+        thread::spawn(move || {
+            if L::load_acquire(&words.words[1]) == 1 {
+                // SAFETY: loom panics if another thread may be writing.
+                assert_eq!(data.0.with(|data| unsafe { *data }), 7);
+            }
+        })
+    };
+    // SAFETY: loom panics if another thread may be reading.
+    data.0.with_mut(|data| unsafe { *data = 7 });
+    words.change::<L>();
     reader.join().unwrap();
 }
 

@@ -79,8 +79,8 @@ impl Adjacent {
                 self.words[1].raw().load(Ordering::Acquire),
             ),
             false => (
-                kcas::load(self.words[0].raw()),
-                kcas::load(self.words[1].raw()),
+                kcas::load_acquire(self.words[0].raw()),
+                kcas::load_acquire(self.words[1].raw()),
             ),
         }
     }

@@ -155,6 +155,16 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
     }
 }
 
+/// Does the same, and acquires what the thread that stored the value has done before: for a value
+/// that is used whether or not the version is unchanged.
+#[inline(always)]
+pub(super) fn load_acquire(word: &AtomicU64) -> u64 {
+    match word.load(Ordering::Acquire) {
+        value if value & MARK == 0 => value,
+        _ => load_referenced(word),
+    }
+}
+
 /// Does the same for a word that held a reference.
 #[cold]
 #[inline(never)]

@@ -29,11 +29,7 @@ impl StateWord {
     /// [`begin`](StateWord::begin).
     #[inline(always)]
     pub fn load(&self, word: &StableWord) -> u64 {
-        // Acquire: pairs with the release of the compare-and-swap that stored the value.
-        match word.raw().load(Ordering::Acquire) {
-            value if value < kcas::MARK => value,
-            _ => kcas::load(word.raw()),
-        }
+        kcas::load_acquire(word.raw())
     }
 
     /// Returns whether the state is unchanged, except for the flags in `other`. If so, all that was

@@ -152,6 +152,8 @@ impl<N: Node> Chain<N> {
     ///
     /// No link of a list leads to such a node, and no thread that continues owns it.
     pub(super) unsafe fn audit(&self, time: Duration, mut last_look: impl FnMut(&N)) -> Audit {
+        // The audit of a pool finds everything if the time is zero, claimed or not.
+        let time = time.max(Duration::from_nanos(1));
         self.memory.pool.audit(time, |unclaimed| {
             // SAFETY: the caller's promise: the owner uses the node no more.
             if let Some(node) = unsafe { unclaimed.reclaim() } {

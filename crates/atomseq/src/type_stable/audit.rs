@@ -57,10 +57,11 @@ impl<T: Descriptor> Pool<T> {
     /// with the first audit that finds a descriptor unclaimed, and restarts with each claim.
     ///
     /// GC96 uses t_stable as the time. It is rounded up to milliseconds, and restarts after more
-    /// than 12 days without an audit. If the system does not report the time, an audit finds
-    /// nothing unclaimed unless `time` is zero. Wait-free apart from `found`, for a given number of
-    /// pages; costs two atomic instructions for each descriptor that was claimed since the last
-    /// audit. Two concurrent audits may both find a descriptor, but only one can reclaim it.
+    /// than 12 days without an audit. If `time` is zero, an audit finds all that is allocated,
+    /// claimed or not. Otherwise it finds nothing if the system does not report the time. Wait-free
+    /// apart from `found`, for a given number of pages; costs two atomic instructions for each
+    /// descriptor that was claimed since the last audit. Two concurrent audits may both find a
+    /// descriptor, but only one can reclaim it.
     ///
     /// ```
     /// use atomseq::type_stable::Pool;

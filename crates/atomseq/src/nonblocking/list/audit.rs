@@ -22,11 +22,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// A node is freed by the second audit that finds it in none of the lists, if `time` has passed
     /// since the first one. `siblings` are all other lists that [share](List::sibling) the memory.
     /// The node of an entry that a thread has [checked out](List::check_out) before it exited is
-    /// freed after [`forget_checkout`](List::forget_checkout).
+    /// freed after [`forget_checkout`](List::forget_checkout). If two audits run at the same time,
+    /// both may count a node that one of them frees.
     ///
-    /// Takes time in proportion to the nodes. Costs up to two atomic instructions for each, and
+    /// Takes time in proportion to the nodes. Costs up to three atomic instructions for each, and
     /// makes the next operation that unlinks a node cost one more. Retried while the lists change,
-    /// so it may starve.
+    /// so it may starve. `time` is rounded up to milliseconds, and is one at least.
     ///
     /// ```
     /// use atomseq::nonblocking::List;
@@ -50,14 +51,16 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ///
     /// # Safety
     ///
-    /// * `siblings` contains every other list that shares this list's memory.
-    /// * No thread that continues has, when this is called, been inside one operation on these
-    ///   lists for longer than `time`, even if it was stopped there. Operations of handlers that
+    /// * `siblings` contains every other list that shares this list's memory. There is no
+    ///   [`IntoIter`](super::IntoIter) of such a list, and none is dropped before this returns.
+    /// * Until this returns, no thread that continues has been inside one operation on these lists
+    ///   for longer than `time`, even if it was stopped there. Operations of handlers that
     ///   interrupted it count as part of the interrupted one.
     /// * Nor has it held for longer than `time` a [`Removal`](super::Removal), or a
-    ///   [`Checkout`](super::Checkout) that was forgotten.
+    ///   [`Checkout`](super::Checkout) that was forgotten. This time includes the operations by
+    ///   which the thread got it and gives it back.
     ///
-    /// Otherwise the thread might use a node that this has freed.
+    /// Otherwise a thread might use a node that this has freed.
     pub unsafe fn audit(&self, siblings: &[&List<K, V, A>], time: Duration) -> Audit {
         for list in siblings.iter().chain([&self]) {
             list.claim_all();

@@ -51,9 +51,6 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             let (key, value) = (node.key.load(), node.value.load());
             self.chain.claim(node);
             self.chain.compare_exchange(version, (place.link, behind))?;
-            // Release fence: ordered before the stores of `reinsert`; pairs with the acquire fence
-            // in `VersionedWords::is_still`.
-            fence(Ordering::Release);
             Ok(Ok(Some(Removal {
                 list: self,
                 // SAFETY: this call alone has just unlinked the node, so it owns it.
@@ -101,6 +98,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removal<'_, K, V, A> {
     /// The entry remains removed.
     pub fn reinsert(self, key: K, value: V) -> Result<(), Refused> {
         let Removal { list, node, .. } = self;
+        // Release fence: orders the change that unlinked the node before the stores below; pairs
+        // with the acquire fence in `VersionedWords::is_still`. It is here because another thread
+        // may have unlinked the node.
+        fence(Ordering::Release);
         node.key.store(key);
         node.value.store(value);
         until_unchanged(|| {

@@ -75,6 +75,10 @@ pub trait Operation<T: Plain>: Plain {
     /// own of the same object. Exactly one of these copies becomes the object, and the output of
     /// the same run is the one that the caller gets. So effects outside of `object` may occur more
     /// than once.
+    ///
+    /// May [load](Server::load) the object of the same server, but must not [run](Server::run) an
+    /// operation there at each call: the copy would be outdated each time, so the call would never
+    /// return, or overflow the stack.
     fn apply(self, object: &mut T) -> Self::Output;
 }
 
@@ -139,13 +143,14 @@ struct Anchor {
 /// is retried only if another one has changed the object. An operation costs a copy of the object
 /// in each direction and, on an idle server, one change of one word: one atomic instruction under
 /// OS-assisted DCAS, four under k-CAS. Through the queue, it costs up to four changes of at most
-/// two words, and one atomic instruction more. Memory: one copy of the object, and another one for
-/// each thread inside [`run`](Server::run). A thread that exits inside `run` leaks at most two
-/// copies and its place in the queue; its operation may or may not have taken place.
+/// two words, and one atomic instruction more. Memory: one copy of the object, and up to two others
+/// for each thread inside [`run`](Server::run), besides those on its stack. A thread that exits
+/// inside `run` leaks at most two copies and its place in the queue; its operation may or may not
+/// have taken place.
 ///
-/// Every operation may be called in a signal handler, whatever it has interrupted. If a handler
-/// calls `run` in a thread that is inside `run` of the same server, it does not wait for that
-/// thread.
+/// `run` and `load` may be called in a signal handler, whatever it has interrupted, if no caller's
+/// operation panics: a handler may run the operations of others. If a handler calls `run` in a
+/// thread that is inside `run` of the same server, it does not wait for that thread.
 ///
 /// ```
 /// use atomseq::nonblocking::{Operation, Server, plain};
@@ -204,7 +209,7 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     ///
     /// # Panics
     ///
-    /// If there is no memory, or the object, an operation or its output is too large for a page.
+    /// If [`try_new`](Server::try_new) fails.
     #[track_caller]
     pub fn new(object: T) -> Server<T, O> {
         Server::made(VersionedWords::new(), object).or_panic()
@@ -214,8 +219,9 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     ///
     /// # Errors
     ///
-    /// [`TooLarge`](Error::TooLarge) if the object, an operation or its output does not fit into a
-    /// page; [`OutOfMemory`](Error::OutOfMemory).
+    /// [`TooLarge`](Error::TooLarge) if the object, an operation or its output is aligned to more
+    /// than a page, or exceeds the address space; [`OutOfMemory`](Error::OutOfMemory);
+    /// [`StartingUp`](Error::StartingUp) during atomseq's own initialization.
     pub fn try_new(object: T) -> Result<Server<T, O>, Error> {
         Server::made(VersionedWords::new(), object)
     }
@@ -255,13 +261,14 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     /// # Errors
     ///
     /// [`Error::OutOfMemory`]: there is no memory for a copy of the object or for a request, and
-    /// nothing was done. A call that has enqueued its operation does not fail; it waits for the
-    /// others if it lacks memory.
+    /// the object is unchanged. A call that has enqueued its operation does not fail. If it lacks
+    /// memory for a copy, it waits until another call has done the operation or there is memory.
     ///
     /// # Panics
     ///
     /// If the operation panics. The object is unchanged then. If another thread has run the
-    /// operation, the panic that occurred there is replaced by one in this thread.
+    /// operation, the panic that occurred there is replaced by one in this thread, and its value is
+    /// dropped there.
     pub fn run(&self, operation: O) -> Result<O::Output, Error> {
         let me = this_thread();
         // Relaxed, here and below: a hint. Changes of the object order themselves.
@@ -283,7 +290,8 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
         self.base().object
     }
 
-    /// Returns the number of operations that have changed the object so far.
+    /// Returns the number of operations that have taken place so far. Those that have panicked
+    /// count only if they were enqueued.
     pub fn operations(&self) -> u64 {
         until_unchanged(|| {
             let version = self.begin();
@@ -326,10 +334,11 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     /// Runs an operation, unless others are enqueued.
     fn run_alone(&self, operation: O) -> Result<Option<O::Output>, Error> {
         while self.first().is_none() {
+            // Before the operation, so that it does not run in vain.
+            let state = self.states.allocate()?;
             let base = self.base();
             let mut object = base.object;
             let output = operation.apply(&mut object);
-            let state = self.states.allocate()?;
             state.fill(base.serial + 1, 0, object, Some(output));
             if self.publish(&base, state, None) {
                 return Ok(Some(output));

@@ -93,6 +93,10 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
             self.dequeue(request);
             return Served::Progress;
         }
+        // Before the operation, so that it does not run in vain.
+        let Ok(state) = self.states.allocate() else {
+            return Served::NoMemory;
+        };
         let base = self.base();
         let Some(operation) = self.operation(&base, request) else {
             return Served::Progress;
@@ -100,9 +104,6 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
         let mut object = base.object;
         // The copy is discarded if the operation panics.
         let applied = catch_unwind(AssertUnwindSafe(|| operation.apply(&mut object)));
-        let Ok(state) = self.states.allocate() else {
-            return Served::NoMemory;
-        };
         let (serial, at) = (base.serial + 1, address(request));
         match &applied {
             Ok(output) => state.fill(serial, at, object, Some(*output)),
@@ -110,9 +111,11 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
         }
         let is_own = own.is_some_and(|own| std::ptr::eq(own, request));
         match (self.publish(&base, state, Some(request)), applied) {
-            (true, Err(panic)) if is_own => Served::Panicked(panic),
-            _ => Served::Progress,
+            (true, Err(panic)) if is_own => return Served::Panicked(panic),
+            (_, Err(panic)) => discard(panic),
+            (_, Ok(_)) => {}
         }
+        Served::Progress
     }
 
     fn enqueue(&self, request: &Request<O>) {
@@ -214,5 +217,14 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
         // It was allocated from this pool, and `into_raw` left it to this call.
         drop(unsafe { self.requests.adopt(request) });
         has_returned.then_some(output)
+    }
+}
+
+/// Drops the value of a panic in an operation, which may be another caller's. If its destructor
+/// panics too, this thread goes on: its own operation may have taken place.
+#[cold]
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
     }
 }

@@ -167,3 +167,71 @@ fn the_output_is_of_the_run_whose_copy_became_the_object() {
         }
     }
 }
+
+/// The value of a panic, whose destructor panics too.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the value of a panic");
+    }
+}
+
+plain! {
+    struct Meet {
+        is_second: u64,
+    }
+}
+
+/// 1: the first operation runs; 2: the caller of the second one has started to run it; 3: the first
+/// caller has started to run it.
+static MET: AtomicU64 = AtomicU64::new(0);
+
+fn wait_for(step: u64) {
+    while MET.load(Ordering::Acquire) < step {
+        thread::yield_now();
+    }
+}
+
+thread_local!(static IS_FIRST: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+
+impl Operation<u64> for Meet {
+    type Output = ();
+
+    fn apply(self, object: &mut u64) {
+        if self.is_second == 0 {
+            MET.fetch_max(1, Ordering::Release);
+            wait_for(2);
+            *object += 1;
+        } else if IS_FIRST.get() {
+            MET.fetch_max(3, Ordering::Release);
+            std::panic::panic_any(Bomb);
+        } else {
+            MET.fetch_max(2, Ordering::Release);
+            wait_for(3);
+            panic!("the second operation");
+        }
+    }
+}
+
+/// The first caller runs the second one's operation, after its own has taken place, and drops the
+/// value of its panic.
+#[test]
+fn a_panic_in_the_destructor_of_a_panics_value_stays_there() {
+    IS_FIRST.set(true);
+    for mechanism in MECHANISMS {
+        MET.store(0, Ordering::Relaxed);
+        let server = Server::<u64, Meet>::forced(0, mechanism);
+        thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                wait_for(1);
+                let run = || server.run(Meet { is_second: 1 });
+                assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+            });
+            server.run(Meet { is_second: 0 }).unwrap();
+            second.join().unwrap();
+        });
+        assert_eq!(server.load(), 1, "{mechanism:?}");
+        assert_eq!(server.allocated(), (1, 0), "{mechanism:?}");
+    }
+}

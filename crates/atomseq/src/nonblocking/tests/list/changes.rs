@@ -304,3 +304,22 @@ fn an_audit_frees_what_exited_threads_held() {
         }
     }
 }
+
+/// The shortest time is a millisecond, even if the caller's is zero: what is in the list was
+/// claimed just now.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_without_a_time_frees_nothing_that_is_in_a_list() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, &[1, 2, 3]);
+        std::mem::forget(list.remove_to_change(&2));
+        let audit = || {
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            // SAFETY: the only thread is here, inside no operation, and holds nothing.
+            unsafe { list.audit(&[], std::time::Duration::ZERO) }.unclaimed
+        };
+        assert_eq!([audit(), audit(), audit()], [0, 1, 0], "{mechanism:?}");
+        list.try_insert(4, 40).unwrap();
+        assert_eq!(list.snapshot(), [(1, 10), (3, 30), (4, 40)]);
+    }
+}
