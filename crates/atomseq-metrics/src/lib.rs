@@ -24,12 +24,12 @@
 //! Characters that OpenMetrics does not allow in names become underscores, and the suffix `_total`
 //! of a counter is added by the format. Metrics whose names are then equal are one metric. A metric
 //! has one kind, the one that it was first registered with; handles of another kind do nothing. Do
-//! not give a metric another one's name with a suffix of the format, as `hits_total` for a gauge
-//! beside a counter `hits`, or `size_sum` beside a histogram `size`: the text would have two samples
-//! of one series. A histogram's label `le`, which the format needs, becomes `exported_le`. The
-//! units that `describe_counter!` and its like take are in the names that are rendered if [that is
-//! asked for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles,
-//! which only a `percpu::Histogram` of atomseq computes.
+//! not give a metric another one's name with a suffix of the format, such as `hits_total` for a
+//! gauge beside a counter `hits`, or `size_sum` beside a histogram `size`: the text would have two
+//! samples of one series. A histogram's label `le` becomes `exported_le`, because the format needs
+//! the name. The units that `describe_counter!` and its like take are in the names that are
+//! rendered if [that is asked for](PerCpuRecorder::with_recommended_naming). A histogram has
+//! buckets and no quantiles, which only a `percpu::Histogram` of atomseq computes.
 
 mod collect;
 
@@ -100,8 +100,9 @@ impl PerCpuRecorder {
 
     /// Renders names by the recommendations of Prometheus: a unit that `describe_counter!` and its
     /// like took ends the name, unless it does already, and is in a line `UNIT`. Percent become
-    /// `ratio`; a count has no unit. A name keeps its form if another metric has the longer one.
-    /// (The counters' suffix `_total` belongs to the format in any case.)
+    /// `ratio`, and the values stay as they are: record 0.5 for a half. A count has no unit. A name
+    /// keeps its form if another metric has the longer one. (The counters' suffix `_total` belongs
+    /// to the format in any case.)
     ///
     /// ```
     /// use atomseq_metrics::PerCpuRecorder;
