@@ -35,10 +35,12 @@ mod collect;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atomseq_prometheus as per_cpu;
+// The type that the crate implements its trait for: on 32-bit targets another one than that of std.
+use metrics::atomics::AtomicU64;
 use metrics::{
     CounterFn, HistogramFn, Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, Unit,
 };
