@@ -23,19 +23,24 @@
 //!
 //! Characters that OpenMetrics does not allow in names become underscores, and the suffix `_total`
 //! of a counter is added by the format. Metrics whose names are then equal are one metric. A metric
-//! has one kind, the one that it was first registered with; handles of another kind do nothing. The
-//! units that `describe_counter!` and its like take are in the names that are rendered if [that is
-//! asked for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles,
-//! which only a `percpu::Histogram` of atomseq computes.
+//! has one kind, the one that it was first registered with; handles of another kind do nothing. Do
+//! not give a metric another one's name with a suffix of the format, such as `hits_total` for a
+//! gauge beside a counter `hits`, or `size_sum` beside a histogram `size`: the text would have two
+//! samples of one series. A histogram's label `le` becomes `exported_le`, because the format needs
+//! the name. The units that `describe_counter!` and its like take are in the names that are
+//! rendered if [that is asked for](PerCpuRecorder::with_recommended_naming). A histogram has
+//! buckets and no quantiles, which only a `percpu::Histogram` of atomseq computes.
 
 mod collect;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atomseq_prometheus as per_cpu;
+// The type that the crate implements its trait for: on 32-bit targets another one than that of std.
+use metrics::atomics::AtomicU64;
 use metrics::{
     CounterFn, HistogramFn, Key, KeyName, Metadata, Recorder, SetRecorderError, SharedString, Unit,
 };
@@ -97,8 +102,9 @@ impl PerCpuRecorder {
 
     /// Renders names by the recommendations of Prometheus: a unit that `describe_counter!` and its
     /// like took ends the name, unless it does already, and is in a line `UNIT`. Percent become
-    /// `ratio`; a count has no unit. A name keeps its form if another metric has the longer one.
-    /// (The counters' suffix `_total` belongs to the format in any case.)
+    /// `ratio`, and the values stay as they are: record 0.5 for a half. A count has no unit. A name
+    /// keeps its form if another metric has the longer one. (The counters' suffix `_total` belongs
+    /// to the format in any case.)
     ///
     /// ```
     /// use atomseq_metrics::PerCpuRecorder;
@@ -153,26 +159,28 @@ impl Metrics {
         self.families.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn describe(&self, name: &KeyName, unit: Option<Unit>, help: &SharedString) {
+    fn describe(&self, name: String, unit: Option<Unit>, help: &SharedString) {
         let mut families = self.families();
-        let family = families.entry(name_of(name.as_str())).or_default();
+        let family = families.entry(name).or_default();
         family.unit = unit;
         // The encoder writes it as it is.
-        family.help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        family.help = help.replace('"', "\\\"");
     }
 
-    /// Returns the metric of a key. `select` returns the series of its kind, or `None` if the name
-    /// is of another kind.
+    /// Returns the metric of a name and labels. `select` returns the series of its kind, or `None`
+    /// if the name is of another kind.
     fn register<M>(
         &self,
-        key: &Key,
+        name: String,
+        labels: Labels,
         select: impl FnOnce(&mut Series) -> Option<&mut BTreeMap<Labels, Arc<M>>>,
         make: impl FnOnce(Option<&[f64]>) -> M,
     ) -> Option<Arc<M>> {
         let mut families = self.families();
-        let family = families.entry(name_of(key.name())).or_default();
+        let family = families.entry(name).or_default();
         let series = select(&mut family.series)?;
-        let metric = match series.entry(labels_of(key)) {
+        let metric = match series.entry(labels) {
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(free) => free.insert(Arc::new(make(family.bounds.as_deref()))),
         };
@@ -197,43 +205,41 @@ macro_rules! select {
 
 impl Recorder for PerCpuRecorder {
     fn describe_counter(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
-        // The format's suffix is no part of the name.
-        let name = key.as_str();
-        let name = name.strip_suffix("_total").unwrap_or(name).to_string();
-        self.0.describe(&name.into(), unit, &help);
+        self.0.describe(name_of_counter(key.as_str()), unit, &help);
     }
 
     fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.0.describe(&key, unit, &help);
+        self.0.describe(name_of(key.as_str()), unit, &help);
     }
 
     fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.0.describe(&key, unit, &help);
+        self.0.describe(name_of(key.as_str()), unit, &help);
     }
 
     fn register_counter(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Counter {
-        let key = match key.name().strip_suffix("_total") {
-            Some(name) => &Key::from_parts(name.to_string(), key.labels()),
-            None => key,
-        };
+        let (name, labels) = (name_of_counter(key.name()), labels_of(key, None));
         let counter = self
             .0
-            .register(key, select!(Counters), |_| Counter::default());
+            .register(name, labels, select!(Counters), |_| Counter::default());
         counter.map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
     }
 
     fn register_gauge(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Gauge {
+        let (name, labels) = (name_of(key.name()), labels_of(key, None));
         let gauge = self
             .0
-            .register(key, select!(Gauges), |_| AtomicU64::default());
+            .register(name, labels, select!(Gauges), |_| AtomicU64::default());
         gauge.map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
     }
 
     fn register_histogram(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Histogram {
-        let histogram = self.0.register(key, select!(Histograms), |bounds| {
-            let bounds = bounds.unwrap_or(&DEFAULT_BOUNDS).iter().copied();
-            Histogram(per_cpu::Histogram::new(bounds))
-        });
+        let (name, labels) = (name_of(key.name()), labels_of(key, Some("le")));
+        let histogram = self
+            .0
+            .register(name, labels, select!(Histograms), |bounds| {
+                let bounds = bounds.unwrap_or(&DEFAULT_BOUNDS).iter().copied();
+                Histogram(per_cpu::Histogram::new(bounds))
+            });
         histogram.map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
     }
 }
@@ -271,11 +277,23 @@ fn name_of(name: &str) -> String {
     allowed(name, |letter| letter == ':')
 }
 
+/// Returns the name of a counter, of which the format's suffix is no part.
+fn name_of_counter(name: &str) -> String {
+    let name = name_of(name);
+    name_of(name.strip_suffix("_total").unwrap_or(&name))
+}
+
 /// Returns the labels with names of the format: as those of metrics, without colons. Of several
-/// labels with one name, the last one counts.
-fn labels_of(key: &Key) -> Labels {
-    let labels = key.labels();
-    let labels = labels.map(|label| (allowed(label.key(), |_| false), label.value().to_string()));
+/// labels with one name, the last one counts. A `reserved` name is the format's own: a second label
+/// of this name would make the whole text invalid, so it gets a prefix.
+fn labels_of(key: &Key, reserved: Option<&str>) -> Labels {
+    let labels = key.labels().map(|label| {
+        let name = match allowed(label.key(), |_| false) {
+            name if reserved == Some(name.as_str()) => format!("exported_{name}"),
+            name => name,
+        };
+        (name, label.value().to_string())
+    });
     let labels: BTreeMap<String, String> = labels.collect();
     labels.into_iter().collect()
 }

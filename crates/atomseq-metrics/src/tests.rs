@@ -48,8 +48,10 @@ fn names_are_those_of_the_format() {
         ("a.b", "last"),
     ];
     let counter = recorder.register_counter(&key("http.requests_total", &labels), &METADATA);
-    counter.increment(2);
-    recorder.describe_counter("http.requests_total".into(), None, "Help\nme\\".into());
+    counter.increment(1);
+    let same = recorder.register_counter(&key("http_requests.total", &labels), &METADATA);
+    same.increment(1);
+    recorder.describe_counter("http.requests.total".into(), None, "Help\n\"me\"\\".into());
     let text = recorder.render();
     assert!(text.contains("# HELP http_requests Help"), "{text}");
     let line = "http_requests_total{_9=\"é\",a_b=\"last\",c=\"x\\\"\\n\\\\\"} 2\n";
@@ -57,7 +59,25 @@ fn names_are_those_of_the_format() {
     assert!(!text.contains("total_total"), "{text}");
     let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&text);
     let help = &parsed.unwrap().families["http_requests"].help;
-    assert!(help.starts_with("Help\nme\\"), "{help:?}");
+    assert!(help.starts_with("Help\n\"me\"\\"), "{help:?}");
+}
+
+/// Two labels of one name would make the whole text invalid.
+#[test]
+fn the_label_of_bounds_is_the_formats() {
+    let recorder = PerCpuRecorder::new();
+    let labels = [("le", "x"), ("zone", "a")];
+    recorder
+        .register_histogram(&key("size", &labels), &METADATA)
+        .record(0.3);
+    recorder
+        .register_gauge(&key("limit", &labels), &METADATA)
+        .set(1.0);
+    let text = recorder.render();
+    let first = "size_bucket{le=\"0.005\",exported_le=\"x\",zone=\"a\"} 0\n";
+    assert!(text.contains(first), "{text}");
+    assert!(text.contains("limit{le=\"x\",zone=\"a\"} 1.0\n"), "{text}");
+    openmetrics_parser::openmetrics::parse_openmetrics(&text).unwrap();
 }
 
 #[test]

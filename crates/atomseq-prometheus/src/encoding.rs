@@ -105,10 +105,15 @@ impl EncodeMetric for Static<percpu::Histogram> {
             u64::MAX => f64::INFINITY,
             value => value as f64 * self.unit,
         };
-        let buckets = snapshot.buckets();
-        let buckets: Vec<_> = buckets
-            .map(|(value, count)| (bound(value), count))
-            .collect();
+        // Bounds that differ as integers may be equal as numbers, and the format has each once.
+        let mut buckets: Vec<(f64, u64)> = Vec::new();
+        for (value, count) in snapshot.buckets() {
+            let bound = bound(value);
+            match buckets.last_mut() {
+                Some((last, counted)) if *last == bound => *counted += count,
+                _ => buckets.push((bound, count)),
+            }
+        }
         let sum = snapshot
             .sum()
             .map_or(f64::NAN, |sum| sum as f64 * self.unit);
@@ -117,5 +122,38 @@ impl EncodeMetric for Static<percpu::Histogram> {
 
     fn metric_type(&self) -> MetricType {
         MetricType::Histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    /// A second line with the same bound would be a second sample of one series.
+    #[test]
+    fn a_bound_is_encoded_once() {
+        static LARGEST: percpu::Histogram = percpu::Histogram::with_bounds(&[7, u64::MAX]);
+        static NEAR: percpu::Histogram = percpu::Histogram::with_bounds(&[1 << 53, (1 << 53) + 1]);
+        for value in [7, 8, 9, u64::MAX] {
+            LARGEST.record(value);
+        }
+        for value in [1 << 53, (1 << 53) + 1, u64::MAX] {
+            NEAR.record(value);
+        }
+        for (histogram, expected) in [
+            (&LARGEST, &["\"7.0\"} 1", "\"+Inf\"} 4"]),
+            (&NEAR, &["\"9007199254740992.0\"} 2", "\"+Inf\"} 3"]),
+        ] {
+            let mut registry = Registry::default();
+            registry.register("values", "Values", Static::new(histogram));
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let lines = text.lines().filter_map(|line| line.split_once("{le="));
+            let lines: Vec<_> = lines.map(|(_, line)| line).collect();
+            assert_eq!(lines, expected);
+        }
     }
 }

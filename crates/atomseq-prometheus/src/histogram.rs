@@ -1,17 +1,17 @@
 //! A histogram of floating-point numbers.
 //!
-//! A [`percpu::Histogram`] counts the numbers of buckets. Its sum is that of the billionths of
-//! values from 0 to 1; another value adds its fraction there, and the rest to a counter of whole
-//! numbers. All are read by draining them into wider sums, so the sums may wrap around, but not
-//! between two scrapes.
+//! A [`percpu::Histogram`] counts the numbers of buckets. Its sum, on 64-bit targets, is that of
+//! the billionths of values from 0 to 1; another value adds its fraction there, and the rest to a
+//! counter of whole numbers. All are read by draining them into wider sums, so the sums may wrap
+//! around, but not between two scrapes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atomseq::percpu::{self, Count, Error};
+use atomseq::percpu::{self, Error};
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-use crate::COUNTERS;
+use crate::sums::Sums;
 
 /// What a billionth is multiplied by.
 const BILLION: f64 = 1e9;
@@ -32,11 +32,12 @@ const MAX_BUCKETS: usize = 256;
 pub struct Histogram(Arc<Inner>);
 
 struct Inner {
-    /// Counts the index of the bucket of each value. Its sum is in billionths.
+    /// Counts the index of the bucket of each value.
     buckets: percpu::Histogram,
     bounds: Bounds,
-    /// The sum of other values than those from 0 to 1, without their fractions.
-    wholes: Count<'static>,
+    /// The billionths of values from 0 to 1, and of the fractions of others; and the others without
+    /// their fractions.
+    sums: Sums,
     drained: Mutex<Drained>,
 }
 
@@ -82,7 +83,7 @@ impl Histogram {
         Ok(Histogram(Arc::new(Inner {
             buckets: buckets.with_sum(),
             bounds: Bounds::new(bounds),
-            wholes: COUNTERS.try_create()?,
+            sums: Sums::try_new()?,
             drained: Mutex::new(Drained {
                 counts: vec![0; count + 1].into(),
                 wholes: 0,
@@ -102,8 +103,9 @@ impl Histogram {
         if billionths > BILLION as u64 {
             return self.0.observe_large(value);
         }
-        let bucket = self.0.bounds.below(value);
-        self.0.buckets.record_in(bucket, billionths);
+        let inner = &*self.0;
+        let bucket = inner.bounds.below(value);
+        inner.sums.record(&inner.buckets, bucket, billionths);
     }
 
     /// Returns the sum, the number of values, and for each bucket its bound, the last one infinite,
@@ -117,8 +119,9 @@ impl Histogram {
         for (count, new) in drained.counts.iter_mut().zip(snapshot.counts()) {
             *count = count.wrapping_add(*new);
         }
-        drained.wholes += i128::from(self.0.wholes.take() as i64);
-        drained.billionths += i128::from(snapshot.sum().unwrap_or(0) as i64);
+        let [wholes, billionths] = self.0.sums.take(&snapshot);
+        drained.wholes += i128::from(wholes as i64);
+        drained.billionths += i128::from(billionths as i64);
         let (wholes, billionths) = (drained.wholes, drained.billionths);
         let carried = wholes + billionths / 1_000_000_000;
         let sum = carried as f64 + (billionths % 1_000_000_000) as f64 / BILLION;
@@ -144,9 +147,9 @@ impl Inner {
         }
         let billionths = (fraction * BILLION + 0.5_f64.copysign(fraction)) as i64;
         // A negative number is added as its complement.
-        self.buckets.record_in(bucket, billionths as u64);
+        self.sums.record(&self.buckets, bucket, billionths as u64);
         if whole != 0 {
-            self.wholes.add(whole as u64);
+            self.sums.add_wholes(whole as u64);
         }
     }
 }

@@ -26,7 +26,8 @@
 //! [`Family`](prometheus_client::metrics::family::Family). An update is a plain add to memory of
 //! the CPU that the thread is on, of which [`atomseq::percpu`] states the progress guarantee, the
 //! cost and the slow path. A scrape adds up the CPUs. What differs: an update does not return the
-//! previous value, and there are no exemplars.
+//! previous value, and there are no exemplars. On 32-bit targets counters and gauges have 32 bits,
+//! and a histogram adds to its sums by atomic instructions.
 //!
 //! | type | updates | memory |
 //! |---|---|---|
@@ -44,6 +45,7 @@
 
 mod encoding;
 mod histogram;
+mod sums;
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +85,7 @@ impl Counter {
         self.0.increment();
     }
 
-    /// Adds `amount`, wrapping around at 2^64.
+    /// Adds `amount`, wrapping around at 2^64 (at 2^32 on 32-bit targets).
     #[inline]
     pub fn inc_by(&self, amount: u64) {
         self.0.add(amount);
@@ -106,7 +108,7 @@ impl Gauge {
         self.0.increment();
     }
 
-    /// Adds `amount`.
+    /// Adds `amount`, wrapping around at 64 bits (at 32 bits on 32-bit targets).
     #[inline]
     pub fn inc_by(&self, amount: i64) {
         self.0.add(amount);

@@ -232,8 +232,8 @@ pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
 /// On 32-bit targets, more than 2^29 readers at a time end the process with a message. That takes
 /// guards that are [forgotten](std::mem::forget).
 ///
-/// Memory: 80 bytes on 64-bit targets; from the first bias on, also a slot of 128 bytes per CPU,
-/// mapped by the page. Where the kernel's fence does not work
+/// Memory: 64 bytes on 64-bit targets; from the first bias on, also 128 bytes for each possible CPU
+/// and twice more. Where the kernel's fence does not work
 /// ([`gates_active`](crate::status::Status::gates_active)), and on other systems than Linux,
 /// readers are never biased.
 ///

@@ -13,7 +13,7 @@
 //! owner adds and drains as a [`Counter`](super::Counter) does. A word is never zeroed: the next
 //! owner moves the baseline. Chunks are only added, and freed together.
 
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null_mut, with_exposed_provenance};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::area::{Area, started};
@@ -220,6 +220,8 @@ impl Chunk {
             *owned[index].get_mut() &= !bit;
         }
         let chunk = memory::allocate(bytes(capacity))?.cast::<Chunk>();
+        // For `clones`.
+        let _exposed = chunk.as_ptr().expose_provenance();
         // SAFETY: the memory is new, has the size of a chunk and more, and is aligned to 128 bytes.
         unsafe {
             chunk.write(Chunk {
@@ -284,7 +286,10 @@ impl Chunk {
     /// Returns the number of clones of each counter, less one.
     fn clones(&self, word: usize) -> &AtomicU32 {
         assert!(word < self.capacity());
-        let clones = (&raw const *self).wrapping_add(1).cast::<AtomicU32>();
+        // The provenance of `self` does not cover what is behind the chunk, so this uses the
+        // exposed one.
+        let behind = (&raw const *self).wrapping_add(1).addr();
+        let clones = with_exposed_provenance::<AtomicU32>(behind);
         // SAFETY: `create` has allocated, behind the chunk, zeros for as many numbers as it has
         // counters. They are only accessed atomically, and stay as long as the chunk.
         unsafe { &*clones.add(word) }
