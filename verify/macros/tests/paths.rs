@@ -117,7 +117,8 @@ fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
             TokenTree::Ident(_) if is(before(1), ':') && begins_colons(before(2)) => {
                 let named_before =
                     matches!(before(3), Some(TokenTree::Ident(name)) if !is_keyword(name));
-                // What the schemes of M94 are made of is in `atomseq_papers`, whose macro makes them.
+                // What the schemes of M94 are made of is in `atomseq_papers`, whose macro makes
+                // them.
                 let library = ["atomseq", "atomseq_papers"];
                 let by_root = matches!(origin, Origin::Root)
                     && library.iter().any(|name| named(Some(token), name));

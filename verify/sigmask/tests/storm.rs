@@ -12,8 +12,8 @@ fn none_is_lost_and_none_is_early() {
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(run.status.success(), "{said}");
     println!("storm: {rounds} rounds: {said}");
-    // The control: a signal that is not deferred is early. On a busy machine few signals arrive, and
-    // none of them may hit a mask.
+    // The control: a signal that is not deferred is early. On a busy machine few signals arrive,
+    // perhaps none in a mask.
     let is_early = (0..20).any(|_| {
         let without = "ATOMSEQ_SIGMASK_WITHOUT";
         let run = output(with(&program).arg("3000000").env(without, "deferral"));
