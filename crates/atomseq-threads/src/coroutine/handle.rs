@@ -50,7 +50,8 @@ where
 /// # Errors
 ///
 /// [`Error::Stack`], and [`Error::StackTooSmall`] if what `f` owns or returns leaves less than half
-/// of the stack. `f` is dropped then.
+/// of the stack. `f` is dropped then. The coroutine moves both to its frames, so a closure or a
+/// result that takes nearly half of the stack overflows it.
 ///
 /// # Panics
 ///

@@ -205,6 +205,9 @@ impl Builder {
     }
 
     /// Sets the length of a slice of time, and with it preemption inside of [`preemptible`].
+    ///
+    /// Such a run installs its handler first, which examines those of all signals. That costs
+    /// about 0.3 ms and some 130 bytes that are never freed, so make few runs rather than many.
     pub const fn slice(mut self, slice: Duration) -> Builder {
         self.slice = Some(slice);
         self
