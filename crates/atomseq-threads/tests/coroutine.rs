@@ -248,6 +248,9 @@ fn wrong_options_are_refused() {
         assert!(error(Builder::new().stack_size(4096).slice(slice)).contains("too small"));
         assert!(error(Builder::new().slice(slice).signal(libc::SIGKILL)).contains("handler"));
         assert!(error(Builder::new().slice(slice).signal(0)).contains("handler"));
+        for signal in [libc::SIGSEGV, libc::SIGTRAP, libc::SIGABRT] {
+            assert!(error(Builder::new().slice(slice).signal(signal)).contains("handler"));
+        }
     }
     coroutine::run(|| {
         assert!(matches!(Builder::new().run(|| ()), Err(Error::Nested)));
@@ -261,6 +264,96 @@ fn wrong_options_are_refused() {
         .stack_size(usize::MAX / 2)
         .run(|| coroutine::try_spawn(|| ()).map(drop));
     assert!(matches!(refused, Ok(Err(Error::Stack(_)))));
+}
+
+/// A run that cannot begin drops its function outside of it: what that spawns could never run.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_refused_function_is_dropped_outside() {
+    struct Runs(Rc<Cell<bool>>);
+    impl Drop for Runs {
+        fn drop(&mut self) {
+            self.0.set(Builder::new().run(|| ()).is_ok());
+        }
+    }
+    let ran = Rc::new(Cell::new(false));
+    let value = Runs(Rc::clone(&ran));
+    let refused = Builder::new()
+        .slice(Duration::from_millis(1))
+        .signal(libc::SIGKILL)
+        .run(move || drop(value));
+    assert!(matches!(refused, Err(Error::Signal(_))));
+    assert!(ran.get());
+}
+
+/// A tick that comes before a region ends the slice at the region's beginning.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_tick_before_a_region_is_not_lost() {
+    let builder = Builder::new().slice(Duration::from_secs(3600));
+    let ran = |has_tick: bool| {
+        let run = builder.clone().run(|| {
+            let ran = Rc::new(Cell::new(false));
+            let other = Rc::clone(&ran);
+            drop(coroutine::spawn(move || other.set(true)));
+            // SAFETY: sends this thread a tick; the region does nothing.
+            unsafe {
+                if has_tick {
+                    libc::raise(libc::SIGURG);
+                }
+                coroutine::preemptible(|| ());
+            }
+            ran.get()
+        });
+        run.unwrap()
+    };
+    assert!(ran(true));
+    assert!(!ran(false), "the control");
+}
+
+/// A coroutine that is preempted with a full x87 stack leaves an empty one to others, and finds its
+/// own again.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn others_find_the_x87_stack_empty() {
+    use std::arch::asm;
+
+    fn one_and_one() -> i64 {
+        let mut sum = 0i64;
+        // SAFETY: needs two places of the stack, and leaves none; writes a local.
+        unsafe {
+            asm!("fld1", "fld1", "faddp", "fistp qword ptr [{}]", in(reg) &mut sum,
+                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _,
+                out("st(5)") _, out("st(6)") _, out("st(7)") _);
+        }
+        sum
+    }
+
+    let builder = Builder::new().slice(Duration::from_secs(3600));
+    let run = builder.run(|| {
+        let seen = Rc::new(Cell::new(0));
+        let others = Rc::clone(&seen);
+        drop(coroutine::spawn(move || others.set(one_and_one())));
+        let mut sum = 0f64;
+        // SAFETY: fills the stack, sends this thread a tick by `tgkill`, and empties the stack;
+        // writes a local. The registers of a system call are declared.
+        unsafe {
+            let (process, thread) = (libc::getpid(), libc::gettid());
+            coroutine::preemptible(|| {
+                asm!("fld1", "fld1", "fld1", "fld1", "fld1", "fld1", "fld1", "fld1",
+                    "syscall",
+                    "faddp", "faddp", "faddp", "faddp", "faddp", "faddp", "faddp",
+                    "fstp qword ptr [{}]", in(reg) &mut sum,
+                    inout("rax") libc::SYS_tgkill => _, in("rdi") i64::from(process),
+                    in("rsi") i64::from(thread), in("rdx") i64::from(libc::SIGURG),
+                    out("rcx") _, out("r11") _,
+                    out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _,
+                    out("st(5)") _, out("st(6)") _, out("st(7)") _);
+            });
+        }
+        (seen.get(), sum)
+    });
+    assert_eq!(run.unwrap(), (2, 8.0));
 }
 
 /// A coroutine that never yields is preempted; without a slice, it is not.

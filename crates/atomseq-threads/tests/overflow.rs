@@ -1,8 +1,10 @@
 //! An overflow ends the process with a message that says what to do.
 
 use std::hint::black_box;
+use std::mem;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::ptr;
 
 use atomseq_threads::coroutine::Builder;
 
@@ -30,6 +32,40 @@ fn outcome(child: &str) -> (Option<i32>, String) {
         output.status.signal(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     )
+}
+
+/// Ends the process, and takes more stack for that than the handlers of this crate do.
+extern "C" fn crash(_signal: i32) {
+    let frame = black_box([1u8; 100_000]);
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(if frame[99_999] == 1 { 42 } else { 1 }) }
+}
+
+/// A handler of faults that was there before keeps the room of its alternate stack.
+#[test]
+fn the_handler_before_has_its_room() {
+    const CHILD: &str = "ATOMSEQ_THREADS_FAULTS";
+    if std::env::var(CHILD).is_err() {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new(program);
+        command.args(["--exact", "the_handler_before_has_its_room"]);
+        let status = command.env(CHILD, "").status().unwrap();
+        return assert_eq!(status.code(), Some(42), "{status}");
+    }
+    // SAFETY: a stack that is never freed, and a handler that ends the process.
+    unsafe {
+        let mut stack: libc::stack_t = mem::zeroed();
+        stack.ss_size = 1 << 18;
+        stack.ss_sp = vec![0u8; stack.ss_size].leak().as_mut_ptr().cast();
+        assert_eq!(libc::sigaltstack(&stack, ptr::null_mut()), 0);
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = crash as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut()), 0);
+    }
+    // SAFETY: an address that nothing is at: this is the fault.
+    let fault = || unsafe { black_box(ptr::without_provenance_mut::<u64>(8)).write_volatile(1) };
+    Builder::new().run(fault).unwrap();
 }
 
 #[test]

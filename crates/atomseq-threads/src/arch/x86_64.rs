@@ -165,7 +165,9 @@ impl Preemption {
 
     /// Makes the interrupted code of `context` continue as if it had called `then`, at the
     /// instruction where it was interrupted. Returns false, and changes nothing, if less than what
-    /// that needs lies between `limit` and the stack pointer.
+    /// that needs lies between `limit` and the stack pointer, or if the handler does not run on the
+    /// alternate stack: then its own frames lie there. Neither may the interrupted code run on that
+    /// stack, as another handler does.
     ///
     /// # Safety
     ///
@@ -174,9 +176,16 @@ impl Preemption {
     pub unsafe fn redirect(self, context: *mut core::ffi::c_void, limit: *const u8) -> bool {
         // SAFETY: the caller's promise.
         let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+        // What the kernel has noted at the signal's arrival.
+        let alternate = context.uc_stack;
+        let is_on_alternate =
+            |address: usize| address.wrapping_sub(alternate.ss_sp as usize) < alternate.ss_size;
         let registers = &mut context.uc_mcontext.gregs;
         let sp = registers[libc::REG_RSP as usize] as usize;
-        if sp.saturating_sub(limit as usize) < self.room {
+        if !is_on_alternate((&raw const alternate).addr())
+            || is_on_alternate(sp)
+            || sp.saturating_sub(limit as usize) < self.room
+        {
             return false;
         }
         let sp = sp - 128 - 8;
@@ -226,7 +235,10 @@ extern "C" fn preempted() {
         "mov [rsp + 568], rax",
         "mov eax, [rip + {components}]",
         "mov edx, [rip + {components} + 4]",
+        "fnstcw [rsp + 464]", // a part that the processor leaves to programs
         "xsavec [rsp]", // what is in its initial state is not written
+        "fninit", // other code expects the stack of the x87 unit empty
+        "fldcw [rsp + 464]",
         "call [rip + {then}]",
         "mov eax, [rip + {components}]",
         "mov edx, [rip + {components} + 4]",

@@ -18,13 +18,17 @@ struct Packet<F, T> {
     body: UnsafeCell<Body<F, T>>,
 }
 
-/// What a coroutine is to do, and then what came of it.
+/// What a coroutine is to do, and then what came of it. Both lie at its beginning.
+#[repr(C)]
 union Body<F, T> {
     function: ManuallyDrop<F>,
     outcome: ManuallyDrop<thread::Result<T>>,
 }
 
 /// Makes a coroutine that calls `f`, and returns its handle. It runs when others let it.
+///
+/// A result that no handle waits for is dropped by the coroutine; a panic of that aborts the
+/// process.
 ///
 /// # Panics
 ///
@@ -46,7 +50,8 @@ where
 /// # Errors
 ///
 /// [`Error::Stack`], and [`Error::StackTooSmall`] if what `f` owns or returns leaves less than half
-/// of the stack. `f` is dropped then.
+/// of the stack. `f` is dropped then. The coroutine moves both to its frames, so a closure or a
+/// result that takes nearly half of the stack overflows it.
 ///
 /// # Panics
 ///
@@ -130,9 +135,8 @@ pub struct Coroutine(NonNull<Control>);
 #[track_caller]
 pub fn current() -> Coroutine {
     let scheduler = expect_scheduler();
-    let control = scheduler.current();
-    control.references.set(control.references.get() + 1);
-    Coroutine(NonNull::from(control))
+    scheduler.current().add_reference();
+    Coroutine(scheduler.current_pointer())
 }
 
 impl Coroutine {
@@ -151,12 +155,13 @@ impl Coroutine {
         }
     }
 
-    /// Lets the coroutine run next, and returns true when it is the caller's turn again. The turns
-    /// of all others stay as they are.
+    /// Lets the coroutine run next, and returns true when it is the caller's turn again. The order
+    /// of turns stays as it is and goes on from that coroutine, so those between the caller and it
+    /// miss a turn.
     ///
     /// Returns false at once if the coroutine is not ready: it waits, has finished, or is of
     /// another run.
-    #[inline]
+    #[inline(always)] // as `yield_now`
     pub fn yield_to(&self) -> bool {
         let Some(scheduler) = scheduler().filter(|scheduler| scheduler.run() == self.control().run)
         else {
@@ -177,8 +182,7 @@ impl Coroutine {
 
 impl Clone for Coroutine {
     fn clone(&self) -> Coroutine {
-        let references = &self.control().references;
-        references.set(references.get() + 1);
+        self.control().add_reference();
         Coroutine(self.0)
     }
 }

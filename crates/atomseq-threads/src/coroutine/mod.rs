@@ -29,20 +29,42 @@
 //! it: use the [`Mutex`] of this module. Nothing here is [`Send`].
 //!
 //! While a coroutine unwinds and its destructors switch to others, these see
-//! [`std::thread::panicking`] as true.
+//! [`std::thread::panicking`] as true. A panic hook must not switch: a panic of another coroutine
+//! would abort the process.
+//!
+//! **A scope that a library keeps in a thread-local must not contain a switch**, if the scopes must
+//! end in the reverse order. `scoped_tls`, for example, sets a pointer while a closure runs, and
+//! then restores the one before. Coroutines leave their scopes in any order, so the pointer to a
+//! scope that has ended can come back, which is undefined behaviour. No type prevents this.
 //!
 //! # Preemption
 //!
 //! With [`Builder::slice`], a signal comes at the end of each slice of time. Inside of
 //! [`preemptible`], it makes the coroutine yield at whatever instruction it has reached. Elsewhere
 //! the coroutine keeps the thread until it yields itself. A preempted coroutine's registers are
-//! saved on its stack; of the extended state, what the processor reports as in use.
+//! saved on its stack; of the extended state, what the processor reports as in use. While it waits,
+//! others run with its floating-point control words, and with an empty x87 stack.
+//!
+//! A tick does not preempt while less than the saved registers need is left of the stack, nor on a
+//! thread whose [alternate stack](atomseq::signal::AlternateStack) other code has taken away. The
+//! coroutine then yields at its next call of this module inside of the region.
+//!
+//! The timer belongs to the thread that runs: the child of a fork has no ticks. The signal is the
+//! run's: a handler that the process had for it is replaced, and is not called. Ticks interrupt
+//! system calls everywhere on the thread; those that the kernel does not restart, `poll` and
+//! `nanosleep` among them, fail with `EINTR`.
 //!
 //! # Stacks
 //!
 //! A stack is mapped, has a guard page, and is touched by use alone. A coroutine that overflows it
-//! ends the process with a message. Stacks of finished coroutines are used again, and are unmapped
-//! when the run ends.
+//! ends the process with a message, unless other code has installed a handler of `SIGSEGV` since
+//! the first run, or the system refuses an alternate stack. Stacks of finished coroutines are used
+//! again, and are unmapped when the run ends.
+//!
+//! Beside its own frames, a coroutine's stack holds the closure and its result, a panic's frames
+//! (about 4 KiB and more), and those of signal handlers without `SA_ONSTACK` (the kernel's frame is
+//! about 3.5 KiB with AVX-512). Rust code touches each page of a large frame, so it meets the guard
+//! page; C code that was compiled without `-fstack-clash-protection` can jump over it.
 
 mod handle;
 mod mutex;
@@ -50,6 +72,7 @@ mod preempt;
 mod scheduler;
 
 use core::ptr::NonNull;
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 use std::{fmt, io};
@@ -182,6 +205,9 @@ impl Builder {
     }
 
     /// Sets the length of a slice of time, and with it preemption inside of [`preemptible`].
+    ///
+    /// Such a run installs its handler first, which examines those of all signals. That costs
+    /// about 0.3 ms and some 130 bytes that are never freed, so make few runs rather than many.
     pub const fn slice(mut self, slice: Duration) -> Builder {
         self.slice = Some(slice);
         self
@@ -189,6 +215,8 @@ impl Builder {
 
     /// Sets the signal that ends a slice; `SIGURG` if this is not called. Its handler stays
     /// installed when the run has ended.
+    ///
+    /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them.
     pub const fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
         self
@@ -225,14 +253,15 @@ impl Builder {
         if let (Some(_), Err(error)) = (self.slice, &alternate) {
             return Err(Error::Signal(*error));
         }
+        // Before the scheduler, so that `f` is not dropped inside of a run that does not begin.
+        let _ticks = match self.slice {
+            Some(slice) => Some(preempt::Ticks::start(slice, self.signal)?),
+            None => None,
+        };
         let first = First(scheduler::first());
         // SAFETY: `first` is dropped after it.
         let scheduler = unsafe { Scheduler::new(first.0, size, preemption) };
         scheduler.enter(|| {
-            let ticks = self
-                .slice
-                .map(|slice| preempt::Ticks::start(slice, self.signal));
-            let _ticks = ticks.transpose()?;
             let outcome = panic::catch_unwind(AssertUnwindSafe(f));
             let left = scheduler.wait_for_all();
             match outcome {
@@ -279,7 +308,7 @@ pub fn run<R>(f: impl FnOnce() -> R) -> R {
 /// # Panics
 ///
 /// Outside of [`run`].
-#[inline]
+#[inline(always)] // not for the call: its return would be predicted wrongly after a switch
 #[track_caller]
 pub fn yield_now() {
     let scheduler = expect_scheduler();
@@ -304,8 +333,8 @@ pub fn park() {
 /// Calls `f`, during which the end of a slice makes this coroutine yield, at whatever instruction
 /// it has reached. Without [`Builder::slice`] it only calls `f`.
 ///
-/// Calls may be nested. If a tick came before, the coroutine yields at the next call of this
-/// module.
+/// Calls may be nested. If a tick has come since this coroutine's last call of this module, it
+/// yields at once.
 ///
 /// # Panics
 ///
@@ -320,19 +349,26 @@ pub fn park() {
 ///   use, panics;
 /// * change what other coroutines share with it, but under a lock of this module or by an atomic
 ///   sequence;
+/// * rely on code that comes between to have ended when it continues, as it may rely on signal
+///   handlers: [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) do, and so does
+///   [`atomseq::signal::mask`] if another coroutine yields inside of a mask;
 /// * use the matrix registers of AMX.
 ///
-/// The functions of this module may be called. The signal handlers of the process that may
-/// interrupt `f` block the tick's signal, as all of `atomseq::signal` do.
+/// The functions of this module may be called, but not so that they panic. The signal handlers of
+/// the process that may interrupt `f` block the tick's signal, as all of `atomseq::signal` do.
 pub unsafe fn preemptible<R>(f: impl FnOnce() -> R) -> R {
     struct Restore<'a>(&'a Control, bool);
     impl Drop for Restore<'_> {
         fn drop(&mut self) {
             self.0.preemptible.set(self.1);
+            // What follows stays behind it.
+            compiler_fence(SeqCst);
         }
     }
     let scheduler = expect_scheduler();
     let current = scheduler.current();
+    // What precedes stays before it.
+    compiler_fence(SeqCst);
     let _restore = Restore(current, current.preemptible.replace(true));
     // Yields if a tick has come.
     scheduler.begin();

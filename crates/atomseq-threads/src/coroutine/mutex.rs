@@ -109,7 +109,7 @@ impl RawMutex {
         scheduler.begin();
         while !self.flag.test_and_set() {
             // SAFETY: it is blocked next, and `wake` takes it out before it runs.
-            unsafe { self.waiting.push(scheduler.current().into()) };
+            unsafe { self.waiting.push(scheduler.current_pointer()) };
             if !scheduler.block(State::Waiting) {
                 deadlock("a coroutine waits for a lock, and no other one can run to unlock it");
             }

@@ -37,11 +37,30 @@ pub(super) fn prepare(slice: Duration, stack: usize) -> Result<Preemption, Error
     Ok(preemption)
 }
 
+/// The signals that no handler blocks, so that a tick by one of them could interrupt a handler.
+/// Faults raise them, too.
+const NEVER_BLOCKED: [c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
 /// The ticks of the calling thread, for as long as this lives.
-pub(super) struct Ticks(libc::timer_t);
+pub(super) struct Ticks {
+    timer: libc::timer_t,
+    /// The process that the timer belongs to: the child of a fork does not inherit it.
+    process: u32,
+}
 
 impl Ticks {
     pub fn start(slice: Duration, signal: c_int) -> Result<Ticks, Error> {
+        if NEVER_BLOCKED.contains(&signal) {
+            return Err(Error::Signal(signal::Error::Reserved(signal)));
+        }
         let options = Options::new().on_alternate_stack(HANDLER);
         // SAFETY: the handler reads what belongs to its thread, and changes the context as
         // `preemptible` allows.
@@ -60,7 +79,9 @@ impl Ticks {
             return Err(Error::Timer(io::Error::last_os_error()));
         }
         // SAFETY: created above.
-        let ticks = Ticks(unsafe { timer.assume_init() });
+        let timer = unsafe { timer.assume_init() };
+        let process = std::process::id();
+        let ticks = Ticks { timer, process };
         let every = libc::timespec {
             tv_sec: slice.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: slice.subsec_nanos().into(),
@@ -70,7 +91,7 @@ impl Ticks {
             it_value: every,
         };
         // SAFETY: the timer above.
-        match unsafe { libc::timer_settime(ticks.0, 0, &times, ptr::null_mut()) } {
+        match unsafe { libc::timer_settime(ticks.timer, 0, &times, ptr::null_mut()) } {
             0 => Ok(ticks),
             _ => Err(Error::Timer(io::Error::last_os_error())),
         }
@@ -79,23 +100,26 @@ impl Ticks {
 
 impl Drop for Ticks {
     fn drop(&mut self) {
-        // SAFETY: the timer of `start`. A tick that is under way finds a scheduler, or none.
-        unsafe { libc::timer_delete(self.0) };
+        if self.process == std::process::id() {
+            // SAFETY: the timer of `start`. A tick that is under way finds a scheduler, or none.
+            unsafe { libc::timer_delete(self.timer) };
+        }
     }
 }
 
 /// The handler of ticks.
 fn tick(event: &mut Event<'_>) {
-    let Some(scheduler) = scheduler() else { return };
-    if event.interrupted() == Interrupted::Inside || !scheduler.may_preempt() {
-        return;
-    }
-    let Some(preemption) = scheduler.preemption else {
+    let Some((scheduler, preemption)) =
+        scheduler().and_then(|scheduler| Some((scheduler, scheduler.preemption?)))
+    else {
         return;
     };
+    let may_preempt = event.interrupted() != Interrupted::Inside && scheduler.may_preempt();
     // SAFETY: the context of a signal that has interrupted the running coroutine, whose stack ends
     // at the limit. `preemptible` was promised not to mind.
-    unsafe { preemption.redirect(event.context(), scheduler.limit()) };
+    if !(may_preempt && unsafe { preemption.redirect(event.context(), scheduler.limit()) }) {
+        scheduler.note_tick();
+    }
 }
 
 /// What a preempted coroutine calls.
@@ -124,7 +148,21 @@ pub(super) fn report_overflows() -> Result<AlternateStack, signal::Error> {
             libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
         }
     });
-    AlternateStack::new(HANDLER)
+    // The handlers of other code keep the room that they had.
+    AlternateStack::new(HANDLER.max(alternate_stack_size()))
+}
+
+/// Returns the size of the alternate stack that this thread has, in bytes; 0 if it has none.
+fn alternate_stack_size() -> usize {
+    // SAFETY: plain old data; asks only.
+    let (result, stack) = unsafe {
+        let mut stack: libc::stack_t = core::mem::zeroed();
+        (libc::sigaltstack(ptr::null(), &mut stack), stack)
+    };
+    match result == 0 && stack.ss_flags & libc::SS_DISABLE == 0 {
+        true => stack.ss_size,
+        false => 0,
+    }
 }
 
 /// The handler of faults: reports an overflow, and passes all others on.
@@ -144,8 +182,14 @@ unsafe extern "C" fn overflow(signal: c_int, info: *mut libc::siginfo_t, context
     let Some(before) = BEFORE.get() else { return };
     match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the fault happens again, and then ends the process.
-            unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+            // SAFETY: the fault happens again, and then ends the process. A signal that was sent
+            // does not, so it is sent again.
+            unsafe {
+                libc::sigaction(signal, before, ptr::null_mut());
+                if code <= 0 {
+                    libc::raise(signal);
+                }
+            }
         }
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: a handler of three arguments, with those of the kernel.

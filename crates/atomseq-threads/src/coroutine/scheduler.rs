@@ -17,7 +17,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, compiler_fence};
-use std::io;
+use std::{io, process};
 
 use crate::arch;
 use crate::stack::Stack;
@@ -51,7 +51,7 @@ pub(super) struct Control {
     /// Whether a tick may switch away from it.
     pub preemptible: Cell<bool>,
     /// Handles, and the coroutine itself until it has finished.
-    pub references: Cell<usize>,
+    references: Cell<usize>,
     /// Whether a handle waits for what its function returns.
     pub is_wanted: Cell<bool>,
     /// The coroutine that waits for the end of this one.
@@ -80,6 +80,16 @@ impl Control {
             run,
             limit: stack.as_ref().map_or(ptr::null(), |stack| stack.limit()),
             stack: Cell::new(stack),
+        }
+    }
+
+    /// Counts one reference more. Aborts if there are too many, as `Rc` does: a loop that forgets
+    /// references can count to any number at once.
+    #[inline]
+    pub fn add_reference(&self) {
+        match self.references.get().checked_add(1) {
+            Some(references) => self.references.set(references),
+            None => process::abort(),
         }
     }
 }
@@ -287,6 +297,12 @@ impl Scheduler {
     pub fn current(&self) -> &Control {
         // SAFETY: the running coroutine's memory stays until it has finished and another one runs.
         unsafe { self.current.get().as_ref() }
+    }
+
+    /// Returns a pointer to the running coroutine, with which its memory may be released.
+    #[inline]
+    pub fn current_pointer(&self) -> NonNull<Control> {
+        self.current.get()
     }
 
     /// Switches to `next`. Called between `begin` and `end`.
@@ -505,14 +521,16 @@ impl Scheduler {
         unreachable!("a finished coroutine does not run");
     }
 
-    /// What the handler of ticks asks: whether it may make the running coroutine yield. If so, the
-    /// part has begun that [`yield_preempted`](Scheduler::yield_preempted) ends.
+    /// Returns whether the handler of ticks may make the running coroutine call
+    /// [`yield_preempted`](Scheduler::yield_preempted).
     pub fn may_preempt(&self) -> bool {
-        if self.inside.load(Relaxed) {
-            self.tick.store(true, Relaxed);
-            return false;
-        }
-        self.current().preemptible.get() && self.next().is_some()
+        !self.inside.load(Relaxed) && self.current().preemptible.get() && self.next().is_some()
+    }
+
+    /// Notes a tick that could not preempt: the running coroutine yields at its next call of this
+    /// module, if that is in a region that allows it.
+    pub fn note_tick(&self) {
+        self.tick.store(true, Relaxed);
     }
 
     /// Lets the others run that are ready, after a tick.
@@ -575,16 +593,45 @@ unsafe fn release_inside(scheduler: &Scheduler, control: NonNull<Control>) {
 /// As [`release`].
 unsafe fn released(control: NonNull<Control>) -> Option<Stack> {
     // SAFETY: a reference, so it lives.
-    let control = unsafe { control.as_ref() };
-    let references = control.references.get() - 1;
-    control.references.set(references);
+    let alive = unsafe { control.as_ref() };
+    let references = alive.references.get() - 1;
+    alive.references.set(references);
     if references > 0 {
         return None;
     }
-    let stack = control.stack.take();
+    let stack = alive.stack.take();
     if stack.is_none() {
         // SAFETY: of `first`, and this was the last reference.
-        drop(unsafe { Box::from_raw(NonNull::from(control).as_ptr()) });
+        drop(unsafe { Box::from_raw(control.as_ptr()) });
     }
     stack
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::Control;
+
+    /// In the environment of the process that ends.
+    const CHILD: &str = "ATOMSEQ_THREADS_REFERENCES";
+
+    #[test]
+    fn too_many_references_end_the_process() {
+        if std::env::var(CHILD).is_ok() {
+            let control = Control::new(1, None, usize::MAX - 1);
+            control.add_reference();
+            assert_eq!(control.references.get(), usize::MAX);
+            control.add_reference();
+            unreachable!("no more can be counted");
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args([
+            "--exact",
+            "coroutine::scheduler::tests::too_many_references_end_the_process",
+        ]);
+        let status = child.env(CHILD, "").output().unwrap().status;
+        assert_eq!(status.signal(), Some(libc::SIGABRT));
+    }
 }
