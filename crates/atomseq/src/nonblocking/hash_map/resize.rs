@@ -20,6 +20,12 @@
 //!          child:   THAWING -> LIVE
 //! ```
 //!
+//! If threads change the parent all the time, as they do where a key is hot, a split finds it
+//! changed after each copy. The map would stop growing there. So after one failure, the split makes
+//! the parent HELD, which is as LIVE but for one thing: an operation that is about to use the bucket
+//! pauses, up to a bound. If the split has not committed by then, the operation makes the bucket
+//! LIVE, and the split fails. The commit makes it LIVE, too.
+//!
 //! The change of the parent's depth is one compare-and-swap, and moves all keys at once: a hash
 //! belongs to the child if the parent's depth is above `d`. A child that is LIVE says the same by
 //! itself, so operations on it do not look at the parent. A thread that finds a child in another
@@ -47,9 +53,9 @@
 //!    takes over a claim uses only the entries that are not reserved, and nodes.
 
 use super::bucket::{
-    Bucket, CLAIMED, DEAD, FROZEN, LIVE, MAX_DEPTH, NASCENT, Node, State, THAWING, slots,
+    Bucket, CLAIMED, DEAD, FROZEN, HELD, LIVE, MAX_DEPTH, NASCENT, Node, State, THAWING, slots,
 };
-use super::table::{Changed, FEWEST, Place, Table, index_at, parent_of};
+use super::table::{Changed, Place, Table, index_at, parent_of};
 use crate::dcas::StableWord;
 use crate::nonblocking::nodes::address;
 use crate::nonblocking::plain::Plain;
@@ -77,6 +83,10 @@ const WINDOW: usize = 8;
 
 /// How often a split or a merge is attempted while other threads change its buckets.
 const ATTEMPTS: usize = 8;
+
+/// How often a split tries to make the parent HELD. It takes one compare-and-swap right after a
+/// load, so it seldom fails more than a few times.
+const HOLDS: usize = 64;
 
 /// A child that a thread fills in.
 struct Claim<'a, K, V> {
@@ -146,10 +156,11 @@ pub(super) enum Split {
 }
 
 impl<K: Plain, V: Plain> Table<K, V> {
-    /// Splits or merges a few buckets, if the number of entries asks for it.
+    /// Splits or merges a few buckets, if the number of entries asks for it. Returns whether it may
+    /// ask for more.
     #[cold]
     #[inline(never)]
-    pub(super) fn balance(&self, hash: &impl Fn(&K) -> u64) {
+    pub(super) fn balance(&self, hash: &impl Fn(&K) -> u64) -> bool {
         let entries = self.len();
         // Relaxed: a hint.
         let count = || self.buckets.0.load(Ordering::Relaxed);
@@ -158,15 +169,23 @@ impl<K: Plain, V: Plain> Table<K, V> {
             let changed = if 2 * entries > LOAD * buckets {
                 // Behind by a quarter: the threads that split have been stopped.
                 self.grow(hash, 8 * entries > 5 * LOAD * buckets + 512)
-            } else if 4 * entries < LOAD * buckets && buckets > FEWEST {
+            } else if 4 * entries < LOAD * buckets && buckets > self.fewest {
                 self.shrink(hash)
             } else {
-                return;
+                return false;
             };
             if !changed {
-                return;
+                return false;
             }
         }
+        true
+    }
+
+    /// Merges as many buckets as the number of entries asks for, but not more than there are now.
+    pub(super) fn balance_all(&self, hash: &impl Fn(&K) -> u64) {
+        // Relaxed: a hint.
+        let batches = self.buckets.0.load(Ordering::Relaxed) / BATCH;
+        _ = (0..=batches).all(|_| self.balance(hash));
     }
 
     /// Splits a bucket. Returns whether it did. If it is `urgent`, takes over the work of other
@@ -206,17 +225,17 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Returns the state of a bucket in which it is LIVE, and makes it LIVE if hashes belong to it.
-    /// `None` if they belong to its parent.
+    /// Returns the state of a bucket in which it is LIVE or HELD, and makes it LIVE if hashes belong
+    /// to it. `None` if they belong to its parent.
     pub(super) fn live_state(&self, index: usize, bucket: Bucket<'_, K, V>) -> Option<State> {
         loop {
             let state = bucket.state();
             match state.phase() {
-                LIVE => return Some(state),
+                LIVE | HELD => return Some(state),
                 DEAD | CLAIMED => return None,
                 _ => {}
             }
-            // Bucket 0 has no parent and is always LIVE.
+            // Bucket 0 has no parent and is always LIVE or HELD.
             let parent = self.at(parent_of(index))?;
             let of_parent = parent.state();
             if of_parent.depth() <= index.ilog2() {
@@ -265,11 +284,10 @@ impl<K: Plain, V: Plain> Table<K, V> {
             return Ok(Split::ByAnother);
         };
         steps.after(Step::Claimed)?;
-        for _ in 0..ATTEMPTS {
-            let state = parent.state();
-            if state.phase() != LIVE || state.depth() != depth {
+        for attempt in 0..ATTEMPTS {
+            let Some(state) = Self::parent_state(parent, depth, attempt > 0) else {
                 break;
-            }
+            };
             let mut moved = 0;
             let mut filled = 0;
             let Some(()) = self.empty(&mut claim) else {
@@ -307,8 +325,9 @@ impl<K: Plain, V: Plain> Table<K, V> {
                 return Ok(Split::ByAnother);
             };
             steps.after(Step::Nascent)?;
-            let commit =
-                |state: State| (state.next().at_depth(depth + 1)).with_live(state.live() & !moved);
+            let commit = |state: State| {
+                (state.next().at_depth(depth + 1).in_phase(LIVE)).with_live(state.live() & !moved)
+            };
             let state = if CHECKED { state } else { parent.state() };
             if parent.change(state, commit).is_some() {
                 steps.after(Step::Split)?;
@@ -323,7 +342,31 @@ impl<K: Plain, V: Plain> Table<K, V> {
             claim = again;
         }
         self.abandon(claim);
+        let state = parent.state();
+        if state.phase() == HELD {
+            _ = parent.change(state, |state| state.next().in_phase(LIVE));
+        }
         Ok(Split::Failed)
+    }
+
+    /// Returns the state of a bucket of that depth that is to be split, and makes the bucket HELD
+    /// if it `holds`. `None` if the bucket has another depth, or is no bucket.
+    fn parent_state(parent: Bucket<'_, K, V>, depth: u32, holds: bool) -> Option<State> {
+        let mut left = if holds { HOLDS } else { 0 };
+        loop {
+            let state = parent.state();
+            if !matches!(state.phase(), LIVE | HELD) || state.depth() != depth {
+                return None;
+            }
+            if left == 0 || state.phase() == HELD {
+                return Some(state);
+            }
+            let held = parent.change(state, |state| state.next().in_phase(HELD));
+            if held.is_some() {
+                return held;
+            }
+            left -= 1;
+        }
     }
 
     /// Claims a child that is none yet. `None` if it is, or if another thread has claimed it and
@@ -474,14 +517,38 @@ impl<K: Plain, V: Plain> Table<K, V> {
         // Acquire: pairs with the release in `advance`.
         let count = self.buckets.0.load(Ordering::Acquire);
         let index = count - 1;
-        if count <= FEWEST || !self.merge(index, hash, steps).unwrap_or(false) {
+        if count <= self.fewest {
             return false;
+        }
+        let last = self.last_from(index);
+        if !self.merge(last, hash, steps).unwrap_or(false) {
+            return false;
+        }
+        if last != index {
+            return true;
         }
         // Release: pairs with the acquire in `route`. The smaller count needs no more than the
         // larger one.
         let (counted, by_another) = (Ordering::AcqRel, Ordering::Relaxed);
         _ = (self.buckets.0).compare_exchange(count, index, counted, by_another);
         true
+    }
+
+    /// Returns the first bucket that must be merged before this one, or this one. A bucket behind
+    /// the counted ones is LIVE if the split of one before it was stopped, or if the count was
+    /// decreased late.
+    fn last_from(&self, mut index: usize) -> usize {
+        loop {
+            let later = [index, parent_of(index)].into_iter().find_map(|parent| {
+                let state = self.live_state(parent, self.at(parent)?)?;
+                let last_child = parent | 1 << state.depth() >> 1;
+                (last_child > index).then_some(last_child)
+            });
+            match later {
+                Some(later) => index = later,
+                None => return index,
+            }
+        }
     }
 
     /// Merges a bucket with its parent. Returns whether it is dead now.
