@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 use crate::dcas::{StableWord, StateWord};
 use crate::nonblocking::plain::{Plain, Words};
-use crate::sync::{Ordering, fence, spin_loop};
+use crate::sync::{Ordering, fence};
 use crate::type_stable::Descriptor;
 
 /// The state of a bucket at one time.
@@ -37,12 +37,6 @@ pub(super) const LIVE: u64 = 3;
 pub(super) const FROZEN: u64 = 4;
 /// As FROZEN, on its way back to LIVE.
 pub(super) const THAWING: u64 = 5;
-/// As LIVE, while a thread splits it: an operation waits briefly before it makes the bucket LIVE.
-pub(super) const HELD: u64 = 6;
-
-/// How many pauses an operation waits for the split of a bucket that is HELD: 60 µs on an AMD EPYC.
-/// A split of a few entries takes less than one.
-const PATIENCE: usize = 1 << 11;
 
 const LIVE_SHIFT: u32 = 47;
 const RESERVED_SHIFT: u32 = 51;
@@ -207,8 +201,8 @@ impl<'a, K: Plain, V: Plain> Bucket<'a, K, V> {
     #[inline(always)]
     pub(super) fn entry(&self, slot: usize) -> &'a Entry<K, V> {
         debug_assert!(slot < Self::SLOTS);
-        // SAFETY: as for `header`, with the entries behind it, at a multiple of their alignment. All
-        // of them are atomic words.
+        // SAFETY: as for `header`, with the entries behind it, at a multiple of their alignment.
+        // All of them are atomic words.
         unsafe {
             let first = self.start.add(Self::ENTRIES).cast::<Entry<K, V>>();
             debug_assert!(first.is_aligned());
@@ -248,19 +242,6 @@ impl<'a, K: Plain, V: Plain> Bucket<'a, K, V> {
                 return None;
             }
         }
-    }
-
-    /// Waits briefly for the split of a bucket that is HELD, and then makes it LIVE. The thread that
-    /// splits it may have been stopped.
-    #[cold]
-    pub(super) fn let_split(&self, held: State) {
-        for _ in 0..PATIENCE {
-            if !self.is_still(held) {
-                return;
-            }
-            spin_loop();
-        }
-        _ = self.change(held, |state| state.next().in_phase(LIVE));
     }
 
     /// Reserves these entries for the caller, who alone writes them from now on. Returns whether it

@@ -32,22 +32,21 @@ use table::{Change, FEWEST, Table};
 /// [mechanisms](crate::dcas::Mechanism): the map uses compare-and-swap of one word, and k-CAS for
 /// entries that have no room in their bucket. A thread that is preempted, stopped or has exited
 /// inside an operation does not block the others, nor the growth of the map. It withholds at most
-/// one entry's room, or one bucket's that it was splitting or merging. An operation on a bucket that
-/// changes all the time, while another thread tries to split it, pauses for up to 60 µs.
+/// one entry's room, or one bucket's that it was splitting or merging.
 ///
 /// Each bucket has a version ([GC96](crate#papers), section 5.1). A lookup reads the bucket, and
 /// counts if its version is unchanged afterwards; otherwise it is retried. It costs no atomic
 /// instruction and no store, unless it completes what another thread has begun: a change of nodes,
 /// or a split. An insertion costs two compare-and-swaps and a removal one. If the bucket is full or
 /// the entry lies in a node, each costs six at most, and the node. What an operation does to other
-/// buckets does not disturb it. Linear hashing splits or merges one bucket at a time, so growth stops no operation: an
-/// insertion or removal splits or merges at most 64 buckets. The map does not shrink below the
-/// capacity that it was created with.
+/// buckets does not disturb it. Linear hashing splits or merges one bucket at a time, so growth
+/// stops no operation: an insertion or removal splits or merges at most 64 buckets. The map does
+/// not shrink below the capacity that it was created with.
 ///
 /// Memory: a bucket holds three entries of two words in one cache line. There are between three and
-/// six entries in four buckets, above that capacity, and a node of 64 bytes or more for each entry without room in its
-/// bucket. The memory of buckets and nodes is reused at once and does not wait for readers. It is
-/// returned when the map is dropped.
+/// six entries in four buckets, above that capacity, and a node of 64 bytes or more for each entry
+/// without room in its bucket. The memory of buckets and nodes is reused at once and does not wait
+/// for readers. It is returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`], which resists keys that an attacker chooses. It may
 /// be used in a signal handler, as long as the map was created outside. `hash` and `eq` of keys run
@@ -385,7 +384,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 }
 
 impl<K: Plain, V: Plain, S> HashMap<K, V, S> {
-    /// Returns the number of entries if no thread changes the map meanwhile. Costs one load per CPU.
+    /// Returns the number of entries if no thread changes the map meanwhile. Costs one load per
+    /// CPU.
     ///
     /// Each insertion and removal is counted right after it has taken effect, on the CPU where the
     /// thread runs, and the counts are loaded one after the other. The sum may include a removal

@@ -20,12 +20,6 @@
 //!          child:   THAWING -> LIVE
 //! ```
 //!
-//! If threads change the parent all the time, as they do where a key is hot, a split finds it
-//! changed after each copy. The map would stop growing there. So after one failure, the split makes
-//! the parent HELD, which is as LIVE but for one thing: an operation that is about to use the bucket
-//! pauses, up to a bound. If the split has not committed by then, the operation makes the bucket
-//! LIVE, and the split fails. The commit makes it LIVE, too.
-//!
 //! The change of the parent's depth is one compare-and-swap, and moves all keys at once: a hash
 //! belongs to the child if the parent's depth is above `d`. A child that is LIVE says the same by
 //! itself, so operations on it do not look at the parent. A thread that finds a child in another
@@ -53,7 +47,7 @@
 //!    takes over a claim uses only the entries that are not reserved, and nodes.
 
 use super::bucket::{
-    Bucket, CLAIMED, DEAD, FROZEN, HELD, LIVE, MAX_DEPTH, NASCENT, Node, State, THAWING, slots,
+    Bucket, CLAIMED, DEAD, FROZEN, LIVE, MAX_DEPTH, NASCENT, Node, State, THAWING, slots,
 };
 use super::table::{Changed, Place, Table, index_at, parent_of};
 use crate::dcas::StableWord;
@@ -83,10 +77,6 @@ const WINDOW: usize = 8;
 
 /// How often a split or a merge is attempted while other threads change its buckets.
 const ATTEMPTS: usize = 8;
-
-/// How often a split tries to make the parent HELD. It takes one compare-and-swap right after a
-/// load, so it seldom fails more than a few times.
-const HOLDS: usize = 64;
 
 /// A child that a thread fills in.
 struct Claim<'a, K, V> {
@@ -225,17 +215,17 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Returns the state of a bucket in which it is LIVE or HELD, and makes it LIVE if hashes belong
-    /// to it. `None` if they belong to its parent.
+    /// Returns the state of a bucket in which it is LIVE, and makes it LIVE if hashes belong to it.
+    /// `None` if they belong to its parent.
     pub(super) fn live_state(&self, index: usize, bucket: Bucket<'_, K, V>) -> Option<State> {
         loop {
             let state = bucket.state();
             match state.phase() {
-                LIVE | HELD => return Some(state),
+                LIVE => return Some(state),
                 DEAD | CLAIMED => return None,
                 _ => {}
             }
-            // Bucket 0 has no parent and is always LIVE or HELD.
+            // Bucket 0 has no parent and is always LIVE.
             let parent = self.at(parent_of(index))?;
             let of_parent = parent.state();
             if of_parent.depth() <= index.ilog2() {
@@ -284,10 +274,11 @@ impl<K: Plain, V: Plain> Table<K, V> {
             return Ok(Split::ByAnother);
         };
         steps.after(Step::Claimed)?;
-        for attempt in 0..ATTEMPTS {
-            let Some(state) = Self::parent_state(parent, depth, attempt > 0) else {
+        for _ in 0..ATTEMPTS {
+            let state = parent.state();
+            if state.phase() != LIVE || state.depth() != depth {
                 break;
-            };
+            }
             let mut moved = 0;
             let mut filled = 0;
             let Some(()) = self.empty(&mut claim) else {
@@ -325,9 +316,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
                 return Ok(Split::ByAnother);
             };
             steps.after(Step::Nascent)?;
-            let commit = |state: State| {
-                (state.next().at_depth(depth + 1).in_phase(LIVE)).with_live(state.live() & !moved)
-            };
+            let commit =
+                |state: State| (state.next().at_depth(depth + 1)).with_live(state.live() & !moved);
             let state = if CHECKED { state } else { parent.state() };
             if parent.change(state, commit).is_some() {
                 steps.after(Step::Split)?;
@@ -342,31 +332,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             claim = again;
         }
         self.abandon(claim);
-        let state = parent.state();
-        if state.phase() == HELD {
-            _ = parent.change(state, |state| state.next().in_phase(LIVE));
-        }
         Ok(Split::Failed)
-    }
-
-    /// Returns the state of a bucket of that depth that is to be split, and makes the bucket HELD
-    /// if it `holds`. `None` if the bucket has another depth, or is no bucket.
-    fn parent_state(parent: Bucket<'_, K, V>, depth: u32, holds: bool) -> Option<State> {
-        let mut left = if holds { HOLDS } else { 0 };
-        loop {
-            let state = parent.state();
-            if !matches!(state.phase(), LIVE | HELD) || state.depth() != depth {
-                return None;
-            }
-            if left == 0 || state.phase() == HELD {
-                return Some(state);
-            }
-            let held = parent.change(state, |state| state.next().in_phase(HELD));
-            if held.is_some() {
-                return held;
-            }
-            left -= 1;
-        }
     }
 
     /// Claims a child that is none yet. `None` if it is, or if another thread has claimed it and

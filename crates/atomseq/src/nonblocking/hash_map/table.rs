@@ -28,7 +28,7 @@
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut, with_exposed_provenance};
 
-use super::bucket::{Bucket, HELD, LIVE, MAX_DEPTH, Node, State, slots};
+use super::bucket::{Bucket, LIVE, MAX_DEPTH, Node, State, slots};
 use crate::dcas::{Backoff, StableWord};
 use crate::mappings;
 use crate::nonblocking::nodes::{NO_ADDRESS, address};
@@ -212,9 +212,6 @@ impl<K: Plain, V: Plain> Table<K, V> {
                 Some((_, _, state)) => {
                     let own = index_at(hash, state.depth());
                     match (own == index, live) {
-                        (true, Some((_, bucket, state))) if state.phase() == HELD => {
-                            bucket.let_split(state);
-                        }
                         (true, Some(live)) => return live,
                         _ => index = own,
                     }
