@@ -155,10 +155,14 @@ impl<'a, K: Plain, V: Plain> Bucket<'a, K, V> {
     /// The number of entries in place: three of two words each fill a cache line.
     pub(super) const SLOTS: usize = if size_of::<Entry<K, V>>() > 8 { 3 } else { 4 };
 
+    /// Where the entries start. Keys and values may have any alignment up to a page.
+    const ENTRIES: usize = size_of::<Header>().next_multiple_of(align_of::<Entry<K, V>>());
+
     /// The number of bytes from one bucket to the next: a cache line at least.
     pub(super) const STRIDE: usize = {
-        let bytes = size_of::<Header>() + Self::SLOTS * size_of::<Entry<K, V>>();
-        if bytes < 64 { 64 } else { bytes }
+        let bytes = Self::ENTRIES + Self::SLOTS * size_of::<Entry<K, V>>();
+        let bytes = if bytes < 64 { 64 } else { bytes };
+        bytes.next_multiple_of(align_of::<Entry<K, V>>())
     };
 
     /// The bits of all entries.
@@ -166,8 +170,9 @@ impl<'a, K: Plain, V: Plain> Bucket<'a, K, V> {
 
     /// # Safety
     ///
-    /// `start` is the address of a bucket, aligned to 8 bytes, whose memory stays valid for `'a`.
-    /// All of it was zero at first, and has only been accessed as a bucket of this type.
+    /// `start` is the address of a bucket, aligned as its header and its entries are, whose memory
+    /// stays valid for `'a`. All of it was zero at first, and has only been accessed as a bucket of
+    /// this type.
     #[inline(always)]
     pub(super) unsafe fn new(start: NonNull<u8>) -> Bucket<'a, K, V> {
         Bucket {
@@ -196,9 +201,11 @@ impl<'a, K: Plain, V: Plain> Bucket<'a, K, V> {
     #[inline(always)]
     pub(super) fn entry(&self, slot: usize) -> &'a Entry<K, V> {
         debug_assert!(slot < Self::SLOTS);
-        // SAFETY: as for `header`, with the entries behind it. All of them are atomic words.
+        // SAFETY: as for `header`, with the entries behind it, at a multiple of their alignment.
+        // All of them are atomic words.
         unsafe {
-            let first = self.start.add(size_of::<Header>()).cast::<Entry<K, V>>();
+            let first = self.start.add(Self::ENTRIES).cast::<Entry<K, V>>();
+            debug_assert!(first.is_aligned());
             first.add(slot).as_ref()
         }
     }

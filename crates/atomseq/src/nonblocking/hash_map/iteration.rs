@@ -15,6 +15,7 @@ use super::bucket::{Bucket, State};
 use super::table::{Changed, index_at};
 use crate::nonblocking::Plain;
 use crate::or_panic::OrPanic;
+use crate::sync::Ordering;
 
 /// An iterator over copies of the entries of a [`HashMap`]: see [`HashMap::iter`].
 pub struct HashMapIter<'a, K: Plain, V: Plain, S> {
@@ -67,9 +68,13 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         }
     }
 
+    /// Searches all buckets, and starts where an entry was found last: those before are empty.
     pub(super) fn pop_from_buckets(&self) -> Option<(K, V)> {
-        let mut next = Some(0_u64);
-        while let Some(from) = next {
+        let hint = &self.table.start.0;
+        // Relaxed, here and below: a hint.
+        let start = hint.load(Ordering::Relaxed);
+        let (mut from, mut is_around) = (start, false);
+        loop {
             let (index, bucket, state) = self.table.route(from.reverse_bits());
             let mut first = None;
             let seen = self.table.each_entry(bucket, state, |place, key, value| {
@@ -82,15 +87,27 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
             });
             match first {
                 Some((place, key, value)) if self.table.take_out(bucket, state, place) => {
+                    if from != start {
+                        hint.store(from, Ordering::Relaxed);
+                    }
                     return Some((key, value));
                 }
                 None if seen.is_ok() && bucket.is_still(state) => {
-                    next = after(index, state.depth());
+                    from = match after(index, state.depth()) {
+                        Some(next) => next,
+                        None if is_around => return None,
+                        None => {
+                            is_around = true;
+                            0
+                        }
+                    };
+                    if is_around && from >= start {
+                        return None;
+                    }
                 }
                 _ => {}
             }
         }
-        None
     }
 
     /// Calls `each` with every bucket, again if it returns `Changed`.

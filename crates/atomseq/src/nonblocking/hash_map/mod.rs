@@ -36,15 +36,17 @@ use table::{Change, FEWEST, Table};
 ///
 /// Each bucket has a version ([GC96](crate#papers), section 5.1). A lookup reads the bucket, and
 /// counts if its version is unchanged afterwards; otherwise it is retried. It costs no atomic
-/// instruction and no store. An insertion costs two compare-and-swaps, a removal one, and each at
-/// most six more if the bucket is full. What an operation does to other buckets does not disturb
-/// it. Linear hashing splits or merges one bucket at a time, so growth stops no operation: an
-/// insertion or removal splits or merges at most 64 buckets.
+/// instruction and no store, unless it completes what another thread has begun: a change of nodes,
+/// or a split. An insertion costs two compare-and-swaps and a removal one. If the bucket is full or
+/// the entry lies in a node, each costs six at most, and the node. What an operation does to other
+/// buckets does not disturb it. Linear hashing splits or merges one bucket at a time, so growth
+/// stops no operation: an insertion or removal splits or merges at most 64 buckets. The map does
+/// not shrink below the capacity that it was created with.
 ///
 /// Memory: a bucket holds three entries of two words in one cache line. There are between three and
-/// six entries in four buckets, and a node of 64 bytes or more for each entry without room in its
-/// bucket. The memory of buckets and nodes is reused at once and does not wait for readers. It is
-/// returned when the map is dropped.
+/// six entries in four buckets, above that capacity, and a node of 64 bytes or more for each entry
+/// without room in its bucket. The memory of buckets and nodes is reused at once and does not wait
+/// for readers. It is returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`], which resists keys that an attacker chooses. It may
 /// be used in a signal handler, as long as the map was created outside. `hash` and `eq` of keys run
@@ -96,7 +98,7 @@ impl<K: Plain + Eq + Hash, V: Plain> HashMap<K, V> {
     }
 
     /// Creates an empty map with room for that many entries: until there are more, no insertion
-    /// splits a bucket.
+    /// splits a bucket, and no removal merges one. Writes to all of that memory.
     ///
     /// # Panics
     ///
@@ -166,20 +168,21 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         }
     }
 
-    /// Returns the value of a key. No atomic instruction.
+    /// Returns the value of a key. No atomic instruction, unless it completes another thread's
+    /// change.
     #[inline]
     pub fn get(&self, key: &K) -> Option<V> {
         self.table.get(self.hash(key), key)
     }
 
-    /// Returns whether the map contains a key. No atomic instruction.
+    /// Returns whether the map contains a key. Costs as much as [`get`](HashMap::get).
     #[inline]
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
     /// Inserts an entry, or replaces the value of the key. Returns the old value, if there was one.
-    /// Two atomic instructions if the bucket has room.
+    /// Two atomic instructions if the bucket has room and the key is not in a node.
     ///
     /// # Errors
     ///
@@ -315,21 +318,20 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
     }
 
     /// Removes some entry and returns it, or `None` if the map was empty at some time for each of
-    /// its buckets. Searches the buckets one after the other.
+    /// its buckets. Searches the buckets one after the other, from the one where an entry was found
+    /// last. If the map is empty, it searches all of them.
     pub fn pop(&self) -> Option<(K, V)> {
         let popped = self.pop_from_buckets();
-        if popped.is_some() {
-            self.table.balance(&|key| self.hash(key));
-        }
+        self.table.balance(&|key| self.hash(key));
         popped
     }
 
     /// Removes all entries that are in the map from start to end of the call. Other entries may be
-    /// removed or not.
+    /// removed or not. Merges all buckets above the initial capacity.
     pub fn clear(&self) {
         let hash = |key: &K| self.hash(key);
         self.each_bucket(|index, bucket, state| self.table.clear(index, bucket, state, &hash));
-        self.table.balance(&hash);
+        self.table.balance_all(&hash);
     }
 }
 
@@ -382,14 +384,20 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 }
 
 impl<K: Plain, V: Plain, S> HashMap<K, V, S> {
-    /// Returns the number of entries. Each insertion and removal is counted right after it has
-    /// taken effect, so the number may lag behind by one for each thread that is in one. Costs one
-    /// load per CPU.
+    /// Returns the number of entries if no thread changes the map meanwhile. Costs one load per
+    /// CPU.
+    ///
+    /// Each insertion and removal is counted right after it has taken effect, on the CPU where the
+    /// thread runs, and the counts are loaded one after the other. The sum may include a removal
+    /// without the insertion before it, or the reverse, for each change during the call. If the
+    /// calling thread is preempted between two loads, these are many. A sum below 0 is returned
+    /// as 0.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Returns whether [`len`](HashMap::len) is 0.
+    /// Returns whether [`len`](HashMap::len) is 0, which it may also be if other threads insert and
+    /// remove entries meanwhile.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

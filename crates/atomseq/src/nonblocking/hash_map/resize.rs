@@ -49,7 +49,7 @@
 use super::bucket::{
     Bucket, CLAIMED, DEAD, FROZEN, LIVE, MAX_DEPTH, NASCENT, Node, State, THAWING, slots,
 };
-use super::table::{Changed, FEWEST, Place, Table, index_at, parent_of};
+use super::table::{Changed, Place, Table, index_at, parent_of};
 use crate::dcas::StableWord;
 use crate::nonblocking::nodes::address;
 use crate::nonblocking::plain::Plain;
@@ -146,10 +146,11 @@ pub(super) enum Split {
 }
 
 impl<K: Plain, V: Plain> Table<K, V> {
-    /// Splits or merges a few buckets, if the number of entries asks for it.
+    /// Splits or merges a few buckets, if the number of entries asks for it. Returns whether it may
+    /// ask for more.
     #[cold]
     #[inline(never)]
-    pub(super) fn balance(&self, hash: &impl Fn(&K) -> u64) {
+    pub(super) fn balance(&self, hash: &impl Fn(&K) -> u64) -> bool {
         let entries = self.len();
         // Relaxed: a hint.
         let count = || self.buckets.0.load(Ordering::Relaxed);
@@ -158,15 +159,23 @@ impl<K: Plain, V: Plain> Table<K, V> {
             let changed = if 2 * entries > LOAD * buckets {
                 // Behind by a quarter: the threads that split have been stopped.
                 self.grow(hash, 8 * entries > 5 * LOAD * buckets + 512)
-            } else if 4 * entries < LOAD * buckets && buckets > FEWEST {
+            } else if 4 * entries < LOAD * buckets && buckets > self.fewest {
                 self.shrink(hash)
             } else {
-                return;
+                return false;
             };
             if !changed {
-                return;
+                return false;
             }
         }
+        true
+    }
+
+    /// Merges as many buckets as the number of entries asks for, but not more than there are now.
+    pub(super) fn balance_all(&self, hash: &impl Fn(&K) -> u64) {
+        // Relaxed: a hint.
+        let batches = self.buckets.0.load(Ordering::Relaxed) / BATCH;
+        _ = (0..=batches).all(|_| self.balance(hash));
     }
 
     /// Splits a bucket. Returns whether it did. If it is `urgent`, takes over the work of other
@@ -474,14 +483,38 @@ impl<K: Plain, V: Plain> Table<K, V> {
         // Acquire: pairs with the release in `advance`.
         let count = self.buckets.0.load(Ordering::Acquire);
         let index = count - 1;
-        if count <= FEWEST || !self.merge(index, hash, steps).unwrap_or(false) {
+        if count <= self.fewest {
             return false;
+        }
+        let last = self.last_from(index);
+        if !self.merge(last, hash, steps).unwrap_or(false) {
+            return false;
+        }
+        if last != index {
+            return true;
         }
         // Release: pairs with the acquire in `route`. The smaller count needs no more than the
         // larger one.
         let (counted, by_another) = (Ordering::AcqRel, Ordering::Relaxed);
         _ = (self.buckets.0).compare_exchange(count, index, counted, by_another);
         true
+    }
+
+    /// Returns the first bucket that must be merged before this one, or this one. A bucket behind
+    /// the counted ones is LIVE if the split of one before it was stopped, or if the count was
+    /// decreased late.
+    fn last_from(&self, mut index: usize) -> usize {
+        loop {
+            let later = [index, parent_of(index)].into_iter().find_map(|parent| {
+                let state = self.live_state(parent, self.at(parent)?)?;
+                let last_child = parent | 1 << state.depth() >> 1;
+                (last_child > index).then_some(last_child)
+            });
+            match later {
+                Some(later) => index = later,
+                None => return index,
+            }
+        }
     }
 
     /// Merges a bucket with its parent. Returns whether it is dead now.

@@ -34,7 +34,7 @@ use crate::mappings;
 use crate::nonblocking::nodes::{NO_ADDRESS, address};
 use crate::nonblocking::plain::Plain;
 use crate::percpu::Counter;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::type_stable::{Allocated, Error, Pool};
 
 /// The number of buckets of an empty table. A power of two.
@@ -51,6 +51,10 @@ const STEPS: usize = 64;
 /// A hash table that grows and shrinks by one bucket at a time.
 pub(super) struct Table<K: Plain, V: Plain> {
     pub(super) buckets: Count,
+    /// The number of buckets at first. The table does not shrink below it.
+    pub(super) fewest: usize,
+    /// A hint: the reversed hash at which a removal of some entry starts its search.
+    pub(super) start: Start,
     /// The memory of the buckets. Segment 0 has those below FIRST; segment s above 0 has those
     /// whose index has its top bit at position s + 5.
     segments: [AtomicPtr<u8>; SEGMENTS],
@@ -62,6 +66,10 @@ pub(super) struct Table<K: Plain, V: Plain> {
 /// A hint: the number of buckets. It changes rarely in comparison to what else is in a table.
 #[repr(align(128))]
 pub(super) struct Count(pub(super) AtomicUsize);
+
+/// Beside no other field, because threads that remove entries change it.
+#[repr(align(128))]
+pub(super) struct Start(pub(super) AtomicU64);
 
 /// An attempt has found the state changed, or no memory.
 pub(super) struct Changed;
@@ -96,6 +104,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
     pub(super) fn new(buckets: usize) -> Result<Table<K, V>, Error> {
         let table = Table {
             buckets: Count(AtomicUsize::new(buckets)),
+            fewest: buckets,
+            start: Start(AtomicU64::new(0)),
             segments: [const { AtomicPtr::new(null_mut()) }; SEGMENTS],
             nodes: Pool::options().try_build()?,
             entries: Counter::new(),
@@ -107,7 +117,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
         // If the counter gets no memory now, it counts in a shared word and asks again.
         _ = table.entries.prepare();
-        for index in 0..buckets {
+        // The largest segment comes first: the system refuses it before the others take up memory.
+        for index in (0..buckets).rev() {
             let bucket = table.at_or_map(index).ok_or(Error::OutOfMemory)?;
             bucket.compare_exchange(State(0), State::live_at(depth));
         }
