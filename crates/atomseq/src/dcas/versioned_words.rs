@@ -32,8 +32,8 @@ pub(crate) struct VersionedWords {
     choice: Choice,
 }
 
-/// What it takes to read covered words, for code that loads several in a row: the mechanism is
-/// loaded once, and not again behind each acquire.
+/// What it takes to read covered words, for code that knows the mechanism and loads several in a
+/// row: nothing but the words and the version is loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     words: &'a VersionedWords,
@@ -87,6 +87,11 @@ impl VersionedWords {
         VersionedWords::of(Choice::made(mechanism.or_kcas()))
     }
 
+    /// Creates it for the mechanism of another one, for a structure that consists of several.
+    pub const fn like(mechanism: Mechanism) -> VersionedWords {
+        VersionedWords::of(Choice::made(mechanism))
+    }
+
     const fn of(choice: Choice) -> VersionedWords {
         VersionedWords {
             lock: RevocableLock::new(),
@@ -117,12 +122,14 @@ impl VersionedWords {
         self.choice.get() == Some(Mechanism::Kcas)
     }
 
-    /// Returns a reader of the covered words.
+    /// Returns a reader of the covered words. The mechanism is that of this value, which the caller
+    /// has created with it.
     #[inline(always)]
-    pub fn reader(&self) -> Reader<'_> {
+    pub fn reader(&self, mechanism: Mechanism) -> Reader<'_> {
+        debug_assert_eq!(self.choice.get(), Some(mechanism));
         Reader {
             words: self,
-            mechanism: self.mechanism(),
+            mechanism,
         }
     }
 

@@ -54,7 +54,8 @@
 //! CPUs hold, and waits while another thread does the same.
 //!
 //! A thread that exits inside an operation, by the `exit` system call, loses at most the one value
-//! that it was moving.
+//! that it was moving; inside [`PageMap::unload`] or [`unload_subtree`](PageMap::unload_subtree),
+//! the entries that it has taken out.
 
 mod array;
 mod bounded;

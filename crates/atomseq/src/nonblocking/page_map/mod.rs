@@ -65,13 +65,17 @@ const OFFSET_BITS: u32 = 12;
 ///
 /// The scope is `Machine`. Progress is that of the [mechanism](super#progress): no thread that is
 /// preempted, stopped or has exited inside an operation blocks the others. A lookup costs no atomic
-/// instruction; it is retried if another thread has changed an entry or unloaded a table in the
-/// same 8,192 pages (32 MiB of addresses) meanwhile. A change costs one change of two words: one
-/// atomic instruction under OS-assisted DCAS, at most six under k-CAS, and as many for each table
-/// that it adds. Memory: 1 KiB and a header for each 64 pages and again for each 8,192 pages that
-/// have had an entry since they were last unloaded, and 24 KiB for each 4 GiB of addresses. A
-/// subtree that is [unloaded](PageMap::unload) is reused at once, and does not wait for lookups.
-/// The rest returns when the map is dropped; a [limit](PageMap::try_with_limit) bounds it.
+/// instruction; it is retried if another thread has changed an entry, or has added or unloaded a
+/// table, in the same 8,192 pages (32 MiB of addresses) meanwhile. A change costs one change of two
+/// words: one atomic instruction under OS-assisted DCAS, at most six under k-CAS, and as many for
+/// each table that it adds.
+///
+/// Memory: 1 KiB and a header for each 64 pages and again for each 8,192 pages that have had an
+/// entry since they were last unloaded. A subtree that is [unloaded](PageMap::unload) is reused at
+/// once, and does not wait for lookups. A [limit](PageMap::try_with_limit) bounds this memory. No
+/// limit bounds the 24 KiB for each 4 GiB of addresses where an insertion was tried: in a map for
+/// 48-bit addresses that may be 1.5 GiB in all. All memory returns when the map is dropped, and
+/// none before.
 ///
 /// Every operation may be called in a signal handler, whatever it has interrupted. Operations with
 /// a page number beyond the address space find nothing, and cannot insert.
@@ -210,12 +214,45 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
 
     #[inline(always)]
     fn get_from(&self, page: u64, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
+        if page >= Self::PAGES {
+            return None;
+        }
+        // Decided once, and not again at each load.
+        let first = match self.trees.mechanism() {
+            Mechanism::Assisted => {
+                let child = self.trees.child(page, Mechanism::Assisted)?;
+                self.look_up(child, page, gap(child.begin()))
+            }
+            Mechanism::Kcas => {
+                let child = self.trees.child(page, Mechanism::Kcas)?;
+                self.look_up(child, page, gap(child.begin()))
+            }
+        };
+        match first {
+            Ok(value) => value,
+            Err(_) => self.get_again(page, &mut gap),
+        }
+    }
+
+    /// Looks the entry of a page up once, at a version.
+    #[inline(always)]
+    fn look_up(
+        &self,
+        child: ChildRef<'_>,
+        page: u64,
+        version: Version,
+    ) -> Result<Option<T>, Changed> {
+        let value = self.entry(child, page).and_then(|entry| entry.load(child));
+        child.check(version).map(|()| value)
+    }
+
+    /// Looks the entry of a page up until nothing has changed meanwhile. Apart from the first
+    /// attempt, which callers inline.
+    #[cold]
+    #[inline(never)]
+    fn get_again(&self, page: u64, gap: &mut impl FnMut(Version) -> Version) -> Option<T> {
         let child = self.child(page)?;
-        until_unchanged(|| {
-            let version = gap(child.begin());
-            let value = self.entry(child, page).and_then(|entry| entry.load(child));
-            child.check(version).map(|()| value)
-        })
+        until_unchanged(|| self.look_up(child, page, gap(child.begin())))
     }
 
     /// Returns the entries of the 64 pages in whose leaf a page is, the first of which has the
@@ -342,8 +379,8 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
 
     /// Returns the number of modifications plus 1 of the 8,192 pages around a page, entries and
     /// tables (GC96, section 5.3). Interrupted attempts may count too, as for
-    /// [`Domain::version`](crate::dcas::Domain::version). `None`: in none of these 4 GiB, or beyond
-    /// the address space, has there ever been an entry.
+    /// [`Domain::version`](crate::dcas::Domain::version). `None`: the page is beyond the address
+    /// space, or nothing was ever inserted into the 4 GiB around it.
     pub fn version(&self, page: u64) -> Option<Version> {
         self.child(page).map(|child| child.versioned.version())
     }
@@ -364,7 +401,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         if page >= Self::PAGES {
             return None;
         }
-        self.trees.child(page)
+        self.trees.child(page, self.trees.mechanism())
     }
 
     fn child_or_new(&self, page: u64) -> Result<ChildRef<'_>, Error> {
@@ -425,6 +462,8 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     }
 }
 
+// In callers of another crate too: a lookup takes little longer than a call.
+#[inline(always)]
 fn table_index(page: u64) -> usize {
     page as usize / ENTRIES % WIDTH
 }

@@ -52,8 +52,8 @@ impl Deref for ChildRef<'_> {
 
 impl<'a> ChildRef<'a> {
     #[inline(always)]
-    fn of(child: &'a Child) -> ChildRef<'a> {
-        let reader = child.versioned.reader();
+    fn of(child: &'a Child, mechanism: Mechanism) -> ChildRef<'a> {
+        let reader = child.versioned.reader(mechanism);
         ChildRef { child, reader }
     }
 
@@ -136,6 +136,7 @@ unsafe fn unmap<T>(value: NonNull<T>) {
 }
 
 impl<T> Directory<T> {
+    #[inline(always)]
     fn slot(&self, number: u64) -> &AtomicPtr<T> {
         &self.0[number as usize % DIRECTORY]
     }
@@ -173,7 +174,7 @@ fn write_tree(tree: NonNull<Tree>, mechanism: Mechanism) {
     let first = tree.cast::<Child>();
     for index in 0..WIDTH {
         let child = Child {
-            versioned: VersionedWords::with_mechanism(mechanism),
+            versioned: VersionedWords::like(mechanism),
             link: StableWord::default(),
         };
         // SAFETY: the memory has room for a tree, which consists of that many children, and the
@@ -210,6 +211,7 @@ impl<const BITS: u32> Trees<BITS> {
         Some(Trees { mechanism, top })
     }
 
+    #[inline(always)]
     pub(super) fn mechanism(&self) -> Mechanism {
         self.mechanism
     }
@@ -226,16 +228,17 @@ impl<const BITS: u32> Trees<BITS> {
         }
     }
 
-    /// Returns the child below which a page is, if it is there.
+    /// Returns the child below which a page is, if it is there. The mechanism is that of the map. A
+    /// caller that passes a constant gets code for this mechanism alone.
     #[inline(always)]
-    pub(super) fn child(&self, page: u64) -> Option<ChildRef<'_>> {
+    pub(super) fn child(&self, page: u64, mechanism: Mechanism) -> Option<ChildRef<'_>> {
         let number = page / PAGES_OF_TREE;
         let tree = match self.top() {
             Ok(tree) => tree,
             Err(top) => top.get(number / DIRECTORY as u64)?.get(number)?,
         };
         let index = (page / PAGES_OF_CHILD) as usize % WIDTH;
-        Some(ChildRef::of(&tree.0[index]))
+        Some(ChildRef::of(&tree.0[index], mechanism))
     }
 
     /// Returns the child below which a page is; maps what is missing above it.
@@ -246,7 +249,7 @@ impl<const BITS: u32> Trees<BITS> {
             top.get_or_map(number / DIRECTORY as u64, |_| ())?
                 .get_or_map(number, |tree| write_tree(tree, self.mechanism))?;
         }
-        self.child(page)
+        self.child(page, self.mechanism)
     }
 }
 

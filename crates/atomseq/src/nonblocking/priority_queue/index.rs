@@ -13,6 +13,11 @@
 //! priorities lie side by side in an array. That takes the place of the upper levels, whose nodes
 //! are in other cache lines each, and change. The stops are chosen anew after as many changes as
 //! the list was long. They are hints too.
+//!
+//! The place may be far behind the stop: if priorities ascend, if many are equal, or if the node of
+//! the stop has left and is in the list again. So a search goes up from a stop before it goes down:
+//! as long as the next node on its highest level is before the place, it goes on to the levels of
+//! that node. Its steps grow with the logarithm of the distance.
 
 use super::{Node, PriorityQueue, REMOVED};
 use crate::dcas::Version;
@@ -125,6 +130,12 @@ impl<P: Plain, T: Send> PriorityQueue<P, T> {
         self.chain.node(hint.load(Ordering::Relaxed))
     }
 
+    /// Returns whether the node has a hint on this level. The last one has none, and a node that
+    /// the level has lost may have none.
+    fn leads_on(&self, node: &Node<P, T>, level: usize) -> bool {
+        node.above[level].load(Ordering::Relaxed) != 0
+    }
+
     fn has_left(&self, node: &Node<P, T>) -> bool {
         self.chain.load(&node.next) == REMOVED
     }
@@ -161,21 +172,25 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         is_before: impl Fn(&Node<P, T>, P) -> bool + Copy,
     ) -> Route<'_, Node<P, T>> {
         let mut route = Route::to_the_front();
-        let mut levels = self.index().levels().min(LEVELS);
+        let most = self.index().levels().min(LEVELS);
+        let (mut levels, mut climbs) = (most, false);
         let mut here: Option<(&Node<P, T>, P)> = None;
-        if levels > 1 {
+        if most > 1 {
             let version = self.version().number();
             if version >= self.index().renewal.load(Ordering::Relaxed) {
-                self.choose_stops(version, levels);
+                self.choose_stops(version, most);
             }
             if let Some((stop, of_stop)) = self.stop_before(priority, is_before) {
-                if stop.height() >= height {
-                    levels = stop.height().min(LEVELS);
+                let of_stops_levels = stop.height().min(most);
+                if of_stops_levels >= height {
+                    (levels, climbs) = (of_stops_levels, true);
                     here = Some((stop, of_stop));
                 }
             }
         }
-        for level in (0..levels).rev() {
+        let mut level = levels;
+        while level > 0 {
+            level -= 1;
             let mut skips = SKIPS;
             loop {
                 let hints = self.hints(here.map(|(node, _)| node));
@@ -204,8 +219,13 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                     continue;
                 }
                 here = Some((next, priority));
+                while climbs && levels < next.height().min(most) && self.leads_on(next, levels) {
+                    levels += 1;
+                    level = levels - 1;
+                }
                 self.restore(&mut route, level + 1, levels, next);
             }
+            climbs = false;
             route.above[level] = here.map(|(node, _)| node);
         }
         loop {
@@ -244,7 +264,9 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         for stop in index.stops[..=base].iter().rev().take(TRIES) {
             let node = self.hinted(stop)?;
             let of_node = node.priority.load();
-            if is_before(node, of_node) && !self.has_left(node) {
+            // A node on no level was used again since it became a stop. From there, a search would
+            // follow links alone.
+            if node.height() > 0 && is_before(node, of_node) && !self.has_left(node) {
                 return Some((node, of_node));
             }
         }

@@ -359,6 +359,49 @@ fn a_search_takes_few_steps() {
     assert!(taken < FEW, "{taken} comparisons");
 }
 
+/// However the priorities are distributed, a search takes few steps: far behind the last stop,
+/// among equal ones, and while the nodes of stops leave and are used again elsewhere in the list.
+#[test]
+fn a_search_takes_few_steps_from_any_stop() {
+    fn of_one(rounds: u64, mut operation: impl FnMut(u64)) -> u64 {
+        COMPARISONS.set(0);
+        (0..rounds).for_each(&mut operation);
+        COMPARISONS.get() as u64 / rounds
+    }
+    let taken = |what: &str, taken: u64| assert!(taken < FEW as u64, "{what}: {taken} comparisons");
+
+    let queue = PriorityQueue::new();
+    let insert = |number| queue.insert(Compared { number }, 0).unwrap();
+    taken("ascending", of_one(MANY, |number| _ = insert(number)));
+    let one_timeout = |number| {
+        queue.pop().unwrap();
+        insert(MANY + number);
+    };
+    taken("one timeout", of_one(MANY, one_timeout));
+
+    let queue = PriorityQueue::new();
+    let insert = || queue.insert(Compared { number: 1 }, 0).unwrap();
+    let (mut handles, mut number) = (Vec::new(), numbers(8));
+    taken("equal", of_one(MANY, |_| handles.push(insert())));
+    let replace = |_| {
+        let any = &mut handles[number(MANY) as usize];
+        queue.remove(*any).unwrap();
+        *any = insert();
+    };
+    taken("equal, removed", of_one(MANY, replace));
+
+    let (queue, mut number) = (PriorityQueue::new(), numbers(9));
+    let mut handles: Vec<_> = (0..MANY)
+        .map(|number| queue.insert(Compared { number }, 0).unwrap())
+        .collect();
+    let change = |_| {
+        let any = &mut handles[number(MANY) as usize];
+        let number = number(MANY);
+        *any = queue.change_priority(*any, Compared { number }).unwrap();
+    };
+    taken("changed", of_one(MANY, change));
+}
+
 /// All hints are lost, as if each thread had exited before it stored any: searches restore them.
 #[test]
 fn lost_hints_are_restored() {
