@@ -99,7 +99,13 @@
 //! * Only handlers that [`install`] installed wait. Those of `atomseq::signal` do not know these
 //!   schemes, and M94's schemes know no other handlers either.
 //! * An event reports what was interrupted before the rollforward, and as no sequence.
-//! * The handlers of `SIGSEGV` and `SIGTRAP` are taken; faults of other causes are passed on.
+//! * The handlers of `SIGSEGV` and `SIGTRAP` are taken. Faults of other causes are passed on to the
+//!   handlers of other code from before; handlers of `atomseq::signal` are replaced.
+//! * A thread that runs designated sequences must not block `SIGTRAP`: the trap of another thread's
+//!   rollforward would end the process.
+//! * A handler of other code must not interrupt a sequence of a dynamic scheme and be interrupted by
+//!   one that [`install`] installed: the word still says that the thread is inside a sequence. So it
+//!   blocks the signals of these handlers, as `atomseq::signal` sees to when it is installed first.
 //! * A handler of a fault in a sequence must not jump out of the rollforward, fork in the middle of
 //!   it, or wait for another thread's rollforward of a designated sequence.
 //! * A page fault inside a sequence is transparent, since all that waits are this thread's handlers
