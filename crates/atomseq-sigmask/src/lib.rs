@@ -52,6 +52,8 @@
 //! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
+//! * Handlers that a child of `vfork` installs: `sigprocmask` in such a handler does not see what
+//!   the kernel blocks while it runs.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.

@@ -103,9 +103,11 @@
 //!   handlers of other code from before; handlers of `atomseq::signal` are replaced.
 //! * A thread that runs designated sequences must not block `SIGTRAP`: the trap of another thread's
 //!   rollforward would end the process.
-//! * A handler of other code must not interrupt a sequence of a dynamic scheme and be interrupted by
-//!   one that [`install`] installed: the word still says that the thread is inside a sequence. So it
-//!   blocks the signals of these handlers, as `atomseq::signal` sees to when it is installed first.
+//! * A handler that [`install`] did not install must block the signals of those that it did, if it
+//!   may interrupt a sequence of a dynamic scheme. `atomseq::signal` sees to that, except for
+//!   handlers that [nest](signal::Options::nesting) and those of other code that come later. The
+//!   thread's word says that it is inside a sequence, so a handler that interrupts such a handler
+//!   would take that one's code for the sequence.
 //! * A handler of a fault in a sequence must not jump out of the rollforward, fork in the middle of
 //!   it, or wait for another thread's rollforward of a designated sequence.
 //! * A page fault inside a sequence is transparent, since all that waits are this thread's handlers
