@@ -45,6 +45,7 @@
 //!   sees the global symbols first.
 //! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
 //!   a frame on the current stack.
+//! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them.
 //! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask` or
