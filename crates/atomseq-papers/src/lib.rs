@@ -25,6 +25,8 @@
 mod arch;
 pub mod emulation;
 #[cfg(atomseq_sections)]
+mod faults;
+#[cfg(atomseq_sections)]
 pub mod paging;
 mod read;
 pub mod reservation;

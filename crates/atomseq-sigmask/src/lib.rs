@@ -45,6 +45,7 @@
 //!   sees the global symbols first.
 //! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
 //!   a frame on the current stack.
+//! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them.
 //! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask` or
@@ -52,6 +53,8 @@
 //! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
+//! * Handlers that a child of `vfork` installs: `sigprocmask` in such a handler does not see what
+//!   the kernel blocks while it runs.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.

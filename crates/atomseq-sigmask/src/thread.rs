@@ -325,12 +325,23 @@ pub fn end_laziness() {
         return;
     }
     let thread = Thread::current();
-    if !EAGER.load(Relaxed) {
-        // The other thread is started afterwards, and starting it orders this.
-        EAGER.store(true, Relaxed);
-        thread.untried.store(0, Relaxed);
+    if EAGER.load(Relaxed) {
+        return thread.exclude(!0);
     }
-    thread.exclude(!0);
+    if !protects(Protection::Starting) {
+        EAGER.store(true, Relaxed);
+        return thread.exclude(!0);
+    }
+    // No handler may find that the kernel's mask is the right one before it is.
+    let before = arch::change_mask(libc::SIG_SETMASK, !0);
+    let mask = before | thread.program.load(Relaxed);
+    thread.untried.store(0, Relaxed);
+    thread.lazy.store(0, Relaxed);
+    thread.kernel.store(mask, Relaxed);
+    // The other thread is started afterwards, and starting it orders this.
+    EAGER.store(true, Relaxed);
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    arch::set_mask(mask);
 }
 
 /// The C library calls this before `main`, though not before all other libraries' constructors.

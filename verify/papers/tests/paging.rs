@@ -296,6 +296,39 @@ fn own_handler(means: Means) {
     assert!(!GATE.is_closed());
 }
 
+/// The memory that this process has locked, in the kernel's words.
+fn locked() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmLck:"));
+    line.unwrap().split_whitespace().nth(1).unwrap().into()
+}
+
+#[test]
+fn a_page_stays_locked_while_other_threads_unpin_it() {
+    in_fresh_process(this_test!(), || {
+        let region = region(Means::Protection);
+        let is_over = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while is_over.load(SeqCst) == 0 {
+                        drop(region.pin(0..1).unwrap());
+                    }
+                });
+            }
+            for _ in 0..2_000 {
+                let _pinned = region.pin(0..1).unwrap();
+                if locked() == "0" {
+                    is_over.store(2, SeqCst);
+                }
+            }
+            assert_ne!(is_over.load(SeqCst), 2, "an unlocked page");
+            is_over.store(1, SeqCst);
+        });
+        assert_eq!(locked(), "0");
+    });
+}
+
 #[test]
 fn a_region_needs_its_handlers_and_one_signal() {
     in_fresh_process(this_test!(), || {

@@ -59,6 +59,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("cancelled", &["cancelled"]),
     ("inherited_timers", &["timers"]),
     ("edited_masks", &["context"]),
+    ("starting_threads", &["starting"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

@@ -20,8 +20,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// }
 /// ```
 ///
-/// It is closed from the first fault of a thread's sequence until that sequence has ended. A thread
-/// that finds it closed [waits](Gate::wait), and tries again.
+/// It is closed from the first fault of a thread's sequence until that sequence has ended and the
+/// thread has handled the signal that was given to [`start`](super::start). A thread that blocks
+/// that signal, or is inside a mask, keeps the gate closed for longer. A thread that finds it
+/// closed [waits](Gate::wait), and tries again. In the child of a fork, gates that other threads of
+/// the parent have closed stay closed.
 #[derive(Debug, Default)]
 #[repr(C, align(8))]
 pub struct Gate {

@@ -12,9 +12,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use atomseq::internals::table;
-use atomseq::signal::{self, Chained, Event};
+use atomseq::signal::{self, Event};
 
 use super::{Error, Region};
+use crate::faults::{self, Module};
 
 /// How many regions a process may have.
 pub const REGIONS: usize = 16;
@@ -26,15 +27,29 @@ static ALL: [AtomicPtr<Region>; REGIONS] =
 /// The signal after which gates are opened; 0 before [`start`].
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
+/// The signals that `atomseq::signal` delivers in the middle of a fault's handler.
+const NEVER_HELD_BACK: [i32; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
 /// Installs handlers for page faults, which are `SIGBUS` or `SIGSEGV`, and for `signal`, which the
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
 /// it, and it opens the gate. Other faults are passed on to the handlers from before.
 ///
-/// A standard signal is never refused. May be called again with the same signal.
+/// A handler of `atomseq::signal` for one of these signals is replaced. May be called again with
+/// the same signal.
 ///
 /// # Errors
 ///
-/// If a handler cannot be installed, or [`Error::Start`] if another signal was given before.
+/// [`Error::Start`] if another signal was given before. [`Error::Handler`] if a handler cannot be
+/// installed, or for a signal that would not open the gates after the sequence: a fault's and
+/// `SIGABRT`, which nothing holds back, and a real-time signal, which the kernel may refuse.
 pub fn start(signal: i32) -> Result<(), Error> {
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,11 +59,14 @@ pub fn start(signal: i32) -> Result<(), Error> {
         started if started == signal => return Ok(()),
         _ => return Err(Error::Start),
     }
+    if !(1..32).contains(&signal) || NEVER_HELD_BACK.contains(&signal) {
+        return Err(Error::Handler(signal::Error::Reserved(signal)));
+    }
     // SAFETY: they make system calls, and read regions and gates, which are never freed.
     unsafe {
         signal::install(signal, open).map_err(Error::Handler)?;
-        signal::install(libc::SIGBUS, fault).map_err(Error::Handler)?;
-        signal::install(libc::SIGSEGV, fault).map_err(Error::Handler)?;
+        let signals = [libc::SIGBUS, libc::SIGSEGV];
+        faults::install(Module::Paging, fault, &signals).map_err(Error::Handler)?;
     }
     SIGNAL.store(signal, Ordering::Relaxed);
     Ok(())
@@ -87,12 +105,12 @@ fn regions() -> impl Iterator<Item = &'static Region> {
     })
 }
 
-/// Handles a fault.
-fn fault(event: &mut Event<'_>) {
+/// Handles a fault of a region's page.
+fn fault(event: &mut Event<'_>) -> bool {
     let address = event.fault_address();
     let find = |address| regions().find_map(|region| Some((region, region.page_of(address)?)));
     let Some((region, page)) = address.and_then(find) else {
-        return pass_on(event);
+        return false;
     };
     // As the delivery of a signal will find it: at least one instruction has been executed, and at
     // least one is left.
@@ -108,16 +126,7 @@ fn fault(event: &mut Event<'_>) {
         // The fault would repeat without end.
         event.default_action();
     }
-}
-
-/// Passes on a fault that is no region's.
-fn pass_on(event: &mut Event<'_>) {
-    let is_sent = event.info().si_code <= 0;
-    match event.chain() {
-        Chained::Called => {}
-        Chained::Ignored if is_sent => {}
-        Chained::Default | Chained::Ignored => event.default_action(),
-    }
+    true
 }
 
 /// Opens the gates that this thread has closed. Its sequence has ended.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::gate::Gate;
 use super::userfault::Userfault;
@@ -29,6 +30,8 @@ pub struct Region {
     page: usize,
     /// Of each page, its gate and how often it is pinned.
     pages: Box<[(AtomicPtr<Gate>, AtomicUsize)]>,
+    /// Held while a page is moved out, pinned, or no longer pinned.
+    moving: Mutex<()>,
     userfault: Option<Userfault>,
     wait: fn(),
 }
@@ -104,6 +107,7 @@ impl Region {
             start,
             page,
             pages: (0..pages).map(|_| Default::default()).collect(),
+            moving: Mutex::new(()),
             userfault,
             wait,
         };
@@ -140,7 +144,7 @@ impl Region {
         }
     }
 
-    /// Moves a page out: the next access to it faults.
+    /// Moves a page out: the next access to it faults. Takes a lock, as [`pin`](Region::pin) does.
     ///
     /// # Errors
     ///
@@ -151,7 +155,8 @@ impl Region {
     /// If the region has no such page.
     pub fn page_out(&self, page: usize) -> Result<(), Error> {
         let address = ptr::with_exposed_provenance_mut(self.address(page));
-        // Relaxed: the caller orders moving out and pinning.
+        let _moving = self.moving();
+        // Relaxed: under the lock.
         if self.pages[page].1.load(Ordering::Relaxed) > 0 {
             return Err(Error::Pinned);
         }
@@ -181,6 +186,7 @@ impl Region {
     ///
     /// If the region has no such pages.
     pub fn pin(&'static self, pages: Range<usize>) -> Result<Pinned, Error> {
+        let _moving = self.moving();
         for page in pages.clone() {
             self.page_in(page)?;
         }
@@ -194,6 +200,10 @@ impl Region {
         }
         let region = self;
         Ok(Pinned { region, pages })
+    }
+
+    fn moving(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Moves a page in. Async-signal-safe.
@@ -246,8 +256,9 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        let _moving = self.region.moving();
         for page in self.pages.clone() {
-            // A page that is pinned twice stays locked.
+            // A page that is pinned twice stays locked. Relaxed: under the lock.
             if self.region.pages[page].1.fetch_sub(1, Ordering::Relaxed) == 1 {
                 let start = ptr::with_exposed_provenance(self.region.address(page));
                 // SAFETY: a page of the region's.

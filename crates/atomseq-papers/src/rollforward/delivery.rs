@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use atomseq::internals::{Context, change_mask, roll};
-use atomseq::signal::{self, Chained, Event, Handler};
+use atomseq::signal::{self, Event, Handler};
 
 use super::rewriting::{self, Trap};
 use super::{Error, Kind, code};
 use crate::arch;
+use crate::faults::{self, Module};
 use crate::statistics::{ROLLFORWARDS, TRAPS_HIT};
 
 /// What `inAS` is inside a sequence of `DynJump`, as in M94; everything else is FALSE.
@@ -85,12 +86,10 @@ pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), E
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
         rewriting::check()?;
-        // SAFETY: both handlers only access their contexts, this thread's words and code, and make
-        // system calls.
-        unsafe {
-            signal::install(libc::SIGSEGV, on_fault).map_err(Error::Handler)?;
-            signal::install(libc::SIGTRAP, on_trap).map_err(Error::Handler)?;
-        }
+        let signals = [libc::SIGSEGV, libc::SIGTRAP];
+        // SAFETY: it only accesses its context, this thread's words and code.
+        unsafe { faults::install(Module::Rollforward, on_fault, &signals) }
+            .map_err(Error::Handler)?;
         *started = true;
     }
     let index = usize::try_from(signal)
@@ -169,6 +168,11 @@ fn register(context: Context) -> *mut usize {
 /// Runs an interrupted sequence to its end, so that the thread continues behind it.
 fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
     let pc = context.program_counter();
+    // The end of two of the schemes is a fault, which ends the process if the thread blocks it.
+    let faults = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGTRAP - 1);
+    let blocked = context.mask() & faults;
+    let is_opened = blocked != 0 && !matches!(interrupted, Interrupted::Jump(..));
+    let mask = is_opened.then(|| change_mask(libc::SIG_UNBLOCK, blocked));
     // SAFETY: a sequence uses no stack, and each of its ways out goes to `back`, as the three cases
     // below arrange. There it does what the end of a clone does.
     let roll = || unsafe { roll(context.registers(), pc) };
@@ -208,6 +212,9 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
             Kind::Designated
         }
     };
+    if let Some(mask) = mask {
+        change_mask(libc::SIG_SETMASK, mask);
+    }
     ROLLFORWARDS[kind as usize].add();
 }
 
@@ -243,56 +250,45 @@ fn on_signal(event: &mut Event<'_>) {
     words.end.set(before.1);
 }
 
-/// Handles the fault at the end of a sequence of `DynFault` that is rolled forward.
-fn on_fault(event: &mut Event<'_>) {
+/// Handles the faults that end rollforwards.
+fn on_fault(event: &mut Event<'_>) -> bool {
     // SAFETY: the context of this handler, which outlives its use.
     let context = unsafe { Context::new(event.context()) };
     // SAFETY: this thread's words, which live as long as the thread.
     let words = unsafe { &*words() };
+    let code = event.info().si_code;
+    match event.signal() {
+        libc::SIGSEGV if code > 0 => is_end(context, words),
+        libc::SIGTRAP if code == arch::TRAP_CODE => is_landmark(context, words),
+        _ => false,
+    }
+}
+
+/// Handles the fault at the end of a sequence of `DynFault` that is rolled forward.
+fn is_end(context: Context, words: &Words) -> bool {
     let is_armed = words.false_or_fault.get().addr() == arch::FAULTING;
     // SAFETY: the register is in the context, which this handler owns.
     let is_end = is_armed && unsafe { register(context).read() } == arch::FAULTING;
-    match is_end && event.info().si_code > 0 {
-        true => context.set_program_counter(arch::back()),
-        false => pass_on(event),
+    if is_end {
+        context.set_program_counter(arch::back());
     }
+    is_end
 }
 
 /// Handles a trap over a landmark: at the end of this thread's rollforward, or of another thread's.
-fn on_trap(event: &mut Event<'_>) {
-    // SAFETY: the context of this handler, which outlives its use.
-    let context = unsafe { Context::new(event.context()) };
-    // SAFETY: this thread's words, which live as long as the thread.
-    let own = unsafe { &*words() }.landmark.get();
+fn is_landmark(context: Context, words: &Words) -> bool {
     let at = arch::trap_address(context.program_counter());
-    if event.info().si_code != arch::TRAP_CODE {
-        return pass_on(event);
-    }
-    if at == own {
-        return context.set_program_counter(arch::back());
+    if at == words.landmark.get() {
+        context.set_program_counter(arch::back());
+        return true;
     }
     // SAFETY: the instruction that has trapped was just executed.
-    match unsafe { code::is_landmark(at) } {
-        true => {
-            TRAPS_HIT.add();
-            context.set_program_counter(at + arch::LANDMARK_BYTES);
-        }
-        false => pass_on(event),
+    let is_landmark = unsafe { code::is_landmark(at) };
+    if is_landmark {
+        TRAPS_HIT.add();
+        context.set_program_counter(at + arch::LANDMARK_BYTES);
     }
-}
-
-/// Passes on a fault of another cause.
-fn pass_on(event: &mut Event<'_>) {
-    if event.chain() == Chained::Called {
-        return;
-    }
-    let is_trap = event.signal() == libc::SIGTRAP;
-    event.default_action();
-    if is_trap {
-        // The thread would continue behind the trap.
-        // SAFETY: sends this thread a signal, which ends the process.
-        unsafe { libc::raise(libc::SIGTRAP) };
-    }
+    is_landmark
 }
 
 fn errno() -> i32 {

@@ -99,7 +99,15 @@
 //! * Only handlers that [`install`] installed wait. Those of `atomseq::signal` do not know these
 //!   schemes, and M94's schemes know no other handlers either.
 //! * An event reports what was interrupted before the rollforward, and as no sequence.
-//! * The handlers of `SIGSEGV` and `SIGTRAP` are taken; faults of other causes are passed on.
+//! * The handlers of `SIGSEGV` and `SIGTRAP` are taken. Faults of other causes are passed on to the
+//!   handlers of other code from before; handlers of `atomseq::signal` are replaced.
+//! * A thread that runs designated sequences must not block `SIGTRAP`: the trap of another thread's
+//!   rollforward would end the process.
+//! * A handler that [`install`] did not install must block the signals of those that it did, if it
+//!   may interrupt a sequence of a dynamic scheme. `atomseq::signal` sees to that, except for
+//!   handlers that [nest](signal::Options::nesting) and those of other code that come later. The
+//!   thread's word says that it is inside a sequence, so a handler that interrupts such a handler
+//!   would take that one's code for the sequence.
 //! * A handler of a fault in a sequence must not jump out of the rollforward, fork in the middle of
 //!   it, or wait for another thread's rollforward of a designated sequence.
 //! * A page fault inside a sequence is transparent, since all that waits are this thread's handlers

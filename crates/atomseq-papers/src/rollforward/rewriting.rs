@@ -5,6 +5,7 @@
 //! runs the rest of one sequence.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use atomseq::internals::page_size;
 
@@ -14,6 +15,9 @@ use crate::arch;
 /// The process whose thread has a trap in place, or 0. A child of a fork finds its parent's number,
 /// and takes the lock: the thread that held it is not in the child.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
+
+/// How long a thread waits before it looks again whether another one's trap is gone.
+const PAUSE: Duration = Duration::from_micros(20);
 
 const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 
@@ -66,7 +70,8 @@ fn lock() {
         if holder != own && take().is_ok() {
             return;
         }
-        std::thread::yield_now();
+        // Not a mere yield: the holder's priority may be lower.
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -1,0 +1,54 @@
+//! The handler of faults of this crate's modules: a fault goes to the module that knows it, else to
+//! the handler from before.
+
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use atomseq::signal::{self, Chained, Event};
+
+/// Handles a fault of the module's own, and returns `true`; or returns `false`.
+pub type Part = fn(&mut Event<'_>) -> bool;
+
+/// A module that has a part.
+#[derive(Clone, Copy)]
+pub enum Module {
+    Rollforward,
+    Paging,
+}
+
+/// The parts as addresses; 0 for a module that has none yet.
+static PARTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Installs the handler for these signals, with the part of a module beside those of others: a
+/// second handler would take the place of the first, and is not reached by chaining.
+///
+/// # Safety
+///
+/// The part may run wherever a handler may.
+pub unsafe fn install(module: Module, part: Part, signals: &[i32]) -> Result<(), signal::Error> {
+    // Release: pairs with the Acquire in `handle`.
+    PARTS[module as usize].store(part as usize, Ordering::Release);
+    // SAFETY: `handle` calls parts, for which the caller vouches.
+    let mut results = signals
+        .iter()
+        .map(|&signal| unsafe { signal::install(signal, handle) });
+    results.try_for_each(|result| result)
+}
+
+fn handle(event: &mut Event<'_>) {
+    for part in &PARTS {
+        // Acquire: pairs with the Release in `install`.
+        let part = part.load(Ordering::Acquire);
+        // SAFETY: 0 is `None`, and `install` stores only parts.
+        let part = unsafe { mem::transmute::<usize, Option<Part>>(part) };
+        if part.is_some_and(|part| part(event)) {
+            return;
+        }
+    }
+    let is_sent = event.info().si_code <= 0;
+    match event.chain() {
+        Chained::Called => {}
+        Chained::Ignored if is_sent => {}
+        Chained::Default | Chained::Ignored => event.default_action(),
+    }
+}

@@ -1,0 +1,121 @@
+//! The schemes of rollforward and page faults in one process, and signals that the program ignores,
+//! blocks, or gives for what they cannot do.
+#![cfg(atomseq_sections)]
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use atomseq::signal::Event;
+use atomseq_papers::paging::{self, Error, Means, Region};
+use atomseq_papers::rollforward::{self, Designated, DynFault, Scheme};
+use atomseq_papers::statistics;
+use verify_papers::queue::{append, fill, node, queue, remove};
+use verify_support::processes::{end_in, in_fresh_process};
+use verify_support::signals::{change_mask, raise};
+use verify_support::this_test;
+use verify_support::timers::Timer;
+
+const SIGNAL: i32 = libc::SIGUSR1;
+static FAULTS: AtomicUsize = AtomicUsize::new(0);
+
+fn nothing(_: &mut Event<'_>) {}
+
+fn wait() {
+    FAULTS.fetch_add(1, SeqCst);
+}
+
+fn install() {
+    // SAFETY: the handler does nothing.
+    unsafe { rollforward::install(SIGNAL, 0, nothing) }.unwrap();
+    statistics::count(true);
+}
+
+/// Runs sequences until some were rolled forward.
+fn roll<S: Scheme>() {
+    end_in(60);
+    fill(0);
+    let _timer = Timer::start(SIGNAL, std::time::Duration::from_micros(200)).unwrap();
+    let rolled = || statistics::rollforwards(S::KIND).unwrap();
+    let before = rolled();
+    while rolled() < before + 3 {
+        for _ in 0..1000 {
+            // SAFETY: the words of a queue and of a node that is not in it.
+            unsafe {
+                append::by::<S>(queue(), node(0));
+                remove::by::<S>(queue());
+            }
+        }
+    }
+}
+
+fn touch() {
+    // SAFETY: `wait` adds to a word.
+    let region = unsafe { Region::map_by(Means::Protection, 1, wait) }.unwrap();
+    let before = FAULTS.load(SeqCst);
+    // SAFETY: a word of the region.
+    unsafe { (region.address(0) as *mut usize).write_volatile(1) };
+    assert_eq!(FAULTS.load(SeqCst), before + 1);
+}
+
+#[test]
+fn regions_leave_the_faults_of_rollforwards() {
+    in_fresh_process(this_test!(), || {
+        install();
+        paging::start(libc::SIGUSR2).unwrap();
+        roll::<DynFault>();
+        touch();
+    });
+}
+
+#[test]
+fn rollforwards_leave_the_faults_of_regions() {
+    in_fresh_process(this_test!(), || {
+        paging::start(libc::SIGUSR2).unwrap();
+        install();
+        touch();
+        roll::<DynFault>();
+    });
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    in_fresh_process(this_test!(), || {
+        for signal in [libc::SIGTRAP, libc::SIGSEGV] {
+            // SAFETY: no function.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        install();
+        raise(libc::SIGTRAP);
+        raise(libc::SIGSEGV);
+    });
+}
+
+#[test]
+fn a_thread_that_blocks_faults_is_rolled_forward() {
+    in_fresh_process(this_test!(), || {
+        install();
+        change_mask(libc::SIG_BLOCK, &[libc::SIGSEGV, libc::SIGTRAP]);
+        roll::<DynFault>();
+        roll::<Designated>();
+        let blocked = change_mask(libc::SIG_BLOCK, &[]);
+        for signal in [libc::SIGSEGV, libc::SIGTRAP] {
+            assert!(verify_support::signals::holds(&blocked, signal));
+        }
+    });
+}
+
+#[test]
+fn gates_are_not_opened_by_what_nothing_holds_back() {
+    in_fresh_process(this_test!(), || {
+        for signal in [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGABRT,
+            40,
+            0,
+        ] {
+            assert!(matches!(paging::start(signal), Err(Error::Handler(_))));
+        }
+        paging::start(libc::SIGUSR1).unwrap();
+    });
+}
