@@ -131,7 +131,7 @@ pub fn roll_abandoned() -> usize {
 
 /// Runs a clone from `entry` on with the interrupted registers, then saves the registers again,
 /// except the stack pointer and the program counter. Returns the place in the clone's end. If a
-/// fault's handler has sent the thread to [`roll_abandoned`], it returns 0 and saves nothing.
+/// fault's handler has sent the thread to `roll_abandoned`, it returns 0 and saves nothing.
 ///
 /// # Safety
 /// The caller must be a signal handler. `registers` must be those that the kernel saved when it
