@@ -341,7 +341,7 @@ fn translate(kernels: &mut libc::sigaction, program: Option<&Action>) {
         // SAFETY: a valid set.
         || unsafe { set_of(&kernels.sa_mask) } & INTERNAL != INTERNAL
     {
-        // What a handler was reset to is told by the mask: the C library hides these two signals.
+        // The mask shows what a handler was reset to: the C library hides these two signals.
         return;
     }
     // Of the others the kernel keeps those that it knows.

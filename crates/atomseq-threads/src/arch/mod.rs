@@ -1,5 +1,6 @@
-//! Assembly, a file an architecture, in which the same functions have the same names: `prepare`
-//! and `switch` change stacks; `Preemption` makes an interrupted coroutine call a function.
+//! Assembly, a file an architecture, in which the same functions have the same names: `switch`
+//! changes stacks, and `enter` is the beginning of one; `Preemption` makes an interrupted coroutine
+//! call a function.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -7,6 +8,30 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{Preemption, prepare, switch};
+pub(crate) use aarch64::{Preemption, switch};
+#[cfg(target_arch = "aarch64")]
+use aarch64::{WORDS, enter};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{Preemption, prepare, switch};
+pub(crate) use x86_64::{Preemption, switch};
+#[cfg(target_arch = "x86_64")]
+use x86_64::{WORDS, enter};
+
+/// What the first switch to a coroutine calls, with its argument.
+pub(crate) type Body = unsafe extern "C" fn(*const ()) -> !;
+
+/// Prepares a stack whose first free byte is below `top`, so that the first switch to it calls
+/// `body`. Returns its stack pointer.
+///
+/// # Safety
+///
+/// `top` is a multiple of 16, and the 40 bytes below it may be written.
+pub(crate) unsafe fn prepare(top: *mut u8, body: Body, argument: *const ()) -> *mut u8 {
+    let sp = top.cast::<usize>().wrapping_sub(WORDS);
+    // SAFETY: the caller's promise.
+    unsafe {
+        sp.write(enter as *const () as usize);
+        sp.add(1).write(argument as usize);
+        sp.add(2).write(body as *const () as usize);
+    }
+    sp.cast()
+}

@@ -25,29 +25,13 @@
 
 use core::arch::{asm, naked_asm, x86_64};
 
-/// What the first switch to a coroutine calls, with its argument.
-pub(crate) type Body = unsafe extern "C" fn(*const ()) -> !;
-
-/// Prepares a stack whose first free byte is below `top`, so that the first switch to it calls
-/// `body`. Returns its stack pointer.
-///
-/// # Safety
-///
-/// `top` is a multiple of 16, and the 40 bytes below it may be written.
-pub(crate) unsafe fn prepare(top: *mut u8, body: Body, argument: *const ()) -> *mut u8 {
-    // The switch takes three words; `enter` calls with an aligned stack pointer.
-    let sp = top.cast::<usize>().wrapping_sub(5);
-    // SAFETY: the caller's promise.
-    unsafe {
-        sp.write(enter as *const () as usize);
-        sp.add(1).write(argument as usize);
-        sp.add(2).write(body as *const () as usize);
-    }
-    sp.cast()
-}
+/// How many words [`prepare`](super::prepare) takes of a stack: the switch to it consumes three,
+/// and `enter` calls with an aligned stack pointer.
+pub(super) const WORDS: usize = 5;
 
 /// Saves the stack pointer in `from`, and continues where the stack pointer `to` was saved, or at
-/// the beginning of a stack that [`prepare`] has made. Returns when another switch continues here.
+/// the beginning of a stack that [`prepare`](super::prepare) has made. Returns when another switch
+/// continues here.
 ///
 /// The compiler saves what it needs of all registers but two, since they count as overwritten. The
 /// control words of the floating-point units stay as they are.
@@ -85,7 +69,7 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
 
 /// The beginning of a stack: calls the body. Backtraces end here.
 #[unsafe(naked)]
-extern "C" fn enter() {
+pub(super) extern "C" fn enter() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",

@@ -25,8 +25,8 @@
 //!
 //! Coroutines share their thread's identity: its thread-locals, its signal mask, the floating-point
 //! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
-//! them. So does one that waits for a lock of `std` which another coroutine holds, and nobody wakes
-//! it: use the [`Mutex`] of this module. Nothing here is [`Send`].
+//! them. So does one that waits for a lock of `std` which another coroutine holds, and it never
+//! wakes: use the [`Mutex`] of this module. Nothing here is [`Send`].
 //!
 //! While a coroutine unwinds and its destructors switch to others, these see
 //! [`std::thread::panicking`] as true. A panic hook must not switch: a panic of another coroutine

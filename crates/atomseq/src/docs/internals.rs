@@ -652,8 +652,8 @@
 //! node of the queue, or 0. A search follows a hint only to a node that is in the list, further on
 //! than the last one, and before the place that it looks for. So it ends, and what it finds is a
 //! node from which an attempt starts; the attempt checks at its version that this node is in the
-//! list and before the place. A free node must therefore be told from a linked one by a covered
-//! word, its link. That includes a node that never was in a list: a search may find it by a change
+//! list and before the place. A covered word, the link, must therefore distinguish a free node from
+//! a linked one. That includes a node that never was in a list: a search may find it by a change
 //! that is rolled back later. Lost hints are found by the heights of nodes. One test wipes all of
 //! them, another has them lead anywhere.
 //!

@@ -2,7 +2,7 @@
 //! Synchronization-Parallelism Tradeoff* (2010).
 //!
 //! Each thread has a record, in which it publishes its operation. A thread that acquires the lock
-//! is the combiner: it carries out all published operations, whoever published them. The others
+//! is the combiner: it carries out the published operations of all threads. The others
 //! wait for their results, or for the lock. A combiner that is preempted keeps the lock.
 
 use std::cell::UnsafeCell;
