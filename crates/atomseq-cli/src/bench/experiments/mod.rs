@@ -276,6 +276,24 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
         .find(|experiment| experiment.name == name)
 }
 
+/// Runs the cases that `keep` names with three threads, and has each check what they did.
+#[cfg(test)]
+fn all_is_accounted_for(experiment: &Experiment, keep: impl Fn(&'static str) -> bool) {
+    use super::engine::GRAIN;
+    for case in experiment.make(3, keep) {
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let subject = &case.subject;
+                scope.spawn(move || {
+                    subject.prepare(thread).unwrap();
+                    subject.run(thread, 4 * GRAIN);
+                });
+            }
+        });
+        assert_eq!(case.subject.check(12 * GRAIN), Ok(()), "{}", case.name);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

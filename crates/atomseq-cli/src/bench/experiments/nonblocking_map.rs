@@ -221,24 +221,11 @@ mod footprint {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
+    use super::super::all_is_accounted_for;
     use super::*;
-    use crate::bench::engine::GRAIN;
 
     #[test]
     fn every_map_keeps_every_key() {
-        for case in EXPERIMENT.make(3, |_| true) {
-            thread::scope(|scope| {
-                for thread in 0..3 {
-                    let subject = &case.subject;
-                    scope.spawn(move || {
-                        subject.prepare(thread).unwrap();
-                        subject.run(thread, 4 * GRAIN);
-                    });
-                }
-            });
-            assert_eq!(case.subject.check(12 * GRAIN), Ok(()), "{}", case.name);
-        }
+        all_is_accounted_for(&EXPERIMENT, |_| true);
     }
 }

@@ -77,25 +77,12 @@ impl Pending for SkipSet<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
+    use super::super::all_is_accounted_for;
     use super::*;
-    use crate::bench::engine::GRAIN;
 
     #[test]
     fn every_queue_keeps_every_event() {
         let is_small = |name: &str| !name.starts_with("100000:");
-        for case in EXPERIMENT.make(3, is_small) {
-            thread::scope(|scope| {
-                for thread in 0..3 {
-                    let subject = &case.subject;
-                    scope.spawn(move || {
-                        subject.prepare(thread).unwrap();
-                        subject.run(thread, 4 * GRAIN);
-                    });
-                }
-            });
-            assert_eq!(case.subject.check(12 * GRAIN), Ok(()), "{}", case.name);
-        }
+        all_is_accounted_for(&EXPERIMENT, is_small);
     }
 }
