@@ -76,6 +76,23 @@ pub fn window(executable: &Executable, descriptor: &Descriptor) -> String {
     windows(listing.iter().map(String::as_str)).concat()
 }
 
+/// Returns whether a window is a reviewed one, or that one with some of its registers united: the
+/// compiler gives two operands of one value the same register, in optimized builds.
+pub fn is_form_of(window: &str, reviewed: &str) -> bool {
+    let mut united = HashMap::new();
+    let (mut these, mut those) = (window.split("r#"), reviewed.split("r#"));
+    these.next() == those.next()
+        && these.clone().count() == those.clone().count()
+        && these.zip(those).all(
+            |(this, that)| match (this.split_once('.'), that.split_once('.')) {
+                (Some((this, rest)), Some((that, other_rest))) => {
+                    rest == other_rest && *united.entry(that).or_insert(this) == this
+                }
+                _ => false,
+            },
+        )
+}
+
 /// Renames registers, keeping their sizes, and removes the targets of jumps.
 fn canonical(instruction: &str, names: &mut HashMap<&'static str, usize>) -> String {
     let (mnemonic, operands) = instruction.split_once(' ').unwrap_or((instruction, ""));
@@ -217,5 +234,27 @@ impl SymbolResolver for Names {
             }
         });
         Some(SymbolResult::with_string(address, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_form_of;
+
+    #[test]
+    fn only_registers_of_the_reviewed_window_are_united() {
+        let reviewed = "mov [r#0.64], r#1.64\nmov [r#2.64 + 8], r#3.64\n";
+        let united = "mov [r#0.64], r#1.64\nmov [r#2.64 + 8], r#1.64\n";
+        assert!(is_form_of(reviewed, reviewed));
+        assert!(is_form_of(united, reviewed));
+        assert!(!is_form_of(reviewed, united));
+        for other in [
+            "mov [r#0.64], r#1.64\nmov [r#2.64 + 8], r#3.32\n",
+            "mov [r#0.64], r#1.64\nmov [r#2.64 + 16], r#3.64\n",
+            "mov [r#0.64], r#1.64\n",
+            "",
+        ] {
+            assert!(!is_form_of(other, reviewed) && !is_form_of(reviewed, other));
+        }
     }
 }
