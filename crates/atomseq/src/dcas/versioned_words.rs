@@ -50,6 +50,15 @@ impl Reader<'_> {
         })
     }
 
+    /// Returns the version, or `None` if a holder of OS-assisted DCAS must be waited for.
+    #[inline(always)]
+    pub fn begin_at_once(self) -> Option<Version> {
+        match self.mechanism {
+            Mechanism::Assisted => self.words.lock.begin_at_once().map(Version),
+            Mechanism::Kcas => Some(self.begin()),
+        }
+    }
+
     /// Returns the value of a word, as [`VersionedWords::load`] does.
     #[inline(always)]
     pub fn load(self, word: &StableWord) -> u64 {
@@ -87,23 +96,14 @@ impl VersionedWords {
         VersionedWords::of(Choice::made(mechanism.or_kcas()))
     }
 
-    /// Creates it for the mechanism of another one, for a structure that consists of several, and
-    /// for [`read_at_once`](VersionedWords::read_at_once).
+    /// Creates it for the mechanism of another one, for a structure that consists of several.
     pub const fn like(mechanism: Mechanism) -> VersionedWords {
-        let lock = match mechanism {
-            Mechanism::Assisted => RevocableLock::new(),
-            Mechanism::Kcas => RevocableLock::unused(),
-        };
-        VersionedWords::with(lock, Choice::made(mechanism))
+        VersionedWords::of(Choice::made(mechanism))
     }
 
     const fn of(choice: Choice) -> VersionedWords {
-        VersionedWords::with(RevocableLock::new(), choice)
-    }
-
-    const fn with(lock: RevocableLock, choice: Choice) -> VersionedWords {
         VersionedWords {
-            lock,
+            lock: RevocableLock::new(),
             version: Cell::new(1),
             choice,
         }
@@ -147,15 +147,6 @@ impl VersionedWords {
             words: self,
             mechanism,
         }
-    }
-
-    /// Returns the version and a reader if this uses OS-assisted DCAS and no operation is
-    /// unfinished, without a call, and without a load of the mechanism. This value was created by
-    /// [`like`](VersionedWords::like): under k-CAS, its lock is never free.
-    #[inline(always)]
-    pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
-        let version = self.lock.begin_at_once()?;
-        Some((Version(version), self.reader(Mechanism::Assisted)))
     }
 
     /// Returns the number of modifications plus 1.

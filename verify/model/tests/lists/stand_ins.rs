@@ -75,6 +75,10 @@ pub mod dcas {
             self.0.begin()
         }
 
+        pub fn begin_at_once(self) -> Option<Version> {
+            Some(self.begin())
+        }
+
         pub fn load(self, word: &StableWord) -> u64 {
             self.0.load(word)
         }
@@ -105,10 +109,6 @@ pub mod dcas {
 
         pub fn reader(&self, _mechanism: Mechanism) -> Reader<'_> {
             Reader(self)
-        }
-
-        pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
-            Some((self.begin(), Reader(self)))
         }
 
         pub fn attached(&self) -> &StableWord {

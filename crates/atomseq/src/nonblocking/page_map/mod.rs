@@ -200,7 +200,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     }
 
     /// Returns the entry of a page. No atomic instruction.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, page: u64) -> Option<T> {
         self.get_from(page, |version| version)
     }
@@ -217,14 +217,10 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         if page >= Self::PAGES {
             return None;
         }
-        let child = self.trees.place(page)?;
-        let first = match ChildRef::at_once(child) {
-            Some((version, child)) => self.look_up(child, page, gap(version)),
-            None if self.mechanism() == Mechanism::Kcas => {
-                let child = ChildRef::of(child, Mechanism::Kcas);
-                self.look_up(child, page, gap(child.begin()))
-            }
-            None => Err(Changed::Seen),
+        // Decided once, and not again at each load.
+        let first = match self.trees.mechanism() {
+            Mechanism::Assisted => self.look_up(page, Mechanism::Assisted, &mut gap),
+            Mechanism::Kcas => self.look_up(page, Mechanism::Kcas, &mut gap),
         };
         match first {
             Ok(value) => value,
@@ -232,14 +228,18 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         }
     }
 
-    /// Looks the entry of a page up once, at a version.
+    /// Looks the entry of a page up once, and waits for no other thread.
     #[inline(always)]
     fn look_up(
         &self,
-        child: ChildRef<'_>,
         page: u64,
-        version: Version,
+        mechanism: Mechanism,
+        gap: &mut impl FnMut(Version) -> Version,
     ) -> Result<Option<T>, Changed> {
+        let Some(child) = self.trees.child(page, mechanism) else {
+            return Ok(None);
+        };
+        let version = gap(child.begin_at_once().ok_or(Changed::Seen)?);
         let value = self.entry(child, page).and_then(|entry| entry.load(child));
         child.check(version).map(|()| value)
     }
@@ -250,7 +250,11 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     #[inline(never)]
     fn get_again(&self, page: u64, gap: &mut impl FnMut(Version) -> Version) -> Option<T> {
         let child = self.child(page)?;
-        until_unchanged(|| self.look_up(child, page, gap(child.begin())))
+        until_unchanged(|| {
+            let version = gap(child.begin());
+            let value = self.entry(child, page).and_then(|entry| entry.load(child));
+            child.check(version).map(|()| value)
+        })
     }
 
     /// Returns the entries of the 64 pages in whose leaf a page is, the first of which has the

@@ -59,17 +59,15 @@ impl Deref for ChildRef<'_> {
 
 impl<'a> ChildRef<'a> {
     #[inline(always)]
-    pub(super) fn of(child: &'a Child, mechanism: Mechanism) -> ChildRef<'a> {
+    fn of(child: &'a Child, mechanism: Mechanism) -> ChildRef<'a> {
         let reader = child.versioned.reader(mechanism);
         ChildRef { child, reader }
     }
 
-    /// Returns the version, and the child, if it uses OS-assisted DCAS and no operation is
-    /// unfinished.
+    /// Returns the version, or `None` if another thread must be waited for.
     #[inline(always)]
-    pub(super) fn at_once(child: &'a Child) -> Option<(Version, ChildRef<'a>)> {
-        let (version, reader) = child.versioned.read_at_once()?;
-        Some((version, ChildRef { child, reader }))
+    pub(super) fn begin_at_once(self) -> Option<Version> {
+        self.reader.begin_at_once()
     }
 
     /// Returns the version at a time when no operation is unfinished.
@@ -246,19 +244,13 @@ impl<const BITS: u32> Trees<BITS> {
     /// of the map as a constant gets code for this one alone.
     #[inline(always)]
     pub(super) fn child(&self, page: u64, mechanism: Mechanism) -> Option<ChildRef<'_>> {
-        Some(ChildRef::of(self.place(page)?, mechanism))
-    }
-
-    /// Returns the place of the child below which a page is, if it is there.
-    #[inline(always)]
-    pub(super) fn place(&self, page: u64) -> Option<&Child> {
         let number = page / PAGES_OF_TREE;
         let tree = match self.top() {
             Ok(tree) => tree,
             Err(top) => top.get(number / DIRECTORY as u64)?.get(number)?,
         };
         let index = (page / PAGES_OF_CHILD) as usize % WIDTH;
-        Some(&tree.0[index])
+        Some(ChildRef::of(&tree.0[index], mechanism))
     }
 
     /// Returns the child below which a page is; maps what is missing above it.
