@@ -67,7 +67,8 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
     }
 }
 
-/// The beginning of a stack: calls the body. Backtraces end here.
+/// The beginning of a stack: calls the body. Backtraces end here. A `call` would stay on the
+/// processor's return stack when the coroutine has finished.
 #[unsafe(naked)]
 pub(super) extern "C" fn enter() {
     naked_asm!(
@@ -76,7 +77,10 @@ pub(super) extern "C" fn enter() {
         "mov rdi, rbx", // the argument
         "mov rax, rbp", // the body
         "xor ebp, ebp",
-        "call rax",
+        "lea rcx, [rip + 2f]",
+        "push rcx", // where it would return
+        "jmp rax",
+        "2:",
         "ud2",
         ".cfi_endproc",
     )

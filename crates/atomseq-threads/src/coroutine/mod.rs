@@ -66,10 +66,15 @@
 //! about 3.5 KiB with AVX-512). Rust code touches each page of a large frame, so it meets the guard
 //! page; C code that was compiled without `-fstack-clash-protection` can jump over it.
 
+mod barrier;
+pub mod channel;
+mod condvar;
 mod handle;
 mod mutex;
 mod preempt;
 mod scheduler;
+mod scope;
+mod semaphore;
 
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
@@ -77,9 +82,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::Condvar;
 pub use handle::{Coroutine, JoinHandle, current, spawn, try_spawn};
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 use scheduler::{Control, Scheduler, State, expect_scheduler, scheduler};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use semaphore::{Permit, Semaphore};
 
 /// The size of a stack, in bytes, if the builder names none.
 pub const DEFAULT_STACK_SIZE: usize = 64 * 1024;
@@ -323,6 +332,7 @@ pub fn yield_now() {
 /// # Panics
 ///
 /// Outside of [`run`], and if no other coroutine can run, so that none can call `unpark`.
+#[inline(always)] // as `yield_now`
 #[track_caller]
 pub fn park() {
     if !expect_scheduler().park() {

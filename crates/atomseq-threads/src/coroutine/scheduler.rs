@@ -17,7 +17,8 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, compiler_fence};
-use std::{io, process};
+use std::io::{self, Write};
+use std::{iter, process};
 
 use crate::arch;
 use crate::stack::Stack;
@@ -45,6 +46,8 @@ pub(super) struct Control {
     previous: Cell<NonNull<Control>>,
     /// The next one in the queue that this waits in.
     queued: Cell<Option<NonNull<Control>>>,
+    /// Where a message is taken from or put while this waits for a channel.
+    pub slot: Cell<*const ()>,
     pub state: Cell<State>,
     /// Whether an `unpark` has come that no `park` has consumed.
     token: Cell<bool>,
@@ -56,6 +59,8 @@ pub(super) struct Control {
     pub is_wanted: Cell<bool>,
     /// The coroutine that waits for the end of this one.
     pub joiner: Cell<Option<NonNull<Control>>>,
+    /// The scope that ends after this one, if there is one.
+    pub scope: Option<NonNull<Spawned>>,
     /// The run that it belongs to.
     pub run: u64,
     /// Its memory. The first coroutine has none of its own.
@@ -65,18 +70,25 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub fn new(run: u64, stack: Option<Stack>, references: usize) -> Control {
+    pub fn new(
+        run: u64,
+        stack: Option<Stack>,
+        references: usize,
+        scope: Option<NonNull<Spawned>>,
+    ) -> Control {
         Control {
             sp: UnsafeCell::new(ptr::null_mut()),
             next: Cell::new(NonNull::dangling()),
             previous: Cell::new(NonNull::dangling()),
             queued: Cell::new(None),
+            slot: Cell::new(ptr::null()),
             state: Cell::new(State::Ready),
             token: Cell::new(false),
             preemptible: Cell::new(false),
             references: Cell::new(references),
             is_wanted: Cell::new(true),
             joiner: Cell::new(None),
+            scope,
             run,
             limit: stack.as_ref().map_or(ptr::null(), |stack| stack.limit()),
             stack: Cell::new(stack),
@@ -141,6 +153,47 @@ impl Queue {
         self.head.set(unsafe { first.as_ref() }.queued.get());
         Some(first)
     }
+
+    /// Takes out the first one of a run. Drops those before it: their runs have ended in a
+    /// deadlock, so they never run again.
+    pub fn pop_of(&self, run: u64) -> Option<NonNull<Control>> {
+        // SAFETY: it is in the queue, so it lives (`push`).
+        iter::from_fn(|| self.pop()).find(|first| unsafe { first.as_ref() }.run == run)
+    }
+
+    /// Takes a coroutine out, wherever it is.
+    fn remove(&self, control: NonNull<Control>) {
+        let others = Queue::new();
+        while let Some(first) = self.pop() {
+            if first != control {
+                // SAFETY: it was in this queue, so it lives until it is taken out.
+                unsafe { others.push(first) };
+            }
+        }
+        self.head.set(others.head.get());
+        self.tail.set(others.tail.get());
+    }
+}
+
+/// The coroutines of a [`scope`](super::scope()), which outlives them.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    /// How many have not finished.
+    running: Cell<usize>,
+    /// The one that waits until there are none.
+    owner: Cell<Option<NonNull<Control>>>,
+    /// Whether one has panicked whose outcome no handle has taken.
+    pub has_panicked: Cell<bool>,
+}
+
+impl Spawned {
+    pub const fn new() -> Spawned {
+        Spawned {
+            running: Cell::new(0),
+            owner: Cell::new(None),
+            has_panicked: Cell::new(false),
+        }
+    }
 }
 
 /// What one call of `run` shares among its coroutines.
@@ -158,8 +211,8 @@ pub(super) struct Scheduler {
     is_ending: Cell<bool>,
     /// Whether the first one was made ready because no coroutine was.
     is_deadlocked: Cell<bool>,
-    /// The stacks of finished coroutines.
-    idle: Cell<Vec<Stack>>,
+    /// Finished coroutines whose stacks may be used again, linked by `next`.
+    idle: Cell<Option<NonNull<Control>>>,
     stack_size: usize,
     run: u64,
     pub preemption: Option<arch::Preemption>,
@@ -197,7 +250,7 @@ fn outside() -> ! {
 /// Returns the control block of the first coroutine of a new run, with one reference.
 pub(super) fn first() -> NonNull<Control> {
     RUNS.set(RUNS.get() + 1);
-    NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1))))
+    NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1, None))))
 }
 
 /// Makes a ring of one coroutine.
@@ -210,6 +263,14 @@ unsafe fn link_alone(control: NonNull<Control>) {
     let links = unsafe { control.as_ref() };
     links.next.set(control);
     links.previous.set(control);
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        while let Some(stack) = self.idle() {
+            drop(stack);
+        }
+    }
 }
 
 impl Scheduler {
@@ -233,7 +294,7 @@ impl Scheduler {
             live: Cell::new(0),
             is_ending: Cell::new(false),
             is_deadlocked: Cell::new(false),
-            idle: Cell::new(Vec::new()),
+            idle: Cell::new(None),
             stack_size,
             // SAFETY: the caller's promise.
             run: unsafe { first.as_ref() }.run,
@@ -378,6 +439,7 @@ impl Scheduler {
     /// Blocks the running coroutine until another one makes it ready again. Returns false if no
     /// other one can: none is ready. Called between `begin` and `end`.
     #[must_use]
+    #[inline(always)] // as `yield_now`
     pub fn block(&self, state: State) -> bool {
         debug_assert!(matches!(state, State::Parked | State::Waiting));
         let Some(next) = self.next() else {
@@ -388,6 +450,38 @@ impl Scheduler {
         // SAFETY: `next` is in the ring, and the running one is in it no more.
         unsafe { self.switch_to(next) };
         !self.is_deadlocked.replace(false)
+    }
+
+    /// Blocks the running coroutine in `queue` until another one takes it out and makes it ready.
+    /// Returns false if none can; it is in the queue no more. Called between `begin` and `end`.
+    #[must_use]
+    #[inline(always)] // as `yield_now`
+    pub fn wait_in(&self, queue: &Queue) -> bool {
+        let current = self.current.get();
+        // SAFETY: it has not finished while it is in the queue.
+        unsafe { queue.push(current) };
+        let is_woken = self.block(State::Waiting);
+        if !is_woken {
+            queue.remove(current);
+        }
+        is_woken
+    }
+
+    /// Makes the first coroutine of `queue` ready. Returns false if none waits there. Called between
+    /// `begin` and `end`.
+    pub fn wake_one(&self, queue: &Queue) -> bool {
+        let first = queue.pop_of(self.run);
+        if let Some(first) = first {
+            // SAFETY: it was blocked in this queue, of this run.
+            unsafe { self.make_ready(first) };
+        }
+        first.is_some()
+    }
+
+    /// Makes all coroutines of `queue` ready, and returns how many there were. Called between
+    /// `begin` and `end`.
+    pub fn wake_all(&self, queue: &Queue) -> usize {
+        iter::from_fn(|| self.wake_one(queue).then_some(())).count()
     }
 
     /// Makes a blocked coroutine ready. Called between `begin` and `end`.
@@ -406,6 +500,7 @@ impl Scheduler {
     /// Waits until the running coroutine has a token, and consumes it. Returns false if no other
     /// coroutine can give it one.
     #[must_use]
+    #[inline(always)] // as `yield_now`
     pub fn park(&self) -> bool {
         self.begin();
         let mut can_be = true;
@@ -432,6 +527,7 @@ impl Scheduler {
 
     /// Waits until `target` has finished. Returns false if it cannot finish any more.
     #[must_use]
+    #[inline(always)] // as `yield_now`
     pub fn wait_for_end_of(&self, target: &Control) -> bool {
         self.begin();
         let mut can_be = true;
@@ -442,6 +538,19 @@ impl Scheduler {
         target.joiner.set(None);
         self.end();
         can_be
+    }
+
+    /// Waits until the coroutines of a scope have finished. Ends the process if they cannot: they
+    /// borrow what the caller would drop.
+    pub fn wait_for_scope(&self, scope: &Spawned) {
+        self.begin();
+        while scope.running.get() > 0 {
+            scope.owner.set(Some(self.current.get()));
+            if !self.block(State::Waiting) {
+                deadlock("all coroutines wait, so those of a scope cannot finish");
+            }
+        }
+        self.end();
     }
 
     /// Lets the others run until all have finished. Returns how many cannot finish any more.
@@ -458,15 +567,26 @@ impl Scheduler {
     }
 
     /// Returns a stack of at least this size, new or used before.
+    #[inline]
     pub fn stack(&self) -> io::Result<Stack> {
         self.begin();
-        let mut idle = self.idle.take();
-        let stack = idle.pop();
-        self.idle.set(idle);
+        let stack = self.idle();
         self.end();
         match stack {
             Some(stack) => Ok(stack),
             None => Stack::new(self.stack_size),
+        }
+    }
+
+    /// Takes out an idle stack. Called between `begin` and `end`.
+    #[inline]
+    fn idle(&self) -> Option<Stack> {
+        let finished = self.idle.get()?;
+        // SAFETY: it lies on its stack, which is mapped until it is taken out here.
+        unsafe {
+            self.idle
+                .set(Some(finished.as_ref().next.get()).filter(|&next| next != finished));
+            finished.as_ref().stack.take()
         }
     }
 
@@ -481,6 +601,10 @@ impl Scheduler {
         unsafe {
             *control.as_ref().sp.get() = sp;
             self.link(control);
+            if let Some(scope) = control.as_ref().scope {
+                let running = &scope.as_ref().running;
+                running.set(running.get() + 1);
+            }
         }
         self.live.set(self.live.get() + 1);
         self.end();
@@ -491,6 +615,7 @@ impl Scheduler {
     /// # Safety
     ///
     /// Nothing on its stack is used any more.
+    #[inline(always)] // as `yield_now`
     pub unsafe fn finish(&self) -> ! {
         self.begin();
         let control = self.current.get();
@@ -498,20 +623,25 @@ impl Scheduler {
         self.live.set(self.live.get() - 1);
         let joiner = self.current().joiner.get();
         let first = Some(self.first).filter(|_| self.live.get() == 0 && self.is_ending.get());
-        for waiter in [joiner, first].into_iter().flatten() {
-            // SAFETY: both wait, for this.
+        // SAFETY: the scope waits for this one, so it lives.
+        let scope = self.current().scope.map(|scope| unsafe { scope.as_ref() });
+        let owner = scope.and_then(|scope| {
+            scope.running.set(scope.running.get() - 1);
+            (scope.running.get() == 0)
+                .then(|| scope.owner.take())
+                .flatten()
+        });
+        for waiter in [joiner, first, owner].into_iter().flatten() {
+            // SAFETY: they wait for this, each for one thing.
             unsafe { self.make_ready(waiter) };
         }
-        let next = self.next().inspect(|_| self.unlink()).unwrap_or_else(|| {
-            // The first one has not finished, so it is blocked, and its wait ends here.
-            self.is_deadlocked.set(true);
-            // SAFETY: it lives, and is in no ring.
-            unsafe {
-                self.first.as_ref().state.set(State::Ready);
-                link_alone(self.first);
+        let next = match self.next() {
+            Some(next) => {
+                self.unlink();
+                next
             }
-            self.first
-        });
+            None => self.first_of_deadlock(),
+        };
         // SAFETY: the coroutine's own reference. The stack stays mapped (invariant 4). `next` is
         // ready, and the saved stack pointer of this one is never used.
         unsafe {
@@ -519,6 +649,19 @@ impl Scheduler {
             self.switch_to(next);
         }
         unreachable!("a finished coroutine does not run");
+    }
+
+    /// Makes the first coroutine ready where none is: it has not finished, so it is blocked, and its
+    /// wait ends here.
+    #[cold]
+    fn first_of_deadlock(&self) -> NonNull<Control> {
+        self.is_deadlocked.set(true);
+        // SAFETY: it lives, and is in no ring.
+        unsafe {
+            self.first.as_ref().state.set(State::Ready);
+            link_alone(self.first);
+        }
+        self.first
     }
 
     /// Returns whether the handler of ticks may make the running coroutine call
@@ -553,6 +696,26 @@ impl Scheduler {
     }
 }
 
+/// Calls `f` in a part that no tick may switch away from, with the thread's scheduler. Outside of a
+/// run, no tick switches.
+#[inline]
+pub(super) fn inside<R>(f: impl FnOnce(Option<&Scheduler>) -> R) -> R {
+    let Some(scheduler) = scheduler() else {
+        return f(None);
+    };
+    scheduler.begin();
+    let result = f(Some(scheduler));
+    scheduler.end();
+    result
+}
+
+/// Ends the process. Does not unwind, also where nothing can be written.
+#[cold]
+pub(super) fn deadlock(why: &str) -> ! {
+    let _ = writeln!(io::stderr(), "atomseq-threads: deadlock: {why}");
+    process::abort()
+}
+
 /// Releases a reference to a coroutine, and with the last one its stack.
 ///
 /// # Safety
@@ -571,7 +734,11 @@ pub(super) unsafe fn release(control: NonNull<Control>) {
             }
             // Its run has ended. If it has not finished, its stack may hold what others borrow.
             None if control.as_ref().state.get() != State::Finished => {}
-            None => drop(released(control)),
+            None if !is_last(control) => {}
+            None => match control.as_ref().stack.take() {
+                Some(stack) => drop(stack),
+                None => free_first(control),
+            },
         }
     }
 }
@@ -579,32 +746,39 @@ pub(super) unsafe fn release(control: NonNull<Control>) {
 /// # Safety
 ///
 /// As [`release`], between `begin` and `end`.
+#[inline]
 unsafe fn release_inside(scheduler: &Scheduler, control: NonNull<Control>) {
-    // SAFETY: the caller's promise.
-    if let Some(stack) = unsafe { released(control) } {
-        let mut idle = scheduler.idle.take();
-        idle.push(stack);
-        scheduler.idle.set(idle);
+    // SAFETY: the caller's promise. It lies on its stack: the run has a reference to the first one.
+    unsafe {
+        if is_last(control) {
+            // The last one leads to itself.
+            let next = scheduler.idle.replace(Some(control)).unwrap_or(control);
+            control.as_ref().next.set(next);
+        }
     }
 }
 
+/// Releases a reference. Returns whether it was the last one.
+///
 /// # Safety
 ///
-/// As [`release`].
-unsafe fn released(control: NonNull<Control>) -> Option<Stack> {
+/// The caller owns the reference.
+#[inline]
+unsafe fn is_last(control: NonNull<Control>) -> bool {
     // SAFETY: a reference, so it lives.
     let alive = unsafe { control.as_ref() };
     let references = alive.references.get() - 1;
     alive.references.set(references);
-    if references > 0 {
-        return None;
-    }
-    let stack = alive.stack.take();
-    if stack.is_none() {
-        // SAFETY: of `first`, and this was the last reference.
-        drop(unsafe { Box::from_raw(control.as_ptr()) });
-    }
-    stack
+    references == 0
+}
+
+/// # Safety
+///
+/// `control` is of [`first`], and has no reference.
+#[cold]
+unsafe fn free_first(control: NonNull<Control>) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(control.as_ptr()) });
 }
 
 #[cfg(test)]
@@ -620,7 +794,7 @@ mod tests {
     #[test]
     fn too_many_references_end_the_process() {
         if std::env::var(CHILD).is_ok() {
-            let control = Control::new(1, None, usize::MAX - 1);
+            let control = Control::new(1, None, usize::MAX - 1, None);
             control.add_reference();
             assert_eq!(control.references.get(), usize::MAX);
             control.add_reference();

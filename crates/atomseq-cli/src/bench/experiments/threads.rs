@@ -1,11 +1,12 @@
 //! `threads`: user-level threads of one kernel thread. The workloads: a switch there and back; a
-//! thread made, run and joined; one preempted by a signal; and a lock that no other thread holds.
+//! thread made, run and joined; two that take turns by a condition variable, or by channels; one
+//! preempted by a signal; and a lock that no other thread holds.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 #[cfg(target_arch = "x86_64")]
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::bench::fault::Fault;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "threads",
-    about: "user-level threads: switching to another one and back, making and joining one, preempting one, an uncontended lock",
+    about: "user-level threads: switching to another one and back, making and joining one, taking turns, sending messages, preempting one, an uncontended lock",
     cases: cases! {
         "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
             |_| Counted::boxed(switch_atomseq);
@@ -34,6 +35,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
             |_| Counted::boxed(spawn_corosensei);
         "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
+        "pingpong:atomseq", "two coroutines that take turns by coroutine::Mutex and Condvar",
+            |_| Counted::boxed(pingpong_atomseq);
+        "pingpong:std", "two threads of std, by its Mutex and Condvar", |_| Counted::boxed(pingpong_std);
+        "channel:atomseq", "a message to another coroutine, and its answer, by coroutine::channel",
+            |_| Counted::boxed(channel_atomseq);
+        "channel:std", "the same between threads of std, by std::sync::mpsc", |_| Counted::boxed(channel_std);
         #[cfg(target_arch = "x86_64")]
         "preempt:atomseq", "a signal that preempts a coroutine, and coroutine::yield_now back",
             |_| Counted::boxed(preempt_atomseq);
@@ -165,6 +172,79 @@ fn spawn_std(operations: u64) -> u64 {
         .sum()
 }
 
+/// Two coroutines add to a number in turns, each `operations` times. Returns how often the second
+/// one has.
+fn pingpong_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (turn, changed) = (coroutine::Mutex::new(0), coroutine::Condvar::new());
+        let play = |parity| {
+            for _ in 0..operations {
+                let mut turn = turn.lock();
+                changed.wait_while(&mut turn, |turn| *turn % 2 != parity);
+                *turn += 1;
+                changed.notify_one();
+            }
+        };
+        coroutine::scope(|scope| {
+            drop(scope.spawn(|| play(1)));
+            play(0);
+        });
+        turn.into_inner() / 2
+    })
+}
+
+fn pingpong_std(operations: u64) -> u64 {
+    let (turn, changed) = (Mutex::new(0), Condvar::new());
+    let play = |parity| {
+        for _ in 0..operations {
+            let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = changed
+                .wait_while(turn, |turn| *turn % 2 != parity)
+                .unwrap_or_else(PoisonError::into_inner);
+            *turn += 1;
+            changed.notify_one();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| play(1));
+        play(0);
+    });
+    turn.into_inner().unwrap_or_else(PoisonError::into_inner) / 2
+}
+
+/// Returns how many messages were answered.
+fn channel_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (asking, asked) = coroutine::channel::bounded(1);
+        let (answering, answers) = coroutine::channel::bounded(1);
+        drop(coroutine::spawn(move || {
+            for question in asked.iter() {
+                let _ = answering.send(question + 1);
+            }
+        }));
+        (0..operations)
+            .filter(|&n| asking.send(n).is_ok() && answers.recv() == Ok(n + 1))
+            .count() as u64
+    })
+}
+
+fn channel_std(operations: u64) -> u64 {
+    let (asking, asked) = mpsc::sync_channel(1);
+    let (answering, answers) = mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for question in asked {
+                let _ = answering.send(question + 1);
+            }
+        });
+        let count = (0..operations)
+            .filter(|&n| asking.send(n).is_ok() && answers.recv() == Ok(n + 1))
+            .count();
+        drop(asking);
+        count as u64
+    })
+}
+
 /// Sends the signal to the calling thread, by one system call and nothing else.
 #[cfg(target_arch = "x86_64")]
 fn send(signal: libc::c_int) {
@@ -235,7 +315,7 @@ fn lock_std(operations: u64) -> u64 {
     for _ in 0..operations {
         *black_box(&count)
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
+            .unwrap_or_else(PoisonError::into_inner) += 1;
     }
     count.into_inner().unwrap_or(0)
 }
