@@ -28,7 +28,7 @@ pub(super) const WORDS: usize = 4;
 
 /// Saves the stack pointer in `from`, and continues where the stack pointer `to` was saved, or at
 /// the beginning of a stack that [`prepare`](super::prepare) has made. Returns when another switch
-/// continues here.
+/// continues here, with the message of that.
 ///
 /// The compiler saves what it needs of all registers but two, since they count as overwritten. The
 /// control register of the floating-point unit stays as it is.
@@ -38,7 +38,8 @@ pub(super) const WORDS: usize = 4;
 /// `to` was saved by a switch, or is of `prepare`, and nothing has continued there since. Its stack
 /// is still mapped. `from` may be written.
 #[inline(always)]
-pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
+pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8, message: *const ()) -> *const () {
+    let received;
     // SAFETY: the other side restores sp, x19 and x29; all else is declared as overwritten.
     unsafe {
         asm!(
@@ -56,6 +57,7 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
             "add sp, sp, #32",
             inout("x0") from => _,
             inout("x1") to => _,
+            inout("x2") message => received,
             out("x20") _,
             out("x21") _,
             out("x22") _,
@@ -76,6 +78,7 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
             clobber_abi("C"),
         );
     }
+    received
 }
 
 /// The beginning of a stack: calls the body. Backtraces end here. A `blr` would stay on the

@@ -7,7 +7,9 @@ use core::ptr::NonNull;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use super::scheduler::{Control, Spawned, State, expect_scheduler, release, scheduler};
+use super::scheduler::{
+    Control, Spawned, State, expect_scheduler, release, scheduler, scheduler_of,
+};
 use super::{Error, MIN_STACK_SIZE};
 use crate::arch;
 
@@ -193,15 +195,13 @@ impl Coroutine {
     /// another run.
     #[inline(always)] // as `yield_now`
     pub fn yield_to(&self) -> bool {
-        let Some(scheduler) = scheduler().filter(|scheduler| scheduler.run() == self.control().run)
-        else {
+        let Some(scheduler) = scheduler_of(self.control()) else {
             return false;
         };
         scheduler.begin();
-        // SAFETY: a reference, and the run is its own.
-        let is_ready = unsafe { scheduler.yield_to(self.0) };
-        scheduler.end();
-        is_ready
+        // SAFETY: nothing has run since it was seen in the ring, or what has left it there.
+        unsafe { scheduler.yield_to(self.0) }.end();
+        true
     }
 
     /// Returns whether its function has returned or panicked.

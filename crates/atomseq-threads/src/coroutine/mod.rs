@@ -322,8 +322,7 @@ pub fn run<R>(f: impl FnOnce() -> R) -> R {
 pub fn yield_now() {
     let scheduler = expect_scheduler();
     scheduler.begin();
-    scheduler.yield_now();
-    scheduler.end();
+    scheduler.yield_now().end();
 }
 
 /// Blocks this coroutine until another one calls [`Coroutine::unpark`] for it, or returns at once

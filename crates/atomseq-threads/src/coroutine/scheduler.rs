@@ -36,6 +36,9 @@ pub(super) enum State {
     Finished,
 }
 
+/// Neither a scheduler nor null, which a thread outside of a run has.
+const NO_RING: *const Scheduler = ptr::dangling();
+
 /// The control block of a coroutine. It lies at the top of the coroutine's stack, so that a
 /// coroutine that waits occupies one allocation; that of the first coroutine lies in the scheduler.
 pub(super) struct Control {
@@ -44,6 +47,8 @@ pub(super) struct Control {
     /// The ring of those that are ready; meaningless while this is not.
     next: Cell<NonNull<Control>>,
     previous: Cell<NonNull<Control>>,
+    /// The scheduler of the ring, while it is in one; else `NO_RING`.
+    ring: Cell<*const Scheduler>,
     /// The next one in the queue that this waits in.
     queued: Cell<Option<NonNull<Control>>>,
     /// Where a message is taken from or put while this waits for a channel.
@@ -80,6 +85,7 @@ impl Control {
             sp: UnsafeCell::new(ptr::null_mut()),
             next: Cell::new(NonNull::dangling()),
             previous: Cell::new(NonNull::dangling()),
+            ring: Cell::new(NO_RING),
             queued: Cell::new(None),
             slot: Cell::new(ptr::null()),
             state: Cell::new(State::Ready),
@@ -223,6 +229,14 @@ thread_local! {
     static RUNS: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Returns this thread's scheduler, if `control` is in its ring.
+#[inline]
+pub(super) fn scheduler_of<'a>(control: &Control) -> Option<&'a Scheduler> {
+    let own = SCHEDULER.get();
+    // SAFETY: as in `scheduler`: it is not null, for no ring is of null.
+    (control.ring.get() == own).then(|| unsafe { &*own })
+}
+
 /// Returns this thread's scheduler, if it is in a run.
 #[inline]
 pub(super) fn scheduler<'a>() -> Option<&'a Scheduler> {
@@ -253,18 +267,6 @@ pub(super) fn first() -> NonNull<Control> {
     NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1, None))))
 }
 
-/// Makes a ring of one coroutine.
-///
-/// # Safety
-///
-/// It lives, and is in no ring.
-unsafe fn link_alone(control: NonNull<Control>) {
-    // SAFETY: the caller's promise.
-    let links = unsafe { control.as_ref() };
-    links.next.set(control);
-    links.previous.set(control);
-}
-
 impl Drop for Scheduler {
     fn drop(&mut self) {
         while let Some(stack) = self.idle() {
@@ -284,8 +286,6 @@ impl Scheduler {
         stack_size: usize,
         preemption: Option<arch::Preemption>,
     ) -> Scheduler {
-        // SAFETY: the caller's promise.
-        unsafe { link_alone(first) };
         Scheduler {
             current: Cell::new(first),
             inside: AtomicBool::new(false),
@@ -310,6 +310,7 @@ impl Scheduler {
                 SCHEDULER.set(ptr::null());
             }
         }
+        self.link_first();
         SCHEDULER.set(self);
         let _leave = Leave;
         f()
@@ -372,10 +373,15 @@ impl Scheduler {
     ///
     /// `next` is in the ring, and is not the running one.
     #[inline(always)]
-    unsafe fn switch_to(&self, next: NonNull<Control>) {
+    unsafe fn switch_to(&self, next: NonNull<Control>) -> &Scheduler {
         let from = self.current.replace(next);
-        // SAFETY: neither is used by anything else; its stack lives because it has not finished.
-        unsafe { arch::switch(from.as_ref().sp.get(), *next.as_ref().sp.get()) };
+        let scheduler: *const Scheduler = self;
+        // SAFETY: neither is used by anything else; its stack lives because it has not finished. All
+        // switches of a run pass its scheduler on.
+        unsafe {
+            let (from, to) = (from.as_ref().sp.get(), *next.as_ref().sp.get());
+            &*arch::switch(from, to, scheduler.cast()).cast()
+        }
     }
 
     /// Returns the one that runs next, unless it is the running one.
@@ -385,34 +391,34 @@ impl Scheduler {
         (next != self.current.get()).then_some(next)
     }
 
-    /// Lets the others run that are ready. Called between `begin` and `end`.
+    /// Lets the others run that are ready. Called between `begin` and `end`. Returns this scheduler.
     #[inline(always)]
-    pub fn yield_now(&self) {
-        if let Some(next) = self.next() {
+    pub fn yield_now(&self) -> &Scheduler {
+        match self.next() {
             // SAFETY: in the ring, and another one.
-            unsafe { self.switch_to(next) };
+            Some(next) => unsafe { self.switch_to(next) },
+            None => self,
         }
     }
 
-    /// Lets `target` run next, if it is ready. Called between `begin` and `end`.
+    /// Lets `target` run next. Called between `begin` and `end`. Returns this scheduler.
     ///
     /// # Safety
     ///
-    /// It lives, and is of this run.
+    /// It is in this scheduler's ring.
     #[inline(always)]
-    pub unsafe fn yield_to(&self, target: NonNull<Control>) -> bool {
-        // SAFETY: the caller's promise.
-        let is_ready = unsafe { target.as_ref() }.state.get() == State::Ready;
-        if is_ready && target != self.current.get() {
-            // SAFETY: what is ready is in the ring, and it is another one.
-            unsafe { self.switch_to(target) };
+    pub unsafe fn yield_to(&self, target: NonNull<Control>) -> &Scheduler {
+        match target == self.current.get() {
+            true => self,
+            // SAFETY: in the ring, and another one.
+            false => unsafe { self.switch_to(target) },
         }
-        is_ready
     }
 
     /// Takes the running one out of the ring, which has others.
     fn unlink(&self) {
         let (previous, next) = (self.current().previous.get(), self.current().next.get());
+        self.current().ring.set(NO_RING);
         // SAFETY: all of the ring live.
         unsafe {
             previous.as_ref().next.set(next);
@@ -431,6 +437,7 @@ impl Scheduler {
         unsafe {
             control.as_ref().previous.set(previous);
             control.as_ref().next.set(next);
+            control.as_ref().ring.set(self);
             previous.as_ref().next.set(control);
             next.as_ref().previous.set(control);
         }
@@ -656,12 +663,19 @@ impl Scheduler {
     #[cold]
     fn first_of_deadlock(&self) -> NonNull<Control> {
         self.is_deadlocked.set(true);
-        // SAFETY: it lives, and is in no ring.
-        unsafe {
-            self.first.as_ref().state.set(State::Ready);
-            link_alone(self.first);
-        }
+        // SAFETY: it lives as long as the scheduler.
+        unsafe { self.first.as_ref() }.state.set(State::Ready);
+        self.link_first();
         self.first
+    }
+
+    /// Makes a ring of the first coroutine alone, which is in none.
+    fn link_first(&self) {
+        // SAFETY: it lives as long as the scheduler.
+        let first = unsafe { self.first.as_ref() };
+        first.next.set(self.first);
+        first.previous.set(self.first);
+        first.ring.set(self);
     }
 
     /// Returns whether the handler of ticks may make the running coroutine call
