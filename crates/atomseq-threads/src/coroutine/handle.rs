@@ -7,9 +7,7 @@ use core::ptr::NonNull;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use super::scheduler::{
-    Control, Spawned, State, expect_scheduler, release, scheduler, scheduler_of,
-};
+use super::scheduler::{Control, Spawned, State, expect_scheduler, release, scheduler};
 use super::{Error, MIN_STACK_SIZE};
 use crate::arch;
 
@@ -195,13 +193,8 @@ impl Coroutine {
     /// another run.
     #[inline(always)] // as `yield_now`
     pub fn yield_to(&self) -> bool {
-        let Some(scheduler) = scheduler_of(self.control()) else {
-            return false;
-        };
-        scheduler.begin();
-        // SAFETY: nothing has run since it was seen in the ring, or what has left it there.
-        unsafe { scheduler.yield_to(self.0) }.end();
-        true
+        // SAFETY: a reference.
+        scheduler().is_some_and(|scheduler| unsafe { scheduler.yield_to(self.0) })
     }
 
     /// Returns whether its function has returned or panicked.

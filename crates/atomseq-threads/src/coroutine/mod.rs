@@ -320,9 +320,7 @@ pub fn run<R>(f: impl FnOnce() -> R) -> R {
 #[inline(always)] // not for the call: its return would be predicted wrongly after a switch
 #[track_caller]
 pub fn yield_now() {
-    let scheduler = expect_scheduler();
-    scheduler.begin();
-    scheduler.yield_now().end();
+    expect_scheduler().yield_now();
 }
 
 /// Blocks this coroutine until another one calls [`Coroutine::unpark`] for it, or returns at once

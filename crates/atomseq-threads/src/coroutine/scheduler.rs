@@ -16,9 +16,11 @@
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, compiler_fence};
 use std::io::{self, Write};
 use std::{iter, process};
+
+use atomseq::local::per_thread;
 
 use crate::arch;
 use crate::stack::Stack;
@@ -36,9 +38,6 @@ pub(super) enum State {
     Finished,
 }
 
-/// Neither a scheduler nor null, which a thread outside of a run has.
-const NO_RING: *const Scheduler = ptr::dangling();
-
 /// The control block of a coroutine. It lies at the top of the coroutine's stack, so that a
 /// coroutine that waits occupies one allocation; that of the first coroutine lies in the scheduler.
 pub(super) struct Control {
@@ -47,7 +46,7 @@ pub(super) struct Control {
     /// The ring of those that are ready; meaningless while this is not.
     next: Cell<NonNull<Control>>,
     previous: Cell<NonNull<Control>>,
-    /// The scheduler of the ring, while it is in one; else `NO_RING`.
+    /// The scheduler of the ring, while it is in one; else null.
     ring: Cell<*const Scheduler>,
     /// The next one in the queue that this waits in.
     queued: Cell<Option<NonNull<Control>>>,
@@ -85,7 +84,7 @@ impl Control {
             sp: UnsafeCell::new(ptr::null_mut()),
             next: Cell::new(NonNull::dangling()),
             previous: Cell::new(NonNull::dangling()),
-            ring: Cell::new(NO_RING),
+            ring: Cell::new(ptr::null()),
             queued: Cell::new(None),
             slot: Cell::new(ptr::null()),
             state: Cell::new(State::Ready),
@@ -225,16 +224,13 @@ pub(super) struct Scheduler {
 }
 
 thread_local! {
-    static SCHEDULER: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
     static RUNS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns this thread's scheduler, if `control` is in its ring.
-#[inline]
-pub(super) fn scheduler_of<'a>(control: &Control) -> Option<&'a Scheduler> {
-    let own = SCHEDULER.get();
-    // SAFETY: as in `scheduler`: it is not null, for no ring is of null.
-    (control.ring.get() == own).then(|| unsafe { &*own })
+per_thread! {
+    /// The running scheduler. Its address is not kept across a switch: what is kept lies on the
+    /// stack that was switched to, and the processor would wait for it.
+    static SCHEDULER: AtomicPtr<Scheduler> = AtomicPtr::new(ptr::null_mut());
 }
 
 /// Returns this thread's scheduler, if it is in a run.
@@ -242,7 +238,7 @@ pub(super) fn scheduler_of<'a>(control: &Control) -> Option<&'a Scheduler> {
 pub(super) fn scheduler<'a>() -> Option<&'a Scheduler> {
     // SAFETY: `enter` sets it for the time that the scheduler lives. The caller is one of its
     // coroutines, or a handler on the thread, and these end before.
-    unsafe { SCHEDULER.get().as_ref() }
+    unsafe { SCHEDULER.with(|own| own.load(Relaxed)).as_ref() }
 }
 
 /// As [`scheduler`], for functions that need one.
@@ -307,11 +303,11 @@ impl Scheduler {
         struct Leave;
         impl Drop for Leave {
             fn drop(&mut self) {
-                SCHEDULER.set(ptr::null());
+                SCHEDULER.with(|own| own.store(ptr::null_mut(), Relaxed));
             }
         }
         self.link_first();
-        SCHEDULER.set(self);
+        SCHEDULER.with(|own| own.store((&raw const *self).cast_mut(), Relaxed));
         let _leave = Leave;
         f()
     }
@@ -334,6 +330,14 @@ impl Scheduler {
         }
     }
 
+    /// Ends a part that was a yield. A tick that came meanwhile stays noted, for the next part.
+    #[inline(always)]
+    fn end_after_yield(&self) {
+        compiler_fence(SeqCst);
+        self.inside.store(false, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
     /// Ticks that came in the first of several parts without a switch count as one, and one that
     /// came in a part with a switch may end the slice of the coroutine that it led to.
     #[cold]
@@ -343,10 +347,7 @@ impl Scheduler {
             if !self.current().preemptible.get() {
                 return;
             }
-            self.begin();
             self.yield_now();
-            self.inside.store(false, Relaxed);
-            compiler_fence(SeqCst);
         }
     }
 
@@ -367,14 +368,19 @@ impl Scheduler {
         self.current.get()
     }
 
-    /// Switches to `next`. Called between `begin` and `end`.
+    /// Switches to `next`, which may be the running one. Called between `begin` and `end`. Returns
+    /// this scheduler.
     ///
     /// # Safety
     ///
-    /// `next` is in the ring, and is not the running one.
+    /// `next` is in the ring.
     #[inline(always)]
     unsafe fn switch_to(&self, next: NonNull<Control>) -> &Scheduler {
-        let from = self.current.replace(next);
+        let from = self.current.get();
+        if from == next {
+            return self;
+        }
+        self.current.set(next);
         let scheduler: *const Scheduler = self;
         // SAFETY: neither is used by anything else; its stack lives because it has not finished. All
         // switches of a run pass its scheduler on.
@@ -391,34 +397,36 @@ impl Scheduler {
         (next != self.current.get()).then_some(next)
     }
 
-    /// Lets the others run that are ready. Called between `begin` and `end`. Returns this scheduler.
+    /// Lets the others run that are ready.
     #[inline(always)]
-    pub fn yield_now(&self) -> &Scheduler {
-        match self.next() {
-            // SAFETY: in the ring, and another one.
-            Some(next) => unsafe { self.switch_to(next) },
-            None => self,
-        }
+    pub fn yield_now(&self) {
+        self.begin();
+        // SAFETY: in the ring.
+        unsafe { self.switch_to(self.current().next.get()) }.end_after_yield();
     }
 
-    /// Lets `target` run next. Called between `begin` and `end`. Returns this scheduler.
+    /// Lets `target` run next. Returns false if it is not in the ring.
     ///
     /// # Safety
     ///
-    /// It is in this scheduler's ring.
+    /// It lives.
     #[inline(always)]
-    pub unsafe fn yield_to(&self, target: NonNull<Control>) -> &Scheduler {
-        match target == self.current.get() {
-            true => self,
-            // SAFETY: in the ring, and another one.
-            false => unsafe { self.switch_to(target) },
+    pub unsafe fn yield_to(&self, target: NonNull<Control>) -> bool {
+        self.begin();
+        // SAFETY: the caller's promise.
+        let is_ready = ptr::eq(unsafe { target.as_ref() }.ring.get(), self);
+        match is_ready {
+            // SAFETY: in the ring.
+            true => unsafe { self.switch_to(target) }.end_after_yield(),
+            false => self.end(),
         }
+        is_ready
     }
 
     /// Takes the running one out of the ring, which has others.
     fn unlink(&self) {
         let (previous, next) = (self.current().previous.get(), self.current().next.get());
-        self.current().ring.set(NO_RING);
+        self.current().ring.set(ptr::null());
         // SAFETY: all of the ring live.
         unsafe {
             previous.as_ref().next.set(next);
@@ -692,9 +700,7 @@ impl Scheduler {
 
     /// Lets the others run that are ready, after a tick.
     pub fn yield_preempted(&self) {
-        self.begin();
         self.yield_now();
-        self.end();
     }
 
     /// Returns the lowest address that a tick may use on the running coroutine's stack.
