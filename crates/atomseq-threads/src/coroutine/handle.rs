@@ -98,12 +98,11 @@ where
     // SAFETY: inside the stack, aligned, and below nothing else's; `prepare` writes below it. The
     // coroutine and the handle have a reference each.
     unsafe {
-        packet.write(Packet {
-            control: Control::new(scheduler.run(), Some(stack), 2, scope),
-            body: UnsafeCell::new(Body {
-                function: ManuallyDrop::new(f),
-            }),
-        });
+        let control = &raw mut (*packet).control;
+        control.write(Control::new(scheduler.run(), Some(stack), 2, scope));
+        (&raw mut (*packet).body).write(UnsafeCell::new(Body {
+            function: ManuallyDrop::new(f),
+        }));
         let packet = NonNull::new_unchecked(packet);
         let sp = arch::prepare(top, body::<F, T>, packet.as_ptr().cast());
         scheduler.start(packet.cast(), sp);
@@ -211,6 +210,7 @@ impl Clone for Coroutine {
 }
 
 impl Drop for Coroutine {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: this one's reference. The handle that wants the outcome has taken it before.
         unsafe { release(self.0) };

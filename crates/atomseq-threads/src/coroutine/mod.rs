@@ -42,8 +42,10 @@
 //! With [`Builder::slice`], a signal comes at the end of each slice of time. Inside of
 //! [`preemptible`], it makes the coroutine yield at whatever instruction it has reached. Elsewhere
 //! the coroutine keeps the thread until it yields itself. A preempted coroutine's registers are
-//! saved on its stack; of the extended state, what the processor reports as in use. While it waits,
-//! others run with its floating-point control words, and with an empty x87 stack.
+//! saved on its stack; on x86-64, of the extended state what the processor reports as in use. While
+//! it waits, others run with its floating-point control words, and with an empty x87 stack. On
+//! AArch64 it continues by three system calls, and is not preempted where the kernel saves more than
+//! 4 KiB of vectors.
 //!
 //! A tick does not preempt while less than the saved registers need is left of the stack, nor on a
 //! thread whose [alternate stack](atomseq::signal::AlternateStack) other code has taken away. The
@@ -144,7 +146,7 @@ impl fmt::Display for Error {
             ),
             Error::NoPreemption => write!(
                 f,
-                "coroutines are preempted on x86-64 with XSAVEC only; leave `Builder::slice` out"
+                "this processor lacks XSAVEC, which preemption needs; leave `Builder::slice` out"
             ),
             Error::Stack(error) => write!(
                 f,
@@ -177,7 +179,6 @@ impl std::error::Error for Error {
 /// use atomseq_threads::coroutine::Builder;
 ///
 /// let builder = Builder::new().stack_size(16 * 1024);
-/// # #[cfg(target_arch = "x86_64")]
 /// let builder = builder.slice(Duration::from_millis(10));
 /// let seven = builder.run(|| 7)?;
 /// assert_eq!(seven, 7);
@@ -359,7 +360,7 @@ pub fn park() {
 /// * rely on code that comes between to have ended when it continues, as it may rely on signal
 ///   handlers: [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) do, and so does
 ///   [`atomseq::signal::mask`] if another coroutine yields inside of a mask;
-/// * use the matrix registers of AMX.
+/// * use the matrix registers of AMX or SME.
 ///
 /// The functions of this module may be called, but not so that they panic. The signal handlers of
 /// the process that may interrupt `f` block the tick's signal, as all of `atomseq::signal` do.

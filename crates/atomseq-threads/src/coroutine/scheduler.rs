@@ -75,6 +75,7 @@ pub(super) struct Control {
 }
 
 impl Control {
+    #[inline(always)] // where it will lie: a copy would wait for its parts
     pub fn new(
         run: u64,
         stack: Option<Stack>,
@@ -431,6 +432,7 @@ impl Scheduler {
     }
 
     /// Takes the running one out of the ring, which has others.
+    #[inline]
     fn unlink(&self) {
         let (previous, next) = (self.current().previous.get(), self.current().next.get());
         self.current().ring.set(ptr::null());
@@ -446,6 +448,7 @@ impl Scheduler {
     /// # Safety
     ///
     /// It lives as long as it is in the ring, and is in none.
+    #[inline]
     unsafe fn link(&self, control: NonNull<Control>) {
         let (previous, next) = (self.current().previous.get(), self.current.get());
         // SAFETY: all of the ring live, and `control` does.
@@ -511,6 +514,7 @@ impl Scheduler {
     /// # Safety
     ///
     /// It is blocked, belongs to this scheduler, and is in no queue.
+    #[inline]
     pub unsafe fn make_ready(&self, control: NonNull<Control>) {
         // SAFETY: the caller's promise; it has not finished, so it lives.
         unsafe {
@@ -617,6 +621,7 @@ impl Scheduler {
     /// # Safety
     ///
     /// `sp` is of `arch::prepare`, on the stack of `control`, which this owns from now on.
+    #[inline]
     pub unsafe fn start(&self, control: NonNull<Control>, sp: *mut u8) {
         self.begin();
         // SAFETY: the caller's promise.
@@ -753,6 +758,7 @@ pub(super) fn deadlock(why: &str) -> ! {
 ///
 /// The caller owns the reference. If it is the last one, what the function returned was taken out
 /// or dropped.
+#[inline]
 pub(super) unsafe fn release(control: NonNull<Control>) {
     // SAFETY: the caller's promise.
     unsafe {

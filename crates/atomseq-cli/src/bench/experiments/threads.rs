@@ -7,7 +7,6 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, mpsc};
-#[cfg(target_arch = "x86_64")]
 use std::time::Duration;
 
 use atomseq_threads::coroutine;
@@ -41,10 +40,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "channel:atomseq", "a message to another coroutine, and its answer, by coroutine::channel",
             |_| Counted::boxed(channel_atomseq);
         "channel:std", "the same between threads of std, by std::sync::mpsc", |_| Counted::boxed(channel_std);
-        #[cfg(target_arch = "x86_64")]
         "preempt:atomseq", "a signal that preempts a coroutine, and coroutine::yield_now back",
             |_| Counted::boxed(preempt_atomseq);
-        #[cfg(target_arch = "x86_64")]
         "preempt:signal", "a signal whose handler does nothing", |_| Counted::boxed(preempt_signal);
         "lock:atomseq", "coroutine::Mutex, inside of a coroutine", |_| Counted::boxed(lock_atomseq);
         "lock:parking_lot", "parking_lot::Mutex", |_| Counted::boxed(lock_parking_lot);
@@ -246,13 +243,11 @@ fn channel_std(operations: u64) -> u64 {
 }
 
 /// Sends the signal to the calling thread, by one system call and nothing else.
-#[cfg(target_arch = "x86_64")]
 fn send(signal: libc::c_int) {
     // SAFETY: the process and thread are the caller's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
 }
 
-#[cfg(target_arch = "x86_64")]
 fn preempt_atomseq(operations: u64) -> u64 {
     /// Longer than a run, so that all ticks are those that are sent.
     const SLICE: Duration = Duration::from_secs(3600);
@@ -276,7 +271,6 @@ fn preempt_atomseq(operations: u64) -> u64 {
     ran.unwrap_or(0)
 }
 
-#[cfg(target_arch = "x86_64")]
 fn preempt_signal(operations: u64) -> u64 {
     static HANDLED: AtomicU64 = AtomicU64::new(0);
     extern "C" fn handle(_signal: libc::c_int) {
