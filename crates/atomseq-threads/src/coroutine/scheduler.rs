@@ -372,20 +372,14 @@ impl Scheduler {
         self.current.get()
     }
 
-    /// Switches to `next`, which may be the running one. Called between `begin` and `end`. Returns
-    /// this scheduler.
+    /// Switches to `next`. Called between `begin` and `end`. Returns this scheduler.
     ///
     /// # Safety
     ///
-    /// `next` is in the ring.
+    /// `next` is in the ring, and is not the running one.
     #[inline(always)]
     unsafe fn switch_to(&self, next: NonNull<Control>) -> &Scheduler {
-        let from = self.current.get();
-        if from == next {
-            unlikely();
-            return self;
-        }
-        self.current.set(next);
+        let from = self.current.replace(next);
         let scheduler: *const Scheduler = self;
         // SAFETY: neither is used by anything else; its stack lives because it has not finished. All
         // switches of a run pass its scheduler on.
@@ -406,8 +400,11 @@ impl Scheduler {
     #[inline(always)]
     pub fn yield_now(&self) {
         self.begin();
-        // SAFETY: in the ring.
-        unsafe { self.switch_to(self.current().next.get()) }.end_after_yield();
+        match self.next() {
+            // SAFETY: in the ring, and another one.
+            Some(next) => unsafe { self.switch_to(next) }.end_after_yield(),
+            None => self.end_apart(),
+        }
     }
 
     /// Lets `target` run next. Returns false if it is not in the ring.
@@ -420,15 +417,20 @@ impl Scheduler {
         self.begin();
         // SAFETY: the caller's promise.
         let is_ready = ptr::eq(unsafe { target.as_ref() }.ring.get(), self);
-        match is_ready {
-            // SAFETY: in the ring.
-            true => unsafe { self.switch_to(target) }.end_after_yield(),
-            false => {
-                unlikely();
-                self.end();
-            }
+        if is_ready && target != self.current.get() {
+            // SAFETY: in the ring, and another one.
+            unsafe { self.switch_to(target) }.end_after_yield();
+        } else {
+            self.end_apart();
         }
         is_ready
+    }
+
+    /// As `end`, apart from the code that usually runs.
+    #[cold]
+    #[inline(never)]
+    fn end_apart(&self) {
+        self.end();
     }
 
     /// Takes the running one out of the ring, which has others.
@@ -648,19 +650,24 @@ impl Scheduler {
         let control = self.current.get();
         self.current().state.set(State::Finished);
         self.live.set(self.live.get() - 1);
-        let joiner = self.current().joiner.get();
-        let first = Some(self.first).filter(|_| self.live.get() == 0 && self.is_ending.get());
-        // SAFETY: the scope waits for this one, so it lives.
-        let scope = self.current().scope.map(|scope| unsafe { scope.as_ref() });
-        let owner = scope.and_then(|scope| {
+        if let Some(joiner) = self.current().joiner.get() {
+            // SAFETY: it waits for this.
+            unsafe { self.make_ready(joiner) };
+        }
+        if let Some(scope) = self.current().scope {
+            // SAFETY: the scope waits for this one, so it lives.
+            let scope = unsafe { scope.as_ref() };
             scope.running.set(scope.running.get() - 1);
-            (scope.running.get() == 0)
-                .then(|| scope.owner.take())
-                .flatten()
-        });
-        for waiter in [joiner, first, owner].into_iter().flatten() {
-            // SAFETY: they wait for this, each for one thing.
-            unsafe { self.make_ready(waiter) };
+            if scope.running.get() == 0
+                && let Some(owner) = scope.owner.take()
+            {
+                // SAFETY: it waits for this.
+                unsafe { self.make_ready(owner) };
+            }
+        }
+        if self.live.get() == 0 && self.is_ending.get() {
+            // SAFETY: it waits for this.
+            unsafe { self.make_ready(self.first) };
         }
         let next = match self.next() {
             Some(next) => {
@@ -727,10 +734,6 @@ impl Scheduler {
         stack.filter(|stack| stack.guards(address)).map(Stack::size)
     }
 }
-
-/// Keeps the code that calls this apart from what usually runs.
-#[cold]
-fn unlikely() {}
 
 /// Calls `f` in a part that no tick may switch away from, with the thread's scheduler. Outside of a
 /// run, no tick switches.
