@@ -3,9 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+use std::time::{Duration, Instant};
 
-use atomseq_threads::coroutine::{self, Barrier, Condvar, Mutex, Semaphore, channel};
+use atomseq::mutex::{Interlocked, RawMutex};
+use atomseq_threads::coroutine::{self, Barrier, Condvar, Mutex, Semaphore, SharedMutex, channel};
 
 /// The message of the panic that `f` ends with.
 fn panic_of<R>(f: impl FnOnce() -> R) -> String {
@@ -395,4 +398,78 @@ fn a_scope_reports_panics() {
         assert!(panic_of(dropped_after).contains("scoped coroutine panicked"));
         coroutine::scope(|scope| assert!(scope.spawn(fail).join().is_err()));
     });
+}
+
+/// Coroutines of three threads, and a thread without, exclude each other.
+#[test]
+fn a_shared_lock_excludes_threads() {
+    const ROUNDS: u64 = 200;
+    let sum = SharedMutex::new(0u64);
+    let add = || {
+        for _ in 0..ROUNDS {
+            let mut guard = sum.lock();
+            let before = *guard;
+            coroutine::yield_now();
+            *guard = before + 1;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                coroutine::run(|| {
+                    coroutine::scope(|scope| {
+                        for _ in 0..3 {
+                            drop(scope.spawn(add));
+                        }
+                    });
+                });
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                *sum.lock() += 1;
+            }
+        });
+    });
+    assert_eq!(sum.into_inner(), 10 * ROUNDS);
+}
+
+/// While a coroutine waits for a lock that another thread holds, others of its thread run; with a
+/// lock that the thread waits for, they do not.
+#[test]
+fn others_run_while_one_waits_for_a_thread() {
+    fn turns<R: lock_api::RawMutex + Sync>(patience: Duration) -> u32 {
+        let lock = lock_api::Mutex::<R, ()>::new(());
+        let (held, turns) = (std::sync::Barrier::new(2), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let start = Instant::now();
+                let _guard = lock.lock();
+                held.wait();
+                while turns.load(Relaxed) == 0 && start.elapsed() < patience {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            held.wait();
+            coroutine::run(|| {
+                let is_done = Cell::new(false);
+                coroutine::scope(|scope| {
+                    drop(scope.spawn(|| {
+                        drop(lock.lock());
+                        is_done.set(true);
+                    }));
+                    drop(scope.spawn(|| {
+                        while !is_done.get() {
+                            turns.fetch_add(1, Relaxed);
+                            coroutine::yield_now();
+                        }
+                    }));
+                });
+            });
+        });
+        turns.into_inner()
+    }
+    assert!(turns::<coroutine::RawSharedMutex>(Duration::from_secs(60)) > 0);
+    let asleep = turns::<RawMutex<Interlocked>>(Duration::from_millis(20));
+    assert_eq!(asleep, 0, "the control");
 }

@@ -1,8 +1,10 @@
 //! Coroutines: user-level threads of one kernel thread, with a stack each (B91, section 3.2).
 //!
 //! [`run`] makes the calling thread their kernel thread. Inside of it, [`spawn`] makes a coroutine,
-//! and [`yield_now`], [`park`], [`JoinHandle::join`] and the [`Mutex`] let others run, first in,
-//! first out. A switch takes no system call and no atomic instruction, and costs a few nanoseconds.
+//! and [`yield_now`], [`park`], [`JoinHandle::join`], the [`Mutex`], the [`Condvar`], the
+//! [`Semaphore`], the [`Barrier`] and [`channel`]s let others run, first in, first out; [`scope`](scope())
+//! makes coroutines that borrow. A switch takes no system call and no atomic instruction, and costs
+//! a few nanoseconds.
 //!
 //! ```
 //! use atomseq_threads::coroutine;
@@ -25,8 +27,12 @@
 //!
 //! Coroutines share their thread's identity: its thread-locals, its signal mask, the floating-point
 //! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
-//! them. So does one that waits for a lock of `std` which another coroutine holds, and it never
-//! wakes: use the [`Mutex`] of this module. Nothing here is [`Send`].
+//! them. So does one that waits for a lock of `std` or of [`atomseq::mutex`] which another coroutine
+//! holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`] for what other
+//! threads lock too. Nothing else here is [`Send`].
+//!
+//! Where a coroutine waits and all others wait too, so that none can wake it, its call panics and
+//! says so. [`Mutex`] and [`scope`](scope()) end the process instead, for they must not unwind.
 //!
 //! While a coroutine unwinds and its destructors switch to others, these see
 //! [`std::thread::panicking`] as true. A panic hook must not switch: a panic of another coroutine
@@ -77,6 +83,7 @@ mod preempt;
 mod scheduler;
 mod scope;
 mod semaphore;
+mod shared;
 
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
@@ -91,6 +98,7 @@ pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 use scheduler::{Control, Scheduler, State, expect_scheduler, scheduler};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use semaphore::{Permit, Semaphore};
+pub use shared::{RawSharedMutex, SharedMutex, SharedMutexGuard};
 
 /// The size of a stack, in bytes, if the builder names none.
 pub const DEFAULT_STACK_SIZE: usize = 64 * 1024;
@@ -341,8 +349,8 @@ pub fn park() {
 /// Calls `f`, during which the end of a slice makes this coroutine yield, at whatever instruction
 /// it has reached. Without [`Builder::slice`] it only calls `f`.
 ///
-/// Calls may be nested. If a tick has come since this coroutine's last call of this module, it
-/// yields at once.
+/// Calls may be nested. If a tick has come since this coroutine's last call of this module, or
+/// during a [`yield_now`], it yields at once.
 ///
 /// # Panics
 ///

@@ -56,6 +56,8 @@ pub(super) struct Control {
     pub state: Cell<State>,
     /// Whether an `unpark` has come that no `park` has consumed.
     token: Cell<bool>,
+    /// Whether it is ready only to try for a lock that other threads share.
+    pub polls: Cell<bool>,
     /// Whether a tick may switch away from it.
     pub preemptible: Cell<bool>,
     /// Handles, and the coroutine itself until it has finished.
@@ -91,6 +93,7 @@ impl Control {
             slot: Cell::new(ptr::null()),
             state: Cell::new(State::Ready),
             token: Cell::new(false),
+            polls: Cell::new(false),
             preemptible: Cell::new(false),
             references: Cell::new(references),
             is_wanted: Cell::new(true),
@@ -180,6 +183,16 @@ impl Queue {
         self.head.set(others.head.get());
         self.tail.set(others.tail.get());
     }
+}
+
+/// What the coroutines do that the running one could let run.
+pub(super) enum Others {
+    /// One or more run.
+    Run,
+    /// All that are ready only try for a lock that other threads share.
+    Poll,
+    /// None is ready.
+    Wait,
 }
 
 /// The coroutines of a [`scope`](super::scope()), which outlives them.
@@ -394,6 +407,28 @@ impl Scheduler {
     fn next(&self) -> Option<NonNull<Control>> {
         let next = self.current().next.get();
         (next != self.current.get()).then_some(next)
+    }
+
+    /// Returns what the others do.
+    pub fn others(&self) -> Others {
+        self.begin();
+        let ring = iter::successors(self.next(), |control| {
+            // SAFETY: all of the ring live.
+            Some(unsafe { control.as_ref() }.next.get()).filter(|&next| next != self.current.get())
+        });
+        let mut others = Others::Wait;
+        for control in ring {
+            // SAFETY: as above.
+            others = match unsafe { control.as_ref() }.polls.get() {
+                true => Others::Poll,
+                false => Others::Run,
+            };
+            if matches!(others, Others::Run) {
+                break;
+            }
+        }
+        self.end();
+        others
     }
 
     /// Lets the others run that are ready.
