@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use atomseq_threads::coroutine::{self, Builder, Error, Mutex};
+use atomseq_threads::coroutine::{self, Builder, Coroutine, Error, Mutex};
 
 #[test]
 fn they_take_turns_in_order() {
@@ -140,10 +140,26 @@ fn a_turn_can_be_given() {
         assert_eq!(*log.borrow(), [2], "the others have not had their turns");
     });
     assert_eq!(*log.borrow(), [2, 0, 1]);
-    assert!(
-        !coroutine::run(coroutine::current).yield_to(),
-        "its run has ended"
-    );
+    // Of a run that has ended, also from a later one, whose scheduler lies at the same place.
+    fn of_other(other: Option<&Coroutine>) -> (bool, Coroutine) {
+        coroutine::run(|| {
+            let is_ready = other.is_some_and(Coroutine::yield_to);
+            (is_ready, coroutine::current())
+        })
+    }
+    let (_, first) = of_other(None);
+    assert!(!first.yield_to() && !of_other(Some(&first)).0);
+}
+
+/// One that ends where all others wait is in no ring any more.
+#[test]
+fn no_turn_is_given_to_one_that_ended_last() {
+    coroutine::run(|| {
+        let last = coroutine::spawn(coroutine::yield_now);
+        let parked = panic::catch_unwind(coroutine::park);
+        assert!(parked.is_err() && last.is_finished());
+        assert!(!last.coroutine().yield_to());
+    });
 }
 
 #[test]

@@ -6,8 +6,9 @@
 //!
 //! 1. The coroutines that are ready form a ring, which the running one is part of. `next` leads to
 //!    the one that runs next, `previous` to the one that runs last.
-//! 2. A parked one is in no ring and no queue. A waiting one is in the queue of a lock, or another
-//!    one's `joiner`.
+//!    `ring` is the scheduler exactly while it is part of its ring: a run that has ended has none.
+//! 2. A parked one is in no ring and no queue. A waiting one is in the queue of what it waits for,
+//!    another one's `joiner`, or the owner of a scope.
 //! 3. Every switch happens with `inside` set, and the side that continues clears it.
 //! 4. The memory of a coroutine, its stack, is reused when it has finished and has no reference.
 //!    A finished coroutine may put its own stack among the idle ones: nothing takes a stack out
@@ -317,15 +318,17 @@ impl Scheduler {
 
     /// Calls `f` with this as the thread's scheduler.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
+        struct Leave<'a>(&'a Scheduler);
+        impl Drop for Leave<'_> {
             fn drop(&mut self) {
+                // SAFETY: it lives as long as the scheduler.
+                unsafe { self.0.first.as_ref() }.ring.set(ptr::null());
                 SCHEDULER.with(|own| own.store(ptr::null_mut(), Relaxed));
             }
         }
         self.link_first();
         SCHEDULER.with(|own| own.store((&raw const *self).cast_mut(), Relaxed));
-        let _leave = Leave;
+        let _leave = Leave(self);
         f()
     }
 
@@ -709,7 +712,10 @@ impl Scheduler {
                 self.unlink();
                 next
             }
-            None => self.first_of_deadlock(),
+            None => {
+                self.current().ring.set(ptr::null());
+                self.first_of_deadlock()
+            }
         };
         // SAFETY: the coroutine's own reference. The stack stays mapped (invariant 4). `next` is
         // ready, and the saved stack pointer of this one is never used.
