@@ -143,12 +143,9 @@ where
 
 /// Drops an outcome that no handle takes. A scope reports a panic among them.
 fn drop_unwanted<T>(control: &Control, outcome: thread::Result<T>) {
-    // SAFETY: this is the coroutine, or its handle, and the scope outlives both.
-    if let (Err(_), Some(scope)) = (
-        &outcome,
-        control.scope.map(|scope| unsafe { scope.as_ref() }),
-    ) {
-        scope.has_panicked.set(true);
+    if let (Err(_), Some(scope)) = (&outcome, control.scope) {
+        // SAFETY: this is the coroutine, or its handle, and the scope outlives both.
+        unsafe { scope.as_ref() }.has_panicked.set(true);
     }
     drop(outcome);
 }
