@@ -78,8 +78,8 @@ impl Table {
     }
 }
 
-/// Takes out every breakpoint of the table in use, from another thread than the one that meets them:
-/// that one is ended.
+/// Takes out every breakpoint of the table in use, from another thread than the one that meets
+/// them, before the program ends.
 pub fn give_up() {
     // SAFETY: the table is one of writable text. It lives, since the thread that uses it hangs.
     unsafe { verify_lift() };
