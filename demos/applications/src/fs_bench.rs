@@ -105,3 +105,46 @@ unsafe impl Application for FsBench {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use atomseq::mutex::{Interlocked, RawMutex, TestAndSet};
+
+    use super::super::package::on_kernel_threads;
+    use super::*;
+
+    /// Runs a script of two clients, after a change of what is expected.
+    fn judged(change: impl FnOnce(&mut FsBench)) -> Result<String, String> {
+        let script = "mkdir d\nwrite d/a 2000\nsearch d/a lock\nlist d";
+        let mut bench = FsBench::new("script", script, 2, 2)?;
+        change(&mut bench);
+        let interventions = Interlocked::interventions;
+        let run = on_kernel_threads::<FsBench, RawMutex>(&Arc::new(bench), interventions);
+        run.map(|outcome| outcome.result)
+    }
+
+    #[test]
+    fn other_results_and_other_files_are_refused() {
+        assert!(judged(|_| ()).is_ok());
+        let seen = judged(|bench| bench.expected[1] = Digest::NEW);
+        assert!(
+            seen.unwrap_err()
+                .starts_with("client 1 has seen other results")
+        );
+        let files = judged(|bench| drop(bench.tree.remove("/client0/d/a")));
+        assert!(files.unwrap_err().contains("not those of a sequential run"));
+        let content = judged(|bench| {
+            let file = bench.tree.get_mut("/client1/d/a");
+            file.and_then(Option::as_mut).unwrap()[1999] ^= 1;
+        });
+        assert!(
+            content
+                .unwrap_err()
+                .contains("not those of a sequential run")
+        );
+        let full = judged(|bench| bench.geometry.blocks -= 6);
+        assert!(full.is_err());
+    }
+}

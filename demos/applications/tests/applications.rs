@@ -136,7 +136,7 @@ fn proofs_are_printed_and_satisfiable_problems_are_reported() {
     );
     let endless = file(
         "endless.p",
-        "cnf(a, axiom, ~ p(X) | p(f(X))). cnf(b, axiom, p(a)). cnf(c, axiom, ~ p(b)).",
+        "cnf(a, axiom, p(X) | ~ p(f(X))). cnf(b, axiom, p(a)). cnf(c, axiom, ~ p(b)).",
     );
     let endless = run(&["parthenon", &endless, "--inferences=5000", "--runs=1", by]);
     assert!(
