@@ -213,18 +213,19 @@ pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 pub(super) fn preempt_signal(operations: u64) -> u64 {
-    static HANDLED: AtomicU64 = AtomicU64::new(0);
-    extern "C" fn handle(_signal: libc::c_int) {
-        // Relaxed: of this thread.
-        HANDLED.fetch_add(1, Ordering::Relaxed);
+    thread_local! {
+        static HANDLED: Cell<u64> = const { Cell::new(0) };
     }
-    let before = HANDLED.load(Ordering::Relaxed);
+    extern "C" fn handle(_signal: libc::c_int) {
+        HANDLED.set(HANDLED.get() + 1);
+    }
+    let before = HANDLED.get();
     // SAFETY: the handler counts.
     unsafe { libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t) };
     for _ in 0..operations {
         send(libc::SIGUSR2);
     }
-    HANDLED.load(Ordering::Relaxed) - before
+    HANDLED.get() - before
 }
 
 fn lock_atomseq(operations: u64) -> u64 {
