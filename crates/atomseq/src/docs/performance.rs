@@ -154,6 +154,9 @@
 //! until rolling it forward costs more than an interlocked instruction, and runs both an eighth as
 //! often and eight times as often.
 //!
+//! `m94-paging` runs a sequence with and without the gate of M94 2.3.2. A `fault` moves a page out
+//! and in again; what the page-out takes, a system call, is contained.
+//!
 //! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
 //! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case
 //! whose mechanism does not work on this machine is left out, so k-CAS never stands in for

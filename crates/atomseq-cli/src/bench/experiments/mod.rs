@@ -17,6 +17,8 @@ mod flow;
 mod kcas_reclamation;
 #[cfg(atomseq_sections)]
 mod m94_crossover;
+#[cfg(atomseq_sections)]
+mod m94_paging;
 mod metrics;
 mod mutex;
 mod nonblocking_containers;
@@ -243,6 +245,8 @@ pub const ALL: &[&Experiment] = &[
     &rollforward_cost::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &m94_crossover::EXPERIMENT,
+    #[cfg(atomseq_sections)]
+    &m94_paging::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &b91_table1::EXPERIMENT,
     #[cfg(atomseq_sections)]
