@@ -11,9 +11,9 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | `package`, `coroutines` | what an application is, and the two packages that run one: read this first |
-//! | `parthenon`, `search`, `problem`, `proof` | the prover: its threads, the search of one of them, clauses, the check |
-//! | `fs_bench`, `script`, `server`, `disk` | scripts and their model; the server and its messages; the file system |
+//! | `package`, `coroutines` | applications, and the two packages that run them: read this first |
+//! | `parthenon`, `search`, `problem`, `proof` | the prover: threads, search, clauses, check |
+//! | `fs_bench`, `script`, `server`, `disk` | clients and their model; messages; the file system |
 //! | `text_format` | the formatter, a client of the server |
 //! | `mechanisms` | the mechanisms by name, each with its package |
 //! | `options`, `report` | the command line; the report |
@@ -65,7 +65,7 @@ enum Program {
 }
 
 impl Program {
-    /// Its name in B91, with the number of its threads.
+    /// Returns its name in B91, with the number of its threads.
     fn name(&self) -> String {
         match self {
             Program::Parthenon(problems) => format!("parthenon-{}", problems[0].threads),

@@ -61,8 +61,8 @@ enum Application {
     /// Runs a script of file operations against a multithreaded file server in memory.
     FsBench {
         /// Lines of: mkdir PATH, write PATH BYTES, copy FROM TO, search PATH WORD, list PATH,
-        /// compile FROM TO, rename PATH NAME, remove PATH; `#` begins a comment. [default: a tree of
-        /// sources is made, copied, searched and compiled]
+        /// compile FROM TO, rename PATH NAME, remove PATH; `#` begins a comment. [default: a tree
+        /// of sources is made, copied, searched and compiled]
         script: Option<PathBuf>,
         /// The server's threads, 1 to 32.
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u8).range(1..=32))]

@@ -1,10 +1,10 @@
 //! `parthenon-n` of B91: a theorem prover whose threads search for a proof in parallel, each other
 //! alternatives of the same choices (or-parallelism).
 //!
-//! A board counts all inferences under one lock, and says whether threads have nothing to do. If so,
-//! a thread gives alternatives of its own away, as a task. A thread that takes it does the choices
-//! that lead there again. The longest branch that is allowed grows by one whenever all threads have
-//! nothing left to do.
+//! A board counts all inferences under one lock, and reports whether threads are idle. If so, a
+//! working thread turns half of its alternatives into a task. The thread that takes the task repeats
+//! the choices that lead to it. When all threads are idle, the limit on the length of branches grows
+//! by one.
 
 use super::package::{Application, Lock, Package, Thread, Waiters};
 use super::problem::Problem;

@@ -121,7 +121,7 @@ impl Problem {
         Ok(self)
     }
 
-    /// The symbol of a term that is not a variable.
+    /// Returns the symbol of a term, or `u32::MAX` if the term is a variable.
     pub fn symbol(&self, term: u32) -> u32 {
         match self.terms[term as usize] {
             Term::Apply { symbol, .. } => symbol,
@@ -129,7 +129,7 @@ impl Problem {
         }
     }
 
-    /// The axioms of equality for the symbols of the problem, as text.
+    /// Returns the axioms of equality for the symbols of the problem, as text.
     fn equality(&self) -> String {
         let mut text = "cnf(reflexivity, axiom, X = X).\n\
                         cnf(symmetry, axiom, X != Y | Y = X).\n\

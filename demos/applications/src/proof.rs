@@ -34,7 +34,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Does a search's choices again, and takes the proof from it.
+    /// Repeats a search's choices, and takes the proof from them.
     pub fn of(problem: &Problem, taken: &[u16], limit: u32) -> Option<Proof> {
         let mut search = Search::new();
         search.replay(problem, taken, limit)?;
@@ -166,7 +166,7 @@ fn tree(search: &Search, problem: &Problem, instance: Instance) -> Tree {
     }
 }
 
-/// Whether a term is an instance of a pattern, with the same values for the same variables.
+/// Returns whether a term is an instance of a pattern, with the same values for the same variables.
 fn matches(problem: &Problem, pattern: u32, term: &Tree, values: &mut HashMap<u32, Tree>) -> bool {
     match (problem.terms[pattern as usize], term) {
         (Term::Variable(variable), term) => {

@@ -21,7 +21,7 @@ impl Row {
         Row { mechanism, runs }
     }
 
-    /// The mean of a count over the runs; `-` if one did not count.
+    /// Returns the mean of a count over the runs; `-` if one did not count.
     fn mean(&self, count: impl Fn(&Outcome) -> Option<u64>) -> String {
         let sum: Option<u64> = self.runs.iter().map(count).sum();
         let mean = sum.map(|sum| (sum as f64 / self.runs.len() as f64).round() as u64);

@@ -82,7 +82,7 @@ pub enum Closing {
     Clause(Place, u32),
 }
 
-/// What becomes of a task.
+/// How a task ended.
 pub enum End {
     /// All branches are closed.
     Proof,
@@ -186,8 +186,7 @@ impl Search {
         End::Exhausted
     }
 
-    /// Does the choices again that lead somewhere, and returns the goal there; `NONE` if there is
-    /// none left.
+    /// Repeats choices, and returns the next goal after them: [`NONE`] if none is left.
     pub fn replay(&mut self, problem: &Problem, taken: &[u16], limit: u32) -> Option<u32> {
         let nothing = Choice {
             goal: NONE,
@@ -213,7 +212,7 @@ impl Search {
         Some(open)
     }
 
-    /// The choices that were taken.
+    /// Returns the choices that were taken.
     pub fn taken(&self) -> impl Iterator<Item = u16> + '_ {
         self.choices.iter().map(|choice| choice.taken)
     }
@@ -239,12 +238,13 @@ impl Search {
         Some(task)
     }
 
-    /// The literals of the tableau.
+    /// Returns the literals of the tableau.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The clause that the tableau starts with, and how each of its choices closed a goal.
+    /// Returns the goal of each choice, and what closed it. The first choice has no goal, and is the
+    /// clause that the tableau starts with.
     pub fn closings<'s>(
         &'s self,
         problem: &'s Problem,
@@ -258,7 +258,7 @@ impl Search {
         })
     }
 
-    /// What an instance is bound to: a term that is no variable, or an unbound variable.
+    /// Returns what an instance is bound to: a term that is no variable, or an unbound variable.
     pub fn resolve(&self, problem: &Problem, mut instance: Instance) -> Instance {
         while let Term::Variable(variable) = problem.terms[instance.term as usize] {
             let bound = self.bindings[(instance.base + variable) as usize];
@@ -292,6 +292,7 @@ impl Search {
         });
     }
 
+    /// Rolls back to a choice: its nodes, bindings and variables.
     fn undo(&mut self, choice: &Choice) {
         for variable in self.trail.drain(choice.trail as usize..) {
             self.bindings[variable as usize].term = NONE;
@@ -316,7 +317,8 @@ impl Search {
         }
     }
 
-    /// Closes the choice's goal as it says. Returns the next goal, unless that is impossible.
+    /// Closes a choice's goal by the alternative that is taken. Returns the next goal, or `None` if
+    /// the alternative does not close it.
     fn apply(&mut self, problem: &Problem, choice: &Choice) -> Option<u32> {
         let goal = self.nodes.get(choice.goal as usize).copied();
         let next = goal.map_or(NONE, |goal| goal.next);
@@ -366,7 +368,8 @@ impl Search {
         }
     }
 
-    /// Whether no ancestor of a goal is the same literal: a tableau with one has a shorter proof.
+    /// Returns whether no ancestor of a goal is the same literal. A tableau with such an ancestor
+    /// has a shorter proof.
     fn is_regular(&mut self, problem: &Problem, goal: u32) -> bool {
         let node = self.nodes[goal as usize];
         let mut ancestor = node.parent;
@@ -387,7 +390,7 @@ impl Search {
         self.compare(problem, one, other, true)
     }
 
-    /// Whether two instances are equal, or, if it may bind, can be made so.
+    /// Returns whether two instances are equal or, if it may bind, can be made equal.
     fn compare(&mut self, problem: &Problem, one: Instance, other: Instance, binds: bool) -> bool {
         self.pairs.clear();
         self.pairs.push((one, other));
@@ -487,7 +490,7 @@ fn instance(node: &Node) -> Instance {
     }
 }
 
-/// The places of the complements of a node.
+/// Returns the places of the complements of a node.
 fn places<'p>(problem: &'p Problem, node: &Node) -> &'p [Place] {
     let symbol = problem.symbol(node.literal.atom) as usize;
     &problem.places[symbol][usize::from(!node.literal.negative)]

@@ -20,7 +20,8 @@ pub struct TextFormat {
 pub struct Local {
     text: Vec<u8>,
     lines: Vec<u8>,
-    /// Of a paragraph: where its words are; from each word on, the least cost and the next break.
+    /// Of a paragraph: the places of its words; from each word on, the least cost and the next
+    /// break.
     words: Vec<(usize, usize)>,
     costs: Vec<u64>,
     breaks: Vec<usize>,
@@ -113,7 +114,8 @@ impl Local {
     }
 }
 
-/// The cost of a line: none if it is the last one of its paragraph, or a word that is too long.
+/// Returns the cost of a line. The last line of a paragraph costs nothing, and neither does a word
+/// that is longer than a line.
 fn cost(length: usize, width: usize, is_last: bool) -> u64 {
     let space = if is_last {
         0
@@ -228,7 +230,7 @@ pub fn default_text(paragraphs: usize) -> Vec<u8> {
     text
 }
 
-/// The text of a part and its lines, on the disk.
+/// Returns the files of a part: its text and its lines.
 fn paths(part: usize) -> [String; 2] {
     [format!("/text{part}"), format!("/lines{part}")]
 }
