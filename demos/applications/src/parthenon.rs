@@ -2,9 +2,9 @@
 //! alternatives of the same choices (or-parallelism).
 //!
 //! A board counts all inferences under one lock, and reports whether threads are idle. If so, a
-//! working thread turns half of its alternatives into a task. The thread that takes the task repeats
-//! the choices that lead to it. When all threads are idle, the limit on the length of branches grows
-//! by one.
+//! working thread turns half of its alternatives into a task. The thread that takes the task
+//! repeats the choices that lead to it. When all threads are idle, the limit on the length of
+//! branches grows by one.
 
 use super::package::{Application, Lock, Package, Thread, Waiters};
 use super::problem::Problem;

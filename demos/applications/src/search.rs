@@ -243,8 +243,8 @@ impl Search {
         &self.nodes
     }
 
-    /// Returns the goal of each choice, and what closed it. The first choice has no goal, and is the
-    /// clause that the tableau starts with.
+    /// Returns the goal of each choice, and what closed it. The first choice has no goal: it is
+    /// the clause that the tableau starts with.
     pub fn closings<'s>(
         &'s self,
         problem: &'s Problem,

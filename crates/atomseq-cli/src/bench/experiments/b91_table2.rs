@@ -6,7 +6,8 @@
 //! The paper's threads were CThreads' on a uniprocessor. Here they are two kernel threads of one
 //! CPU. In `spinlock` and `mutexlock` each of them does half of the operations on the same lock;
 //! with mechanisms that are atomic on one thread only, each on a lock of its own, and so they take
-//! no turns. In `forktest` the threads are coroutines, in a chain on each of the two kernel threads.
+//! no turns. In `forktest` the threads are coroutines, in a chain on each of the two kernel
+//! threads.
 
 use std::hint::black_box;
 use std::rc::Rc;
