@@ -69,8 +69,10 @@
 //! critical section by each of them. Restarting costs what the plain loads and stores cost;
 //! software reservation adds loads and stores, and fences where there are several CPUs; an
 //! interlocked instruction costs more than all of these on one CPU; emulation costs a system call
-//! or a signal. `b91-table2` has the same in locks, used by two threads of one CPU, and
-//! `b91-table4` what calling a sequence costs that could be inlined.
+//! or a signal. `b91-table2` has the same in locks, in making threads and in their turns, on one
+//! CPU; `b91-table2-counts` counts the test-and-sets of a turn; and `b91-table4` has what calling a
+//! sequence costs that could be inlined. S92's tables of threads are `s92-table52` and
+//! `s92-table53`, by the coroutines of `atomseq-threads`.
 //!
 //! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting:
 //! there the mechanism hardly matters, and the way of waiting decides the throughput. `atomseq

@@ -39,6 +39,16 @@ mod rollforward_cost;
 mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod s92_table52;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod s92_table53;
 mod server;
 #[cfg(target_os = "linux")]
 mod signal_mask;
@@ -242,6 +252,8 @@ pub const ALL: &[&Experiment] = &[
     #[cfg(atomseq_sections)]
     &b91_table2::EXPERIMENT,
     #[cfg(atomseq_sections)]
+    &b91_table2::COUNTS,
+    #[cfg(atomseq_sections)]
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
@@ -271,6 +283,16 @@ pub const ALL: &[&Experiment] = &[
     &flow::POOL,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &s92_table52::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &s92_table53::EXPERIMENT,
 ];
 
 /// The experiment of that name.
