@@ -31,7 +31,7 @@ fn hog(until: &AtomicBool) {
         for _ in 0..1000 {
             core::hint::spin_loop();
         }
-        assert!(begin.elapsed() < LIMIT, "a hog was never told to end");
+        assert!(begin.elapsed() < LIMIT, "the flag of a hog was never set");
     }
 }
 
@@ -697,6 +697,37 @@ fn bad_input_is_an_error_and_leaves_nothing() {
         .stack_size(1 << 46);
     let refused = options.start();
     assert!(matches!(refused, Err(Error::Thread(_))), "{refused:?}");
+    assert_eq!(kernel_threads(), 0);
+}
+
+#[test]
+fn a_limit_of_threads_is_an_error_and_leaves_nothing() {
+    const CHILD: &str = "ATOMSEQ_THREADS_LIMIT";
+    if std::env::var_os(CHILD).is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_limit_of_threads_is_an_error_and_leaves_nothing",
+            ])
+            .env(CHILD, "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let limit = libc::rlimit {
+        rlim_cur: 5,
+        rlim_max: 5,
+    };
+    // SAFETY: changes this child process alone. The limit is not root's.
+    unsafe {
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setuid(65534), 0);
+        }
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
+    }
+    let refused = Options::new().name("refused").workers(4).start();
+    assert!(matches!(refused, Err(Error::Thread(_))), "{refused:?}");
+    assert!(refused.unwrap_err().to_string().contains("RLIMIT_NPROC"));
     assert_eq!(kernel_threads(), 0);
 }
 

@@ -68,8 +68,7 @@ pub(super) fn monitor(shared: &Shared) {
         let mut next_time = Nanoseconds::MAX;
         let now = linux::now();
         let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
-        for index in 0..shared.workers.len() {
-            let worker = &shared.workers[index];
+        for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
             let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
             let has_work = worker.has_work() || time <= now;
             if worker.sleeping.load(SeqCst) != 0 {
@@ -91,12 +90,11 @@ pub(super) fn monitor(shared: &Shared) {
                 continue;
             }
             let Some(carrier) = carrier_of(owner).filter(|_| is_inside(owner)) else {
-                samples[index] = NOTHING;
+                *sample = NOTHING;
                 continue;
             };
             let carrier = shared.carrier(carrier);
             let used = linux::cpu_time(carrier.number.load(SeqCst));
-            let sample = &mut samples[index];
             if sample.owner != owner {
                 *sample = Sample {
                     owner,

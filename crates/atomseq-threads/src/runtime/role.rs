@@ -19,9 +19,9 @@
 //!    this crate whether it still has the role.
 //! 2. The epoch grows with each closure that is entered and with each carrier, so no value recurs,
 //!    and a tick that is meant for one closure preempts no other.
-//! 3. A kernel thread waits for GRANT only after its thread left RUNNING or after it became a spare.
-//!    A grant goes to the one that took that thread, or that spare, from its queue or its stack: so
-//!    each wait has one grant.
+//! 3. A kernel thread waits for GRANT only after its thread left RUNNING, or after it became a
+//!    spare. The scheduler that takes this thread from its queue, or this spare from its stack,
+//!    grants once. So each wait has one grant.
 //!    What a carrier keeps for itself (`current`, `value`, `worker`, `is_preemptible`) is accessed
 //!    by its own thread and by the handlers on it, so those accesses are relaxed, with a compiler
 //!    fence where a handler must see their order. The `worker` and `carrier` of a thread are, too:
@@ -80,7 +80,7 @@ pub(super) fn is_inside(owner: u64) -> bool {
 }
 
 fn passed_to(owner: u64, carrier: u64) -> u64 {
-    (owner / EPOCH + 1) * EPOCH | carrier << 1
+    ((owner / EPOCH + 1) * EPOCH) | (carrier << 1)
 }
 
 /// While it lives, the calling kernel thread is not preempted.
@@ -157,7 +157,7 @@ impl Shared {
         }
     }
 
-    /// Adds the calling carrier, or one that nobody uses, to the spares.
+    /// Adds the calling carrier to the spares.
     fn add_spare(&self, index: u32, carrier: u32) {
         // There is room for all.
         let _ = self.worker(index).spares.push(carrier);

@@ -60,7 +60,7 @@ pub(super) struct Carrier {
     pub is_preemptible: AtomicBool,
     /// The `value` at which the monitor wants it preempted.
     pub tick: AtomicU64,
-    /// The thread that it runs, whose owner of a reference is the frame that runs it.
+    /// The thread that it runs. The frame that runs it owns a reference.
     pub current: AtomicPtr<Header>,
     /// The CPU it is kept to.
     pub cpu: AtomicU32,
@@ -174,7 +174,7 @@ impl Shared {
         linux::wake(&self.wanted);
     }
 
-    /// Pushes a thread that has become NEW or READY, and has somebody look after it.
+    /// Pushes a thread that has become NEW or READY, and notifies a worker or the monitor.
     pub fn push(&self, mut task: Task) {
         // Relaxed: published by the change of the state that lets the caller push.
         let worker = task.worker.load(Relaxed);
@@ -186,8 +186,7 @@ impl Shared {
         self.notify(worker);
     }
 
-    /// Has a worker look at what was pushed: this one if it sleeps, or another one that does; else
-    /// the monitor watches.
+    /// Wakes a worker that sleeps, this one first, to look at what was pushed, or else the monitor.
     pub fn notify(&self, worker: u32) {
         core::sync::atomic::fence(SeqCst);
         if self.sleeping.load(SeqCst) > 0 {

@@ -7,7 +7,7 @@
 //!                  v   │                             wake      WAITING ──> READY
 //!   READY ──take──> RUNNING ──park──> PARKED         resume    STOPPED ──> READY, or NEW
 //!     ^ ^           │ │ │ └───wait──> WAITING        signal    PARKED, WAITING ──> READY
-//!     │ └───────────┘ │                              destroy   PARKED, WAITING, STOPPED ──> READY, NEW
+//!     │ └───────────┘ │                              destroy   as signal and as resume
 //!     │ yield, preempt│ stop                         step      STOPPED ──> READY, or NEW
 //!     │               v
 //!     └───────────── STOPPED <──take── NEW, READY    if STOPME is set
@@ -23,8 +23,8 @@
 //! 3. A request sets its flag in the same change that reads the phase. The thread tests the flags
 //!    in the same change that leaves RUNNING. So a request is seen by the change that would
 //!    otherwise let the thread sleep.
-//! 4. A thread that was preempted, and so is not at a safepoint, is taken in spite of STOPME, unless
-//!    the request was to stop anywhere.
+//! 4. A thread that was preempted is not at a safepoint. It is taken in spite of STOPME, unless the
+//!    request was to stop anywhere.
 //! 5. No flag brings a thread back from DONE.
 
 use crate::sync::{AtomicU32, Ordering::SeqCst};

@@ -126,8 +126,8 @@ impl<F: FnOnce() -> T, T> Entry<F, T> {
 
     /// # Safety
     ///
-    /// An entry of these types whose outcome was announced, and a place for `Option<Outcome<T>>`, or
-    /// null. The caller alone takes it.
+    /// An entry of these types whose outcome was announced; null or a place for an
+    /// `Option<Outcome<T>>`. The caller alone takes it.
     unsafe fn take(header: NonNull<Header>, place: *mut ()) -> bool {
         // SAFETY: the caller's promise.
         let stage = unsafe { &mut *header.cast::<Self>().as_ref().stage.get() };

@@ -29,7 +29,7 @@ pub(crate) fn level_of(turn: u64) -> u8 {
 pub(crate) fn next_turn(turn: u64, levels: u8) -> u64 {
     let next = |level: u8| match level {
         LAST => ((turn >> LAST) + 1) << LAST,
-        _ => ((turn >> level) + 1 | 1) << level,
+        _ => (((turn >> level) + 1) | 1) << level,
     };
     let nonempty = (0..LEVELS).filter(|level| levels >> level & 1 != 0);
     nonempty.map(next).min().unwrap_or(turn + 1)
