@@ -1,15 +1,16 @@
-//! `threads`: user-level threads of one kernel thread. The workloads: a switch there and back; a
-//! thread made, run and joined; two that take turns by a condition variable, or by channels; one
-//! preempted by a signal; and a lock that no other thread holds.
+//! `threads`: user-level threads. The workloads: a switch there and back; a thread made, run and
+//! joined; two that take turns by a condition variable, or by channels; one preempted by a signal;
+//! and a lock that no other thread holds.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use atomseq_threads::coroutine;
+use atomseq_threads::runtime::{self, Options, Runtime};
 use corosensei::stack::DefaultStack;
 use corosensei::{CoroutineResult, Yielder};
 
@@ -31,6 +32,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         "switch:swapcontext", "two calls of swapcontext",
             |_| Counted::boxed(swapcontext::switch);
         "spawn:atomseq", "coroutine::spawn and join", |_| Counted::boxed(spawn_atomseq);
+        "spawn:runtime", "runtime::spawn and join, by a thread of a runtime with one worker",
+            |_| Counted::boxed(spawn_runtime);
+        "spawn:runtime-outside", "Runtime::spawn and join, by a thread of std",
+            |_| Counted::boxed(spawn_outside);
+        "spawn:may", "a coroutine of the crate may, spawned and joined by another one, with one worker",
+            |_| Counted::boxed(spawn_may);
         "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
             |_| Counted::boxed(spawn_corosensei);
         "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
@@ -47,7 +54,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         "lock:parking_lot", "parking_lot::Mutex", |_| Counted::boxed(lock_parking_lot);
         "lock:std", "std::sync::Mutex", |_| Counted::boxed(lock_std);
     },
-    peers: &["corosensei", "swapcontext", "std", "parking_lot", "signal"],
+    peers: &[
+        "corosensei",
+        "may",
+        "swapcontext",
+        "std",
+        "parking_lot",
+        "signal",
+    ],
     method: Method::Timed,
     threads: Threads::Alone,
     beside: None,
@@ -161,6 +175,44 @@ fn spawn_corosensei(operations: u64) -> u64 {
         result
     };
     (0..operations).filter_map(|_| spawn()).sum()
+}
+
+/// Returns the runtime of all runs.
+fn one_worker() -> Option<&'static Runtime> {
+    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    let start = || Options::new().workers(1).start().ok();
+    RUNTIME.get_or_init(start).as_ref()
+}
+
+fn spawn_runtime(operations: u64) -> u64 {
+    one_worker().map_or(0, |runtime| {
+        runtime.run(|| {
+            (0..operations)
+                .map(|_| runtime::spawn(|| black_box(1)).join().unwrap_or(0))
+                .sum()
+        })
+    })
+}
+
+fn spawn_outside(operations: u64) -> u64 {
+    one_worker().map_or(0, |runtime| {
+        (0..operations)
+            .map(|_| runtime.spawn(|| black_box(1)).join().unwrap_or(0))
+            .sum()
+    })
+}
+
+fn spawn_may(operations: u64) -> u64 {
+    may::config().set_workers(1);
+    // SAFETY: neither of the closures uses thread-locals, nor much of its stack.
+    let all = unsafe {
+        may::coroutine::spawn(move || {
+            (0..operations)
+                .map(|_| may::coroutine::spawn(|| black_box(1)).join().unwrap_or(0))
+                .sum()
+        })
+    };
+    all.join().unwrap_or(0)
 }
 
 fn spawn_std(operations: u64) -> u64 {
