@@ -14,9 +14,16 @@ mod dcas;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod drop_in;
 mod flow;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod hog;
 mod kcas_reclamation;
 #[cfg(atomseq_sections)]
 mod m94_crossover;
+#[cfg(atomseq_sections)]
+mod m94_paging;
 mod metrics;
 mod mutex;
 mod nonblocking_containers;
@@ -37,6 +44,16 @@ mod rollforward_cost;
 mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod s92_table52;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod s92_table53;
 mod server;
 #[cfg(target_os = "linux")]
 mod signal_mask;
@@ -234,9 +251,13 @@ pub const ALL: &[&Experiment] = &[
     #[cfg(atomseq_sections)]
     &m94_crossover::EXPERIMENT,
     #[cfg(atomseq_sections)]
+    &m94_paging::EXPERIMENT,
+    #[cfg(atomseq_sections)]
     &b91_table1::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &b91_table2::EXPERIMENT,
+    #[cfg(atomseq_sections)]
+    &b91_table2::COUNTS,
     #[cfg(atomseq_sections)]
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
@@ -253,6 +274,11 @@ pub const ALL: &[&Experiment] = &[
         any(target_arch = "x86_64", target_arch = "aarch64")
     ))]
     &threads::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &hog::EXPERIMENT,
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
@@ -267,6 +293,16 @@ pub const ALL: &[&Experiment] = &[
     &flow::POOL,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &s92_table52::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &s92_table53::EXPERIMENT,
 ];
 
 /// The experiment of that name.
