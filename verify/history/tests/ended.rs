@@ -209,7 +209,5 @@ fn in_a_hash_map() {
 /// A thread that exits keeps the guards that it has.
 #[test]
 fn in_a_hash_map_of_counted_values() {
-    all_end("RefHashMap", || {
-        |_: &mut Rng| Lent::<Box<Probe>, true>::fresh()
-    });
+    all_end("RefHashMap", || |_: &mut Rng| Lent::<Box<Probe>>::fresh());
 }

@@ -188,7 +188,7 @@ fn a_hash_map() {
 fn a_hash_map_of_counted_values() {
     let before = Probe::alive();
     let report = must_pass("RefHashMap", Trial::of(2_000), |_| {
-        Lent::<Box<Probe>, true>::fresh()
+        Lent::<Box<Probe>>::fresh()
     });
     let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
     assert!(

@@ -118,17 +118,17 @@ impl<const CHECKED: bool> Subject for Hashed<CHECKED> {
     }
 }
 
-/// A map of counted values, and whether its lookups check the bucket.
-pub struct Lent<E: Element, const CHECKED: bool>(RefHashMap<u64, E, BuildHasherDefault<Together>>);
+/// A map of counted values.
+pub struct Lent<E: Element>(RefHashMap<u64, E, BuildHasherDefault<Together>>);
 
-impl<E: Element, const CHECKED: bool> Lent<E, CHECKED> {
+impl<E: Element> Lent<E> {
     /// Makes an empty one.
-    pub fn fresh() -> (Lent<E, CHECKED>, Keys) {
+    pub fn fresh() -> (Lent<E>, Keys) {
         (Lent(RefHashMap::default()), Keys::default())
     }
 }
 
-impl<E: Element, const CHECKED: bool> Subject for Lent<E, CHECKED> {
+impl<E: Element> Subject for Lent<E> {
     type Model = Keys;
     type Memory = ();
 
@@ -153,12 +153,7 @@ impl<E: Element, const CHECKED: bool> Subject for Lent<E, CHECKED> {
                 Answer::Value(old.map(|old| old.number()))
             }
             Call::Find(key) => {
-                // Without the check, a few instructions more, so that a stop among them is likely.
-                let found = map.get_between::<CHECKED>(&key, |is_after_check| {
-                    if !CHECKED && !is_after_check {
-                        (0..500).for_each(|_| std::hint::spin_loop());
-                    }
-                });
+                let found = map.get(&key);
                 Answer::Value(found.map(|found| found.number()))
             }
             Call::Delete(key) => Answer::Value(map.remove(&key).map(|removed| removed.number())),
