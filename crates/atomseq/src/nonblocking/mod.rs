@@ -11,7 +11,8 @@
 //! and otherwise retries. A [`Stack`] does this in one section, [with nothing to roll
 //! back](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
 //! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes together with its
-//! word. A [`HashMap`] has a version in each of its buckets. A [`spsc::Ring`] has none.
+//! word. A [`HashMap`] and a [`MultiMap`] have a version in each of their buckets. A [`spsc::Ring`]
+//! has none.
 //!
 //! # Progress
 //!
@@ -38,9 +39,9 @@
 //!   thread read before does not count.
 //! * A [`LinkedStack`], a [`LinkedQueue`] and a [`spsc::Ring`] hold values of any type that is
 //!   `Send`. Only the thread that takes a value out accesses it.
-//! * A [`List`] and a [`HashMap`] hold keys and values that are [`Plain`]. Several threads copy
-//!   them out of a node at the same time, possibly while a later owner of the node writes there.
-//!   The version shows which copies count.
+//! * A [`List`], a [`HashMap`] and a [`MultiMap`] hold keys and values that are [`Plain`]. Several
+//!   threads copy them out of a node at the same time, possibly while a later owner of the node
+//!   writes there. The version shows which copies count.
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
 //!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
 //!   a time.
@@ -64,6 +65,7 @@ mod hash_map;
 mod linked_queue;
 mod linked_stack;
 mod list;
+mod multi_map;
 mod nodes;
 mod one_visitor;
 mod page_map;
@@ -86,6 +88,7 @@ pub use list::{
     Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
     Unordered,
 };
+pub use multi_map::MultiMap;
 pub use one_visitor::{OneVisitorList, Visit};
 pub use page_map::{Leaf, PageMap};
 pub use plain::{Plain, plain};
