@@ -56,7 +56,7 @@ type Bucket<K, V> = Chain<Node<K, V>>;
 /// about as many buckets as there will be keys. A search costs no atomic instruction. A change also
 /// costs one change of two words: one atomic instruction under OS-assisted DCAS, at most six under
 /// k-CAS. Memory: one node for each entry, reused at once; it does not wait for readers. A bucket
-/// takes two words and an allocation of about 100 bytes. Both are returned when the map is dropped.
+/// takes two words and an allocation of 192 bytes. All of it is returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`]; it may be used in a signal handler, as long as the
 /// map was created outside. `hash`, `eq` and closures run while the operation holds nothing, so if
@@ -161,7 +161,8 @@ impl<K: Plain + Eq + Hash, V: Plain + Eq, S: BuildHasher> MultiMap<K, V, S> {
         let hash = self.hasher.hash_one(key);
         let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.buckets[(u128::from(hash) * self.buckets.len() as u128 >> 64) as usize]
+        let scaled = u128::from(hash) * self.buckets.len() as u128;
+        &self.buckets[(scaled >> 64) as usize]
     }
 
     /// Inserts a value for a key. Returns `false` if the key has this value already.
