@@ -382,8 +382,7 @@ fn b91s_tables_stand_beside_what_was_published() {
     let all = records(&asked);
     for (experiment, threads, cells) in [
         ("b91-table1", 1, 5),
-        // But for ForkTest.
-        ("b91-table2", 2, 6),
+        ("b91-table2", 2, 8),
         ("b91-table4", 1, 24),
     ] {
         let records: Vec<_> = all

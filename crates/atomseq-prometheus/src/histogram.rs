@@ -111,7 +111,8 @@ impl Histogram {
     /// Returns the sum, the number of values, and for each bucket its bound, the last one infinite,
     /// and the number of values in it.
     ///
-    /// An update by another thread may be in the buckets and not yet in the sum.
+    /// An update that another thread makes during the call may be in the buckets and not in the
+    /// sum, or in the sum and not in the buckets. A later call returns both.
     pub fn get(&self) -> (f64, u64, Vec<(f64, u64)>) {
         let drained = self.0.drained.lock();
         let mut drained = drained.unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,9 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 /// # Safety
 ///
 /// `from_word(into_word(value))` must return an equal value, ownership included. A word that is
-/// dropped without `from_word` must only leak the value.
+/// dropped without `from_word` must only leak the value. If the type is [`Copy`], a word may be
+/// converted back any number of times, and each conversion must return an equal value: a `Copy`
+/// type must not be boxed in `into_word` and freed in `from_word`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be converted to one machine word",
     label = "does not implement `AsWord`",
@@ -34,7 +36,8 @@ pub unsafe trait AsWord: Sized {
     ///
     /// # Safety
     ///
-    /// The word must come from `into_word` of this type, and be converted back only once.
+    /// The word must come from `into_word` of this type, and be converted back only once unless the
+    /// type is `Copy`.
     unsafe fn from_word(word: usize) -> Self;
 }
 
@@ -179,6 +182,24 @@ mod tests {
     fn round_trip<T: AsWord>(value: T) -> T {
         // SAFETY: the word is converted back once, as its own type.
         unsafe { T::from_word(value.into_word()) }
+    }
+
+    /// `local::Map` converts the words of such types more than once.
+    #[test]
+    fn a_word_of_a_type_that_can_be_copied_comes_back_any_number_of_times() {
+        fn comes_back_twice<T: AsWord + Copy + PartialEq + std::fmt::Debug>(value: T) {
+            let word = value.into_word();
+            // SAFETY: the word is that of `value`, whose type is `Copy`.
+            assert_eq!([(); 2].map(|()| unsafe { T::from_word(word) }), [value; 2]);
+        }
+        comes_back_twice(-7i8);
+        comes_back_twice('x');
+        comes_back_twice(1.5f32);
+        comes_back_twice(&"text");
+        comes_back_twice(Some(&"text"));
+        comes_back_twice(NonZero::new(3u16));
+        comes_back_twice(NonNull::from(&5));
+        comes_back_twice(ptr::from_ref(&5));
     }
 
     #[test]

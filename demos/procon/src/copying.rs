@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use atomseq::mutex::Interventions;
 use atomseq_papers::statistics;
 use demo_common::progress::Progress;
+use demo_common::threads::{self, Pinned, Switches};
 
 use super::files::{CHUNK, Output};
 use super::monitor::{Lock, Monitor, Tally};
 use super::options::Plan;
-use super::threads::{self, Pinned, Switches};
 
 /// The parameters of a copy.
 pub struct Job<'a> {
@@ -124,10 +124,7 @@ pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
         checksum,
         written,
         tally: here.0 + there.0 + monitor.tally(),
-        switches: here.1.zip(there.1).map(|(here, there)| Switches {
-            blocks: here.blocks + there.blocks,
-            preemptions: here.preemptions + there.preemptions,
-        }),
+        switches: here.1.zip(there.1).map(|(here, there)| here + there),
         interventions: since(before, L::interventions()),
     })
 }
@@ -150,10 +147,7 @@ fn counting_switches<T>(work: impl FnOnce(&mut Tally) -> T) -> (T, (Tally, Optio
     let result = work(&mut tally);
     let switches = before
         .zip(threads::switches())
-        .map(|(before, after)| Switches {
-            blocks: after.blocks - before.blocks,
-            preemptions: after.preemptions - before.preemptions,
-        });
+        .map(|(before, after)| after.since(before));
     (result, (tally, switches))
 }
 

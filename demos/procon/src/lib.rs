@@ -12,7 +12,7 @@
 //! | `locks` | the mutexes: atomseq's by mechanism, and those of others |
 //! | `mechanisms` | the mechanisms by name, and those that cannot guard data of two threads |
 //! | `copying` | producer and consumer, and what they count |
-//! | `files`, `threads` | input and output; CPUs, and how often a thread blocked or was preempted |
+//! | `files` | input and output |
 //! | `options`, `report` | the command line; the report |
 
 mod buffer;
@@ -23,7 +23,6 @@ mod mechanisms;
 mod monitor;
 mod options;
 mod report;
-mod threads;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

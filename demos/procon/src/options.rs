@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use demo_common::threads;
 
 use super::files::{self, Input};
 use super::mechanisms::{self, Mechanism};
-use super::threads;
 
 /// Copies a file from one thread to another through a buffer that a mutex and two conditions guard,
 /// and compares the copy with the file: procon-64 of B91, section 4.3.

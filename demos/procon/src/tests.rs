@@ -1,13 +1,13 @@
 //! The negative control of the demo's own check.
 
 use demo_common::testing::Tree;
+use demo_common::threads;
 
 use super::copying::{Error, Job, Outcome, copy};
 use super::files::Input;
 use super::locks::Std;
 use super::mechanisms::Mechanism;
 use super::options::Plan;
-use super::threads;
 
 /// Copies correctly, and reports a wrong checksum.
 fn copies_wrongly(job: &Job<'_>) -> Result<Outcome, Error> {

@@ -834,6 +834,42 @@ fn no_thread_registers_before_start_up_has_ended() {
     );
 }
 
+/// Memory is shared under a lock, whose holder forks wait for only after start-up. A constructor
+/// that is refused inside start-up must therefore not have taken any: the 64 KiB that small
+/// structures share are mapped with the first of them.
+#[test]
+fn a_constructor_that_is_refused_inside_start_up_has_taken_no_memory() {
+    static REFUSED: AtomicU32 = AtomicU32::new(0);
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    fn pages() -> u32 {
+        let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+        sizes.split(' ').next().unwrap().parse().unwrap()
+    }
+    extern "C" fn create(_: i32) {
+        // The first reading may itself map memory.
+        let [_, before] = [pages(), pages()];
+        let refused = Histogram::try_with_bounds(&[1, 2]);
+        TAKEN.store(pages() - before, Ordering::Relaxed);
+        let is_refused = matches!(refused, Err(percpu::Error::StartingUp));
+        REFUSED.store(is_refused.into(), Ordering::Relaxed);
+    }
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        // SAFETY: start-up, which this thread interrupts by the trapped call, holds no lock that
+        // reading a file needs.
+        unsafe { libc::signal(libc::SIGSYS, create as extern "C" fn(i32) as _) };
+        let refusal = Refusal {
+            call: libc::SYS_uname,
+            answer: Answer::Trap,
+            when: When::Always,
+        };
+        refuse(&refusal).expect("a filter for this thread");
+        atomseq::status();
+        assert_eq!(REFUSED.load(Ordering::Relaxed), 1);
+        assert_eq!(TAKEN.load(Ordering::Relaxed), 0);
+        assert!(Histogram::try_with_bounds(&[1, 2]).is_ok());
+    });
+}
+
 /// `rseq` is trapped later: new threads use the slow path, and so do handlers that run in the
 /// middle of their registration.
 #[test]

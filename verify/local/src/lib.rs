@@ -1,5 +1,4 @@
-//! Tests of `atomseq::local` with real signals, and of programs that must not compile. In this
-//! file: their shared helpers.
+//! Tests of `atomseq::local` with real signals. In this file: their shared helpers.
 #![cfg(target_os = "linux")]
 
 pub mod ledger;

@@ -12,7 +12,9 @@
 //! them and replace their types; a macro in a type's place expands to another type each time; names
 //! that the macro uses mean something else where it is expanded. So each promise must be checked
 //! against the final type. The files in `tests/ui` try to break the promises, without `unsafe` and
-//! in all of these ways, and must not compile; those in `tests/ui/pass` must.
+//! in all of these ways, and must not compile; those in `tests/ui/pass` must. Beside them are
+//! programs that misuse structures and locks: lifetimes that nothing may stretch, what must stay on
+//! its thread.
 //!
 //! Every name that a macro takes from the standard library must mean the standard library's item,
 //! even in a crate that is called `core`. `tests/paths.rs` reads the sources of all macros for

@@ -39,22 +39,3 @@ macro_rules! this_test {
         name.split_once("::").map_or(name, |(_, rest)| rest)
     }};
 }
-
-/// Compares what the compiler says of the calling crate's files with what is written there, by the
-/// crate's own trybuild: that has dependencies whose trait implementations would leave types
-/// ambiguous in other tests.
-///
-/// Each file in `tests/ui` holds the mistakes of one idea that the compiler reports in one phase;
-/// beside it stands what the compiler says. Files in `tests/ui/pass` must compile. With one there,
-/// trybuild builds all files instead of checking them: errors in constants of generic types are
-/// found only then.
-///
-/// After a deliberate change: `TRYBUILD=overwrite cargo test -p CRATE --test ui`.
-#[macro_export]
-macro_rules! check_compile_failures {
-    () => {{
-        let tests = trybuild::TestCases::new();
-        tests.compile_fail("tests/ui/*.rs");
-        tests.pass("tests/ui/pass/*.rs");
-    }};
-}

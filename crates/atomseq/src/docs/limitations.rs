@@ -279,8 +279,9 @@
 //!   a managed signal may arrive while one of them runs over a half-done sequence: when another
 //!   thread changes the process's user or group, or cancels this one.
 //! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A
-//!   disposition that other code saved more than sixteen changes of the handler ago may stand for a
-//!   newer handler.
+//!   disposition that other code saved sixteen or more changes of the handler ago may stand for a
+//!   newer handler. If that handler [chains](crate::signal::Event::chain) to the code that saved
+//!   the disposition, the two call each other until the stack overflows.
 //! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last
 //!   one comes, as with the kernel's mask; of one that was sent to the thread and one of the same
 //!   number that is pending for the process, one only. An earlier stop signal comes as well where a

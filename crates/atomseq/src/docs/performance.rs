@@ -69,8 +69,10 @@
 //! critical section by each of them. Restarting costs what the plain loads and stores cost;
 //! software reservation adds loads and stores, and fences where there are several CPUs; an
 //! interlocked instruction costs more than all of these on one CPU; emulation costs a system call
-//! or a signal. `b91-table2` has the same in locks, used by two threads of one CPU, and
-//! `b91-table4` what calling a sequence costs that could be inlined.
+//! or a signal. `b91-table2` has the same in locks, in making threads and in their turns, on one
+//! CPU; `b91-table2-counts` counts the test-and-sets of a turn; and `b91-table4` has what calling a
+//! sequence costs that could be inlined. S92's tables of threads are `s92-table52` and
+//! `s92-table53`, by the coroutines of `atomseq-threads`.
 //!
 //! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting:
 //! there the mechanism hardly matters, and the way of waiting decides the throughput. `atomseq
@@ -151,6 +153,9 @@
 //! `m94-crossover` measures the terms of M94 4.3, computes how often a sequence may be interrupted
 //! until rolling it forward costs more than an interlocked instruction, and runs both an eighth as
 //! often and eight times as often.
+//!
+//! `m94-paging` runs a sequence with and without the gate of M94 2.3.2. A `fault` moves a page out
+//! and in again; what the page-out takes, a system call, is contained.
 //!
 //! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
 //! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case

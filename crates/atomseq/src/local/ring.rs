@@ -27,6 +27,11 @@
 //!
 //! Head and tail never move back, and return to an old value only after 2^64 operations (2^32 on
 //! 32-bit targets). An unchanged value therefore means that no push, or no pop, came in between.
+//!
+//! A word of an element may be padding or part of a pointer, which an integer cannot hold. The
+//! steps in Rust, which run where there is no assembly, would load it as one. There `fill` copies
+//! words that count as uninitialized instead, with signals blocked, and an element of one word is
+//! pushed and popped as longer ones are.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
@@ -35,6 +40,7 @@ use super::drain::Drain;
 use super::points::point;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
+use crate::platform;
 use crate::scope::SameThread;
 
 const HEAD: usize = 0;
@@ -122,9 +128,9 @@ const MAX_WORDS: usize = 512;
 /// buffer or is longer than 4 KiB. If the size of the elements is not a multiple of eight bytes, or
 /// their alignment is less than a machine word, it sees the elements one by one.
 ///
-/// On 32-bit targets an element with a size takes at least two machine words. No element is pushed
-/// or popped by one sequence there, every pushed word takes a sequence of its own, and a batch is
-/// seen whole up to 2 KiB.
+/// On 32-bit targets an element with a size takes at least two machine words, no element is pushed
+/// or popped by one sequence, and a batch is seen whole up to 2 KiB. Where [sequences are
+/// unavailable](super#cost), a push takes three steps that each block signals, and a pop two.
 ///
 /// ```
 /// use atomseq::local::Ring;
@@ -193,6 +199,9 @@ impl<T, const N: usize> Ring<T, N> {
 
     /// The number of machine words that an element takes in the buffer.
     const WORDS: usize = size_of::<Padded<T>>() / size_of::<usize>();
+
+    /// Whether one sequence pushes or pops an element.
+    const ONE_WORD: bool = Self::WORDS == 1 && cfg!(atomseq_sections);
 
     /// Whether an array of elements has the layout of the buffer, aligned to machine words.
     const WHOLE: bool = size_of::<T>() == size_of::<Padded<T>>()
@@ -416,7 +425,7 @@ impl<T, const N: usize> Ring<T, N> {
     #[inline]
     unsafe fn push_part(&self, from: usize, count: usize) -> usize {
         let ring = address(self);
-        if Self::WORDS == 1 && count == 1 {
+        if Self::ONE_WORD && count == 1 {
             let buffer = self.cell(0) as usize;
             // SAFETY: the place at the tail lies in the buffer, and handlers access no place
             // outside head and tail. The caller guarantees an element at `from`.
@@ -452,6 +461,10 @@ impl<T, const N: usize> Ring<T, N> {
     #[inline]
     unsafe fn fill(&self, tail: usize, from: usize, words: usize) -> bool {
         const WORD: usize = size_of::<usize>();
+        if !cfg!(atomseq_sections) {
+            // SAFETY: the caller's contract is the same.
+            return unsafe { self.fill_quietly(tail, from, words) };
+        }
         let (ring, to) = (address(self), self.cell(tail) as usize);
         let by_fours = WORD == 8 && words >= 4;
         let mut next = 0;
@@ -480,6 +493,27 @@ impl<T, const N: usize> Ring<T, N> {
         true
     }
 
+    /// Does what `fill` does without assembly.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of `fill`.
+    unsafe fn fill_quietly(&self, tail: usize, from: usize, words: usize) -> bool {
+        let signals = platform::SignalsBlocked::enter();
+        let is_unmoved = self.tail.word() == tail;
+        // Elements without a size may lie at any address.
+        if is_unmoved && words > 0 {
+            let from = std::ptr::with_exposed_provenance::<MaybeUninit<usize>>(from);
+            let to = self.cell(tail).cast_mut().cast::<MaybeUninit<usize>>();
+            // SAFETY: the caller guarantees the words at `from` and the room at the tail, and
+            // handlers access no place behind it. No handler runs, so the tail does not move.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, words) };
+        }
+        drop(signals);
+        point();
+        is_unmoved
+    }
+
     /// Pops elements, as many as there are up to the end of the buffer, at most `count` and at most
     /// [`MAX`](Self::MAX). All of them are removed at once. Returns their number.
     ///
@@ -491,7 +525,7 @@ impl<T, const N: usize> Ring<T, N> {
     #[inline]
     unsafe fn pop_part(&self, into: *mut MaybeUninit<usize>, count: usize) -> usize {
         let ring = address(self);
-        if Self::WORDS == 1 && count == 1 {
+        if Self::ONE_WORD && count == 1 {
             let (buffer, to) = (self.cell(0) as usize, into.expose_provenance());
             // SAFETY: the place at the head lies in the buffer. The caller guarantees room for an
             // element at `into`.

@@ -39,10 +39,12 @@ use crate::sync::AtomicU32;
 /// sleep also return as notified. A waiter must therefore check its condition again, as
 /// [`wait_while`](Condvar::wait_while) does.
 ///
-/// In two cases a notification reaches further. If the kernel wakes a thread of higher priority
+/// In three cases a notification reaches further. If the kernel wakes a thread of higher priority
 /// that started to wait after the notification, that thread notifies all. If a notified thread has
 /// returned by itself before its wake-up arrives, the wake-up reaches a later waiter, which returns
-/// as notified. A wait returns for no other reason.
+/// as notified. If a signal handler or the time limit ends the sleep of a thread, it returns as
+/// notified if there was a notification since it began to wait, even one that has woken another
+/// thread. A wait returns for no other reason.
 ///
 /// Several locks may be used with one condition variable; notifications do not depend on the lock.
 ///
@@ -70,8 +72,9 @@ pub struct Condvar {
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Returns whether the time limit ended the wait. For a wait with a condition, also requires
-    /// that the condition was still not met.
+    /// Returns whether the time limit ended the wait, and there was no notification since the wait
+    /// began: one for another thread counts, too. For a wait with a condition, also requires that
+    /// the condition was still not met.
     pub fn timed_out(self) -> bool {
         self.0
     }

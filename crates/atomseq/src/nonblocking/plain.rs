@@ -209,15 +209,18 @@ pub(super) fn bytes<T: Plain>(value: &T) -> &[u8] {
 }
 
 /// A value that is written and read as atomic words. Zeroed memory is valid, and has no meaning.
-#[repr(C, align(8))]
-pub(super) struct Words<T>(UnsafeCell<MaybeUninit<T>>);
+///
+/// The cell contains the padding: the words include it, and shared references may write only what
+/// lies in a cell.
+#[repr(transparent)]
+pub(super) struct Words<T>(pub(super) UnsafeCell<Padded<T>>);
 
 // SAFETY: every access through a shared reference is by atomic words.
 unsafe impl<T: Plain> Sync for Words<T> {}
 
 /// A value padded to whole words.
 #[repr(C, align(8))]
-struct Padded<T>(MaybeUninit<T>);
+pub(super) struct Padded<T>(MaybeUninit<T>);
 
 impl<T: Plain> Words<T> {
     pub(super) const COUNT: usize = size_of::<Words<T>>() / size_of::<u64>();
@@ -251,9 +254,14 @@ impl<T: Plain> Words<T> {
     /// Stores a value. The caller alone owns the words; other threads may read them.
     #[inline]
     pub(super) fn store(&self, value: T) {
-        let mut copy = MaybeUninit::<Padded<T>>::zeroed();
-        // SAFETY: the copy has room for a value. The bytes behind the value stay zero.
-        unsafe { copy.as_mut_ptr().cast::<T>().write(value) };
+        let mut copy = MaybeUninit::<Padded<T>>::uninit();
+        // SAFETY: the copy has room for a value. It is made zero where it lies: a move, even that
+        // of the result of `zeroed`, does not keep the padding. The bytes behind the value stay
+        // zero.
+        unsafe {
+            copy.as_mut_ptr().write_bytes(0, 1);
+            copy.as_mut_ptr().cast::<T>().write(value);
+        }
         let words = copy.as_ptr().cast::<u64>();
         for index in 0..Self::COUNT {
             // SAFETY: the index lies within the copy, all of whose bytes are initialized: a plain

@@ -88,9 +88,10 @@ struct Chunk {
 
 /// One of the [`Counters`]. A clone refers to the same one.
 ///
-/// Wait-free. An addition costs no atomic instruction on the fast path and one on the slow path.
-/// Every operation may be called in a signal handler. A clone costs one atomic instruction,
-/// dropping it one, and dropping the last one another.
+/// Wait-free, but [`take`](Count::take), which is lock-free. An addition costs no atomic
+/// instruction on the fast path and one on the slow path. Every operation may be called in a signal
+/// handler. A clone costs one atomic instruction, dropping it one, and dropping the last one
+/// another.
 pub struct Count<'a> {
     chunk: &'a Chunk,
     /// The byte offset of its word in the bulk memory of each CPU and guard.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use self::scale::{Scale, Words};
 pub use self::snapshot::{Quantile, Snapshot};
-use super::area::Area;
+use super::area::{Area, started};
 use super::baseline;
 use super::counter;
 use super::error::Error;
@@ -42,11 +42,12 @@ const DRAINED: isize = -2;
 
 /// A histogram for many recording threads and few readers: recording is one plain add to memory.
 ///
-/// Scope `SameCpu`. Wait-free. Recording costs no atomic instruction on the fast path and one on
-/// the slow path; with a [sum](Histogram::with_sum) it is two plain adds, or two atomic ones. Every
-/// operation may be called in a signal handler. A histogram never closes a gate, so it is also fast
-/// where the kernel's rseq fence is unreliable. It takes one slot (128 bytes) and eight bytes per
-/// bucket for each CPU, which the first recording or [`prepare`](Histogram::prepare) maps. See [the
+/// Scope `SameCpu`. Wait-free, but [`take`](Histogram::take), which is lock-free. Recording costs
+/// no atomic instruction on the fast path and one on the slow path; with a
+/// [sum](Histogram::with_sum) it is two plain adds, or two atomic ones. Every operation may be
+/// called in a signal handler. A histogram never closes a gate, so it is also fast where the
+/// kernel's rseq fence is unreliable. It takes one slot (128 bytes) and eight bytes per bucket for
+/// each CPU, which the first recording or [`prepare`](Histogram::prepare) maps. See [the
 /// module](super) for what all per-CPU structures share.
 ///
 /// | scale | buckets | for |
@@ -163,6 +164,7 @@ impl Histogram {
         if !scale::are_bounds(bounds) {
             return Err(Error::Bounds);
         }
+        started()?;
         let bounds = Words::copied(bounds).ok_or(Error::OutOfMemory)?;
         Histogram::of(Scale::Bounds(bounds)).prepared()
     }

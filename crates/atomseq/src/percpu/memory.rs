@@ -15,7 +15,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-use super::area::SLOT_BYTES;
+use super::area::{SLOT_BYTES, started};
 use super::lock::{is_abandoned, lock, unlock};
 use crate::growth::Growth;
 use crate::{mappings, platform};
@@ -29,9 +29,12 @@ const BLOCK: usize = 1 << 16;
 /// The number of small sizes. Each is a multiple of a slot's size.
 const SIZES: usize = SMALL / SLOT_BYTES;
 
-/// Allocates zeroed memory, aligned to a slot's size. Large memory is a mapping of its own. `None`
-/// if the system refuses it.
+/// Allocates zeroed memory, aligned to a slot's size. Starts atomseq if it has not been started.
+/// Large memory is a mapping of its own. `None` if the system refuses it, or during start-up.
 pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
+    // Before start-up, forks do not wait for the holder of the lock, and a child would take it for
+    // a thread of its own.
+    started().ok()?;
     let Some(index) = size_index(bytes) else {
         return mappings::map(bytes);
     };

@@ -16,9 +16,9 @@
 //!
 //! The fast path makes one attempt, and retries it after an abort at most as often as [the restart
 //! limit](crate::set_restart_limit) allows. The slow path of [`Counter`], [`Count`], [`Gauge`]
-//! and [`Histogram`] is one atomic addition, so these are wait-free. The slow path of every other
-//! structure closes the gate of this CPU. It blocks while another thread holds that gate for a
-//! steal, a drain or a slow path of its own.
+//! and [`Histogram`] is one atomic addition, so an addition to these is wait-free. The slow path of
+//! every other structure closes the gate of this CPU. It blocks while another thread holds that
+//! gate for a steal, a drain or a slow path of its own.
 //!
 //! No operation calls user code while it holds a gate: `steal` and `drain` open the gate before
 //! they convert elements with [`AsWord::from_word`](crate::AsWord::from_word) or
@@ -91,9 +91,9 @@
 //! # Errors and panics
 //!
 //! A constructor without `try_` panics with the message of the [`Error`] that its `try_` form
-//! returns. Both fail when they are called from within atomseq's own start-up: in a handler of
-//! `SIGSYS`, or in an allocator that start-up calls. The number of possible CPUs is not known there
-//! yet.
+//! returns; one that is `const` fails only for invalid arguments, with a message of its own. The
+//! others fail when they are called from within atomseq's own start-up: in a handler of `SIGSYS`,
+//! or in an allocator that start-up calls. The number of possible CPUs is not known there yet.
 //!
 //! A method that takes a CPU number panics if there is no such CPU. Every number below
 //! [`Area::cpus`] is valid, including those of CPUs that are absent.

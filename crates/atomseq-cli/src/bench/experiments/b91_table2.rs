@@ -1,28 +1,37 @@
 //! `b91-table2`: B91 4.2: what synchronization makes of a thread package's operations: a spin lock,
-//! a mutex that relinquishes the processor, and two threads that take turns by a mutex and a
-//! condition variable.
+//! a mutex that relinquishes the processor, threads that each make the next one and end, and two
+//! threads that take turns by a mutex and a condition variable. `b91-table2-counts` counts the
+//! test-and-sets of those turns, and what share of the time they take.
 //!
 //! The paper's threads were CThreads' on a uniprocessor. Here they are two kernel threads of one
 //! CPU. In `spinlock` and `mutexlock` each of them does half of the operations on the same lock;
 //! with mechanisms that are atomic on one thread only, each on a lock of its own, and so they take
-//! no turns.
+//! no turns. In `forktest` the threads are coroutines, in a chain on each of the two kernel
+//! threads.
 
 use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use atomseq::mutex::{
     Condvar, Interlocked, MutexBy, OnCpu, RawMutex, Restarting, SpinLockBy, TestAndSet,
 };
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
+use atomseq_threads::coroutine;
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::beside::Beside;
-use crate::bench::engine::Subject;
-use crate::bench::fault::Fault;
+use crate::bench::crew::measure_aside;
+use crate::bench::engine::{Effort, Subject};
+use crate::bench::fault::{Fault, Results};
+use crate::bench::record::Series;
 use crate::bench::signals;
 use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
-use crate::error::Refused;
+use crate::error::{Error, Refused};
 use crate::machine;
 
 /// The experiment.
@@ -66,6 +75,27 @@ pub const EXPERIMENT: Experiment = Experiment {
         "mutexlock:reservation-b",
             "Mutex, test-and-set inside one instance for all locks, without fences",
             |_| together::<MutexBy<Bundled<OneCpuOnly>, Tally>>();
+        "forktest:restart",
+            "coroutine::spawn, and a Mutex around a list of descriptors: restarted if a signal handler interrupts it",
+            |_| Forks::<Restarting>::boxed(THREADS);
+        "forktest:cpu",
+            "coroutine::spawn, and a Mutex around a list of descriptors: restarted by the kernel",
+            |_| Forks::<OnCpu>::boxed(THREADS);
+        "forktest:interlocked",
+            "coroutine::spawn, and a Mutex around a list of descriptors: an interlocked exchange",
+            |_| Forks::<Interlocked>::boxed(THREADS);
+        "forktest:emulation-trap",
+            "coroutine::spawn, and a Mutex around a list of descriptors: an undefined instruction, which a signal handler emulates",
+            |_| Forks::<Trap>::boxed(THREADS);
+        "forktest:emulation-call",
+            "coroutine::spawn, and a Mutex around a list of descriptors: a system call that compares and swaps",
+            |_| Forks::<Call>::boxed(THREADS);
+        "forktest:reservation-a",
+            "coroutine::spawn, and a Mutex around a list of descriptors: Lamport's algorithm, one instance for each lock, without fences",
+            |_| Forks::<PerLock<OneCpuOnly>>::boxed(THREADS);
+        "forktest:reservation-b",
+            "coroutine::spawn, and a Mutex around a list of descriptors: test-and-set inside one instance for all locks, without fences",
+            |_| Forks::<Bundled<OneCpuOnly>>::boxed(THREADS);
         "pingpong:cpu", "Mutex and Condvar, restarted by the kernel", |_| Turns::<OnCpu>::boxed();
         "pingpong:interlocked", "Mutex and Condvar, an interlocked exchange",
             |_| Turns::<Interlocked>::boxed();
@@ -96,6 +126,11 @@ pub const EXPERIMENT: Experiment = Experiment {
                 length: 1,
             },
             Workload {
+                name: "forktest",
+                cpus: 1,
+                length: 1,
+            },
+            Workload {
                 name: "pingpong",
                 cpus: 1,
                 length: 1,
@@ -109,12 +144,48 @@ pub const EXPERIMENT: Experiment = Experiment {
         programs: &[
             ("spinlock", "Spinlock"),
             ("mutexlock", "MutexLock"),
+            ("forktest", "ForkTest"),
             ("pingpong", "PingPong"),
         ],
         counterparts: &[("emulation-trap", "Emulation"), ("cpu", "R.A.S")],
         arguments: &[("Emulation", "R.A.S")],
         sections: &["4.2"],
-        note: "ForkTest is not measured here: it timed how CThreads made and ended its user-level threads.",
+        note: "ForkTest made and ended CThreads. Here it makes and ends coroutines, whose package needs no lock; so the mutex \
+               around the list of their descriptors, taken at the fork and at the end, stands for CThreads' own. \
+               B91's table 3 is printed by the programs demo-applications (table3) and demo-procon.",
+        ..Beside::NOTHING
+    }),
+};
+
+/// What synchronization takes of PingPong.
+pub const COUNTS: Experiment = Experiment {
+    name: "b91-table2-counts",
+    about: "test-and-sets in a cycle of b91-table2's pingpong, and their share of its time (always 2 threads)",
+    cases: cases! {
+        "test-and-sets:cpu", "restarted by the kernel: attempts in a cycle";
+        "test-and-sets:interlocked", "an interlocked exchange";
+        "test-and-sets:emulation-trap", "an undefined instruction, which a signal handler emulates";
+        "test-and-sets:emulation-call", "a system call that compares and swaps";
+        "test-and-sets:reservation-a", "Lamport's algorithm, one instance for each lock";
+        "test-and-sets:reservation-b", "test-and-set inside one instance for all locks";
+        "share:cpu", "restarted by the kernel: those attempts at the cost of one alone, in per cent of a cycle";
+        "share:interlocked", "an interlocked exchange";
+        "share:emulation-trap", "an undefined instruction, which a signal handler emulates";
+        "share:emulation-call", "a system call that compares and swaps";
+        "share:reservation-a", "Lamport's algorithm, one instance for each lock";
+        "share:reservation-b", "test-and-set inside one instance for all locks";
+    },
+    peers: &[],
+    method: Method::Own {
+        threads: THREADS,
+        run: counts,
+    },
+    threads: Threads::Alone,
+    beside: Some(&Beside {
+        paper: "B91",
+        sections: &["4.2"],
+        note: "A cycle of B91's PingPong has 26 test-and-sets, most of them inside of CThreads' condition variables. Here a cycle is two \
+               turns, whose condition variable has no test-and-set of its own.",
         ..Beside::NOTHING
     }),
 };
@@ -217,9 +288,15 @@ struct Turns<M> {
 
 impl<M: TestAndSet + Sync + 'static> Turns<M> {
     fn boxed() -> Box<dyn Subject> {
+        OnOneCpu::boxed(Self::default())
+    }
+}
+
+impl<M: TestAndSet> Default for Turns<M> {
+    fn default() -> Self {
         let turns = CachePadded::new(lock_api::Mutex::new(0));
         let taken = Condvar::new();
-        OnOneCpu::boxed(Self { turns, taken })
+        Self { turns, taken }
     }
 }
 
@@ -245,10 +322,245 @@ impl<M: TestAndSet + Sync> Subject for Turns<M> {
     }
 }
 
+/// Descriptors that no thread has, and how many threads have ended.
+#[derive(Default)]
+struct Descriptors {
+    free: Vec<usize>,
+    ended: u64,
+}
+
+/// Coroutines of which each makes the next one and ends, with descriptors under a lock by `M`. Each
+/// kernel thread has its own, and they share the operations of one.
+struct Forks<M> {
+    pools: Vec<CachePadded<Rc<Pool<M>>>>,
+}
+
+type Pool<M> = MutexBy<M, Descriptors>;
+
+// SAFETY: a thread uses the pool of its own number only, and its coroutines' references to it are
+// gone when `run` returns. `check` is called when no thread works.
+unsafe impl<M> Sync for Forks<M> {}
+
+impl<M: TestAndSet + 'static> Forks<M> {
+    fn boxed(threads: usize) -> Box<dyn Subject> {
+        let pool = |_| {
+            let free = vec![0, 1];
+            let descriptors = Descriptors { free, ended: 0 };
+            CachePadded::new(Rc::new(Pool::<M>::new(descriptors)))
+        };
+        OnOneCpu::boxed(Self {
+            pools: (0..threads).map(pool).collect(),
+        })
+    }
+
+    /// The life of a thread that has `left` threads less one after it.
+    fn live(pool: &Rc<Pool<M>>, left: u64) {
+        let descriptor = pool.lock().free.pop();
+        if left > 1 {
+            let pool = Rc::clone(pool);
+            drop(coroutine::spawn(move || Self::live(&pool, left - 1)));
+        }
+        let mut descriptors = pool.lock();
+        descriptors.free.extend(descriptor);
+        descriptors.ended += u64::from(descriptor.is_some());
+    }
+}
+
+impl<M: TestAndSet + 'static> Subject for Forks<M> {
+    fn run(&self, thread: usize, operations: u64) {
+        let forks = operations / self.pools.len() as u64;
+        coroutine::run(|| Self::live(&self.pools[thread], forks));
+    }
+
+    fn check(&self, operations: u64) -> Result<(), Fault> {
+        let expected = operations / self.pools.len() as u64;
+        let ended = self.pools.iter().map(|pool| pool.lock().ended).sum();
+        (ended == expected).then_some(()).ok_or_else(|| {
+            let sentence = format!("{ended} of {expected} threads have ended");
+            Fault::count(expected, [ended], sentence)
+        })
+    }
+}
+
+/// A mechanism that counts how often it is tried.
+struct Tried<M> {
+    flag: M,
+    tries: AtomicU64,
+}
+
+// SAFETY: all operations on the flag are the mechanism's.
+unsafe impl<M: TestAndSet> TestAndSet for Tried<M> {
+    type Scope = M::Scope;
+    type GuardMarker = M::GuardMarker;
+    const NAME: &'static str = M::NAME;
+    const CLEAR: Self = Tried {
+        flag: M::CLEAR,
+        tries: AtomicU64::new(0),
+    };
+
+    fn test_and_set(&self) -> bool {
+        // Relaxed: read when no thread works.
+        self.tries.fetch_add(1, Ordering::Relaxed);
+        self.flag.test_and_set()
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller holds the flag.
+        unsafe { self.flag.clear() }
+    }
+
+    fn is_set(&self) -> bool {
+        self.flag.is_set()
+    }
+
+    unsafe fn clear_then_look(&self) {
+        // SAFETY: the caller holds the flag.
+        unsafe { self.flag.clear_then_look() }
+    }
+
+    fn waiter_barrier(&self) {
+        self.flag.waiter_barrier();
+    }
+
+    fn has_waiter_barrier(&self) -> bool {
+        self.flag.has_waiter_barrier()
+    }
+}
+
+/// A mechanism whose test-and-sets are counted.
+struct Way {
+    count: &'static str,
+    share: &'static str,
+    measure: fn(u64) -> Result<(f64, f64), Failure>,
+}
+
+/// Why there is no count.
+enum Failure {
+    Refused(Refused),
+    Wrong(Fault),
+}
+
+const WAYS: [Way; 6] = [
+    Way {
+        count: "test-and-sets:cpu",
+        share: "share:cpu",
+        measure: tried::<OnCpu>,
+    },
+    Way {
+        count: "test-and-sets:interlocked",
+        share: "share:interlocked",
+        measure: tried::<Interlocked>,
+    },
+    Way {
+        count: "test-and-sets:emulation-trap",
+        share: "share:emulation-trap",
+        measure: tried::<Trap>,
+    },
+    Way {
+        count: "test-and-sets:emulation-call",
+        share: "share:emulation-call",
+        measure: tried::<Call>,
+    },
+    Way {
+        count: "test-and-sets:reservation-a",
+        share: "share:reservation-a",
+        measure: tried::<PerLock<OneCpuOnly>>,
+    },
+    Way {
+        count: "test-and-sets:reservation-b",
+        share: "share:reservation-b",
+        measure: tried::<Bundled<OneCpuOnly>>,
+    },
+];
+
+/// The cycles of a round.
+const CYCLES: u64 = 1_000;
+
+fn counts(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
+    measure_aside(advance, |shares| {
+        let mut values = WAYS.each_ref().map(|_| (Vec::new(), Vec::new(), None));
+        let start = Instant::now();
+        for round in 0..effort.rounds {
+            if round >= Effort::MIN_ROUNDS && start.elapsed() >= effort.budget {
+                break;
+            }
+            for (way, (tries, share, fault)) in WAYS.iter().zip(&mut values) {
+                match (way.measure)(CYCLES) {
+                    Ok(value) => {
+                        tries.push(value.0);
+                        share.push(value.1);
+                    }
+                    Err(Failure::Refused(refused)) => return Err(Error::Refused(refused)),
+                    Err(Failure::Wrong(wrong)) => *fault = Some(wrong),
+                }
+            }
+            // The receiver may be gone, which is no reason to stop.
+            let _ = shares.send((round + 1) as f64 / effort.rounds as f64);
+        }
+        let mut results = Results::default();
+        for (way, (tries, share, fault)) in WAYS.iter().zip(values) {
+            for (case, unit, values) in [(way.count, "times", tries), (way.share, "%", share)] {
+                results.add(Series { case, unit, values }, fault.clone());
+            }
+        }
+        Ok(results)
+    })
+}
+
+/// The test-and-sets of a cycle, and what they would take alone, in per cent of its time.
+fn tried<M: TestAndSet + Sync + Send + 'static>(cycles: u64) -> Result<(f64, f64), Failure> {
+    let counted = Turns::<Tried<M>>::default();
+    cycled(&counted, cycles)?;
+    // SAFETY: no thread uses the lock.
+    let flag = unsafe { counted.turns.raw() }.mechanism();
+    // Relaxed: the threads have been joined.
+    let tries = flag.tries.load(Ordering::Relaxed) as f64 / cycles as f64;
+    let cycle = cycled(&Turns::<M>::default(), cycles)?.as_secs_f64() / cycles as f64;
+    let flag = M::CLEAR;
+    let begin = Instant::now();
+    for _ in 0..cycles {
+        let flag = black_box(&flag);
+        if flag.test_and_set() {
+            // SAFETY: just set.
+            unsafe { flag.clear() };
+        }
+    }
+    let alone = begin.elapsed().as_secs_f64() / cycles as f64;
+    Ok((tries, 100.0 * tries * alone / cycle))
+}
+
+/// The time of that many cycles, by two threads on this thread's CPU.
+fn cycled<M: TestAndSet + Sync + Send + 'static>(
+    turns: &Turns<M>,
+    cycles: u64,
+) -> Result<Duration, Failure> {
+    let (ready, begin) = (OnOneCpu(Box::new(Ready)), Instant::now());
+    ready.prepare(0).map_err(Failure::Refused)?;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || turns.run(thread, cycles));
+        }
+    });
+    let took = begin.elapsed();
+    turns
+        .check(cycles * THREADS as u64)
+        .map_err(Failure::Wrong)?;
+    Ok(took)
+}
+
+/// Nothing: what is prepared is the CPU.
+struct Ready;
+
+impl Subject for Ready {
+    fn run(&self, _thread: usize, _operations: u64) {}
+
+    fn check(&self, _operations: u64) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
     use crate::bench::engine::GRAIN;
 
@@ -268,6 +580,24 @@ mod tests {
             let (right, wrong) = (32 * GRAIN, 34 * GRAIN);
             assert_eq!(case.subject.check(right), Ok(()), "{}", case.name);
             assert!(case.subject.check(wrong).is_err(), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn each_cycle_has_two_test_and_sets_at_least() {
+        let effort = Effort {
+            run: Duration::from_micros(200),
+            rounds: 1,
+            warm_up: 0,
+            budget: Duration::from_secs(1),
+            crowds: 1,
+        };
+        let results = counts(effort, &|_| ()).unwrap();
+        assert!(results.faults.is_empty(), "{:?}", results.faults);
+        assert_eq!(results.series.len(), COUNTS.cases.len());
+        for series in results.series {
+            let least = if series.unit == "times" { 2.0 } else { 0.0 };
+            assert!(series.values[0] >= least, "{series:?}");
         }
     }
 }

@@ -17,6 +17,8 @@ mod flow;
 mod kcas_reclamation;
 #[cfg(atomseq_sections)]
 mod m94_crossover;
+#[cfg(atomseq_sections)]
+mod m94_paging;
 mod metrics;
 mod mutex;
 mod nonblocking_containers;
@@ -37,6 +39,16 @@ mod rollforward_cost;
 mod rwlock;
 #[cfg(target_os = "linux")]
 mod s92_table51;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod s92_table52;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod s92_table53;
 mod server;
 #[cfg(target_os = "linux")]
 mod signal_mask;
@@ -234,9 +246,13 @@ pub const ALL: &[&Experiment] = &[
     #[cfg(atomseq_sections)]
     &m94_crossover::EXPERIMENT,
     #[cfg(atomseq_sections)]
+    &m94_paging::EXPERIMENT,
+    #[cfg(atomseq_sections)]
     &b91_table1::EXPERIMENT,
     #[cfg(atomseq_sections)]
     &b91_table2::EXPERIMENT,
+    #[cfg(atomseq_sections)]
+    &b91_table2::COUNTS,
     #[cfg(atomseq_sections)]
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
@@ -267,6 +283,16 @@ pub const ALL: &[&Experiment] = &[
     &flow::POOL,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &s92_table52::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &s92_table53::EXPERIMENT,
 ];
 
 /// The experiment of that name.

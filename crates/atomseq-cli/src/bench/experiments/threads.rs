@@ -51,15 +51,15 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// A way to do that many operations, which returns how many another thread, or the lock, has
 /// counted.
-type Work = fn(u64) -> u64;
+pub(super) type Work = fn(u64) -> u64;
 
-struct Counted {
+pub(super) struct Counted {
     work: Work,
     counted: AtomicU64,
 }
 
 impl Counted {
-    fn boxed(work: Work) -> Box<dyn Subject> {
+    pub(super) fn boxed(work: Work) -> Box<dyn Subject> {
         let counted = AtomicU64::new(0);
         Box::new(Counted { work, counted })
     }
@@ -82,7 +82,7 @@ impl Subject for Counted {
     }
 }
 
-fn switch_atomseq(operations: u64) -> u64 {
+pub(super) fn switch_atomseq(operations: u64) -> u64 {
     coroutine::run(|| {
         let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
         let is_over = Rc::clone(&is_done);
@@ -174,6 +174,17 @@ fn send(signal: libc::c_int) {
 
 #[cfg(target_arch = "x86_64")]
 fn preempt_atomseq(operations: u64) -> u64 {
+    // SAFETY: nothing is called.
+    unsafe { preempted(operations, || ()) }
+}
+
+/// Calls `before` and sends a tick, that many times. Returns how often another coroutine ran.
+///
+/// # Safety
+///
+/// `before` does what [`coroutine::preemptible`] allows.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
     /// Longer than a run, so that all ticks are those that are sent.
     const SLICE: Duration = Duration::from_secs(3600);
     let ran = coroutine::Builder::new().slice(SLICE).run(|| {
@@ -187,8 +198,12 @@ fn preempt_atomseq(operations: u64) -> u64 {
             turns.get()
         });
         for _ in 0..operations {
-            // SAFETY: makes system calls.
-            unsafe { coroutine::preemptible(|| send(libc::SIGURG)) };
+            let tick = || {
+                before();
+                send(libc::SIGURG);
+            };
+            // SAFETY: makes system calls, and calls what the caller promises is allowed.
+            unsafe { coroutine::preemptible(tick) };
         }
         is_done.set(true);
         other.join().unwrap_or(0)
@@ -197,19 +212,20 @@ fn preempt_atomseq(operations: u64) -> u64 {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn preempt_signal(operations: u64) -> u64 {
-    static HANDLED: AtomicU64 = AtomicU64::new(0);
-    extern "C" fn handle(_signal: libc::c_int) {
-        // Relaxed: of this thread.
-        HANDLED.fetch_add(1, Ordering::Relaxed);
+pub(super) fn preempt_signal(operations: u64) -> u64 {
+    thread_local! {
+        static HANDLED: Cell<u64> = const { Cell::new(0) };
     }
-    let before = HANDLED.load(Ordering::Relaxed);
+    extern "C" fn handle(_signal: libc::c_int) {
+        HANDLED.set(HANDLED.get() + 1);
+    }
+    let before = HANDLED.get();
     // SAFETY: the handler counts.
     unsafe { libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t) };
     for _ in 0..operations {
         send(libc::SIGUSR2);
     }
-    HANDLED.load(Ordering::Relaxed) - before
+    HANDLED.get() - before
 }
 
 fn lock_atomseq(operations: u64) -> u64 {

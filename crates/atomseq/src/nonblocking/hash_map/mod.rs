@@ -391,7 +391,8 @@ impl<K: Plain, V: Plain, S> HashMap<K, V, S> {
     /// thread runs, and the counts are loaded one after the other. The sum may include a removal
     /// without the insertion before it, or the reverse, for each change during the call. If the
     /// calling thread is preempted between two loads, these are many. A sum below 0 is returned
-    /// as 0.
+    /// as 0. A thread that exits between a change and its count leaves the sum wrong by one
+    /// permanently. So does a fork meanwhile, in the child.
     pub fn len(&self) -> usize {
         self.table.len()
     }

@@ -1,9 +1,14 @@
-//! Threads that are pinned to a CPU, and how often a thread blocked or was preempted.
+//! Threads that are pinned to a CPU, and what the kernel counts of a thread: how often it blocked,
+//! was preempted, and met a page that was not mapped.
 
 use std::io;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// Starts a thread that is pinned to a CPU from its first instruction on.
+///
+/// # Errors
+///
+/// The kernel's.
 pub fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -19,13 +24,38 @@ pub fn start<'scope, T: Send + 'scope>(
 
 pub use system::{Pinned, cpus, switches};
 
-/// How often a thread stopped running.
+/// What the kernel has counted of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Switches {
-    /// Because it blocked in the kernel: voluntary context switches.
+    /// How often it blocked in the kernel: voluntary context switches.
     pub blocks: u64,
-    /// Because another thread was to run: involuntary ones.
+    /// How often another thread was to run: involuntary ones.
     pub preemptions: u64,
+    /// Page faults.
+    pub page_faults: u64,
+}
+
+impl Switches {
+    /// Returns what was counted since then.
+    pub fn since(self, before: Switches) -> Switches {
+        Switches {
+            blocks: self.blocks - before.blocks,
+            preemptions: self.preemptions - before.preemptions,
+            page_faults: self.page_faults - before.page_faults,
+        }
+    }
+}
+
+impl std::ops::Add for Switches {
+    type Output = Switches;
+
+    fn add(self, other: Switches) -> Switches {
+        Switches {
+            blocks: self.blocks + other.blocks,
+            preemptions: self.preemptions + other.preemptions,
+            page_faults: self.page_faults + other.page_faults,
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -59,6 +89,10 @@ mod system {
     }
 
     /// Returns the CPUs that this process may use.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
     pub fn cpus() -> io::Result<Vec<usize>> {
         let set = affinity()?;
         let bit = |cpu: &usize| set[cpu / 64] >> (cpu % 64) & 1 == 1;
@@ -69,6 +103,11 @@ mod system {
     pub struct Pinned(CpuSet);
 
     impl Pinned {
+        /// Pins the calling thread to this CPU.
+        ///
+        /// # Errors
+        ///
+        /// The kernel's.
         pub fn to(cpu: usize) -> io::Result<Pinned> {
             let before = affinity()?;
             let mut set: CpuSet = [0; 128];
@@ -84,7 +123,7 @@ mod system {
         }
     }
 
-    /// Returns how often this thread has stopped running, or `None` where that is not counted.
+    /// Returns what the kernel has counted of this thread, or `None` where it does not.
     pub fn switches() -> Option<Switches> {
         // SAFETY: consists of integers, for which zero is valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -93,6 +132,7 @@ mod system {
         (result == 0).then_some(Switches {
             blocks: usage.ru_nvcsw as u64,
             preemptions: usage.ru_nivcsw as u64,
+            page_faults: (usage.ru_minflt + usage.ru_majflt) as u64,
         })
     }
 }
@@ -102,6 +142,10 @@ mod system {
     use std::io;
 
     /// Returns one number for each CPU. Threads are not pinned here.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
     pub fn cpus() -> io::Result<Vec<usize>> {
         Ok((0..std::thread::available_parallelism()?.get()).collect())
     }
@@ -110,6 +154,11 @@ mod system {
     pub struct Pinned;
 
     impl Pinned {
+        /// Does nothing.
+        ///
+        /// # Errors
+        ///
+        /// None.
         pub fn to(_cpu: usize) -> io::Result<Pinned> {
             Ok(Pinned)
         }

@@ -2,7 +2,7 @@
 //! acquired again, and while something that the lock guards is borrowed.
 
 use atomseq::mutex::{Condvar, Mutex};
-use lock_api::MutexGuard;
+use atomseq::mutex::lock_api::MutexGuard;
 
 fn without_lock(changed: &Condvar) {
     changed.wait(&mut 7);

@@ -1,7 +1,7 @@
 //! Locks that only the thread that locked them may unlock, as their mechanism says, are neither
 //! handed over nor unlocked elsewhere. A spin lock does not know its waiters.
 
-use atomseq::mutex::{Interlocked, MutexBy, SpinLock, TestAndSet};
+use atomseq::mutex::{Interlocked, MutexBy, SpinLock, TestAndSet, lock_api};
 
 struct Owned(Interlocked);
 

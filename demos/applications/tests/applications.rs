@@ -1,0 +1,273 @@
+//! The applications as programs: right results with every mechanism, the paper's cells, and the
+//! messages about bad input.
+
+use std::ffi::OsStr;
+
+use demo_common::testing::{self, Run, Tree};
+
+fn run(arguments: &[&str]) -> Run {
+    let arguments: Vec<&dyn AsRef<OsStr>> = arguments.iter().map(|one| one as _).collect();
+    testing::run(
+        |arguments, out, err| demo_applications::run(arguments, out, err),
+        &arguments,
+    )
+}
+
+/// Returns the cells of a row: name, three times, emulations, restarts, blocks, found held,
+/// acquisitions, page faults.
+fn row(run: &Run, mechanism: &str) -> Vec<String> {
+    let rows = run
+        .out
+        .lines()
+        .map(|line| line.split_whitespace().map(str::to_string).collect());
+    let mut rows = rows.filter(|row: &Vec<String>| row.len() == 10 && row[0] == mechanism);
+    rows.next()
+        .unwrap_or_else(|| panic!("no {mechanism} in:\n{}\n{}", run.out, run.err))
+}
+
+fn number(cell: &str) -> u64 {
+    cell.replace(',', "")
+        .parse()
+        .unwrap_or_else(|_| panic!("{cell} is not a number"))
+}
+
+/// Runs with all mechanisms, and checks their counts.
+fn with_every_mechanism(arguments: &[&str], result: &str) {
+    let run = run(&[arguments, &["--all", "--runs=1"]].concat());
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+    assert!(
+        run.out.contains(result) && run.out.contains("All results are right."),
+        "{}",
+        run.out
+    );
+    for mechanism in demo_applications::all() {
+        if run.out.contains(&format!("Left out: {}: ", mechanism.name)) {
+            assert!(
+                cfg!(not(all(target_os = "linux", target_arch = "x86_64"))),
+                "{}",
+                run.out
+            );
+            continue;
+        }
+        let row = row(&run, mechanism.name);
+        let (held, acquisitions) = (number(&row[7]), number(&row[8]));
+        assert!(held <= acquisitions && acquisitions > 0, "{row:?}");
+        // Each acquisition is emulated at least once, and nothing else is.
+        let is_emulated =
+            mechanism.name.starts_with("emulation-") || mechanism.name.ends_with("-trap");
+        assert!(
+            !is_emulated && row[4] == "-" || number(&row[4]) >= acquisitions,
+            "{row:?}"
+        );
+    }
+}
+
+fn problem(name: &str) -> String {
+    format!("{}/problems/{name}.p", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn parthenon_proves_with_every_mechanism() {
+    for threads in ["1", "3"] {
+        let result = "agatha: proved";
+        with_every_mechanism(
+            &["parthenon", &problem("agatha"), "--threads", threads],
+            result,
+        );
+    }
+}
+
+#[test]
+fn fs_bench_is_right_with_every_mechanism() {
+    let tree = Tree::new("applications-script");
+    let script = b"mkdir a\nwrite a/x 3000 # a comment\ncopy a/x y\nsearch y lock\nlist a\ncompile y z\nrename y w\nremove a/x\nremove a\n";
+    let path = tree.file("script", script).0.join("script");
+    let path = path.to_str().unwrap();
+    with_every_mechanism(
+        &["fs-bench", path, "--servers=2", "--clients=3"],
+        "9 files and directories",
+    );
+}
+
+#[test]
+fn text_format_is_right_with_every_mechanism() {
+    let tree = Tree::new("applications-text");
+    let text = "one and two make three, and\nthree of these are many\n\n  a second paragraph\n\n"
+        .repeat(30);
+    let path = tree.file("text", text.as_bytes()).0.join("text");
+    let path = path.to_str().unwrap();
+    with_every_mechanism(
+        &["text-format", path, "--width=20", "--formatters=2"],
+        "120 lines of cost 510",
+    );
+}
+
+#[test]
+fn proofs_are_printed_and_satisfiable_problems_are_reported() {
+    let tree = Tree::new("applications-problems");
+    let file = |name: &str, text: &str| {
+        tree.file(name, text.as_bytes());
+        tree.0.join(name).to_str().unwrap().to_string()
+    };
+    let by = "--mechanism=on-cpu";
+    let equal = file(
+        "equal.p",
+        "cnf(a, axiom, f(a) = b). cnf(b, axiom, a = c). cnf(c, negated_conjecture, f(c) != b).",
+    );
+    let includes = file("main.p", "/* both */ include('equal.p'). % and\n");
+    let proved = run(&["parthenon", &equal, &includes, "--proof", "--runs=1", by]);
+    assert_eq!(proved.code, 0, "{}", proved.err);
+    assert!(
+        proved.out.contains("equal: proved") && proved.out.contains("main: proved"),
+        "{}",
+        proved.out
+    );
+    assert!(proved.out.contains("[substitution]"), "{}", proved.out);
+    let open = file(
+        "open.p",
+        "cnf(a, axiom, p(a) | q(X)). cnf(b, axiom, ~ p(X)). cnf(c, axiom, ~ q(b) | $false | $true).",
+    );
+    let open = run(&["parthenon", &open, "--runs=1", by]);
+    assert!(
+        open.out.contains("open: satisfiable, there is no proof"),
+        "{}{}",
+        open.out,
+        open.err
+    );
+    let endless = file(
+        "endless.p",
+        "cnf(a, axiom, p(X) | ~ p(f(X))). cnf(b, axiom, p(a)). cnf(c, axiom, ~ p(b)).",
+    );
+    let endless = run(&["parthenon", &endless, "--inferences=5000", "--runs=1", by]);
+    assert!(
+        endless.out.contains("endless: gave up after 500"),
+        "{}",
+        endless.out
+    );
+}
+
+#[test]
+fn the_papers_cells_are_printed() {
+    let run = run(&[
+        "parthenon",
+        &problem("agatha"),
+        "--runs=1",
+        "--mechanism=interlocked",
+    ]);
+    let cells = |name: &str| {
+        let line = run.out.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..]
+            .split_whitespace()
+            .map(str::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        cells("B91: emulation"),
+        ["26.1", "1,576,714", "-", "610", "603"]
+    );
+    assert_eq!(cells("B91: restartable"), ["18.6", "-", "7", "499", "387"]);
+}
+
+#[test]
+fn bad_input_is_refused_in_a_sentence() {
+    let tree = Tree::new("applications-bad");
+    let file = |name: &str, text: &str| {
+        tree.file(name, text.as_bytes());
+        tree.0.join(name).to_str().unwrap().to_string()
+    };
+    let no_dot = file("dot.p", "cnf(a, axiom, p(a)).\n\ncnf(b, axiom, p(b))\n");
+    let sign = file("sign.p", "\ncnf(a, axiom, p(a) & q(b)).\n");
+    let first_order = file("fof.p", "fof(a, axiom, ! [X] : p(X)).\n");
+    let deep = file(
+        "deep.p",
+        &format!(
+            "cnf(a, axiom, p({}a{})).\n",
+            "f(".repeat(300),
+            ")".repeat(300)
+        ),
+    );
+    let itself = file("itself.p", "include('itself.p').\n");
+    let variable = file("variable.p", "cnf(a, axiom, X | p).\n");
+    let quote = file("quote.p", "cnf('a, axiom, p).\n");
+    let empty = file("empty.p", "% nothing\n");
+    let command = file("command", "mkdir a\nmove a b\n");
+    let bytes = file("bytes", "write a many\n");
+    let name = file("name", &format!("mkdir {}\n", "n".repeat(40)));
+    let missing = file("missing", "mkdir a\n\ncopy b c\n");
+    let blank = file("blank", " \n\n");
+    for (arguments, sentence) in [
+        (
+            &["parthenon", "/no/such/file"][..],
+            "/no/such/file cannot be read",
+        ),
+        (&["parthenon", "--threads=0"], "0 is not in 1..=64"),
+        (
+            &["parthenon", &no_dot],
+            "dot.p:4: \".\" expected, and the text ends",
+        ),
+        (
+            &["parthenon", &sign],
+            "sign.p:2: \"|\", \",\" or \")\" expected, not \"&\"",
+        ),
+        (
+            &["parthenon", &first_order],
+            "fof.p:1: fof is not in clause normal form",
+        ),
+        (&["parthenon", &deep], "deep.p:1: terms are nested deeper"),
+        (
+            &["parthenon", &itself],
+            "itself.p:1: an include inside too many others",
+        ),
+        (
+            &["parthenon", &variable],
+            "variable.p:1: a variable is no formula",
+        ),
+        (
+            &["parthenon", &quote],
+            "quote.p:1: a quoted name without end",
+        ),
+        (&["parthenon", &empty], "0 clauses"),
+        (
+            &["fs-bench", "/no/such/file"],
+            "/no/such/file cannot be read",
+        ),
+        (
+            &["fs-bench", &command],
+            "command:2: \"move\" with 2 words after it is no command",
+        ),
+        (
+            &["fs-bench", &bytes],
+            "bytes:1: \"many\" is no number of bytes",
+        ),
+        (&["fs-bench", &name], "name:1: "),
+        (&["fs-bench", &missing], "missing:3: there is no such file"),
+        (&["fs-bench", "--servers=0"], "0 is not in 1..=32"),
+        (
+            &["text-format", "/no/such/file"],
+            "/no/such/file cannot be read",
+        ),
+        (&["text-format", &blank], "the text has no words"),
+        (&["text-format", "--width=0"], "0 is not in 1..=1000"),
+        (
+            &["text-format", "--mechanism=none"],
+            "there is no mechanism \"none\"; give one of on-cpu, ",
+        ),
+        (&["procon"], "unrecognized subcommand"),
+    ] {
+        let run = run(arguments);
+        assert_eq!(
+            (run.code, run.out.as_str()),
+            (2, ""),
+            "{arguments:?}: {}",
+            run.err
+        );
+        assert!(run.err.contains(sentence), "{arguments:?}: {}", run.err);
+        assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+    }
+    let help = run(&["--help"]);
+    assert!(
+        help.code == 0 && help.out.contains("coroutine-trap"),
+        "{}",
+        help.out
+    );
+}
