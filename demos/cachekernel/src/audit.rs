@@ -117,8 +117,8 @@ impl Findings {
         // The live threads start new uses, which the next look finds.
         crew.enter(PARK);
         looks[1] = look(crew.shared.kernel, TIME);
-        // Once more, to count what is allocated now. Too little time has passed to recover anything:
-        // the live threads have not begun new uses since.
+        // Once more, to count what is allocated now. Too little time has passed to recover
+        // anything: the live threads have not begun new uses since.
         looks[2] = look(crew.shared.kernel, Duration::from_secs(86_400));
         let (kernel, posts) = (crew.shared.kernel, &crew.shared.posts);
         let world = &*kernel.world;
@@ -194,7 +194,8 @@ impl Findings {
         }
     }
 
-    /// Compares records with mappings and registrations, and removes each that lacks the other half.
+    /// Compares records with mappings and registrations, and removes each that lacks the other
+    /// half.
     fn check_records(&mut self, kernel: &Kernel, notes: &Notes) {
         let world = &*kernel.world;
         let mut wrong = Vec::new();
@@ -352,7 +353,9 @@ impl Findings {
         ] {
             if !(counted..=counted + self.pending).contains(&at_home) {
                 let pending = self.pending;
-                self.fault(format!("{counted} {name} were counted, and up to {pending} more half; {at_home} came home"));
+                self.fault(format!(
+                    "{counted} {name} were counted, and up to {pending} more half; {at_home} came home"
+                ));
             }
         }
         let sent = counted(|worker| &worker.sent);

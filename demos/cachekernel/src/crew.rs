@@ -92,8 +92,8 @@ pub struct Crew<'k> {
 static SHARED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 fn shared<'a>() -> Option<&'a Shared<'a>> {
-    // SAFETY: null, or from the reference that `Crew::start` was given, which outlives the crew. Only
-    // its threads use the result, and they are joined before the crew is dropped.
+    // SAFETY: null, or from the reference that `Crew::start` was given, which outlives the crew.
+    // Only its threads use the result, and they are joined before the crew is dropped.
     unsafe { SHARED.load(SeqCst).cast::<Shared<'a>>().as_ref() }
 }
 
@@ -228,11 +228,11 @@ extern "C" fn on_interrupt(_: i32) {
     let post = &shared.posts[me];
     if post.order.load(SeqCst) == EXIT {
         post.exited.store(1, SeqCst);
-        // SAFETY: ends this thread only. It is joined before its stack is freed. It holds no lock of
-        // the C library: once it has started, it calls nothing that takes one.
+        // SAFETY: ends this thread only. It is joined before its stack is freed. It holds no lock
+        // of the C library: once it has started, it calls nothing that takes one.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
-    sleep(Duration::from_millis(2));
+    keeping_errno(|| sleep(Duration::from_millis(2)));
     post.order.store(0, SeqCst);
 }
 
@@ -242,10 +242,22 @@ extern "C" fn on_deliver(_: i32) {
         return;
     };
     LEVEL.set(1);
-    while let Some(guest) = shared.kernel.inboxes[me].pop() {
-        shared.deliver(me, guest);
-    }
+    keeping_errno(|| {
+        while let Some(guest) = shared.kernel.inboxes[me].pop() {
+            shared.deliver(me, guest);
+        }
+    });
     LEVEL.set(0);
+}
+
+/// Does a handler's work. The interrupted code may be about to read `errno`.
+fn keeping_errno(work: impl FnOnce()) {
+    // SAFETY: the address is this thread's, and valid as long as the thread.
+    unsafe {
+        let errno = *libc::__errno_location();
+        work();
+        *libc::__errno_location() = errno;
+    }
 }
 
 impl Shared<'_> {

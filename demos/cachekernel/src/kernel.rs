@@ -16,8 +16,8 @@
 //!    removes no other.
 //! 2. The guest of a signal record is loaded, and its descriptor names the page.
 //!
-//! Nothing here allocates from the global allocator or waits, so a handler may call all of it, and a
-//! thread may exit anywhere in it. It first notes in its [`Level`] what it works on.
+//! Nothing here allocates from the global allocator or waits, so a handler may call all of it, and
+//! a thread may exit anywhere in it. It first notes in its [`Level`] what it works on.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -91,8 +91,8 @@ impl Record {
     }
 }
 
-/// What a thread, or the handler that interrupted it, works on: each word is one more than an id, or
-/// 0. If the thread exits, the audit finds here what it may have left half done.
+/// What a thread, or the handler that interrupted it, works on. A word is 0, or one more than an id.
+/// If the thread exits, the audit finds here what it may have left half done.
 #[derive(Default)]
 pub struct Level {
     pub space: AtomicU64,

@@ -1,4 +1,5 @@
-//! The demo's runs: everything is accounted for, each fault is found, and bad arguments are refused.
+//! The demo's runs: everything is accounted for, each fault is found, and bad arguments are
+//! refused.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;

@@ -61,8 +61,8 @@ type Bucket<K, V> = Chain<Node<K, V>>;
 /// The default hasher is std's [`RandomState`]; it may be used in a signal handler, as long as the
 /// map was created outside. `hash`, `eq` and closures run while the operation holds nothing, so if
 /// one panics, the operation panics and has changed nothing more. `eq` may get bit patterns that no
-/// thread stored ([`Plain`]); closures do not. A closure that changes the bucket of its own entry on
-/// each call is called indefinitely.
+/// thread stored ([`Plain`]); closures do not. A closure that changes the bucket of its own entry
+/// on each call is called indefinitely.
 ///
 /// Every operation may be called in a signal handler that interrupted any other one, except those
 /// that return a `Vec` or panic.

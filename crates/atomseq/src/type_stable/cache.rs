@@ -14,7 +14,8 @@
 //! wants to replace it, exactly one of them succeeds.
 //!
 //! Both bits together mean loaded, and *seen in use by an audit*: each new use clears the second
-//! bit. If it is still set at a later audit, all uses that are counted are older than the first one.
+//! bit. If it is still set at a later audit, all uses that are counted are older than the first
+//! one.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -157,8 +158,7 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// lives, its descriptor stays loaded.
 ///
 /// The cache does not know keys: keep a [`Loaded`] per key, or [its words](Loaded::to_words).
-/// [`get`](Loaded::get) it; if it is
-/// [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
+/// [`get`](Loaded::get) it; if it is [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
 ///
 /// Scope: `Machine`. Progress: as for [`Pool`], apart from the owner's functions. May be called in
 /// signal handlers if the owner's functions may.
@@ -253,8 +253,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         Ok(InUse { cache: self, entry })
     }
 
-    /// Returns the load that [`to_words`](Loaded::to_words) has named, or `None` if no descriptor of
-    /// this cache lies there. Wait-free; costs no atomic instruction.
+    /// Returns the load that [`to_words`](Loaded::to_words) has named, or `None` if no descriptor
+    /// of this cache lies there. Wait-free; costs no atomic instruction.
     ///
     /// Other words may name a load of something else.
     pub fn loaded_from_words(&self, [address, generation]: [u64; 2]) -> Option<Loaded<'_, T, W>> {
@@ -387,9 +387,9 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     ///
     /// * When this returns, no thread that continues has had the same [`InUse`], or been inside one
     ///   operation on this cache, since before an audit that was more than `time` ago, even if it
-    ///   was stopped meanwhile. The owner's functions, and handlers that interrupt an operation, are
-    ///   part of it. To keep a descriptor in use for longer, [`get`](Loaded::get) a new use between
-    ///   two audits, before the old one ends.
+    ///   was stopped meanwhile. The owner's functions, and handlers that interrupt an operation,
+    ///   are part of it. To keep a descriptor in use for longer, [`get`](Loaded::get) a new use
+    ///   between two audits, before the old one ends.
     /// * No other audit of this cache runs at the same time.
     ///
     /// Otherwise two threads might own a descriptor.

@@ -1,5 +1,5 @@
-//! Tests of `MultiMap` under both mechanisms: against a sequential model, with interruptions, and by
-//! many threads.
+//! Tests of `MultiMap` under both mechanisms: against a sequential model, with interruptions, and
+//! by many threads.
 
 use std::collections::BTreeSet;
 use std::thread;

@@ -440,9 +440,10 @@ fn an_audit_repeats_the_write_back_of_an_exited_thread() {
     static WRITTEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     static STOPS: AtomicBool = AtomicBool::new(true);
     let cache = Cache::try_new(1, |victim: &AtomicU64| {
-        let stops = STOPS.swap(false, Relaxed);
-        while stops {
-            std::thread::park();
+        if STOPS.swap(false, Relaxed) {
+            loop {
+                std::thread::park();
+            }
         }
         WRITTEN.lock().unwrap().push(victim.load(Relaxed));
     });
