@@ -56,7 +56,7 @@ type Bucket<K, V> = Chain<Node<K, V>>;
 /// about as many buckets as there will be keys. A search costs no atomic instruction. A change also
 /// costs one change of two words: one atomic instruction under OS-assisted DCAS, at most six under
 /// k-CAS. Memory: one node for each entry, reused at once; it does not wait for readers. A bucket
-/// takes two words and an allocation of 192 bytes. All of it is returned when the map is dropped.
+/// takes two words and an allocation of 128 bytes. All of it is returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`]; it may be used in a signal handler, as long as the
 /// map was created outside. `hash`, `eq` and closures run while the operation holds nothing, so if
@@ -216,8 +216,8 @@ impl<K: Plain + Eq + Hash, V: Plain + Eq, S: BuildHasher> MultiMap<K, V, S> {
                 }
             }
             if let Some(new) = &new {
-                let first = bucket.load(&bucket.head);
-                let head = (&bucket.head, address::<Node<K, V>>(new));
+                let first = bucket.load(bucket.head());
+                let head = (bucket.head(), address::<Node<K, V>>(new));
                 bucket.exchange(version, head, (&new.next, first))?;
             }
             Ok(Ok(true))
@@ -303,7 +303,7 @@ impl<K: Plain + Eq + Hash, V: Plain + Eq, S: BuildHasher> MultiMap<K, V, S> {
             // Each round removes one entry. The last one removes none.
             while until_unchanged(|| {
                 let version = bucket.versioned.begin();
-                let mut link = &bucket.head;
+                let mut link = bucket.head();
                 while let Some(node) = bucket.node(bucket.load(link)) {
                     let (key, value) = (node.key.load(), node.value.load());
                     // Without this check, `keep` could get an entry that no thread stored.
@@ -342,7 +342,7 @@ impl<K: Plain, V: Plain, S> MultiMap<K, V, S> {
     /// Returns whether each bucket was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
         let mut buckets = self.buckets.iter();
-        buckets.all(|bucket| bucket.versioned.snapshot([&bucket.head]).0 == [0])
+        buckets.all(|bucket| bucket.versioned.snapshot([bucket.head()]).0 == [0])
     }
 
     /// Returns the number of buckets.
@@ -378,7 +378,7 @@ impl<K: Plain, V: Plain, S> MultiMap<K, V, S> {
         for bucket in &self.buckets {
             until_unchanged(|| {
                 let version = bucket.versioned.begin();
-                bucket.seek(version, &bucket.head, |node| {
+                bucket.seek(version, bucket.head(), |node| {
                     bucket.claim(node);
                     false
                 })?;
@@ -401,7 +401,7 @@ fn place<'a, K: Plain + Eq, V: Plain>(
     key: &K,
     mut wanted: impl FnMut(V) -> bool,
 ) -> Result<Position<'a, Node<K, V>>, Changed> {
-    bucket.seek(version, &bucket.head, |node| {
+    bucket.seek(version, bucket.head(), |node| {
         node.key.load() == *key && wanted(node.value.load())
     })
 }
@@ -413,7 +413,7 @@ fn walk<K: Plain, V: Plain>(
     version: Version,
     mut each: impl FnMut(K, V),
 ) -> Result<(), Changed> {
-    let mut link = &bucket.head;
+    let mut link = bucket.head();
     while let Some(node) = bucket.node(bucket.load(link)) {
         let (key, value) = (node.key.load(), node.value.load());
         bucket.check(version)?;
