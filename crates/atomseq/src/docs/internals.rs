@@ -620,6 +620,7 @@
 //! | `RefList` | a sequence of values, the newest first | `push_front`, `pop_front`, `front`; `remove` returns whether the value was in the list; `next` of a guard is the newest value that is older than its own, whether that was removed or not |
 //! | `OneVisitorList` | the same, and the set of values that are visited | `visit_first`, `into_next`, `pop_front` skip those |
 //! | `PriorityQueue` | a sequence of priorities and values, in ascending order of priorities, and of insertion among equal ones | `pop`, `peek` take and read the first, `pop_due` if its priority is at most the given one; `remove` takes any; `change_priority` is `remove`, then `insert`, and not one step |
+//! | `MultiMap` | a set of pairs, with the order of their insertion | `insert`, `remove` and `contains` of a pair; `pop` removes the newest of a key; `fold` reads those of a key; `retain` is a sequence of `remove` |
 //! | `PageMap` | a map of page numbers to entries | `unload`, `unload_subtree` remove the entries of 64 and 8,192 pages at once; `snapshot` reads those of 64 |
 //!
 //! *What a copy may contain.* A node's owner writes its key and value word by word, while late
