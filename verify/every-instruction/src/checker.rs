@@ -156,6 +156,7 @@ impl Checker {
         // The second copy of a sequence runs only after the first was aborted. A rare interruption
         // that this test did not cause may happen in between.
         for alone in [true, false, false] {
+            self.watchdog.goes_on();
             let stops = self.stops(reached, target, boundary, alone);
             move_to(self.cpus.home);
             let structure = (scenario.fresh)();
@@ -222,6 +223,7 @@ impl Checker {
             (scenario.total)(&structure),
         );
         for alone in [true, false, false] {
+            self.watchdog.goes_on();
             let stops = self.stops(reached, target, gate::TESTED_AT, alone);
             let structure = (scenario.fresh)();
             let keeper = gate::Keeper::default();

@@ -58,6 +58,7 @@ impl SlowPath {
     }
 
     fn phases<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<Phase> {
+        self.watchdog.goes_on();
         let structure = (scenario.fresh)();
         let mut phases = trace::trace(self.program.text(), scenario.operation as usize, || {
             (scenario.operation)(&structure);
@@ -104,6 +105,7 @@ impl SlowPath {
         interruption: Interruption,
         stops: &[Stop],
     ) -> Outcome {
+        self.watchdog.goes_on();
         let structure = (scenario.fresh)();
         let mut interference = Words::new();
         let operation = trap::run(

@@ -1,4 +1,5 @@
-//! A timer of one thread: its signal comes to the thread that started it, and to no other.
+//! A timer of one thread: its signal comes to the thread that started it, and to no other. Or one
+//! that calls a function when the time is up.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -22,15 +23,39 @@ impl Timer {
 
     /// Makes one whose signal comes with a value.
     pub fn with_value(signal: c_int, value: usize) -> Option<Timer> {
+        // SAFETY: numbers and null pointers, for which zero is a value.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal;
+        event.sigev_value.sival_ptr = value as *mut libc::c_void;
+        // SAFETY: asks for a number.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        // SAFETY: the thread exists.
+        unsafe { Timer::made(event) }
+    }
+
+    /// Makes one that calls `function` with `value`, in a thread that the C library starts for it;
+    /// `None` if the system has no more. Before that, no thread runs code of this program for it.
+    pub fn calling(function: extern "C" fn(libc::sigval), value: usize) -> Option<Timer> {
+        // SAFETY: numbers and null pointers, for which zero is a value.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD;
+        event.sigev_value.sival_ptr = value as *mut libc::c_void;
+        // The function has no name in the crate `libc`: it shares its place with this number.
+        let place = (&raw mut event.sigev_notify_thread_id).cast::<extern "C" fn(libc::sigval)>();
+        // SAFETY: a union of the two begins there, which is aligned to pointers. Behind it lie the
+        // thread's attributes: null, for the default ones.
+        unsafe { place.write(function) };
+        // SAFETY: a function of this type is in its place.
+        unsafe { Timer::made(event) }
+    }
+
+    /// # Safety
+    /// The event is one that `timer_create` can bring about.
+    unsafe fn made(mut event: libc::sigevent) -> Option<Timer> {
         let mut timer = MaybeUninit::uninit();
-        // SAFETY: an event of numbers, for which zero is a value; room for the timer, which is only
-        // read after success.
+        // SAFETY: the caller's promise; room for the timer, which is only read after success.
         unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = signal;
-            event.sigev_value.sival_ptr = value as *mut libc::c_void;
-            event.sigev_notify_thread_id = libc::gettid();
             let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
             (made == 0).then(|| Timer(Handle(timer.assume_init())))
         }
@@ -86,7 +111,7 @@ impl Handle {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: made by `with_value`, deleted once. A last expiry may be on its way; by the
+        // SAFETY: made by `made`, deleted once. A last expiry may be on its way; by the
         // return, it was delivered.
         unsafe { libc::timer_delete(self.0.0) };
     }

@@ -277,8 +277,9 @@
 //!   a managed signal may arrive while one of them runs over a half-done sequence: when another
 //!   thread changes the process's user or group, or cancels this one.
 //! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A
-//!   disposition that other code saved more than sixteen changes of the handler ago may stand for a
-//!   newer handler.
+//!   disposition that other code saved sixteen or more changes of the handler ago may stand for a
+//!   newer handler. If that handler [chains](crate::signal::Event::chain) to the code that saved
+//!   the disposition, the two call each other until the stack overflows.
 //! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last
 //!   one comes, as with the kernel's mask; of one that was sent to the thread and one of the same
 //!   number that is pending for the process, one only. An earlier stop signal comes as well where a
@@ -513,7 +514,9 @@
 //!   it takes an old state for the current one. At 20 million changes a second by the thread that
 //!   owns the descriptor, 2^40 uses take nine days.
 //! * Versions of a [`HashMap`](crate::nonblocking::HashMap)'s bucket have 47 bits. A thread that is
-//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged.
+//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged. The numbers of a
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 44 bits: a thread that is
+//!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
 //!   state for the current one.

@@ -501,7 +501,8 @@ impl<T, const N: usize> Ring<T, N> {
     unsafe fn fill_quietly(&self, tail: usize, from: usize, words: usize) -> bool {
         let signals = platform::SignalsBlocked::enter();
         let is_unmoved = self.tail.word() == tail;
-        if is_unmoved {
+        // Elements without a size may lie at any address.
+        if is_unmoved && words > 0 {
             let from = std::ptr::with_exposed_provenance::<MaybeUninit<usize>>(from);
             let to = self.cell(tail).cast_mut().cast::<MaybeUninit<usize>>();
             // SAFETY: the caller guarantees the words at `from` and the room at the tail, and

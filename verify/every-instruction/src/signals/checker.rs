@@ -264,6 +264,7 @@ impl Checker {
         interruption: Interruption,
         stops: &[Stop],
     ) -> (Outcome, usize, Counts) {
+        self.watchdog.goes_on();
         let structure = (scenario.fresh)();
         let mut outcome = Outcome::default();
         let interfere = |part: Option<Part>| match part {

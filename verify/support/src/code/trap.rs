@@ -96,6 +96,8 @@ impl Stop {
 type Action<'a> = &'a mut dyn FnMut(&Registers);
 
 struct Run<'a> {
+    /// The thread that meets the breakpoints.
+    thread: libc::pthread_t,
     stops: &'a [Stop],
     table: Table,
     count: Cell<usize>,
@@ -115,6 +117,7 @@ pub fn run<R>(stops: &[Stop], action: &mut dyn FnMut(&Registers), body: impl FnO
         blocked::handle(signal, breakpoints::entry(on_signal));
     }
     let run = Run {
+        thread: this_thread(),
         stops,
         table: Table::of(stops.iter().map(|stop| stop.address)),
         count: Cell::new(0),
@@ -141,6 +144,11 @@ impl Run<'_> {
     }
 }
 
+fn this_thread() -> libc::pthread_t {
+    // SAFETY: asks for a number.
+    unsafe { libc::pthread_self() }
+}
+
 /// Makes code writable.
 pub fn unlock(range: Range<usize>) {
     // SAFETY: asks for a number.
@@ -158,6 +166,11 @@ extern "C" fn on_signal(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_
     assert!(!run.is_null(), "an unknown breakpoint");
     // SAFETY: `run` waits on this thread's stack until RUN is null again.
     let run = unsafe { &*run.cast::<Run<'_>>() };
+    assert_eq!(
+        run.thread,
+        this_thread(),
+        "another thread has met a breakpoint"
+    );
     if signal == blocked::SIGNAL {
         run.phase.set(run.phase.get() + 1);
         run.set_phase();

@@ -55,7 +55,7 @@ fn no_byte_beside_the_words_changes() {
     all[0].store([1; 5]);
     all[2].store([3; 5]);
     all[1].store([2; 5]);
-    assert_eq!(all.map(|words| words.load()), [[1; 5], [2; 5], [3; 5]]);
+    assert_eq!(all.each_ref().map(Words::load), [[1; 5], [2; 5], [3; 5]]);
 }
 
 /// A shared reference may write only what lies in a cell. Miri finds a word that does not.
