@@ -5,7 +5,7 @@
 //!
 //! [`coroutine`] has those of one kernel thread: a switch takes a few nanoseconds, and in regions
 //! that allow it a signal preempts them at any instruction (B91, section 3.2). Linux, on x86-64 and
-//! AArch64; preemption on x86-64.
+//! AArch64.
 
 #![cfg(all(
     target_os = "linux",

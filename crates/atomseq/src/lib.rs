@@ -122,8 +122,9 @@
 //! | [`LinkedQueue`](nonblocking::LinkedQueue) | unbounded, first in first out, elements of any type | obstruction-free | 1 |
 //! | [`List`](nonblocking::List) | keys and values that can be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`HashMap`](nonblocking::HashMap) | keys and values that can be copied, by hash; grows and shrinks | lock-free | 2 an insertion, 1 a removal, 0 a lookup |
+//! | [`RefHashMap`](nonblocking::RefHashMap) | the same, with values of any type, read through counted guards | lock-free | the same, a lookup 1, and 1 to release a guard |
 //! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
-//! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one thread at a time | obstruction-free | 1 a visit |
+//! | [`OneVisitorList`](nonblocking::OneVisitorList) | values of any type, each visited by one thread at a time | obstruction-free | 1 a visit |
 //! | [`PriorityQueue`](nonblocking::PriorityQueue) | the least priority out first, elements of any type, removed by handle; a delay queue | obstruction-free | 1 a change, 0 a search |
 //! | [`PageMap`](nonblocking::PageMap) | entries of the pages of an address space, in a tree whose subtrees are unloaded | obstruction-free | 1 a change, 0 a lookup |
 //! | [`Server`](nonblocking::Server) | an object whose operations are too large for DCAS, run one at a time on copies | obstruction-free | 1 while it is idle, a read 0 |

@@ -10,7 +10,7 @@ use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
     HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, Queue,
-    RefList, Stack, Unordered,
+    RefHashMap, RefList, Stack, Unordered,
 };
 use verify_support::proc::pages_in_memory;
 
@@ -206,6 +206,22 @@ fn memory_of_a_map_stays_what_it_was() {
             0 => _ = map.insert(key, round).expect("memory"),
             _ => _ = map.remove(&key),
         }
+    });
+}
+
+#[test]
+fn memory_of_a_map_of_counted_values_stays_what_it_was() {
+    let _alone = alone();
+    let map = RefHashMap::<u64, Box<u64>>::new();
+    stays_small("RefHashMap", |thread, round| {
+        let (phase, index) = (round / 512 % 2, round % 512);
+        let key = index * 3 + thread;
+        let guard = map.get(&(key % 7));
+        match phase {
+            0 => _ = map.insert(key, Box::new(round)).expect("memory"),
+            _ => _ = map.remove(&key),
+        }
+        drop(guard);
     });
 }
 

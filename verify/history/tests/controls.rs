@@ -14,11 +14,11 @@ use verify_history::crew::{Trial, must_fail, run};
 use verify_history::history::LANES;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
-use verify_history::structures::Hashed;
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::InTwo;
+use verify_history::structures::{Hashed, Lent};
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
 
 const MANY: usize = 300_000;
@@ -69,6 +69,13 @@ fn a_change_of_priority_taken_for_one_step() {
 fn a_map_that_splits_without_its_version() {
     must_fail("an unchecked split", Trial::of(MANY), |_| {
         Hashed::<false>::fresh()
+    });
+}
+
+#[test]
+fn a_map_that_lends_without_its_version() {
+    must_fail("an unchecked guard", Trial::of(MANY), |_| {
+        Lent::<u64, false>::fresh()
     });
 }
 

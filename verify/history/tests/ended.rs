@@ -15,7 +15,7 @@ use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
-use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, Lent, OldestFirst, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -204,4 +204,12 @@ fn in_an_unbounded_queue() {
 #[test]
 fn in_a_hash_map() {
     all_end("HashMap", || |_: &mut Rng| Hashed::<true>::fresh());
+}
+
+/// A thread that exits keeps the guards that it has.
+#[test]
+fn in_a_hash_map_of_counted_values() {
+    all_end("RefHashMap", || {
+        |_: &mut Rng| Lent::<Box<Probe>, true>::fresh()
+    });
 }

@@ -12,7 +12,7 @@ use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
-use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, Lent, OldestFirst, Probe, newest_first};
 
 /// Runs half of the histories under each mechanism.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
@@ -181,6 +181,21 @@ fn a_hash_map() {
         !stops || report.concurrent > 0 && report.stops > 0,
         "nothing met: {report}"
     );
+}
+
+/// The same, with values that end.
+#[test]
+fn a_hash_map_of_counted_values() {
+    let before = Probe::alive();
+    let report = must_pass("RefHashMap", Trial::of(2_000), |_| {
+        Lent::<Box<Probe>, true>::fresh()
+    });
+    let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
+    assert!(
+        !stops || report.concurrent > 0 && report.stops > 0,
+        "nothing met: {report}"
+    );
+    assert_eq!(Probe::alive(), before, "values were lost");
 }
 
 #[test]

@@ -87,17 +87,33 @@ impl VersionedWords {
         VersionedWords::of(Choice::made(mechanism.or_kcas()))
     }
 
-    /// Creates it for the mechanism of another one, for a structure that consists of several.
+    /// Creates it for the mechanism of another one, for a structure that consists of several, and
+    /// for [`read_at_once`](VersionedWords::read_at_once).
     pub const fn like(mechanism: Mechanism) -> VersionedWords {
-        VersionedWords::of(Choice::made(mechanism))
+        let lock = match mechanism {
+            Mechanism::Assisted => RevocableLock::new(),
+            Mechanism::Kcas => RevocableLock::unused(),
+        };
+        VersionedWords::with(lock, Choice::made(mechanism))
     }
 
     const fn of(choice: Choice) -> VersionedWords {
+        VersionedWords::with(RevocableLock::new(), choice)
+    }
+
+    const fn with(lock: RevocableLock, choice: Choice) -> VersionedWords {
         VersionedWords {
-            lock: RevocableLock::new(),
+            lock,
             version: Cell::new(1),
             choice,
         }
+    }
+
+    /// Returns a covered word in the cache line of the version of OS-assisted DCAS, for the word
+    /// that most operations use. Zero at first.
+    #[inline(always)]
+    pub fn attached(&self) -> &StableWord {
+        StableWord::of(self.lock.attached())
     }
 
     /// Returns the mechanism, which this chooses if it is not chosen yet.
@@ -131,6 +147,15 @@ impl VersionedWords {
             words: self,
             mechanism,
         }
+    }
+
+    /// Returns the version and a reader if this uses OS-assisted DCAS and no operation is
+    /// unfinished, without a call, and without a load of the mechanism. This value was created by
+    /// [`like`](VersionedWords::like): under k-CAS, its lock is never free.
+    #[inline(always)]
+    pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
+        let version = self.lock.begin_at_once()?;
+        Some((Version(version), self.reader(Mechanism::Assisted)))
     }
 
     /// Returns the number of modifications plus 1.

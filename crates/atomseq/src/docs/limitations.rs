@@ -514,7 +514,9 @@
 //!   it takes an old state for the current one. At 20 million changes a second by the thread that
 //!   owns the descriptor, 2^40 uses take nine days.
 //! * Versions of a [`HashMap`](crate::nonblocking::HashMap)'s bucket have 47 bits. A thread that is
-//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged.
+//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged. The numbers of a
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 44 bits: a thread that is
+//!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
 //!   state for the current one.

@@ -12,6 +12,7 @@ mod page_map;
 mod panics;
 mod plain;
 mod priority_queue;
+mod ref_hash_map;
 mod ref_list;
 mod server;
 mod values;

@@ -25,7 +25,7 @@ pub mod words;
 
 pub use guards::Guards;
 pub use keys::Keys;
-pub use maps::Hashed;
+pub use maps::{Hashed, Lent};
 pub use registers::Registers;
 pub use visits::Visits;
 

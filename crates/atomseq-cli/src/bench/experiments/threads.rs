@@ -1,12 +1,12 @@
 //! `threads`: user-level threads. The workloads: a switch there and back; a thread made, run and
-//! joined; one preempted by a signal; and a lock that no other thread holds.
+//! joined; two that take turns by a condition variable, or by channels; one preempted by a signal;
+//! and a lock that no other thread holds.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
-#[cfg(target_arch = "x86_64")]
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use atomseq_threads::coroutine;
@@ -21,7 +21,7 @@ use crate::bench::fault::Fault;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "threads",
-    about: "user-level threads: switching to another one and back, making and joining one, preempting one, an uncontended lock",
+    about: "user-level threads: switching to another one and back, making and joining one, taking turns, sending messages, preempting one, an uncontended lock",
     cases: cases! {
         "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
             |_| Counted::boxed(switch_atomseq);
@@ -41,10 +41,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
             |_| Counted::boxed(spawn_corosensei);
         "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
-        #[cfg(target_arch = "x86_64")]
+        "pingpong:atomseq", "two coroutines that take turns by coroutine::Mutex and Condvar",
+            |_| Counted::boxed(pingpong_atomseq);
+        "pingpong:std", "two threads of std, by its Mutex and Condvar", |_| Counted::boxed(pingpong_std);
+        "channel:atomseq", "a message to another coroutine, and its answer, by coroutine::channel",
+            |_| Counted::boxed(channel_atomseq);
+        "channel:std", "the same between threads of std, by std::sync::mpsc", |_| Counted::boxed(channel_std);
         "preempt:atomseq", "a signal that preempts a coroutine, and coroutine::yield_now back",
             |_| Counted::boxed(preempt_atomseq);
-        #[cfg(target_arch = "x86_64")]
         "preempt:signal", "a signal whose handler does nothing", |_| Counted::boxed(preempt_signal);
         "lock:atomseq", "coroutine::Mutex, inside of a coroutine", |_| Counted::boxed(lock_atomseq);
         "lock:parking_lot", "parking_lot::Mutex", |_| Counted::boxed(lock_parking_lot);
@@ -217,14 +221,85 @@ fn spawn_std(operations: u64) -> u64 {
         .sum()
 }
 
+/// Two coroutines add to a number in turns, each `operations` times. Returns how often the second
+/// one has.
+fn pingpong_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (turn, changed) = (coroutine::Mutex::new(0), coroutine::Condvar::new());
+        let play = |parity| {
+            for _ in 0..operations {
+                let mut turn = turn.lock();
+                changed.wait_while(&mut turn, |turn| *turn % 2 != parity);
+                *turn += 1;
+                changed.notify_one();
+            }
+        };
+        coroutine::scope(|scope| {
+            drop(scope.spawn(|| play(1)));
+            play(0);
+        });
+        turn.into_inner() / 2
+    })
+}
+
+fn pingpong_std(operations: u64) -> u64 {
+    let (turn, changed) = (Mutex::new(0), Condvar::new());
+    let play = |parity| {
+        for _ in 0..operations {
+            let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = changed
+                .wait_while(turn, |turn| *turn % 2 != parity)
+                .unwrap_or_else(PoisonError::into_inner);
+            *turn += 1;
+            changed.notify_one();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| play(1));
+        play(0);
+    });
+    turn.into_inner().unwrap_or_else(PoisonError::into_inner) / 2
+}
+
+/// Returns how many messages were answered.
+fn channel_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (asking, asked) = coroutine::channel::bounded(1);
+        let (answering, answers) = coroutine::channel::bounded(1);
+        drop(coroutine::spawn(move || {
+            for question in asked.iter() {
+                let _ = answering.send(question + 1);
+            }
+        }));
+        (0..operations)
+            .filter(|&n| asking.send(n).is_ok() && answers.recv() == Ok(n + 1))
+            .count() as u64
+    })
+}
+
+fn channel_std(operations: u64) -> u64 {
+    let (asking, asked) = mpsc::sync_channel(1);
+    let (answering, answers) = mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for question in asked {
+                let _ = answering.send(question + 1);
+            }
+        });
+        let count = (0..operations)
+            .filter(|&n| asking.send(n).is_ok() && answers.recv() == Ok(n + 1))
+            .count();
+        drop(asking);
+        count as u64
+    })
+}
+
 /// Sends the signal to the calling thread, by one system call and nothing else.
-#[cfg(target_arch = "x86_64")]
 fn send(signal: libc::c_int) {
     // SAFETY: the process and thread are the caller's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
 }
 
-#[cfg(target_arch = "x86_64")]
 fn preempt_atomseq(operations: u64) -> u64 {
     // SAFETY: nothing is called.
     unsafe { preempted(operations, || ()) }
@@ -235,7 +310,6 @@ fn preempt_atomseq(operations: u64) -> u64 {
 /// # Safety
 ///
 /// `before` does what [`coroutine::preemptible`] allows.
-#[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
     /// Longer than a run, so that all ticks are those that are sent.
     const SLICE: Duration = Duration::from_secs(3600);
@@ -263,7 +337,6 @@ pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
     ran.unwrap_or(0)
 }
 
-#[cfg(target_arch = "x86_64")]
 pub(super) fn preempt_signal(operations: u64) -> u64 {
     thread_local! {
         static HANDLED: Cell<u64> = const { Cell::new(0) };
@@ -303,7 +376,7 @@ fn lock_std(operations: u64) -> u64 {
     for _ in 0..operations {
         *black_box(&count)
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
+            .unwrap_or_else(PoisonError::into_inner) += 1;
     }
     count.into_inner().unwrap_or(0)
 }
