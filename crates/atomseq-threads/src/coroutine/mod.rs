@@ -28,8 +28,8 @@
 //! Coroutines share their thread's identity: its thread-locals, its signal mask, the floating-point
 //! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
 //! them. So does one that waits for a lock of `std` or of [`atomseq::mutex`] which another
-//! coroutine holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`] for
-//! what other threads lock too. Nothing else here is [`Send`].
+//! coroutine holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`]
+//! for what other threads lock too. Nothing else here is [`Send`].
 //!
 //! Where a coroutine waits and all others wait too, so that none can wake it, its call panics and
 //! says so. [`Mutex`] and [`scope`](scope()) end the process instead, for they must not unwind.
