@@ -210,7 +210,7 @@
 //!    on its first operation: the thread's own block says CPU -1 until then, which leads to a guard
 //!    and so to the slow path, which registers it. Threads that C code started are no exception. A
 //!    thread-specific key unregisters the thread before its storage is freed; destructors that run
-//!    later use the slow path.
+//!    later use the slow path. With musl, so do those that are the first use on their thread.
 //! 2. **CPUs.** The number of slots is the largest *possible* CPU number plus one, from a list in
 //!    sysfs. A section does not test its index, so that list counts only if it is the kernel's own:
 //!    in a file system of that type, with nothing mounted over it. The fallback is the width of the

@@ -716,6 +716,11 @@
 //!   [`install`](crate::signal::install): a signal then calls code that is gone. On Linux with
 //!   glibc, the first `install` keeps the object loaded, not start-up.
 //!
+//! With musl, a thread uses the slow path while its cancellation is disabled, unless it has used
+//! atomseq before. musl disables that of every thread that exits, so a destructor that is the first
+//! on its thread to use atomseq takes the slow path. Such a thread may unmap its own stack, to
+//! which the kernel would still write.
+//!
 //! # Binary size
 //!
 //! Every inlined call of an operation is a copy of its section with a descriptor of 32 bytes and a
