@@ -91,8 +91,8 @@ impl Record {
     }
 }
 
-/// What a thread, or the handler that interrupted it, works on. A word is 0, or one more than an id.
-/// If the thread exits, the audit finds here what it may have left half done.
+/// What a thread, or the handler that interrupted it, works on. A word is 0, or one more than an
+/// id. If the thread exits, the audit finds here what it may have left half done.
 #[derive(Default)]
 pub struct Level {
     pub space: AtomicU64,

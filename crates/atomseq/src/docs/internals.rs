@@ -692,8 +692,8 @@
 //! operations. A control commits a split without the parent's version, and is found to lose an
 //! entry.
 //!
-//! [`nonblocking::RefHashMap`](crate::nonblocking::RefHashMap) is such a map of addresses, each of a
-//! node with a value and a count. A guard is taken by one compare-and-swap of the count. The
+//! [`nonblocking::RefHashMap`](crate::nonblocking::RefHashMap) is such a map of addresses, each of
+//! a node with a value and a count. A guard is taken by one compare-and-swap of the count. The
 //! address may be that of a freed node by then, so the count shares its word with the number of the
 //! node's allocation: the reader loads the word, checks the bucket, and then exchanges that very
 //! word. S92's double compare-and-swap of a link and a count (figure 5.7) is not needed, since the
