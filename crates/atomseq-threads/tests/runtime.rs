@@ -212,24 +212,26 @@ fn closures_may_do_what_threads_may() {
 
 #[test]
 fn sleepers_wake_in_order_and_not_early() {
+    const TIMES: [u64; 6] = [60, 10, 40, 20, 50, 30];
     let runtime = with_workers(1);
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let threads: Vec<_> = [60, 20, 40]
-        .map(|time| {
-            let order = Arc::clone(&order);
-            runtime.spawn(move || {
-                let begin = Instant::now();
-                runtime::sleep(Duration::from_millis(time));
-                assert!(begin.elapsed() >= Duration::from_millis(time));
-                order.lock().unwrap().push(time);
-            })
-        })
-        .into();
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
-    // Those that are late for the same reason have a common turn, in the order of their times.
-    assert_eq!(*order.lock().unwrap(), [20, 40, 60]);
+    let is_in_order = || {
+        let order = Mutex::new(Vec::new());
+        runtime.scope(|scope| {
+            for time in TIMES {
+                let order = &order;
+                scope.spawn(move || {
+                    let begin = Instant::now();
+                    runtime::sleep(Duration::from_millis(time));
+                    assert!(begin.elapsed() >= Duration::from_millis(time));
+                    order.lock().unwrap().push(time);
+                });
+            }
+        });
+        order.into_inner().unwrap().is_sorted()
+    };
+    // Where the machine delays one of them by 10 ms, the order may be another one. By chance, one
+    // attempt in 720 is in order.
+    assert!((0..20).any(|_| is_in_order()));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
 use verify_history::structures::pages::Mapped;
+use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
@@ -152,6 +153,15 @@ fn in_a_list_of_visited_values() {
     for mechanism in MECHANISMS {
         ends("OneVisitorList", mechanism, || {
             |_: &mut Rng| Visited::<Box<Probe>>::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_a_map_to_sets_of_values() {
+    for mechanism in MECHANISMS {
+        ends("MultiMap", mechanism, || {
+            |rng: &mut Rng| Dependent::fresh(rng, mechanism)
         });
     }
 }

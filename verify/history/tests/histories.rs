@@ -8,6 +8,7 @@ use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
 use verify_history::structures::pages::Mapped;
+use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
@@ -101,6 +102,15 @@ fn a_list_without_order() {
             trial,
             newest_first(mechanism),
         )
+    });
+}
+
+#[test]
+fn a_map_to_sets_of_values() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("MultiMap, {mechanism:?}"), trial, |rng| {
+            Dependent::fresh(rng, mechanism)
+        })
     });
 }
 

@@ -2,9 +2,9 @@
 //!
 //! [`run`] makes the calling thread their kernel thread. Inside of it, [`spawn`] makes a coroutine,
 //! and [`yield_now`], [`park`], [`JoinHandle::join`], the [`Mutex`], the [`Condvar`], the
-//! [`Semaphore`], the [`Barrier`] and [`channel`]s let others run, first in, first out; [`scope`](scope())
-//! makes coroutines that borrow. A switch takes no system call and no atomic instruction, and costs
-//! a few nanoseconds.
+//! [`Semaphore`], the [`Barrier`] and [`channel`]s let others run, first in, first out;
+//! [`scope`](scope()) makes coroutines that borrow. A switch takes no system call and no atomic
+//! instruction, and costs a few nanoseconds.
 //!
 //! ```
 //! use atomseq_threads::coroutine;
@@ -27,9 +27,9 @@
 //!
 //! Coroutines share their thread's identity: its thread-locals, its signal mask, the floating-point
 //! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
-//! them. So does one that waits for a lock of `std` or of [`atomseq::mutex`] which another coroutine
-//! holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`] for what other
-//! threads lock too. Nothing else here is [`Send`].
+//! them. So does one that waits for a lock of `std` or of [`atomseq::mutex`] which another
+//! coroutine holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`]
+//! for what other threads lock too. Nothing else here is [`Send`].
 //!
 //! Where a coroutine waits and all others wait too, so that none can wake it, its call panics and
 //! says so. [`Mutex`] and [`scope`](scope()) end the process instead, for they must not unwind.
@@ -50,8 +50,8 @@
 //! the coroutine keeps the thread until it yields itself. A preempted coroutine's registers are
 //! saved on its stack; on x86-64, of the extended state what the processor reports as in use. While
 //! it waits, others run with its floating-point control words, and with an empty x87 stack. On
-//! AArch64 it continues by three system calls, and is not preempted where the kernel saves more than
-//! 4 KiB of vectors.
+//! AArch64 it continues by three system calls, and is not preempted where the kernel saves more
+//! than 4 KiB of vectors.
 //!
 //! A tick does not preempt while less than the saved registers need is left of the stack, nor on a
 //! thread whose [alternate stack](atomseq::signal::AlternateStack) other code has taken away. The

@@ -217,8 +217,8 @@ impl Spawned {
     }
 }
 
-/// What one call of `run` shares among its coroutines. What a switch writes comes first, in one line
-/// of the cache: processors write two words of one line in a cycle.
+/// What one call of `run` shares among its coroutines. What a switch writes comes first, in one
+/// line of the cache.
 #[repr(C, align(64))]
 pub(super) struct Scheduler {
     current: Cell<NonNull<Control>>,
@@ -397,8 +397,8 @@ impl Scheduler {
     unsafe fn switch_to(&self, next: NonNull<Control>) -> &Scheduler {
         let from = self.current.replace(next);
         let scheduler: *const Scheduler = self;
-        // SAFETY: neither is used by anything else; its stack lives because it has not finished. All
-        // switches of a run pass its scheduler on.
+        // SAFETY: neither is used by anything else; its stack lives because it has not finished.
+        // All switches of a run pass its scheduler on.
         unsafe {
             let (from, to) = (from.as_ref().sp.get(), *next.as_ref().sp.get());
             &*arch::switch(from, to, scheduler.cast()).cast()
@@ -532,8 +532,8 @@ impl Scheduler {
         is_woken
     }
 
-    /// Makes the first coroutine of `queue` ready. Returns false if none waits there. Called between
-    /// `begin` and `end`.
+    /// Makes the first coroutine of `queue` ready. Returns false if none waits there. Called
+    /// between `begin` and `end`.
     pub fn wake_one(&self, queue: &Queue) -> bool {
         let first = queue.pop_of(self.run);
         if let Some(first) = first {
@@ -726,8 +726,8 @@ impl Scheduler {
         unreachable!("a finished coroutine does not run");
     }
 
-    /// Makes the first coroutine ready where none is: it has not finished, so it is blocked, and its
-    /// wait ends here.
+    /// Makes the first coroutine ready where none is: it has not finished, so it is blocked, and
+    /// its wait ends here.
     #[cold]
     fn first_of_deadlock(&self) -> NonNull<Control> {
         self.is_deadlocked.set(true);

@@ -7,6 +7,7 @@ mod arrays;
 mod hash_map;
 mod linked;
 mod list;
+mod multi_map;
 mod one_visitor;
 mod page_map;
 mod panics;

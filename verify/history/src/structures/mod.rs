@@ -17,6 +17,7 @@ pub mod guards;
 pub mod keys;
 pub mod maps;
 pub mod pages;
+pub mod pairs;
 pub mod priorities;
 pub mod registers;
 pub mod served;

@@ -1,8 +1,8 @@
-//! The linked structures of `atomseq::nonblocking` under shuttle: the lists, the priority queue, the
-//! page map and the server. Threads search, change and iterate, in every order of steps of the small
-//! models, and in many of the others. Runs the library's own
-//! sources, over objects whose exchanges are single steps (`dcas` has a model of its own), and over
-//! a pool that reuses a freed node for the next allocation.
+//! The linked structures of `atomseq::nonblocking` under shuttle: the lists, the priority queue,
+//! the page map and the server. Threads search, change and iterate, in every order of steps of the
+//! small models, and in many of the others. Runs the library's own sources, over objects whose
+//! exchanges are single steps (`dcas` has a model of its own), and over a pool that reuses a freed
+//! node for the next allocation.
 //!
 //! Each protection is removed in turn, and that must be detected.
 #![allow(

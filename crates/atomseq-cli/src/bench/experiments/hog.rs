@@ -4,8 +4,11 @@
 //! slice; its wait is from the call to its first instruction. A figure is the median, the 99th
 //! percentile or the maximum of a hundred waits. On an executor that does not preempt, each wait
 //! would be as long as the hog computes.
+//!
+//! What that costs is the time of two computations that preempt each other, beside the time of
+//! both without preemption.
 
-use std::hint::spin_loop;
+use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -31,6 +34,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "p99:std", "threads of std";
         "max:runtime", "runtime::Runtime: the longest of a hundred waits";
         "max:std", "threads of std";
+        "cost:alone", "two computations on one worker, one after the other";
+        "cost:preempted", "the same, with slices of 10 ms";
     },
     peers: &["std"],
     method: Method::Own { threads: 1, run },
@@ -61,11 +66,21 @@ const WAYS: [Way; 2] = [
     },
 ];
 
+/// The cases of the computations, and their slices.
+const COSTS: [(&str, Duration); 2] = [
+    ("cost:alone", Duration::from_secs(3600)),
+    ("cost:preempted", runtime::DEFAULT_SLICE),
+];
+
+/// How many steps a computation has: about a tenth of a second.
+const STEPS: u64 = 30_000_000;
+
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     let mut values = WAYS
         .each_ref()
         .map(|_| [Vec::new(), Vec::new(), Vec::new()]);
     let mut faults = WAYS.each_ref().map(|_| None);
+    let mut costs = COSTS.map(|_| (Vec::new(), None));
     let start = Instant::now();
     let mut rounds = 0;
     while rounds < FEWEST || rounds < effort.rounds && start.elapsed() < effort.budget {
@@ -81,6 +96,12 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
                 Err(found) => *fault = Some(found),
             }
         }
+        for ((_, slice), (values, fault)) in COSTS.into_iter().zip(&mut costs) {
+            match two_computations(slice) {
+                Ok(took) => values.push(took.as_nanos() as f64),
+                Err(found) => *fault = Some(found),
+            }
+        }
         rounds += 1;
         let time = start.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
         advance(time.max(rounds as f64 / effort.rounds as f64).min(1.0));
@@ -92,7 +113,34 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
             results.add(Series { case, unit, values }, fault.clone());
         }
     }
+    for ((case, _), (values, fault)) in COSTS.into_iter().zip(costs) {
+        let unit = "ns";
+        results.add(Series { case, unit, values }, fault);
+    }
     Ok(results)
+}
+
+/// Returns how long two computations take on one worker.
+fn two_computations(slice: Duration) -> Result<Duration, Fault> {
+    let runtime = with_one_worker(slice)?;
+    let begin = Instant::now();
+    let both = [1, 2].map(|seed| {
+        runtime.spawn(move || {
+            // The multiplier of Knuth's MMIX.
+            let step = |x: u64, step| black_box(x.wrapping_mul(6364136223846793005) ^ step);
+            (0..STEPS).fold(seed, step)
+        })
+    });
+    let ended = both.map(|one| one.join().is_ok());
+    match ended {
+        [true, true] => Ok(begin.elapsed()),
+        _ => Err(Fault::from("a thread has panicked")),
+    }
+}
+
+fn with_one_worker(slice: Duration) -> Result<Runtime, Fault> {
+    let started = Options::new().workers(1).slice(slice).start();
+    started.map_err(|error| Fault::untried(error.to_string()))
 }
 
 /// Pauses of different lengths, so that waits begin anywhere in a slice.
@@ -111,11 +159,7 @@ fn compute(until: &AtomicBool) {
 }
 
 fn with_runtime(count: usize) -> Result<Vec<Duration>, Fault> {
-    let runtime: Runtime = Options::new()
-        .workers(1)
-        .slice(runtime::DEFAULT_SLICE)
-        .start()
-        .map_err(|error| Fault::untried(error.to_string()))?;
+    let runtime = with_one_worker(runtime::DEFAULT_SLICE)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&is_over);
     let hog = runtime.spawn(move || compute(&until));

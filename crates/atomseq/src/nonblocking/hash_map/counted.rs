@@ -464,8 +464,8 @@ impl<'a, V: Send + Sync> HashMapRef<'a, V> {
         // SAFETY: the value was written before the guards were counted. None is left, and no thread
         // can acquire one.
         let value = unsafe { (*self.node.value.get()).assume_init_read() };
-        // SAFETY: `new` has left the node allocated, and the caller alone owns it. This comes before
-        // the value is dropped, because that may panic.
+        // SAFETY: `new` has left the node allocated, and the caller alone owns it. This comes
+        // before the value is dropped, because that may panic.
         drop(unsafe { self.values.adopt(self.node) });
         value
     }

@@ -18,8 +18,8 @@
 //! node that it is for belongs to a level. The place may also be far behind the stop: if priorities
 //! ascend, if many are equal, or if the node of the stop has left and is in the list again. So a
 //! search goes up from a stop before it goes down: as long as the next node on its highest level is
-//! before the place, it goes on to the levels of that node. Its steps grow with the logarithm of the
-//! distance.
+//! before the place, it goes on to the levels of that node. Its steps grow with the logarithm of
+//! the distance.
 
 use super::{Node, PriorityQueue, REMOVED};
 use crate::dcas::Version;
