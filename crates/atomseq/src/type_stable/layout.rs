@@ -208,8 +208,10 @@ mod tests {
         assert_eq!(limit(0), Err(Error::Zero));
         assert_eq!(limit(usize::MAX), Err(Error::TooLarge));
         assert_eq!(limit(1), Ok(1));
-        type Huge = [AtomicU64; 1 << 42];
         #[cfg(target_pointer_width = "64")]
-        assert_eq!(Geometry::of::<Huge>(None).err(), Some(Error::TooLarge));
+        {
+            type Huge = [AtomicU64; 1 << 42];
+            assert_eq!(Geometry::of::<Huge>(None).err(), Some(Error::TooLarge));
+        }
     }
 }

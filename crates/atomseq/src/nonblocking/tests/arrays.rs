@@ -50,22 +50,23 @@ structure!(Queue pop_front |capacity, mechanism| match mechanism {
     Mechanism::Kcas => Queue::by_kcas(capacity),
 });
 
-/// Compares with a deque, with values of all 64 bits, and across each end of the array.
-fn matches_its_model<S: Structure<u64>>() {
+/// Compares with a deque, with values of all bits of a word, and across each end of the array.
+fn matches_its_model<S: Structure<usize>>() {
     for mechanism in MECHANISMS {
         for capacity in [1, 2, 3, 5, 8] {
             let (structure, mut model) = (S::forced(capacity, mechanism), VecDeque::new());
             let mut seed = 1u64;
             for _ in 0..500 {
                 seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                let value = seed as usize;
                 if seed >> 63 == 0 {
                     let expected = match model.len() < capacity {
                         true => Ok(()),
-                        false => Err(seed),
+                        false => Err(value),
                     };
-                    assert_eq!(structure.push(seed), expected);
+                    assert_eq!(structure.push(value), expected);
                     if expected.is_ok() {
-                        model.push_back(seed);
+                        model.push_back(value);
                     }
                 } else {
                     let expected = S::next(&mut model);
@@ -80,12 +81,12 @@ fn matches_its_model<S: Structure<u64>>() {
 
 #[test]
 fn a_stack_matches_its_model() {
-    matches_its_model::<Stack<u64>>();
+    matches_its_model::<Stack<usize>>();
 }
 
 #[test]
 fn a_queue_matches_its_model() {
-    matches_its_model::<Queue<u64>>();
+    matches_its_model::<Queue<usize>>();
 }
 
 fn what_is_left_is_dropped<S: Structure<Arc<()>>>() {
@@ -260,9 +261,9 @@ fn they_are_collected_from_iterators() {
 #[test]
 fn a_stack_reports_its_mechanism() {
     for mechanism in MECHANISMS {
-        let used = Stack::<u64>::forced(1, mechanism).mechanism();
+        let used = Stack::<usize>::forced(1, mechanism).mechanism();
         assert_eq!(used, mechanism.or_kcas());
     }
     let chosen = crate::dcas::mechanism();
-    assert_eq!(Stack::<u64>::with_capacity(1).mechanism(), chosen);
+    assert_eq!(Stack::<usize>::with_capacity(1).mechanism(), chosen);
 }
