@@ -233,6 +233,15 @@ pub mod type_stable;
 #[cfg(test)]
 mod tests {
     pub(crate) mod panics;
+
+    /// Returns how often a test repeats something: natively as often as given, and interpreted by
+    /// Miri, which takes a thousand times as long, a fiftieth of it.
+    pub(crate) const fn rounds(natively: usize) -> usize {
+        match cfg!(miri) {
+            true => natively.div_ceil(50),
+            false => natively,
+        }
+    }
 }
 mod word;
 

@@ -56,7 +56,7 @@ fn matches_its_model<S: Structure<usize>>() {
         for capacity in [1, 2, 3, 5, 8] {
             let (structure, mut model) = (S::forced(capacity, mechanism), VecDeque::new());
             let mut seed = 1u64;
-            for _ in 0..500 {
+            for _ in 0..rounds(500) {
                 seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                 let value = seed as usize;
                 if seed >> 63 == 0 {
@@ -118,7 +118,7 @@ impl Drop for Counted {
 /// Owned values are dropped once: by threads that take them while others push, or with the
 /// structure.
 fn nothing_is_lost_or_duplicated<S: Structure<Box<Counted>>>(in_order: bool) {
-    const EACH: usize = 1_500;
+    const EACH: usize = rounds(1_500);
     for mechanism in MECHANISMS {
         let structure = S::forced(8, mechanism);
         let dropped: Arc<Vec<_>> = Arc::new((0..2 * EACH).map(|_| AtomicUsize::new(0)).collect());
@@ -195,7 +195,7 @@ fn a_stopped_thread_blocks_no_other() {
 /// Revokes holders continually, in all states.
 #[test]
 fn revoked_holders_lose_nothing() {
-    const EACH: usize = 300;
+    const EACH: usize = rounds(300);
     let stack = Stack::forced(64, Mechanism::Assisted);
     let seen: Vec<AtomicUsize> = (0..2 * EACH).map(|_| AtomicUsize::new(0)).collect();
     let (running, patience) = (AtomicUsize::new(2), &Patience::new());
