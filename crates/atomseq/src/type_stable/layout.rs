@@ -158,10 +158,10 @@ mod tests {
 
     #[test]
     fn small_descriptors_take_one_cache_line() {
-        let sizes = geometry::<[AtomicUsize; 6]>(None);
+        let sizes = geometry::<[AtomicU64; 6]>(None);
         assert_eq!(sizes.stride, 64);
         assert_eq!(sizes.per_page * 64, sizes.page);
-        assert_eq!(geometry::<[AtomicUsize; 7]>(None).stride, 128);
+        assert_eq!(geometry::<[AtomicU64; 7]>(None).stride, 128);
     }
 
     #[test]
