@@ -236,6 +236,16 @@ pub mod type_stable;
 #[cfg(test)]
 mod tests {
     pub(crate) mod panics;
+
+    /// Returns how often a test repeats something: natively as often as given, and interpreted by
+    /// Miri, which takes ten thousand times as long, a fiftieth of it, but at most 100 times.
+    pub(crate) const fn rounds(natively: usize) -> usize {
+        match natively.div_ceil(50) {
+            _ if !cfg!(miri) => natively,
+            fewer @ 0..=100 => fewer,
+            _ => 100,
+        }
+    }
 }
 mod word;
 
