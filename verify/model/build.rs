@@ -1,7 +1,8 @@
 //! Writes variants of the library's sources for the models: k-CAS, OS-assisted changes, rings, the
-//! shelves of the depot, kept mappings, and the turns of threads that grow a structure. Each is
-//! written unchanged and with one protection removed at a time (`mutations/`), with a control for
-//! each protection: see `src/controls.rs` and the tests of these names.
+//! shelves of the depot, kept mappings, the turns of threads that grow a structure, and the states
+//! of a runtime's threads. Each is written unchanged and with one protection removed at a time
+//! (`mutations/`), with a control for each protection: see `src/controls.rs` and the tests of these
+//! names.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,6 +13,8 @@ mod dcas;
 mod memory;
 #[path = "mutations/structures.rs"]
 mod structures;
+#[path = "mutations/threads.rs"]
+mod threads;
 
 /// A name, a text that occurs once in the sources, and its replacement.
 type Mutation = (&'static str, &'static str, &'static str);
@@ -78,6 +81,10 @@ fn main() {
         memory::GROWTH_IN_MODELS,
     );
     write("growth", &[turns], memory::GROWTH);
+    let states = source(Path::new(
+        "../../crates/atomseq-threads/src/runtime/state.rs",
+    ));
+    write("states", &[states], threads::STATES);
 }
 
 /// Returns the source with some texts, each of which occurs once, replaced.

@@ -1,8 +1,11 @@
 //! User-level threads.
 //!
+//! [`runtime`] has those that may do everything: closures on a few kernel threads. None can freeze
+//! the others by computing or blocking (S92, section 5.3).
+//!
 //! [`coroutine`] has those of one kernel thread: a switch takes a few nanoseconds, and in regions
 //! that allow it a signal preempts them at any instruction (B91, section 3.2). Linux, on x86-64 and
-//! AArch64; preemption on x86-64.
+//! AArch64.
 
 #![cfg(all(
     target_os = "linux",
@@ -11,4 +14,6 @@
 
 mod arch;
 pub mod coroutine;
+pub mod runtime;
 mod stack;
+mod sync;

@@ -1,7 +1,7 @@
 //! The stacks of coroutines: mappings with a guard page at their low end.
 
 use std::io;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// A stack of a coroutine. Its memory is touched by use alone.
 ///
@@ -11,7 +11,9 @@ use std::ptr;
 /// ```
 #[derive(Debug)]
 pub(crate) struct Stack {
-    base: *mut u8,
+    base: NonNull<u8>,
+    /// Bytes from `base` to `limit`, which is a page.
+    guard: usize,
     /// Bytes from `base` to `top`, the guard included.
     mapped: usize,
 }
@@ -40,7 +42,8 @@ impl Stack {
             return Err(io::Error::last_os_error());
         }
         let stack = Stack {
-            base: base.cast(),
+            base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            guard: page,
             mapped,
         };
         // SAFETY: the first page of the mapping, which nothing uses.
@@ -52,22 +55,22 @@ impl Stack {
 
     /// Returns the lowest address that may be used.
     pub fn limit(&self) -> *mut u8 {
-        self.base.wrapping_add(page_size())
+        self.base.as_ptr().wrapping_add(self.guard)
     }
 
     /// Returns the address after the highest byte.
     pub fn top(&self) -> *mut u8 {
-        self.base.wrapping_add(self.mapped)
+        self.base.as_ptr().wrapping_add(self.mapped)
     }
 
     /// Returns how many bytes may be used.
     pub fn size(&self) -> usize {
-        self.mapped - page_size()
+        self.mapped - self.guard
     }
 
     /// Returns whether the guard page contains `address`.
     pub fn guards(&self, address: usize) -> bool {
-        (self.base as usize..self.limit() as usize).contains(&address)
+        (self.base.as_ptr() as usize..self.limit() as usize).contains(&address)
     }
 }
 
@@ -75,12 +78,12 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: the mapping of `new`; the owner drops it after the last use. The kernel refuses
         // only if it has no memory to split a mapping; then this one stays.
-        unsafe { libc::munmap(self.base.cast(), self.mapped) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
     }
 }
 
 /// Returns the size of a page, in bytes.
-pub(crate) fn page_size() -> usize {
+fn page_size() -> usize {
     // SAFETY: asks only.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

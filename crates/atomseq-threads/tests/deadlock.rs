@@ -1,10 +1,10 @@
-//! A lock never unwinds: where no coroutine can unlock it, the process ends with a message, also if
-//! nothing can be written.
+//! A lock never unwinds, and neither does a scope whose coroutines cannot finish: the process ends
+//! with a message, also if nothing can be written.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use atomseq_threads::coroutine::{self, Mutex};
+use atomseq_threads::coroutine::{self, Barrier, Condvar, Mutex};
 
 /// In the environment of the process that ends.
 const CHILD: &str = "ATOMSEQ_THREADS_DEADLOCK";
@@ -16,6 +16,25 @@ fn a_lock_that_cannot_be_had_ends_the_process() {
             let lock = Mutex::new(());
             let _held = lock.lock();
             let _never = lock.lock();
+        }),
+        Ok("scope") => coroutine::run(|| {
+            let barrier = Barrier::new(3);
+            coroutine::scope(|scope| {
+                drop(scope.spawn(|| barrier.wait()));
+                drop(scope.spawn(|| barrier.wait()));
+            });
+        }),
+        Ok("condvar") => coroutine::run(|| {
+            // Another one has the lock when the wait ends, and waits too.
+            let (lock, changed) = (Mutex::new(()), Condvar::new());
+            coroutine::scope(|scope| {
+                drop(scope.spawn(|| {
+                    let _held = lock.lock();
+                    coroutine::park();
+                }));
+                drop(scope.spawn(coroutine::yield_now)); // so that the one before can wait
+                changed.wait(&mut lock.lock());
+            });
         }),
         Ok("outside") => {
             let lock = Mutex::new(());
@@ -38,7 +57,7 @@ fn a_lock_that_cannot_be_had_ends_the_process() {
                     String::from_utf8_lossy(&output.stderr).into_owned(),
                 )
             };
-            for child in ["inside", "outside"] {
+            for child in ["inside", "outside", "scope", "condvar"] {
                 let (signal, message) = end(child, Stdio::piped());
                 assert_eq!(signal, Some(libc::SIGABRT), "{message}");
                 assert!(message.contains("deadlock"), "{message}");

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use atomseq_threads::coroutine::{self, Builder, Mutex};
+use atomseq_threads::coroutine::{self, Builder, Condvar, Mutex, Semaphore, channel};
 
 /// The trap flag.
 const TRAP: i64 = 1 << 8;
@@ -70,6 +70,56 @@ impl Lock for Mutex<()> {
     fn with(&self, f: impl FnOnce()) {
         let _guard = self.lock();
         f();
+    }
+}
+
+impl Lock for Semaphore {
+    fn new() -> Self {
+        Semaphore::new(1)
+    }
+
+    #[inline(always)]
+    fn with(&self, f: impl FnOnce()) {
+        let _permit = self.acquire();
+        f();
+    }
+}
+
+/// A channel with one message, which its holder takes out.
+struct Token(channel::Sender<()>, channel::Receiver<()>);
+
+impl Lock for Token {
+    fn new() -> Self {
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(()).unwrap();
+        Token(sender, receiver)
+    }
+
+    #[inline(always)]
+    fn with(&self, f: impl FnOnce()) {
+        self.1.recv().unwrap();
+        f();
+        self.0.send(()).unwrap();
+    }
+}
+
+/// A flag under a lock, and a condition variable for those that wait until it is clear.
+struct Monitor(Mutex<bool>, Condvar);
+
+impl Lock for Monitor {
+    fn new() -> Self {
+        Monitor(Mutex::new(false), Condvar::new())
+    }
+
+    #[inline(always)]
+    fn with(&self, f: impl FnOnce()) {
+        let mut is_taken = self.0.lock();
+        self.1.wait_while(&mut is_taken, |is_taken| *is_taken);
+        *is_taken = true;
+        drop(is_taken);
+        f();
+        *self.0.lock() = false;
+        self.1.notify_one();
     }
 }
 
@@ -154,10 +204,16 @@ fn no_addition_is_lost() {
         libc::sigaddset(&mut action.sa_mask, libc::SIGURG);
         assert_eq!(libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()), 0);
     }
-    let (instructions, torn) = lost::<Mutex<()>>();
-    println!("{instructions} instructions");
-    assert!(instructions > 40, "{instructions} instructions");
-    assert_eq!(torn, 0);
+    for (name, (instructions, torn)) in [
+        ("Mutex", lost::<Mutex<()>>()),
+        ("Semaphore", lost::<Semaphore>()),
+        ("channel", lost::<Token>()),
+        ("Condvar", lost::<Monitor>()),
+    ] {
+        println!("{name}: {instructions} instructions");
+        assert!(instructions > 40, "{name}: {instructions} instructions");
+        assert_eq!(torn, 0, "{name}");
+    }
     let (_, torn) = lost::<Torn>();
     assert!(torn > 0, "the control");
 }

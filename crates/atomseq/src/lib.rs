@@ -122,8 +122,10 @@
 //! | [`LinkedQueue`](nonblocking::LinkedQueue) | unbounded, first in first out, elements of any type | obstruction-free | 1 |
 //! | [`List`](nonblocking::List) | keys and values that can be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`HashMap`](nonblocking::HashMap) | keys and values that can be copied, by hash; grows and shrinks | lock-free | 2 an insertion, 1 a removal, 0 a lookup |
+//! | [`RefHashMap`](nonblocking::RefHashMap) | the same, with values of any type, read through counted guards | lock-free | the same, a lookup 1, and 1 to release a guard |
+//! | [`MultiMap`](nonblocking::MultiMap) | keys with sets of values that can be copied, by hash; GC96's dependency map | obstruction-free | 1 a change, 0 a search |
 //! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
-//! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one thread at a time | obstruction-free | 1 a visit |
+//! | [`OneVisitorList`](nonblocking::OneVisitorList) | values of any type, each visited by one thread at a time | obstruction-free | 1 a visit |
 //! | [`PriorityQueue`](nonblocking::PriorityQueue) | the least priority out first, elements of any type, removed by handle; a delay queue | obstruction-free | 1 a change, 0 a search |
 //! | [`PageMap`](nonblocking::PageMap) | entries of the pages of an address space, in a tree whose subtrees are unloaded | obstruction-free | 1 a change, 0 a lookup |
 //! | [`Server`](nonblocking::Server) | an object whose operations are too large for DCAS, run one at a time on copies | obstruction-free | 1 while it is idle, a read 0 |
@@ -157,10 +159,11 @@
 //! | | 2.1.1, designated sequences; 2.1.4, hybrid registration; 2.2.1, 2.2.3 and 2.2.4, other ways back; 3, Dyn/Jump, Dyn/Fault and Hyb/Jump, with levels | for comparison, `rollforward` in the crate `atomseq-papers` |
 //! | | 2.3.2, page faults in a sequence: pinning, the rule of one page, gates | for comparison, in the crate `atomseq-papers` |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
-//! | | 2, type-stable memory | [`type_stable`] |
+//! | | 2, type-stable memory; the caching model; audits | [`type_stable`] |
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |
 //! | | 5.1, a version in each bucket of a hash table | [`nonblocking::HashMap`] |
 //! | | 5 and 5.2, delay queues; the virtual-to-physical map, a tree of depth 3 under its subtrees' version numbers | [`nonblocking::PriorityQueue`], [`nonblocking::PageMap`] |
+//! | | 5.2, the dependency map: a hash table with a list in each bucket | [`nonblocking::MultiMap`] |
 //! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | [`dcas`] |
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | [`dcas`] |
 //! | | 5.1.4, code isolation: a queue of one producer and one consumer | [`nonblocking::spsc`] |

@@ -62,22 +62,24 @@ const INCLUSIONS: usize = 16;
 impl Problem {
     /// Reads a file and those that it includes. An error is a sentence with file and line.
     pub fn read(path: &Path) -> Result<Problem, String> {
-        let mut problem = Problem::default();
-        problem.name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into();
+        let name = path.file_stem().unwrap_or_default();
+        let mut problem = Problem::named(&name.to_string_lossy());
         problem.include(path, 0)?;
         problem.finish()
     }
 
     /// Reads a text that includes nothing.
     pub fn parse(name: &str, text: &str) -> Result<Problem, String> {
-        let mut problem = Problem::default();
-        problem.name = name.to_string();
+        let mut problem = Problem::named(name);
         Reader::new(&mut problem, Path::new(name), text, INCLUSIONS).all()?;
         problem.finish()
+    }
+
+    fn named(name: &str) -> Problem {
+        Problem {
+            name: name.to_string(),
+            ..Problem::default()
+        }
     }
 
     fn include(&mut self, path: &Path, depth: usize) -> Result<(), String> {

@@ -9,8 +9,8 @@ use std::thread;
 use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, Queue,
-    RefList, Stack, Unordered,
+    HashMap, LinkedQueue, LinkedStack, List, MultiMap, OneVisitorList, PageMap, PriorityQueue,
+    Queue, RefHashMap, RefList, Stack, Unordered,
 };
 use verify_support::proc::pages_in_memory;
 
@@ -99,6 +99,18 @@ fn memory_stays_what_it_was() {
                 1 => _ = list.remove(&key),
                 2 => _ = list.insert(key, round),
                 _ => _ = list.pop_first(),
+            }
+        });
+        let pairs = MultiMap::<u64, u64>::forced(16, mechanism);
+        stays_small("MultiMap", |thread, round| {
+            let (key, value) = (round % 32, thread * 7 + round % 5);
+            match round % 4 {
+                0 | 1 => _ = pairs.insert(key, value).expect("memory"),
+                2 => _ = pairs.remove(&(key - 1), &value),
+                _ => _ = pairs.pop(&(key - 3)),
+            }
+            if round % 1_000 == 0 {
+                pairs.retain(|_, value| value / 7 != thread);
             }
         });
         let counted = RefList::<Box<u64>>::forced(mechanism);
@@ -206,6 +218,22 @@ fn memory_of_a_map_stays_what_it_was() {
             0 => _ = map.insert(key, round).expect("memory"),
             _ => _ = map.remove(&key),
         }
+    });
+}
+
+#[test]
+fn memory_of_a_map_of_counted_values_stays_what_it_was() {
+    let _alone = alone();
+    let map = RefHashMap::<u64, Box<u64>>::new();
+    stays_small("RefHashMap", |thread, round| {
+        let (phase, index) = (round / 512 % 2, round % 512);
+        let key = index * 3 + thread;
+        let guard = map.get(&(key % 7));
+        match phase {
+            0 => _ = map.insert(key, Box::new(round)).expect("memory"),
+            _ => _ = map.remove(&key),
+        }
+        drop(guard);
     });
 }
 

@@ -17,6 +17,7 @@ use verify_history::stops::Places;
 use verify_history::structures::Hashed;
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
+use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::InTwo;
 use verify_support::processes::{Circumstances, killed_in_fresh_process_under};
@@ -61,6 +62,16 @@ fn a_change_of_priority_taken_for_one_step() {
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         must_fail("a change of priority", Trial::of(MANY), |_| {
             Pending::<u64>::fresh_with_changes(mechanism)
+        });
+    }
+}
+
+/// The same, of a value that is to be under one of two keys at any time.
+#[test]
+fn a_change_of_key_taken_for_one_step() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("a change of key", Trial::of(MANY), |rng| {
+            Dependent::fresh_with_moves(rng, mechanism)
         });
     }
 }

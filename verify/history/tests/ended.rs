@@ -11,11 +11,12 @@ use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
 use verify_history::structures::pages::Mapped;
+use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Twins, Words};
-use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, Lent, OldestFirst, newest_first};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -157,6 +158,15 @@ fn in_a_list_of_visited_values() {
 }
 
 #[test]
+fn in_a_map_to_sets_of_values() {
+    for mechanism in MECHANISMS {
+        ends("MultiMap", mechanism, || {
+            |rng: &mut Rng| Dependent::fresh(rng, mechanism)
+        });
+    }
+}
+
+#[test]
 fn in_a_priority_queue() {
     for mechanism in MECHANISMS {
         ends("PriorityQueue", mechanism, || {
@@ -204,4 +214,10 @@ fn in_an_unbounded_queue() {
 #[test]
 fn in_a_hash_map() {
     all_end("HashMap", || |_: &mut Rng| Hashed::<true>::fresh());
+}
+
+/// A thread that exits keeps the guards that it has.
+#[test]
+fn in_a_hash_map_of_counted_values() {
+    all_end("RefHashMap", || |_: &mut Rng| Lent::<Box<Probe>>::fresh());
 }

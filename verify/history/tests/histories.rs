@@ -8,11 +8,12 @@ use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
 use verify_history::structures::pages::Mapped;
+use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::Served;
 use verify_history::structures::visits::Visited;
 use verify_history::structures::words::{Pair, Words};
-use verify_history::structures::{BothEnds, Hashed, OldestFirst, newest_first};
+use verify_history::structures::{BothEnds, Hashed, Lent, OldestFirst, Probe, newest_first};
 
 /// Runs half of the histories under each mechanism.
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
@@ -105,6 +106,15 @@ fn a_list_without_order() {
 }
 
 #[test]
+fn a_map_to_sets_of_values() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("MultiMap, {mechanism:?}"), trial, |rng| {
+            Dependent::fresh(rng, mechanism)
+        })
+    });
+}
+
+#[test]
 fn a_list_of_counted_values() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("RefList, {mechanism:?}"), trial, |_| {
@@ -181,6 +191,21 @@ fn a_hash_map() {
         !stops || report.concurrent > 0 && report.stops > 0,
         "nothing met: {report}"
     );
+}
+
+/// The same, with values that end.
+#[test]
+fn a_hash_map_of_counted_values() {
+    let before = Probe::alive();
+    let report = must_pass("RefHashMap", Trial::of(2_000), |_| {
+        Lent::<Box<Probe>>::fresh()
+    });
+    let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
+    assert!(
+        !stops || report.concurrent > 0 && report.stops > 0,
+        "nothing met: {report}"
+    );
+    assert_eq!(Probe::alive(), before, "values were lost");
 }
 
 #[test]

@@ -216,6 +216,20 @@ fn without_getcpu_nothing_else_is_blamed() {
     }
 }
 
+/// Start-up has mapped nothing then, and counts the CPUs nevertheless.
+#[test]
+fn without_memory_start_up_counts_the_cpus() {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        refuse(&always(libc::SYS_mmap, libc::ENOMEM)).expect("a filter");
+        let status = atomseq::status();
+        assert!(status.gates_active(), "{status}");
+        assert_eq!(
+            Area::try_new(1 << 20).err(),
+            Some(percpu::Error::OutOfMemory)
+        );
+    });
+}
+
 /// Nothing is wiped in children then, and processes have no numbers. One run for each answer, the
 /// last of which reports success without effect.
 #[test]

@@ -119,6 +119,68 @@ fn a_thread_is_unregistered_before_its_storage_goes_and_stays_so() {
     });
 }
 
+/// Calls `last` on a thread that ends, in the last round of its keys' destructors.
+#[cfg(target_env = "musl")]
+fn in_the_last_round(last: fn()) {
+    const ROUNDS: usize = 4;
+    static KEY: AtomicUsize = AtomicUsize::new(usize::MAX);
+    static LAST: std::sync::Mutex<fn()> = std::sync::Mutex::new(|| ());
+    fn set(round: usize) {
+        let key = KEY.load(Ordering::Relaxed) as libc::pthread_key_t;
+        let value = core::ptr::without_provenance(round);
+        // SAFETY: the key exists; its value is not dereferenced.
+        assert_eq!(unsafe { libc::pthread_setspecific(key, value) }, 0);
+    }
+    unsafe extern "C" fn destructor(round: *mut c_void) {
+        match round.addr() {
+            ROUNDS => (LAST.lock().expect("unpoisoned"))(),
+            round => set(round + 1),
+        }
+    }
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        set(1);
+        core::ptr::null_mut()
+    }
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: the destructor lives as long as the program.
+    let result = unsafe { libc::pthread_key_create(&mut key, Some(destructor)) };
+    assert_eq!(result, 0);
+    KEY.store(key as usize, Ordering::Relaxed);
+    *LAST.lock().expect("unpoisoned") = last;
+    on_c_thread(body);
+}
+
+#[cfg(target_env = "musl")]
+fn count_if_unregistered() {
+    atomseq::percpu::Counter::new().increment();
+    if !register_this_thread() && cpu_id() < 0 {
+        CHECKED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// musl calls no hook any more that is set in the last round, and a detached thread unmaps its own
+/// storage before its last system call.
+#[cfg(target_env = "musl")]
+#[test]
+fn a_thread_whose_hook_would_come_too_late_is_not_registered() {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        assert_own_registration();
+        in_the_last_round(count_if_unregistered);
+        assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[cfg(target_env = "musl")]
+#[test]
+fn a_thread_whose_hook_would_come_too_late_may_start_up() {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        in_the_last_round(count_if_unregistered);
+        assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+        assert_own_registration();
+        assert!(register_this_thread(), "this thread does not exit");
+    });
+}
+
 #[test]
 fn a_signal_handler_may_register_its_thread() {
     extern "C" fn handler(_signal: i32) {

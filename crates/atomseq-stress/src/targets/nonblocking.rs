@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, Operation, PageMap, PriorityQueue,
-    Queue, RefList, Server, Stack, Unordered, plain,
+    HashMap, LinkedQueue, LinkedStack, List, MultiMap, OneVisitorList, Operation, PageMap,
+    PriorityQueue, Queue, RefHashMap, RefList, Server, Stack, Unordered, plain,
 };
 
 use super::rings::RingRound;
@@ -38,7 +38,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..13), by) {
+    match (setting.rng.u32(..15), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -55,6 +55,8 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
             setting,
         ),
         (11, _) => of(HashMap::<u64>::new(), setting),
+        (12, _) => of(RefHashMap::<u64, u64>::new(), setting),
+        (13, _) => of(MultiMap::<u64, u64>::forced(4, by), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -164,6 +166,58 @@ impl Shared for HashMap<u64> {
         self.remove(&value).is_some()
     }
 }
+
+/// Several values under each of a few keys, two in a bucket.
+impl Shared for MultiMap<u64, u64> {
+    fn put(&self, value: u64) -> bool {
+        self.insert(value % 8, value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        (0..8).find_map(|key| self.pop(&key))
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.contains(&(value % 8), &value) && self.remove(&(value % 8), &value)
+    }
+}
+
+/// Keys are few, so that a value often takes the place of another, which is put back elsewhere.
+/// Readers acquire guards of values that others take out.
+impl Shared for RefHashMap<u64, u64> {
+    fn put(&self, value: u64) -> bool {
+        let mut carried = value;
+        for key in value.. {
+            let _guard = self.get(&(key.wrapping_mul(31) % LENT));
+            match self.insert(key % LENT, carried) {
+                Ok(None) => break,
+                Ok(Some(old)) => carried = *old,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn take(&self) -> Option<u64> {
+        (0..LENT).find_map(|number| Some(*self.remove(&(number * 37 % LENT))?))
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        // Whatever is in its place now is put back.
+        let removed = self.remove(&(value % LENT));
+        match removed {
+            Some(removed) if *removed == value => true,
+            Some(removed) => {
+                assert!(self.put(*removed), "there is memory");
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// How many keys of a map of counted values are used.
+const LENT: u64 = 512;
 
 impl Shared for PriorityQueue<u64, u64> {
     /// Some entries change their priority, and some are removed and inserted again.

@@ -31,7 +31,7 @@ pub(super) const WORDS: usize = 5;
 
 /// Saves the stack pointer in `from`, and continues where the stack pointer `to` was saved, or at
 /// the beginning of a stack that [`prepare`](super::prepare) has made. Returns when another switch
-/// continues here.
+/// continues here, with the message of that.
 ///
 /// The compiler saves what it needs of all registers but two, since they count as overwritten. The
 /// control words of the floating-point units stay as they are.
@@ -41,7 +41,8 @@ pub(super) const WORDS: usize = 5;
 /// `to` was saved by a switch, or is of `prepare`, and nothing has continued there since. Its stack
 /// is still mapped. `from` may be written.
 #[inline(always)]
-pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
+pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8, message: *const ()) -> *const () {
+    let received;
     // SAFETY: the other side restores rsp, rbp and rbx; all else is declared as overwritten. The
     // jump keeps the processor's return stack as it is: a `ret` would be predicted wrongly.
     unsafe {
@@ -58,6 +59,7 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
             "2:",
             inout("rdi") from => _,
             inout("rsi") to => _,
+            inout("rdx") message => received,
             out("r12") _,
             out("r13") _,
             out("r14") _,
@@ -65,9 +67,11 @@ pub(crate) unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
             clobber_abi("sysv64"),
         );
     }
+    received
 }
 
-/// The beginning of a stack: calls the body. Backtraces end here.
+/// The beginning of a stack: calls the body. Backtraces end here. A `call` would stay on the
+/// processor's return stack when the coroutine has finished.
 #[unsafe(naked)]
 pub(super) extern "C" fn enter() {
     naked_asm!(
@@ -76,7 +80,10 @@ pub(super) extern "C" fn enter() {
         "mov rdi, rbx", // the argument
         "mov rax, rbp", // the body
         "xor ebp, ebp",
-        "call rax",
+        "lea rcx, [rip + 2f]",
+        "push rcx", // where it would return
+        "jmp rax",
+        "2:",
         "ud2",
         ".cfi_endproc",
     )

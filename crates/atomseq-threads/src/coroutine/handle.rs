@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use super::scheduler::{Control, State, expect_scheduler, release, scheduler};
+use super::scheduler::{Control, Spawned, State, expect_scheduler, release, scheduler};
 use super::{Error, MIN_STACK_SIZE};
 use crate::arch;
 
@@ -62,6 +62,24 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
+    // SAFETY: neither borrows.
+    unsafe { spawn_borrowing(f, None) }
+}
+
+/// As [`try_spawn`], of a scope.
+///
+/// # Safety
+///
+/// What `f` and its result borrow lives until the coroutine has finished and its handle, if it was
+/// not forgotten, has been dropped; the scope lives as long.
+#[track_caller]
+pub(super) unsafe fn spawn_borrowing<F, T>(
+    f: F,
+    scope: Option<NonNull<Spawned>>,
+) -> Result<JoinHandle<T>, Error>
+where
+    F: FnOnce() -> T,
+{
     let scheduler = expect_scheduler();
     let (bytes, align) = (
         size_of::<Packet<F, T>>(),
@@ -80,12 +98,11 @@ where
     // SAFETY: inside the stack, aligned, and below nothing else's; `prepare` writes below it. The
     // coroutine and the handle have a reference each.
     unsafe {
-        packet.write(Packet {
-            control: Control::new(scheduler.run(), Some(stack), 2),
-            body: UnsafeCell::new(Body {
-                function: ManuallyDrop::new(f),
-            }),
-        });
+        let control = &raw mut (*packet).control;
+        control.write(Control::new(scheduler.run(), Some(stack), 2, scope));
+        (&raw mut (*packet).body).write(UnsafeCell::new(Body {
+            function: ManuallyDrop::new(f),
+        }));
         let packet = NonNull::new_unchecked(packet);
         let sp = arch::prepare(top, body::<F, T>, packet.as_ptr().cast());
         scheduler.start(packet.cast(), sp);
@@ -118,10 +135,19 @@ where
                 outcome: ManuallyDrop::new(outcome),
             });
         } else {
-            drop(outcome);
+            drop_unwanted(&packet.control, outcome);
         }
         scheduler.finish()
     }
+}
+
+/// Drops an outcome that no handle takes. A scope reports a panic among them.
+fn drop_unwanted<T>(control: &Control, outcome: thread::Result<T>) {
+    if let (Err(_), Some(scope)) = (&outcome, control.scope) {
+        // SAFETY: this is the coroutine, or its handle, and the scope outlives both.
+        unsafe { scope.as_ref() }.has_panicked.set(true);
+    }
+    drop(outcome);
 }
 
 /// A reference to a coroutine: [`std::thread::Thread`] for coroutines.
@@ -163,15 +189,8 @@ impl Coroutine {
     /// another run.
     #[inline(always)] // as `yield_now`
     pub fn yield_to(&self) -> bool {
-        let Some(scheduler) = scheduler().filter(|scheduler| scheduler.run() == self.control().run)
-        else {
-            return false;
-        };
-        scheduler.begin();
-        // SAFETY: a reference, and the run is its own.
-        let is_ready = unsafe { scheduler.yield_to(self.0) };
-        scheduler.end();
-        is_ready
+        // SAFETY: a reference.
+        scheduler().is_some_and(|scheduler| unsafe { scheduler.yield_to(self.0) })
     }
 
     /// Returns whether its function has returned or panicked.
@@ -188,6 +207,7 @@ impl Clone for Coroutine {
 }
 
 impl Drop for Coroutine {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: this one's reference. The handle that wants the outcome has taken it before.
         unsafe { release(self.0) };
@@ -229,6 +249,7 @@ impl<T> JoinHandle<T> {
     /// # Panics
     ///
     /// If the coroutine cannot finish: all coroutines wait, or its run has ended.
+    #[inline(always)] // as `yield_now`
     #[track_caller]
     pub fn join(self) -> thread::Result<T> {
         if !self.is_finished() && !self.wait() {
@@ -240,6 +261,7 @@ impl<T> JoinHandle<T> {
         unsafe { ManuallyDrop::take(&mut *self.outcome.as_ptr()) }
     }
 
+    #[inline(always)] // as `yield_now`
     fn wait(&self) -> bool {
         let target = self.coroutine.control();
         scheduler().is_some_and(|scheduler| {
@@ -261,9 +283,12 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        if self.coroutine.control().is_wanted.replace(false) && self.is_finished() {
+        let control = self.coroutine.control();
+        if control.is_wanted.replace(false) && self.is_finished() {
             // SAFETY: as in `join`.
-            unsafe { ManuallyDrop::drop(&mut *self.outcome.as_ptr()) };
+            drop_unwanted(control, unsafe {
+                ManuallyDrop::take(&mut *self.outcome.as_ptr())
+            });
         }
     }
 }

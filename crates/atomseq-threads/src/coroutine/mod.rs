@@ -1,8 +1,10 @@
 //! Coroutines: user-level threads of one kernel thread, with a stack each (B91, section 3.2).
 //!
 //! [`run`] makes the calling thread their kernel thread. Inside of it, [`spawn`] makes a coroutine,
-//! and [`yield_now`], [`park`], [`JoinHandle::join`] and the [`Mutex`] let others run, first in,
-//! first out. A switch takes no system call and no atomic instruction, and costs a few nanoseconds.
+//! and [`yield_now`], [`park`], [`JoinHandle::join`], the [`Mutex`], the [`Condvar`], the
+//! [`Semaphore`], the [`Barrier`] and [`channel`]s let others run, first in, first out;
+//! [`scope`](scope()) makes coroutines that borrow. A switch takes no system call and no atomic
+//! instruction, and costs a few nanoseconds.
 //!
 //! ```
 //! use atomseq_threads::coroutine;
@@ -25,8 +27,12 @@
 //!
 //! Coroutines share their thread's identity: its thread-locals, its signal mask, the floating-point
 //! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
-//! them. So does one that waits for a lock of `std` which another coroutine holds, and it never
-//! wakes: use the [`Mutex`] of this module. Nothing here is [`Send`].
+//! them. So does one that waits for a lock of `std` or of [`atomseq::mutex`] which another
+//! coroutine holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`]
+//! for what other threads lock too. Nothing else here is [`Send`].
+//!
+//! Where a coroutine waits and all others wait too, so that none can wake it, its call panics and
+//! says so. [`Mutex`] and [`scope`](scope()) end the process instead, for they must not unwind.
 //!
 //! While a coroutine unwinds and its destructors switch to others, these see
 //! [`std::thread::panicking`] as true. A panic hook must not switch: a panic of another coroutine
@@ -42,8 +48,10 @@
 //! With [`Builder::slice`], a signal comes at the end of each slice of time. Inside of
 //! [`preemptible`], it makes the coroutine yield at whatever instruction it has reached. Elsewhere
 //! the coroutine keeps the thread until it yields itself. A preempted coroutine's registers are
-//! saved on its stack; of the extended state, what the processor reports as in use. While it waits,
-//! others run with its floating-point control words, and with an empty x87 stack.
+//! saved on its stack; on x86-64, of the extended state what the processor reports as in use. While
+//! it waits, others run with its floating-point control words, and with an empty x87 stack. On
+//! AArch64 it continues by three system calls, and is not preempted where the kernel saves more
+//! than 4 KiB of vectors.
 //!
 //! A tick does not preempt while less than the saved registers need is left of the stack, nor on a
 //! thread whose [alternate stack](atomseq::signal::AlternateStack) other code has taken away. The
@@ -66,10 +74,16 @@
 //! about 3.5 KiB with AVX-512). Rust code touches each page of a large frame, so it meets the guard
 //! page; C code that was compiled without `-fstack-clash-protection` can jump over it.
 
+mod barrier;
+pub mod channel;
+mod condvar;
 mod handle;
 mod mutex;
 mod preempt;
 mod scheduler;
+mod scope;
+mod semaphore;
+mod shared;
 
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
@@ -77,9 +91,14 @@ use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::Condvar;
 pub use handle::{Coroutine, JoinHandle, current, spawn, try_spawn};
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 use scheduler::{Control, Scheduler, State, expect_scheduler, scheduler};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use semaphore::{Permit, Semaphore};
+pub use shared::{RawSharedMutex, SharedMutex, SharedMutexGuard};
 
 /// The size of a stack, in bytes, if the builder names none.
 pub const DEFAULT_STACK_SIZE: usize = 64 * 1024;
@@ -135,7 +154,7 @@ impl fmt::Display for Error {
             ),
             Error::NoPreemption => write!(
                 f,
-                "coroutines are preempted on x86-64 with XSAVEC only; leave `Builder::slice` out"
+                "this processor lacks XSAVEC, which preemption needs; leave `Builder::slice` out"
             ),
             Error::Stack(error) => write!(
                 f,
@@ -168,7 +187,6 @@ impl std::error::Error for Error {
 /// use atomseq_threads::coroutine::Builder;
 ///
 /// let builder = Builder::new().stack_size(16 * 1024);
-/// # #[cfg(target_arch = "x86_64")]
 /// let builder = builder.slice(Duration::from_millis(10));
 /// let seven = builder.run(|| 7)?;
 /// assert_eq!(seven, 7);
@@ -311,10 +329,7 @@ pub fn run<R>(f: impl FnOnce() -> R) -> R {
 #[inline(always)] // not for the call: its return would be predicted wrongly after a switch
 #[track_caller]
 pub fn yield_now() {
-    let scheduler = expect_scheduler();
-    scheduler.begin();
-    scheduler.yield_now();
-    scheduler.end();
+    expect_scheduler().yield_now();
 }
 
 /// Blocks this coroutine until another one calls [`Coroutine::unpark`] for it, or returns at once
@@ -323,6 +338,7 @@ pub fn yield_now() {
 /// # Panics
 ///
 /// Outside of [`run`], and if no other coroutine can run, so that none can call `unpark`.
+#[inline(always)] // as `yield_now`
 #[track_caller]
 pub fn park() {
     if !expect_scheduler().park() {
@@ -333,8 +349,8 @@ pub fn park() {
 /// Calls `f`, during which the end of a slice makes this coroutine yield, at whatever instruction
 /// it has reached. Without [`Builder::slice`] it only calls `f`.
 ///
-/// Calls may be nested. If a tick has come since this coroutine's last call of this module, it
-/// yields at once.
+/// Calls may be nested. If a tick has come since this coroutine's last call of this module, or
+/// during a [`yield_now`], it yields at once.
 ///
 /// # Panics
 ///
@@ -352,7 +368,7 @@ pub fn park() {
 /// * rely on code that comes between to have ended when it continues, as it may rely on signal
 ///   handlers: [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) do, and so does
 ///   [`atomseq::signal::mask`] if another coroutine yields inside of a mask;
-/// * use the matrix registers of AMX.
+/// * use the matrix registers of AMX or SME.
 ///
 /// The functions of this module may be called, but not so that they panic. The signal handlers of
 /// the process that may interrupt `f` block the tick's signal, as all of `atomseq::signal` do.

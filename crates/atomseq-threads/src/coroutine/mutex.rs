@@ -1,13 +1,11 @@
 //! A lock whose waiters let other coroutines run.
 
 use core::fmt;
-use std::io::{self, Write};
-use std::process;
 
 use atomseq::mutex::{Restarting, TestAndSet};
 use lock_api::GuardNoSend;
 
-use super::scheduler::{Queue, State, scheduler};
+use super::scheduler::{Queue, Scheduler, deadlock, scheduler};
 
 /// The raw lock of [`Mutex`]: a test-and-set that a tick restarts (B91, section 3.1), and the queue
 /// of the coroutines that wait.
@@ -108,35 +106,30 @@ impl RawMutex {
         };
         scheduler.begin();
         while !self.flag.test_and_set() {
-            // SAFETY: it is blocked next, and `wake` takes it out before it runs.
-            unsafe { self.waiting.push(scheduler.current_pointer()) };
-            if !scheduler.block(State::Waiting) {
+            if !scheduler.wait_in(&self.waiting) {
                 deadlock("a coroutine waits for a lock, and no other one can run to unlock it");
             }
         }
         scheduler.end();
     }
 
-    /// Makes the first waiter ready. Those of a run that has ended in a deadlock never run again.
+    /// Makes the first waiter ready.
     #[cold]
     fn wake(&self) {
         let Some(scheduler) = scheduler() else { return };
         scheduler.begin();
-        while let Some(waiter) = self.waiting.pop() {
-            // SAFETY: it is blocked here, so it has not finished and lives.
-            if unsafe { waiter.as_ref() }.run == scheduler.run() {
-                // SAFETY: it is in no queue any more.
-                unsafe { scheduler.make_ready(waiter) };
-                break;
-            }
-        }
+        scheduler.wake_one(&self.waiting);
         scheduler.end();
     }
-}
 
-/// Ends the process. Does not unwind, also where nothing can be written.
-#[cold]
-fn deadlock(why: &str) -> ! {
-    let _ = writeln!(io::stderr(), "atomseq-threads: deadlock: {why}");
-    process::abort()
+    /// Unlocks between `begin` and `end`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock.
+    pub(super) unsafe fn unlock_inside(&self, scheduler: &Scheduler) {
+        // SAFETY: the caller's promise.
+        unsafe { self.flag.clear() };
+        scheduler.wake_one(&self.waiting);
+    }
 }

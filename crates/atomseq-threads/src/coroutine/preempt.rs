@@ -13,9 +13,9 @@ use super::scheduler::{expect_scheduler, scheduler};
 use super::{Error, MIN_SLICE};
 use crate::arch::Preemption;
 
-/// What `yield_preempted` may take of the stack, in bytes: its frames, and those of the scheduler
-/// without optimisation.
-const FRAMES: usize = 1024;
+/// What `yield_preempted` may take of the stack, in bytes: its frames, and those of the scheduler,
+/// which are larger without optimisation.
+const FRAMES: usize = if cfg!(debug_assertions) { 2048 } else { 1024 };
 
 /// What the handlers take of the alternate stack, beside what deliveries do.
 const HANDLER: usize = 4096;

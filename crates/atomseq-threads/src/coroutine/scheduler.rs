@@ -6,8 +6,9 @@
 //!
 //! 1. The coroutines that are ready form a ring, which the running one is part of. `next` leads to
 //!    the one that runs next, `previous` to the one that runs last.
-//! 2. A parked one is in no ring and no queue. A waiting one is in the queue of a lock, or another
-//!    one's `joiner`.
+//!    `ring` is the scheduler exactly while it is part of its ring: a run that has ended has none.
+//! 2. A parked one is in no ring and no queue. A waiting one is in the queue of what it waits for,
+//!    another one's `joiner`, or the owner of a scope.
 //! 3. Every switch happens with `inside` set, and the side that continues clears it.
 //! 4. The memory of a coroutine, its stack, is reused when it has finished and has no reference.
 //!    A finished coroutine may put its own stack among the idle ones: nothing takes a stack out
@@ -16,8 +17,11 @@
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, compiler_fence};
-use std::{io, process};
+use core::sync::atomic::{AtomicBool, AtomicPtr, compiler_fence};
+use std::io::{self, Write};
+use std::{iter, process};
+
+use atomseq::local::per_thread;
 
 use crate::arch;
 use crate::stack::Stack;
@@ -37,17 +41,24 @@ pub(super) enum State {
 
 /// The control block of a coroutine. It lies at the top of the coroutine's stack, so that a
 /// coroutine that waits occupies one allocation; that of the first coroutine lies in the scheduler.
+#[repr(C)]
 pub(super) struct Control {
     /// The stack pointer, while it does not run.
     sp: UnsafeCell<*mut u8>,
     /// The ring of those that are ready; meaningless while this is not.
     next: Cell<NonNull<Control>>,
     previous: Cell<NonNull<Control>>,
+    /// The scheduler of the ring, while it is in one; else null.
+    ring: Cell<*const Scheduler>,
     /// The next one in the queue that this waits in.
     queued: Cell<Option<NonNull<Control>>>,
+    /// Where a message is taken from or put while this waits for a channel.
+    pub slot: Cell<*const ()>,
     pub state: Cell<State>,
     /// Whether an `unpark` has come that no `park` has consumed.
     token: Cell<bool>,
+    /// Whether it is ready only to try for a lock that other threads share.
+    pub polls: Cell<bool>,
     /// Whether a tick may switch away from it.
     pub preemptible: Cell<bool>,
     /// Handles, and the coroutine itself until it has finished.
@@ -56,6 +67,8 @@ pub(super) struct Control {
     pub is_wanted: Cell<bool>,
     /// The coroutine that waits for the end of this one.
     pub joiner: Cell<Option<NonNull<Control>>>,
+    /// The scope that ends after this one, if there is one.
+    pub scope: Option<NonNull<Spawned>>,
     /// The run that it belongs to.
     pub run: u64,
     /// Its memory. The first coroutine has none of its own.
@@ -65,18 +78,28 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub fn new(run: u64, stack: Option<Stack>, references: usize) -> Control {
+    #[inline(always)] // where it will lie: a copy would wait for its parts
+    pub fn new(
+        run: u64,
+        stack: Option<Stack>,
+        references: usize,
+        scope: Option<NonNull<Spawned>>,
+    ) -> Control {
         Control {
             sp: UnsafeCell::new(ptr::null_mut()),
             next: Cell::new(NonNull::dangling()),
             previous: Cell::new(NonNull::dangling()),
+            ring: Cell::new(ptr::null()),
             queued: Cell::new(None),
+            slot: Cell::new(ptr::null()),
             state: Cell::new(State::Ready),
             token: Cell::new(false),
+            polls: Cell::new(false),
             preemptible: Cell::new(false),
             references: Cell::new(references),
             is_wanted: Cell::new(true),
             joiner: Cell::new(None),
+            scope,
             run,
             limit: stack.as_ref().map_or(ptr::null(), |stack| stack.limit()),
             stack: Cell::new(stack),
@@ -141,9 +164,62 @@ impl Queue {
         self.head.set(unsafe { first.as_ref() }.queued.get());
         Some(first)
     }
+
+    /// Takes out the first one of a run. Drops those before it: their runs have ended in a
+    /// deadlock, so they never run again.
+    pub fn pop_of(&self, run: u64) -> Option<NonNull<Control>> {
+        // SAFETY: it is in the queue, so it lives (`push`).
+        iter::from_fn(|| self.pop()).find(|first| unsafe { first.as_ref() }.run == run)
+    }
+
+    /// Takes a coroutine out, wherever it is.
+    fn remove(&self, control: NonNull<Control>) {
+        let others = Queue::new();
+        while let Some(first) = self.pop() {
+            if first != control {
+                // SAFETY: it was in this queue, so it lives until it is taken out.
+                unsafe { others.push(first) };
+            }
+        }
+        self.head.set(others.head.get());
+        self.tail.set(others.tail.get());
+    }
 }
 
-/// What one call of `run` shares among its coroutines.
+/// What the coroutines do that the running one could let run.
+pub(super) enum Others {
+    /// One or more run.
+    Run,
+    /// All that are ready only try for a lock that other threads share.
+    Poll,
+    /// None is ready.
+    Wait,
+}
+
+/// The coroutines of a [`scope`](super::scope()), which outlives them.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    /// How many have not finished.
+    running: Cell<usize>,
+    /// The one that waits until there are none.
+    owner: Cell<Option<NonNull<Control>>>,
+    /// Whether one has panicked whose outcome no handle has taken.
+    pub has_panicked: Cell<bool>,
+}
+
+impl Spawned {
+    pub const fn new() -> Spawned {
+        Spawned {
+            running: Cell::new(0),
+            owner: Cell::new(None),
+            has_panicked: Cell::new(false),
+        }
+    }
+}
+
+/// What one call of `run` shares among its coroutines. What a switch writes comes first, in one
+/// line of the cache.
+#[repr(C, align(64))]
 pub(super) struct Scheduler {
     current: Cell<NonNull<Control>>,
     /// Whether one of its functions runs.
@@ -158,16 +234,21 @@ pub(super) struct Scheduler {
     is_ending: Cell<bool>,
     /// Whether the first one was made ready because no coroutine was.
     is_deadlocked: Cell<bool>,
-    /// The stacks of finished coroutines.
-    idle: Cell<Vec<Stack>>,
+    /// Finished coroutines whose stacks may be used again, linked by `next`.
+    idle: Cell<Option<NonNull<Control>>>,
     stack_size: usize,
     run: u64,
     pub preemption: Option<arch::Preemption>,
 }
 
 thread_local! {
-    static SCHEDULER: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
     static RUNS: Cell<u64> = const { Cell::new(0) };
+}
+
+per_thread! {
+    /// The running scheduler. Its address is not kept across a switch: what is kept lies on the
+    /// stack that was switched to, and the processor would wait for it.
+    static SCHEDULER: AtomicPtr<Scheduler> = AtomicPtr::new(ptr::null_mut());
 }
 
 /// Returns this thread's scheduler, if it is in a run.
@@ -175,7 +256,7 @@ thread_local! {
 pub(super) fn scheduler<'a>() -> Option<&'a Scheduler> {
     // SAFETY: `enter` sets it for the time that the scheduler lives. The caller is one of its
     // coroutines, or a handler on the thread, and these end before.
-    unsafe { SCHEDULER.get().as_ref() }
+    unsafe { SCHEDULER.with(|own| own.load(Relaxed)).as_ref() }
 }
 
 /// As [`scheduler`], for functions that need one.
@@ -197,19 +278,15 @@ fn outside() -> ! {
 /// Returns the control block of the first coroutine of a new run, with one reference.
 pub(super) fn first() -> NonNull<Control> {
     RUNS.set(RUNS.get() + 1);
-    NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1))))
+    NonNull::from(Box::leak(Box::new(Control::new(RUNS.get(), None, 1, None))))
 }
 
-/// Makes a ring of one coroutine.
-///
-/// # Safety
-///
-/// It lives, and is in no ring.
-unsafe fn link_alone(control: NonNull<Control>) {
-    // SAFETY: the caller's promise.
-    let links = unsafe { control.as_ref() };
-    links.next.set(control);
-    links.previous.set(control);
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        while let Some(stack) = self.idle() {
+            drop(stack);
+        }
+    }
 }
 
 impl Scheduler {
@@ -223,8 +300,6 @@ impl Scheduler {
         stack_size: usize,
         preemption: Option<arch::Preemption>,
     ) -> Scheduler {
-        // SAFETY: the caller's promise.
-        unsafe { link_alone(first) };
         Scheduler {
             current: Cell::new(first),
             inside: AtomicBool::new(false),
@@ -233,7 +308,7 @@ impl Scheduler {
             live: Cell::new(0),
             is_ending: Cell::new(false),
             is_deadlocked: Cell::new(false),
-            idle: Cell::new(Vec::new()),
+            idle: Cell::new(None),
             stack_size,
             // SAFETY: the caller's promise.
             run: unsafe { first.as_ref() }.run,
@@ -243,14 +318,17 @@ impl Scheduler {
 
     /// Calls `f` with this as the thread's scheduler.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Leave;
-        impl Drop for Leave {
+        struct Leave<'a>(&'a Scheduler);
+        impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                SCHEDULER.set(ptr::null());
+                // SAFETY: it lives as long as the scheduler.
+                unsafe { self.0.first.as_ref() }.ring.set(ptr::null());
+                SCHEDULER.with(|own| own.store(ptr::null_mut(), Relaxed));
             }
         }
-        SCHEDULER.set(self);
-        let _leave = Leave;
+        self.link_first();
+        SCHEDULER.with(|own| own.store((&raw const *self).cast_mut(), Relaxed));
+        let _leave = Leave(self);
         f()
     }
 
@@ -272,6 +350,14 @@ impl Scheduler {
         }
     }
 
+    /// Ends a part that was a yield. A tick that came meanwhile stays noted, for the next part.
+    #[inline(always)]
+    fn end_after_yield(&self) {
+        compiler_fence(SeqCst);
+        self.inside.store(false, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
     /// Ticks that came in the first of several parts without a switch count as one, and one that
     /// came in a part with a switch may end the slice of the coroutine that it led to.
     #[cold]
@@ -281,10 +367,7 @@ impl Scheduler {
             if !self.current().preemptible.get() {
                 return;
             }
-            self.begin();
             self.yield_now();
-            self.inside.store(false, Relaxed);
-            compiler_fence(SeqCst);
         }
     }
 
@@ -305,16 +388,21 @@ impl Scheduler {
         self.current.get()
     }
 
-    /// Switches to `next`. Called between `begin` and `end`.
+    /// Switches to `next`. Called between `begin` and `end`. Returns this scheduler.
     ///
     /// # Safety
     ///
     /// `next` is in the ring, and is not the running one.
     #[inline(always)]
-    unsafe fn switch_to(&self, next: NonNull<Control>) {
+    unsafe fn switch_to(&self, next: NonNull<Control>) -> &Scheduler {
         let from = self.current.replace(next);
+        let scheduler: *const Scheduler = self;
         // SAFETY: neither is used by anything else; its stack lives because it has not finished.
-        unsafe { arch::switch(from.as_ref().sp.get(), *next.as_ref().sp.get()) };
+        // All switches of a run pass its scheduler on.
+        unsafe {
+            let (from, to) = (from.as_ref().sp.get(), *next.as_ref().sp.get());
+            &*arch::switch(from, to, scheduler.cast()).cast()
+        }
     }
 
     /// Returns the one that runs next, unless it is the running one.
@@ -324,34 +412,70 @@ impl Scheduler {
         (next != self.current.get()).then_some(next)
     }
 
-    /// Lets the others run that are ready. Called between `begin` and `end`.
+    /// Returns what the others do.
+    pub fn others(&self) -> Others {
+        self.begin();
+        let ring = iter::successors(self.next(), |control| {
+            // SAFETY: all of the ring live.
+            Some(unsafe { control.as_ref() }.next.get()).filter(|&next| next != self.current.get())
+        });
+        let mut others = Others::Wait;
+        for control in ring {
+            // SAFETY: as above.
+            others = match unsafe { control.as_ref() }.polls.get() {
+                true => Others::Poll,
+                false => Others::Run,
+            };
+            if matches!(others, Others::Run) {
+                break;
+            }
+        }
+        self.end();
+        others
+    }
+
+    /// Lets the others run that are ready.
     #[inline(always)]
     pub fn yield_now(&self) {
-        if let Some(next) = self.next() {
+        self.begin();
+        match self.next() {
             // SAFETY: in the ring, and another one.
-            unsafe { self.switch_to(next) };
+            Some(next) => unsafe { self.switch_to(next) }.end_after_yield(),
+            None => self.end_apart(),
         }
     }
 
-    /// Lets `target` run next, if it is ready. Called between `begin` and `end`.
+    /// Lets `target` run next. Returns false if it is not in the ring.
     ///
     /// # Safety
     ///
-    /// It lives, and is of this run.
+    /// It lives.
     #[inline(always)]
     pub unsafe fn yield_to(&self, target: NonNull<Control>) -> bool {
+        self.begin();
         // SAFETY: the caller's promise.
-        let is_ready = unsafe { target.as_ref() }.state.get() == State::Ready;
+        let is_ready = ptr::eq(unsafe { target.as_ref() }.ring.get(), self);
         if is_ready && target != self.current.get() {
-            // SAFETY: what is ready is in the ring, and it is another one.
-            unsafe { self.switch_to(target) };
+            // SAFETY: in the ring, and another one.
+            unsafe { self.switch_to(target) }.end_after_yield();
+        } else {
+            self.end_apart();
         }
         is_ready
     }
 
+    /// As `end`, apart from the code that usually runs.
+    #[cold]
+    #[inline(never)]
+    fn end_apart(&self) {
+        self.end();
+    }
+
     /// Takes the running one out of the ring, which has others.
+    #[inline]
     fn unlink(&self) {
         let (previous, next) = (self.current().previous.get(), self.current().next.get());
+        self.current().ring.set(ptr::null());
         // SAFETY: all of the ring live.
         unsafe {
             previous.as_ref().next.set(next);
@@ -364,12 +488,14 @@ impl Scheduler {
     /// # Safety
     ///
     /// It lives as long as it is in the ring, and is in none.
+    #[inline]
     unsafe fn link(&self, control: NonNull<Control>) {
         let (previous, next) = (self.current().previous.get(), self.current.get());
         // SAFETY: all of the ring live, and `control` does.
         unsafe {
             control.as_ref().previous.set(previous);
             control.as_ref().next.set(next);
+            control.as_ref().ring.set(self);
             previous.as_ref().next.set(control);
             next.as_ref().previous.set(control);
         }
@@ -378,6 +504,7 @@ impl Scheduler {
     /// Blocks the running coroutine until another one makes it ready again. Returns false if no
     /// other one can: none is ready. Called between `begin` and `end`.
     #[must_use]
+    #[inline(always)] // as `yield_now`
     pub fn block(&self, state: State) -> bool {
         debug_assert!(matches!(state, State::Parked | State::Waiting));
         let Some(next) = self.next() else {
@@ -390,11 +517,44 @@ impl Scheduler {
         !self.is_deadlocked.replace(false)
     }
 
+    /// Blocks the running coroutine in `queue` until another one takes it out and makes it ready.
+    /// Returns false if none can; it is in the queue no more. Called between `begin` and `end`.
+    #[must_use]
+    #[inline(always)] // as `yield_now`
+    pub fn wait_in(&self, queue: &Queue) -> bool {
+        let current = self.current.get();
+        // SAFETY: it has not finished while it is in the queue.
+        unsafe { queue.push(current) };
+        let is_woken = self.block(State::Waiting);
+        if !is_woken {
+            queue.remove(current);
+        }
+        is_woken
+    }
+
+    /// Makes the first coroutine of `queue` ready. Returns false if none waits there. Called
+    /// between `begin` and `end`.
+    pub fn wake_one(&self, queue: &Queue) -> bool {
+        let first = queue.pop_of(self.run);
+        if let Some(first) = first {
+            // SAFETY: it was blocked in this queue, of this run.
+            unsafe { self.make_ready(first) };
+        }
+        first.is_some()
+    }
+
+    /// Makes all coroutines of `queue` ready, and returns how many there were. Called between
+    /// `begin` and `end`.
+    pub fn wake_all(&self, queue: &Queue) -> usize {
+        iter::from_fn(|| self.wake_one(queue).then_some(())).count()
+    }
+
     /// Makes a blocked coroutine ready. Called between `begin` and `end`.
     ///
     /// # Safety
     ///
     /// It is blocked, belongs to this scheduler, and is in no queue.
+    #[inline]
     pub unsafe fn make_ready(&self, control: NonNull<Control>) {
         // SAFETY: the caller's promise; it has not finished, so it lives.
         unsafe {
@@ -406,6 +566,7 @@ impl Scheduler {
     /// Waits until the running coroutine has a token, and consumes it. Returns false if no other
     /// coroutine can give it one.
     #[must_use]
+    #[inline(always)] // as `yield_now`
     pub fn park(&self) -> bool {
         self.begin();
         let mut can_be = true;
@@ -432,6 +593,7 @@ impl Scheduler {
 
     /// Waits until `target` has finished. Returns false if it cannot finish any more.
     #[must_use]
+    #[inline(always)] // as `yield_now`
     pub fn wait_for_end_of(&self, target: &Control) -> bool {
         self.begin();
         let mut can_be = true;
@@ -442,6 +604,19 @@ impl Scheduler {
         target.joiner.set(None);
         self.end();
         can_be
+    }
+
+    /// Waits until the coroutines of a scope have finished. Ends the process if they cannot: they
+    /// borrow what the caller would drop.
+    pub fn wait_for_scope(&self, scope: &Spawned) {
+        self.begin();
+        while scope.running.get() > 0 {
+            scope.owner.set(Some(self.current.get()));
+            if !self.block(State::Waiting) {
+                deadlock("all coroutines wait, so those of a scope cannot finish");
+            }
+        }
+        self.end();
     }
 
     /// Lets the others run until all have finished. Returns how many cannot finish any more.
@@ -458,15 +633,26 @@ impl Scheduler {
     }
 
     /// Returns a stack of at least this size, new or used before.
+    #[inline]
     pub fn stack(&self) -> io::Result<Stack> {
         self.begin();
-        let mut idle = self.idle.take();
-        let stack = idle.pop();
-        self.idle.set(idle);
+        let stack = self.idle();
         self.end();
         match stack {
             Some(stack) => Ok(stack),
             None => Stack::new(self.stack_size),
+        }
+    }
+
+    /// Takes out an idle stack. Called between `begin` and `end`.
+    #[inline]
+    fn idle(&self) -> Option<Stack> {
+        let finished = self.idle.get()?;
+        // SAFETY: it lies on its stack, which is mapped until it is taken out here.
+        unsafe {
+            self.idle
+                .set(Some(finished.as_ref().next.get()).filter(|&next| next != finished));
+            finished.as_ref().stack.take()
         }
     }
 
@@ -475,12 +661,17 @@ impl Scheduler {
     /// # Safety
     ///
     /// `sp` is of `arch::prepare`, on the stack of `control`, which this owns from now on.
+    #[inline]
     pub unsafe fn start(&self, control: NonNull<Control>, sp: *mut u8) {
         self.begin();
         // SAFETY: the caller's promise.
         unsafe {
             *control.as_ref().sp.get() = sp;
             self.link(control);
+            if let Some(scope) = control.as_ref().scope {
+                let running = &scope.as_ref().running;
+                running.set(running.get() + 1);
+            }
         }
         self.live.set(self.live.get() + 1);
         self.end();
@@ -491,27 +682,41 @@ impl Scheduler {
     /// # Safety
     ///
     /// Nothing on its stack is used any more.
+    #[inline(always)] // as `yield_now`
     pub unsafe fn finish(&self) -> ! {
         self.begin();
         let control = self.current.get();
         self.current().state.set(State::Finished);
         self.live.set(self.live.get() - 1);
-        let joiner = self.current().joiner.get();
-        let first = Some(self.first).filter(|_| self.live.get() == 0 && self.is_ending.get());
-        for waiter in [joiner, first].into_iter().flatten() {
-            // SAFETY: both wait, for this.
-            unsafe { self.make_ready(waiter) };
+        if let Some(joiner) = self.current().joiner.get() {
+            // SAFETY: it waits for this.
+            unsafe { self.make_ready(joiner) };
         }
-        let next = self.next().inspect(|_| self.unlink()).unwrap_or_else(|| {
-            // The first one has not finished, so it is blocked, and its wait ends here.
-            self.is_deadlocked.set(true);
-            // SAFETY: it lives, and is in no ring.
-            unsafe {
-                self.first.as_ref().state.set(State::Ready);
-                link_alone(self.first);
+        if let Some(scope) = self.current().scope {
+            // SAFETY: the scope waits for this one, so it lives.
+            let scope = unsafe { scope.as_ref() };
+            scope.running.set(scope.running.get() - 1);
+            if scope.running.get() == 0
+                && let Some(owner) = scope.owner.take()
+            {
+                // SAFETY: it waits for this.
+                unsafe { self.make_ready(owner) };
             }
-            self.first
-        });
+        }
+        if self.live.get() == 0 && self.is_ending.get() {
+            // SAFETY: it waits for this.
+            unsafe { self.make_ready(self.first) };
+        }
+        let next = match self.next() {
+            Some(next) => {
+                self.unlink();
+                next
+            }
+            None => {
+                self.current().ring.set(ptr::null());
+                self.first_of_deadlock()
+            }
+        };
         // SAFETY: the coroutine's own reference. The stack stays mapped (invariant 4). `next` is
         // ready, and the saved stack pointer of this one is never used.
         unsafe {
@@ -519,6 +724,26 @@ impl Scheduler {
             self.switch_to(next);
         }
         unreachable!("a finished coroutine does not run");
+    }
+
+    /// Makes the first coroutine ready where none is: it has not finished, so it is blocked, and
+    /// its wait ends here.
+    #[cold]
+    fn first_of_deadlock(&self) -> NonNull<Control> {
+        self.is_deadlocked.set(true);
+        // SAFETY: it lives as long as the scheduler.
+        unsafe { self.first.as_ref() }.state.set(State::Ready);
+        self.link_first();
+        self.first
+    }
+
+    /// Makes a ring of the first coroutine alone, which is in none.
+    fn link_first(&self) {
+        // SAFETY: it lives as long as the scheduler.
+        let first = unsafe { self.first.as_ref() };
+        first.next.set(self.first);
+        first.previous.set(self.first);
+        first.ring.set(self);
     }
 
     /// Returns whether the handler of ticks may make the running coroutine call
@@ -535,9 +760,7 @@ impl Scheduler {
 
     /// Lets the others run that are ready, after a tick.
     pub fn yield_preempted(&self) {
-        self.begin();
         self.yield_now();
-        self.end();
     }
 
     /// Returns the lowest address that a tick may use on the running coroutine's stack.
@@ -553,12 +776,33 @@ impl Scheduler {
     }
 }
 
+/// Calls `f` in a part that no tick may switch away from, with the thread's scheduler. Outside of a
+/// run, no tick switches.
+#[inline]
+pub(super) fn inside<R>(f: impl FnOnce(Option<&Scheduler>) -> R) -> R {
+    let Some(scheduler) = scheduler() else {
+        return f(None);
+    };
+    scheduler.begin();
+    let result = f(Some(scheduler));
+    scheduler.end();
+    result
+}
+
+/// Ends the process. Does not unwind, also where nothing can be written.
+#[cold]
+pub(super) fn deadlock(why: &str) -> ! {
+    let _ = writeln!(io::stderr(), "atomseq-threads: deadlock: {why}");
+    process::abort()
+}
+
 /// Releases a reference to a coroutine, and with the last one its stack.
 ///
 /// # Safety
 ///
 /// The caller owns the reference. If it is the last one, what the function returned was taken out
 /// or dropped.
+#[inline]
 pub(super) unsafe fn release(control: NonNull<Control>) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -571,7 +815,11 @@ pub(super) unsafe fn release(control: NonNull<Control>) {
             }
             // Its run has ended. If it has not finished, its stack may hold what others borrow.
             None if control.as_ref().state.get() != State::Finished => {}
-            None => drop(released(control)),
+            None if !is_last(control) => {}
+            None => match control.as_ref().stack.take() {
+                Some(stack) => drop(stack),
+                None => free_first(control),
+            },
         }
     }
 }
@@ -579,32 +827,39 @@ pub(super) unsafe fn release(control: NonNull<Control>) {
 /// # Safety
 ///
 /// As [`release`], between `begin` and `end`.
+#[inline]
 unsafe fn release_inside(scheduler: &Scheduler, control: NonNull<Control>) {
-    // SAFETY: the caller's promise.
-    if let Some(stack) = unsafe { released(control) } {
-        let mut idle = scheduler.idle.take();
-        idle.push(stack);
-        scheduler.idle.set(idle);
+    // SAFETY: the caller's promise. It lies on its stack: the run has a reference to the first one.
+    unsafe {
+        if is_last(control) {
+            // The last one leads to itself.
+            let next = scheduler.idle.replace(Some(control)).unwrap_or(control);
+            control.as_ref().next.set(next);
+        }
     }
 }
 
+/// Releases a reference. Returns whether it was the last one.
+///
 /// # Safety
 ///
-/// As [`release`].
-unsafe fn released(control: NonNull<Control>) -> Option<Stack> {
+/// The caller owns the reference.
+#[inline]
+unsafe fn is_last(control: NonNull<Control>) -> bool {
     // SAFETY: a reference, so it lives.
     let alive = unsafe { control.as_ref() };
     let references = alive.references.get() - 1;
     alive.references.set(references);
-    if references > 0 {
-        return None;
-    }
-    let stack = alive.stack.take();
-    if stack.is_none() {
-        // SAFETY: of `first`, and this was the last reference.
-        drop(unsafe { Box::from_raw(control.as_ptr()) });
-    }
-    stack
+    references == 0
+}
+
+/// # Safety
+///
+/// `control` is of [`first`], and has no reference.
+#[cold]
+unsafe fn free_first(control: NonNull<Control>) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(control.as_ptr()) });
 }
 
 #[cfg(test)]
@@ -620,7 +875,7 @@ mod tests {
     #[test]
     fn too_many_references_end_the_process() {
         if std::env::var(CHILD).is_ok() {
-            let control = Control::new(1, None, usize::MAX - 1);
+            let control = Control::new(1, None, usize::MAX - 1, None);
             control.add_reference();
             assert_eq!(control.references.get(), usize::MAX);
             control.add_reference();

@@ -118,7 +118,8 @@ const SPARE: usize = 48;
 /// The index of the stamp in the log: the lock word FREE(v) of the version v that the log is of.
 const STAMP: usize = 4;
 
-/// What a domain has besides its words: the lock word and the log, in one cache line.
+/// What a domain has besides its words: the lock word and the log, in one cache line. A structure
+/// may keep one of its covered words there too.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct RevocableLock {
@@ -126,7 +127,7 @@ pub(super) struct RevocableLock {
     log: [AtomicU64; 5],
     /// The second word of an operation on one word. Always 0.
     spare: AtomicU64,
-    _rest: u64,
+    attached: AtomicU64,
 }
 
 impl RevocableLock {
@@ -136,8 +137,14 @@ impl RevocableLock {
             lock: AtomicU64::new(VERSION),
             log: [const { AtomicU64::new(0) }; 5],
             spare: AtomicU64::new(0),
-            _rest: 0,
+            attached: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the word in this line that the structure may use. Zero at first.
+    #[inline(always)]
+    pub(super) fn attached(&self) -> &AtomicU64 {
+        &self.attached
     }
 
     /// Returns the second part of an operation on one word: the spare word, from 0 to 0.
@@ -202,6 +209,14 @@ impl RevocableLock {
             }
             self.wait_or_revoke(seen);
         }
+    }
+
+    /// Returns the version if the lock is free.
+    #[inline(always)]
+    pub(super) fn begin_at_once(&self) -> Option<u64> {
+        // Acquire: as in `begin`.
+        let seen = self.lock.load(Ordering::Acquire);
+        (seen & BELOW_VERSION == 0).then_some(seen >> 16)
     }
 
     /// Advances to a version later than that of [`begin`](RevocableLock::begin). The caller owns

@@ -100,6 +100,12 @@ pub(crate) struct StableWord(AtomicU64);
 
 impl StableWord {
     #[inline(always)]
+    pub(super) fn of(word: &AtomicU64) -> &StableWord {
+        // SAFETY: the same layout.
+        unsafe { &*std::ptr::from_ref(word).cast() }
+    }
+
+    #[inline(always)]
     pub(super) fn raw(&self) -> &AtomicU64 {
         &self.0
     }

@@ -50,6 +50,15 @@ impl Reader<'_> {
         })
     }
 
+    /// Returns the version, or `None` if a holder of OS-assisted DCAS must be waited for.
+    #[inline(always)]
+    pub fn begin_at_once(self) -> Option<Version> {
+        match self.mechanism {
+            Mechanism::Assisted => self.words.lock.begin_at_once().map(Version),
+            Mechanism::Kcas => Some(self.begin()),
+        }
+    }
+
     /// Returns the value of a word, as [`VersionedWords::load`] does.
     #[inline(always)]
     pub fn load(self, word: &StableWord) -> u64 {
@@ -98,6 +107,13 @@ impl VersionedWords {
             version: Cell::new(1),
             choice,
         }
+    }
+
+    /// Returns a covered word in the cache line of the version of OS-assisted DCAS, for the word
+    /// that most operations use. Zero at first.
+    #[inline(always)]
+    pub fn attached(&self) -> &StableWord {
+        StableWord::of(self.lock.attached())
     }
 
     /// Returns the mechanism, which this chooses if it is not chosen yet.

@@ -210,7 +210,7 @@
 //!    on its first operation: the thread's own block says CPU -1 until then, which leads to a guard
 //!    and so to the slow path, which registers it. Threads that C code started are no exception. A
 //!    thread-specific key unregisters the thread before its storage is freed; destructors that run
-//!    later use the slow path.
+//!    later use the slow path. With musl, so do those that are the first use on their thread.
 //! 2. **CPUs.** The number of slots is the largest *possible* CPU number plus one, from a list in
 //!    sysfs. A section does not test its index, so that list counts only if it is the kernel's own:
 //!    in a file system of that type, with nothing mounted over it. The fallback is the width of the
@@ -620,6 +620,7 @@
 //! | `RefList` | a sequence of values, the newest first | `push_front`, `pop_front`, `front`; `remove` returns whether the value was in the list; `next` of a guard is the newest value that is older than its own, whether that was removed or not |
 //! | `OneVisitorList` | the same, and the set of values that are visited | `visit_first`, `into_next`, `pop_front` skip those |
 //! | `PriorityQueue` | a sequence of priorities and values, in ascending order of priorities, and of insertion among equal ones | `pop`, `peek` take and read the first, `pop_due` if its priority is at most the given one; `remove` takes any; `change_priority` is `remove`, then `insert`, and not one step |
+//! | `MultiMap` | a set of pairs, with the order of their insertion | `insert`, `remove` and `contains` of a pair; `pop` removes the newest of a key; `fold` reads those of a key; `retain` is a sequence of `remove` |
 //! | `PageMap` | a map of page numbers to entries | `unload`, `unload_subtree` remove the entries of 64 and 8,192 pages at once; `snapshot` reads those of 64 |
 //!
 //! *What a copy may contain.* A node's owner writes its key and value word by word, while late
@@ -690,6 +691,14 @@
 //! Recorded histories are compared with it while buckets are split and merged inside the
 //! operations. A control commits a split without the parent's version, and is found to lose an
 //! entry.
+//!
+//! [`nonblocking::RefHashMap`](crate::nonblocking::RefHashMap) is such a map of addresses, each of
+//! a node with a value and a count. A guard is taken by one compare-and-swap of the count. The
+//! address may be that of a freed node by then, so the count shares its word with the number of the
+//! node's allocation: the reader loads the word, checks the bucket, and then exchanges that very
+//! word. S92's double compare-and-swap of a link and a count (figure 5.7) is not needed, since the
+//! link need not be unchanged at the exchange, but only after the load. A unit test lends without
+//! the check of the bucket, and gets another key's value.
 //!
 //! # Per-thread statics
 //!

@@ -88,12 +88,11 @@
 //!   up to 32 free descriptors, and the room for them in the depot; inside a trim, a page. An audit
 //!   finds the descriptors that it had allocated. A fork may leak as much: the child does not get
 //!   what other threads of its parent were handling at that moment.
-//! * **A [`Cache`](crate::type_stable::Cache) has no audit.** A thread that exits inside
-//!   [`load`](crate::type_stable::Cache::load) or
-//!   [`write_back`](crate::type_stable::Cache::write_back), by a system call of its own, may leak
-//!   one of the limit's descriptors. The entry that was loaded there stays [being written
-//!   back](crate::type_stable::Gone::BeingWrittenBack). The same happens after a `siglongjmp` out
-//!   of the owner's `write_back`, and in the child of a fork during one.
+//! * **A thread that exits with a descriptor of a [`Cache`](crate::type_stable::Cache)**, by a
+//!   system call of its own, leaves it in use, or [being written
+//!   back](crate::type_stable::Gone::BeingWrittenBack), until an
+//!   [audit](crate::type_stable::Cache::audit). The same happens after a `siglongjmp` out of the
+//!   owner's `write_back`, and in the child of a fork during one.
 //! * **Address space.** Chunks double in size, and stay mapped until the pool is dropped. A pool
 //!   first maps 16 pages, each of up to eight descriptors where descriptors are larger than a page
 //!   of the system; later it maps up to twice what it needs. Up to an eighth of a page is unused,
@@ -168,7 +167,10 @@
 //!   meanwhile. A thread that exits before loses the entry.
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
 //!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
-//!   all lists is lost until an [audit](crate::nonblocking::List::audit).
+//!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
+//!   [`MultiMap`](crate::nonblocking::MultiMap::audit).
+//! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
+//!   another key is two steps: in between, it has neither or both.
 //!
 //! # Objects with a server
 //!
@@ -514,7 +516,9 @@
 //!   it takes an old state for the current one. At 20 million changes a second by the thread that
 //!   owns the descriptor, 2^40 uses take nine days.
 //! * Versions of a [`HashMap`](crate::nonblocking::HashMap)'s bucket have 47 bits. A thread that is
-//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged.
+//!   delayed for exactly 2^47 changes of one bucket takes it for unchanged. The numbers of a
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 44 bits: a thread that is
+//!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
 //!   state for the current one.
@@ -715,6 +719,11 @@
 //! * on systems other than Linux, `dlclose` may unload an object that contains atomseq, also after
 //!   [`install`](crate::signal::install): a signal then calls code that is gone. On Linux with
 //!   glibc, the first `install` keeps the object loaded, not start-up.
+//!
+//! With musl, a thread uses the slow path while its cancellation is disabled, unless it has used
+//! atomseq before. musl disables that of every thread that exits, so a destructor that is the first
+//! on its thread to use atomseq takes the slow path. Such a thread may unmap its own stack, to
+//! which the kernel would still write.
 //!
 //! # Binary size
 //!

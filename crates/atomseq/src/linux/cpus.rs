@@ -71,22 +71,26 @@ pub(super) fn count() -> (usize, Source) {
         let digits = STATUS.read(room).and_then(mask_digits);
         (listed, digits, mask(room))
     };
-    let (listed, digits, mask) = with_room(read).unwrap_or_default();
+    let (listed, digits, mask) = with_room(read);
     let (slots, source) = decide(listed, digits, mask);
     SLOTS.store(slots, Ordering::Relaxed);
     (slots, source)
 }
 
-/// Lends a buffer for files and masks, if there is memory. It is not on the stack, because some
+/// Lends a buffer for files and masks. It is not on the stack if there is memory, because some
 /// threads' stacks are no larger than this.
-fn with_room<R>(work: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+fn with_room<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
     const BYTES: usize = 16384;
-    let start = memory::map(BYTES)?;
+    /// Holds the mask of 8,192 CPUs, as many as distributions build kernels for, and a list.
+    const FEWER: usize = 1024;
+    let Some(start) = memory::map(BYTES) else {
+        return work(&mut [0; FEWER]);
+    };
     // SAFETY: just mapped with this size, zeroed, and used by this function only.
     let result = work(unsafe { slice::from_raw_parts_mut(start.as_ptr(), BYTES) });
     // SAFETY: mapped above with this size, and no longer borrowed.
     unsafe { memory::unmap(start, BYTES) };
-    Some(result)
+    result
 }
 
 /// An affinity mask: the upper bound that its size gives, and the highest CPU that this thread may
@@ -420,7 +424,7 @@ mod tests {
             assert_eq!(source, Source::List);
         }
         assert_eq!(slots, cpu_slots());
-        let mask = with_room(mask).flatten().expect("sched_getaffinity");
+        let mask = with_room(mask).expect("sched_getaffinity");
         assert!(mask.highest < slots && slots <= mask.bound);
         crate::status();
         for _ in 0..1000 {

@@ -10,7 +10,9 @@
 //! key, created at start-up; unlike a Rust destructor it needs no memory. It unregisters the thread
 //! before its storage is freed, which the kernel would otherwise keep writing to. It also retires
 //! the thread, so that later destructors use the slow path. If a sandbox set up later refuses this,
-//! the thread stays registered if its storage outlives it; otherwise the process is aborted.
+//! the thread stays registered if its storage outlives it; otherwise the process is aborted. Where
+//! storage does not outlive threads, a thread that [may be exiting](may_be_exiting) is not
+//! registered, because the C library may have called its last hook.
 
 use super::dispositions::{
     Disposition, bit, change_mask, replace_disposition, send_to_this_thread,
@@ -247,13 +249,14 @@ pub(super) fn forget_exit_hook() {
 /// number is negative. Returns `true` if the thread is registered, so the fast path is worth a
 /// retry. Async-signal-safe.
 ///
-/// Does nothing before start-up has ended, which may still decide against sections.
+/// Does nothing before start-up has ended, which may still decide against sections, nor on a thread
+/// that [may be exiting](may_be_exiting).
 pub fn register_this_thread() -> bool {
     if EXIT_KEY.load(Ordering::Relaxed) == 0 || !start::is_decided() {
         return false;
     }
     match registration().load(Ordering::Relaxed) {
-        NOT_YET => register().is_ok(),
+        NOT_YET => !may_be_exiting() && register().is_ok(),
         REGISTERED => true,
         _ => false,
     }
@@ -307,6 +310,41 @@ fn unregister(state: u32) -> bool {
         )
     };
     result == 0
+}
+
+/// Returns whether this thread's storage may go without a call of the exit hook.
+///
+/// The C library calls the destructors of keys in a few rounds. If the last round has passed the
+/// hook's key, it does not call a hook set later. glibc's storage lasts nevertheless. musl disables
+/// a thread's cancellation before the first round and never enables it again. So a thread whose
+/// cancellation is disabled does without sections until it is enabled.
+#[cfg(target_env = "musl")]
+fn may_be_exiting() -> bool {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+    }
+    const DISABLED: i32 = 1;
+    let (mut before, mut disabled) = (DISABLED, DISABLED);
+    // SAFETY: both words are valid for writes, and the state that was found is set again. musl only
+    // reads and writes a word of this thread's. A request for cancellation that arrives in between
+    // is kept.
+    unsafe {
+        pthread_setcancelstate(DISABLED, &mut before);
+        pthread_setcancelstate(before, &mut disabled);
+    }
+    before == DISABLED
+}
+
+#[cfg(not(target_env = "musl"))]
+fn may_be_exiting() -> bool {
+    false
+}
+
+/// Unregisters this thread, which start-up has registered to decide, if it may be exiting.
+pub(super) fn unregister_if_exiting() {
+    if may_be_exiting() && !unregister(NOT_YET) {
+        cannot_unregister();
+    }
 }
 
 /// Unregisters this thread: start-up decided against sections after it had registered it.

@@ -152,6 +152,7 @@ fn decide(fork_handlers: Result<(), i32>, symbols: Option<(isize, u32)>) -> Stat
             status.registrant = Some(registrant);
             status.reason = gates(&status, fence, fork_handlers).err();
             status.gates = status.reason.is_none();
+            rseq::unregister_if_exiting();
         }
         Err(reason) => {
             rseq::give_up();

@@ -148,13 +148,13 @@ impl<T: Send> LinkedStack<T> {
     ) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
             let version = self.chain.versioned.begin();
-            let head = self.chain.load(&self.chain.head);
+            let head = self.chain.load(self.chain.head());
             let second = match head {
                 0 => (&self.tail, address(node)),
                 _ => (&node.next, head),
             };
             self.chain
-                .exchange(gap(version), (&self.chain.head, address(node)), second)
+                .exchange(gap(version), (self.chain.head(), address(node)), second)
         })
     }
 
@@ -167,11 +167,11 @@ impl<T: Send> LinkedStack<T> {
     pub fn push_back(&self, value: T) -> Result<(), NoMemory<T>> {
         self.insert(value, |node| {
             let version = self.chain.versioned.begin();
-            let head = self.chain.load(&self.chain.head);
+            let head = self.chain.load(self.chain.head());
             let tail = self.chain.load(&self.tail);
             let first = match self.chain.node(tail).filter(|_| head != 0) {
                 Some(last) => &last.next,
-                None => &self.chain.head,
+                None => self.chain.head(),
             };
             let node = address(node);
             self.chain
@@ -226,7 +226,7 @@ impl<T: Send> LinkedStack<T> {
         let chain = &self.chain;
         let node = until_unchanged(|| {
             let version = chain.versioned.begin();
-            let head = chain.load(&chain.head);
+            let head = chain.load(chain.head());
             let Some(node) = chain.node(head) else {
                 return chain.check(version).map(|()| None);
             };
@@ -235,7 +235,7 @@ impl<T: Send> LinkedStack<T> {
             // fails.
             let next = if is_last { 0 } else { chain.load(&node.next) };
             chain
-                .compare_exchange(gap(version), (&chain.head, next))
+                .compare_exchange(gap(version), (chain.head(), next))
                 .map(|()| Some(node))
         })?;
         // SAFETY: the value was written before the node was linked, and this call alone has
@@ -258,7 +258,7 @@ impl<T: Send> LinkedStack<T> {
         until_unchanged(|| {
             let (version, mut count) = (chain.versioned.begin(), 0);
             let tail = chain.load(&self.tail);
-            chain.seek(version, &chain.head, |node| {
+            chain.seek(version, chain.head(), |node| {
                 count += 1;
                 address(node) == tail
             })?;
@@ -268,7 +268,7 @@ impl<T: Send> LinkedStack<T> {
 
     /// Returns whether the stack was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([self.chain.head()]);
         head == 0
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A thread that is preempted, stopped or has exited inside an operation does not block the others.
 //! A signal handler may call any operation, whatever it has interrupted, with two exceptions:
-//! operations that return a `Vec` or an iterator over a [`HashMap`], and the end of a
-//! [`spsc::Ring`] that it has interrupted. The scope is `Machine`, within one process.
+//! operations that return a `Vec` or an iterator over a hash map, and the end of a [`spsc::Ring`]
+//! that it has interrupted. The scope is `Machine`, within one process.
 //!
 //! Most structures have one version number, and change it together with every change of their
 //! words, by [`dcas`](crate::dcas). So every operation has the same form. It reads the structure as
@@ -11,12 +11,13 @@
 //! and otherwise retries. A [`Stack`] does this in one section, [with nothing to roll
 //! back](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
 //! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes together with its
-//! word. A [`HashMap`] has a version in each of its buckets. A [`spsc::Ring`] has none.
+//! word. A [`HashMap`], a [`RefHashMap`] and a [`MultiMap`] have a version in each of their
+//! buckets. A [`spsc::Ring`] has none.
 //!
 //! # Progress
 //!
-//! A [`spsc::Ring`] is wait-free. A [`Queue`] and a [`HashMap`] are lock-free. The others have the
-//! progress of their [`Mechanism`](crate::dcas::Mechanism):
+//! A [`spsc::Ring`] is wait-free. A [`Queue`], a [`HashMap`] and a [`RefHashMap`] are lock-free.
+//! The others have the progress of their [`Mechanism`](crate::dcas::Mechanism):
 //!
 //! * **OS-assisted DCAS** is obstruction-free. A thread that runs alone finishes its operation in a
 //!   bounded number of steps, whatever state other threads were stopped in. Under contention, a
@@ -38,12 +39,12 @@
 //!   thread read before does not count.
 //! * A [`LinkedStack`], a [`LinkedQueue`] and a [`spsc::Ring`] hold values of any type that is
 //!   `Send`. Only the thread that takes a value out accesses it.
-//! * A [`List`] and a [`HashMap`] hold keys and values that are [`Plain`]. Several threads copy
-//!   them out of a node at the same time, possibly while a later owner of the node writes there.
-//!   The version shows which copies count.
+//! * A [`List`], a [`HashMap`] and a [`MultiMap`] hold keys and values that are [`Plain`]. Several
+//!   threads copy them out of a node at the same time, possibly while a later owner of the node
+//!   writes there. The version shows which copies count.
 //! * A [`RefList`] holds values that are `Send` and `Sync`, and lends a value to each holder of a
-//!   guard. A [`OneVisitorList`] holds values that are `Send`, and lends a value to one visitor at
-//!   a time.
+//!   guard. A [`RefHashMap`] does the same, with keys that are [`Plain`]. A [`OneVisitorList`]
+//!   holds values that are `Send`, and lends a value to one visitor at a time.
 //! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
 //!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
 //! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
@@ -64,6 +65,7 @@ mod hash_map;
 mod linked_queue;
 mod linked_stack;
 mod list;
+mod multi_map;
 mod nodes;
 mod one_visitor;
 mod page_map;
@@ -79,13 +81,17 @@ mod values;
 pub use error::Error;
 #[cfg(any(test, feature = "unstable-internals"))]
 pub use hash_map::Step;
-pub use hash_map::{Different, HashMap, HashMapIntoIter, HashMapIter};
+pub use hash_map::{
+    Different, HashMap, HashMapIntoIter, HashMapIter, HashMapRef, NotInserted, RefHashMap,
+    RefHashMapIter,
+};
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
     Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
     Unordered,
 };
+pub use multi_map::MultiMap;
 pub use one_visitor::{OneVisitorList, Visit};
 pub use page_map::{Leaf, PageMap};
 pub use plain::{Plain, plain};

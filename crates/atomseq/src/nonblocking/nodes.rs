@@ -49,17 +49,22 @@ pub(super) struct Position<'a, N> {
     pub(super) node: Option<&'a N>,
 }
 
-/// A version number, and the head of the list that it covers. They keep their address when the list
+/// A version number, with the head of the list that it covers. It keeps its address when the list
 /// is moved.
 pub(super) struct Anchor {
     pub(super) versioned: VersionedWords,
-    pub(super) head: StableWord,
 }
 
 impl Anchor {
     fn new(versioned: VersionedWords) -> Result<Box<Anchor>, Error> {
-        let head = StableWord::default();
-        boxed(Anchor { versioned, head }).ok_or(Error::OutOfMemory)
+        boxed(Anchor { versioned }).ok_or(Error::OutOfMemory)
+    }
+
+    /// Returns the link to the first node. It lies beside the version, which is written together
+    /// with it.
+    #[inline(always)]
+    pub(super) fn head(&self) -> &StableWord {
+        self.versioned.attached()
     }
 }
 
@@ -208,7 +213,7 @@ impl<N: Node> Chain<N> {
     pub(super) fn count(&self) -> usize {
         until_unchanged(|| {
             let (version, mut count) = (self.versioned.begin(), 0);
-            self.seek(version, &self.head, |_| {
+            self.seek(version, self.head(), |_| {
                 count += 1;
                 false
             })?;
@@ -270,7 +275,7 @@ impl<N: Node> Chain<N> {
     pub(super) fn clear<V>(&mut self, mut last_look: impl FnMut(&Self, &N) -> V) {
         // Rolls back or completes what an exited thread left unfinished.
         self.versioned.begin();
-        let mut address = self.load(&self.head);
+        let mut address = self.load(self.head());
         drops::each(|| {
             let Some(node) = self.node(address) else {
                 return false;

@@ -69,8 +69,9 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 ///
 /// A pool takes one slot (128 bytes) and eight bytes per object for each CPU, and the memory of the
 /// depot. A depot takes about as much as the CPUs' parts for capacities from 60 to 500, and less
-/// for larger ones: at most 4 KiB per CPU. For smaller ones it takes more, because each batch fills
-/// whole cache lines and there are at least eight: 64 bytes per object for a capacity of 1.
+/// for larger ones: at most 4 KiB per CPU and 128 bytes for every four CPUs, before it is
+/// [rounded](crate::docs::limitations#memory). For smaller ones it takes more, because each batch
+/// fills whole cache lines and there are at least eight: 64 bytes per object for a capacity of 1.
 ///
 /// An object is one word ([`AsWord`]): box a larger one, as in `Pool<Box<Vec<u8>>, _>`.
 ///

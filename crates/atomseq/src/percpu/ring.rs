@@ -568,8 +568,9 @@ impl<T> Ring<T> {
 
     /// Pops the oldest element pushed on a CPU, under its gate.
     ///
-    /// Costs up to three loads if the part seems empty, and otherwise as much as
-    /// [`Area::close_gate`]. Blocks while another thread holds that gate.
+    /// Costs three loads if the part seems empty, or up to 17 if other threads remove elements
+    /// meanwhile, and otherwise as much as [`Area::close_gate`]. Blocks while another thread holds
+    /// that gate.
     ///
     /// # Panics
     ///

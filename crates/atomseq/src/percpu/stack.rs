@@ -348,8 +348,9 @@ impl<T: AsWord> Stack<T> {
 
     /// Pops the element pushed last on a CPU, under its gate.
     ///
-    /// Costs up to three loads if the part seems empty, and otherwise as much as
-    /// [`Area::close_gate`]. Blocks while another thread holds that gate.
+    /// Costs three loads if the part seems empty, or up to 17 if other threads remove elements
+    /// meanwhile, and otherwise as much as [`Area::close_gate`]. Blocks while another thread holds
+    /// that gate.
     ///
     /// # Panics
     ///

@@ -12,13 +12,19 @@
 //!
 //! Each state change is one compare-and-swap. If a thread wants to use a descriptor and another
 //! wants to replace it, exactly one of them succeeds.
+//!
+//! Both bits together mean loaded, and *seen in use by an audit*: each new use clears the second
+//! bit. If it is still set at a later audit, all uses that are counted are older than the first
+//! one.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::Error;
+use super::audit::Audit;
 use super::descriptor::Descriptor;
 use super::pool::{Allocated, Pool};
 use super::vacancies::Vacancies;
@@ -27,6 +33,8 @@ use crate::drops;
 const LOADED: u64 = 1 << 15;
 const USES: u64 = LOADED - 1;
 const BEING_WRITTEN_BACK: u64 = 1 << 16;
+/// The same bit, of an entry that is loaded.
+const SEEN_IN_USE: u64 = BEING_WRITTEN_BACK;
 const GENERATION: u64 = 1 << 17;
 /// The bits of the state that identify a load: the generation.
 const NAME: u64 = !(GENERATION - 1);
@@ -44,7 +52,8 @@ pub trait WriteBack<T: Descriptor>: Sync {
 
     /// Writes the contents of a descriptor back. The descriptor is not in use and can no longer be
     /// used, and it is reused as soon as this returns. If this panics, the contents are lost and
-    /// the descriptor is free.
+    /// the descriptor is free. If the thread exits here, by a system call of its own, an
+    /// [audit](Cache::audit) calls this again with the same contents.
     ///
     /// This function may use the cache, but must not wait for a load that is [being written
     /// back](Gone::BeingWrittenBack). Its caller may be writing exactly that load back, or another
@@ -148,8 +157,8 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// contents again, once the owner has received everything that was written back. While an [`InUse`]
 /// lives, its descriptor stays loaded.
 ///
-/// The cache does not know keys: keep a [`Loaded`] per key. [`get`](Loaded::get) it; if it is
-/// [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
+/// The cache does not know keys: keep a [`Loaded`] per key, or [its words](Loaded::to_words).
+/// [`get`](Loaded::get) it; if it is [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
 ///
 /// Scope: `Machine`. Progress: as for [`Pool`], apart from the owner's functions. May be called in
 /// signal handlers if the owner's functions may.
@@ -244,6 +253,18 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         Ok(InUse { cache: self, entry })
     }
 
+    /// Returns the load that [`to_words`](Loaded::to_words) has named, or `None` if no descriptor
+    /// of this cache lies there. Wait-free; costs no atomic instruction.
+    ///
+    /// Other words may name a load of something else.
+    pub fn loaded_from_words(&self, [address, generation]: [u64; 2]) -> Option<Loaded<'_, T, W>> {
+        Some(Loaded {
+            cache: self,
+            entry: self.pool.descriptor_at(usize::try_from(address).ok()?)?,
+            generation: generation & NAME,
+        })
+    }
+
     /// Takes a free entry, or writes one back and takes it. Retries only if another operation has
     /// vacated an entry during the search, so it is lock-free.
     fn take(&self) -> Result<Allocated<'_, Entry<T>>, Error> {
@@ -282,7 +303,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             // SeqCst: for the order of `vacancies`. The exchange in `evict` checks that the state
             // is still the same.
             let state = entry.state.load(Ordering::SeqCst);
-            (state & !NAME == LOADED).then(|| Candidate {
+            (state & (LOADED | USES) == LOADED).then(|| Candidate {
                 entry,
                 state,
                 last_use: entry.last_use.load(Ordering::Relaxed),
@@ -294,11 +315,12 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// Moves an entry from loaded to being written back, if it is still loaded and unused.
     fn evict<'a>(&'a self, candidate: Candidate<'a, T>) -> Option<Evicted<'a, T, W>> {
         let Candidate { entry, state, .. } = candidate;
+        self.claim(entry);
         // Acquire: pairs with the SeqCst decrement at the end of each use. Release: pairs with the
         // SeqCst load in `candidates`; `vacancies` relies on it for taking.
         let evicted = entry.state.compare_exchange(
             state,
-            state ^ (LOADED | BEING_WRITTEN_BACK),
+            state & NAME | BEING_WRITTEN_BACK,
             Ordering::AcqRel,
             Ordering::Relaxed,
         );
@@ -323,6 +345,117 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             }
         }
         written
+    }
+
+    /// Makes descriptors available again that exited threads held: GC96's audit. Returns how many
+    /// descriptors are allocated, and how many of them were recovered.
+    ///
+    /// A thread that exits, by a system call of its own, may leave a descriptor in one of three
+    /// states, from which the second audit recovers it, if `time` has passed since the first one:
+    ///
+    /// * In use. All its uses end. Every new use postpones this to the second audit after it.
+    /// * Being written back. The owner's [`write_back`](WriteBack::write_back) is called again, and
+    ///   the descriptor is freed.
+    /// * Taken by [`load`](Cache::load), or being freed. It is freed.
+    ///
+    /// A descriptor that such a thread was just moving to or from the pool's pages is not found.
+    /// Wait-free apart from the owner's functions; costs two to four atomic instructions for each
+    /// allocated descriptor, and makes the next load or unload of it cost one more. `time` is
+    /// rounded up to milliseconds, and is one at least.
+    ///
+    /// ```
+    /// use atomseq::type_stable::Cache;
+    /// use std::sync::atomic::AtomicU64;
+    /// use std::time::Duration;
+    ///
+    /// let cache = Cache::try_new(1, |_: &AtomicU64| ())?;
+    /// // As if the thread had exited with the descriptor in use.
+    /// std::mem::forget(cache.load()?);
+    /// assert!(cache.load().is_err());
+    ///
+    /// let time = Duration::from_millis(5);
+    /// for _ in 0..2 {
+    ///     // SAFETY: the only thread is here, and has no use that it will end.
+    ///     unsafe { cache.audit(time) };
+    ///     std::thread::sleep(2 * time);
+    /// }
+    /// assert!(cache.load().is_ok());
+    /// # Ok::<(), atomseq::type_stable::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// * When this returns, no thread that continues has had the same [`InUse`], or been inside one
+    ///   operation on this cache, since before an audit that was more than `time` ago, even if it
+    ///   was stopped meanwhile. The owner's functions, and handlers that interrupt an operation,
+    ///   are part of it. To keep a descriptor in use for longer, [`get`](Loaded::get) a new use
+    ///   between two audits, before the old one ends.
+    /// * No other audit of this cache runs at the same time.
+    ///
+    /// Otherwise two threads might own a descriptor.
+    pub unsafe fn audit(&self, time: Duration) -> Audit {
+        for reference in self.pool.allocated() {
+            let state = &reference.descriptor().state;
+            // Relaxed: the exchange checks that the state is the same.
+            let seen = state.load(Ordering::Relaxed);
+            if seen & LOADED == 0 || seen & USES > 0 && seen & SEEN_IN_USE != 0 {
+                continue;
+            }
+            if seen & USES > 0 {
+                // If this fails, the state has changed. The next audit sees it in use again.
+                // Relaxed: the header's word, which this claims below, measures the time.
+                let (new, order) = (seen | SEEN_IN_USE, Ordering::Relaxed);
+                let _ = state.compare_exchange(seen, new, order, order);
+            }
+            reference.claim();
+        }
+        let mut recovered = 0;
+        // The audit of a pool finds everything if the time is zero, claimed or not.
+        let time = time.max(Duration::from_nanos(1));
+        let audit = self.pool.audit(time, |unclaimed| {
+            let entry = unclaimed.descriptor();
+            // Acquire: pairs with the Release of the thread that made the state what it is.
+            let state = entry.state.load(Ordering::Acquire);
+            if state & LOADED != 0 {
+                // An unused one was claimed above, unless it has become unused since.
+                if state & USES == 0 || state & SEEN_IN_USE == 0 {
+                    return;
+                }
+                // The bit was set by an audit more than `time` ago, since when there was no new
+                // use. The caller promises that the threads of all older ones do not continue.
+                // SeqCst: as at the end of a use.
+                let (unused, order) = (state & NAME | LOADED, Ordering::SeqCst);
+                let ended = entry.state.compare_exchange(state, unused, order, order);
+                if ended.is_ok() {
+                    self.vacancies.report();
+                    recovered += 1;
+                }
+                return;
+            }
+            // SAFETY: an entry that is not loaded belongs to a thread inside an operation. Each
+            // claims it as it becomes its owner, so this one is inside since more than `time` ago.
+            // The caller promises that it does not continue then.
+            let Some(entry) = (unsafe { unclaimed.reclaim() }) else {
+                return;
+            };
+            recovered += 1;
+            let freed = Freed(self);
+            let evicted = Evicted { entry, freed };
+            if state & BEING_WRITTEN_BACK != 0 {
+                evicted.write_back();
+            }
+        });
+        Audit {
+            unclaimed: recovered,
+            ..audit
+        }
+    }
+
+    /// Claims an entry before this thread becomes its owner: see [`audit`](Cache::audit).
+    #[inline(always)]
+    fn claim(&self, entry: &Entry<T>) {
+        // SAFETY: all entries are descriptors of this pool.
+        unsafe { self.pool.claim(entry) };
     }
 
     fn count(&self, entry: &Entry<T>) {
@@ -471,13 +604,13 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
         // Acquire, here and in a failed exchange: pairs with the Release of the thread that wrote
         // it back or unloaded it.
         let mut state = self.entry.state.load(Ordering::Acquire);
-        while state & !USES == self.generation | LOADED {
+        while state & !(USES | SEEN_IN_USE) == self.generation | LOADED {
             assert!(state & USES < USES, "a descriptor is in use too often");
             // Acquire: pairs with the Release in `load` and with the end of each use. Release:
             // pairs with the SeqCst load in `candidates`; `vacancies` relies on it for taking.
             match self.entry.state.compare_exchange_weak(
                 state,
-                state + 1,
+                (state & !SEEN_IN_USE) + 1,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
@@ -495,6 +628,18 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
             true => Err(Gone::BeingWrittenBack),
             false => Err(Gone::Unloaded),
         }
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Loaded<'_, T, W> {
+    /// Returns this identity as two words, for structures of plain values: for example a
+    /// [`HashMap`](crate::nonblocking::HashMap) that keeps one for each key. No other load of this
+    /// cache has the same words. [`Cache::loaded_from_words`] is the inverse.
+    pub fn to_words(&self) -> [u64; 2] {
+        [
+            std::ptr::from_ref(self.entry).addr() as u64,
+            self.generation,
+        ]
     }
 }
 
@@ -541,14 +686,12 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
     /// Returns `self` if there are other uses of the descriptor.
     pub fn unload(self) -> Result<(), Self> {
         let alone = self.loaded().generation | LOADED | 1;
+        self.cache.claim(self.entry);
         // Acquire: pairs with the end of each use. Release: pairs with the Acquire in
         // `Loaded::get`.
-        let unloaded = self.entry.state.compare_exchange(
-            alone,
-            alone & NAME,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let is_alone = |state| (state & !SEEN_IN_USE == alone).then_some(alone & NAME);
+        let unloaded = self.entry.state.fetch_update(order.0, order.1, is_alone);
         if unloaded.is_err() {
             return Err(self);
         }

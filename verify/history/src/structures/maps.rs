@@ -1,13 +1,14 @@
-//! `nonblocking::HashMap`, with the model of keys: few keys, all of which lie in one bucket at
-//! first, and calls that split and merge buckets.
+//! `nonblocking::HashMap` and `RefHashMap`, with the model of keys: few keys, all of which lie in
+//! one bucket at first, and calls that split and merge buckets.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-use atomseq::nonblocking::{HashMap, Refused, Step};
+use atomseq::nonblocking::{HashMap, RefHashMap, Refused, Step};
 use fastrand::Rng;
 
 use super::keys::{Answer, Call, KEYS, Keys};
 use crate::record::Subject;
+use crate::structures::Element;
 
 /// Hashes the keys so that they begin in bucket 0, and the first splits separate them.
 #[derive(Default)]
@@ -42,6 +43,29 @@ pub struct Hashed<const CHECKED: bool>(HashMap<u64, u64, BuildHasherDefault<Toge
 /// More buckets than this are not made.
 const BUCKETS: usize = 20;
 
+fn choose(rng: &mut Rng, value: u64) -> Call {
+    let key = rng.u64(..KEYS as u64);
+    match rng.u32(..16) {
+        0 | 1 => Call::Insert(key, value),
+        2 | 3 => Call::Put(key, value),
+        4 => Call::Replace(key, value),
+        5..8 => Call::Find(key),
+        8..10 => Call::Delete(key),
+        10..14 => Call::Resize(true),
+        _ => Call::Resize(false),
+    }
+}
+
+/// Returns all entries, in order.
+fn entries(entries: impl Iterator<Item = (u64, u64)>) -> Answer {
+    let mut all = [(0, 0); KEYS];
+    let mut there = Vec::from_iter(entries);
+    there.sort_unstable();
+    assert!(there.len() <= KEYS, "a key is there twice: {there:?}");
+    all[..there.len()].copy_from_slice(&there);
+    Answer::Entries((all, there.len()))
+}
+
 impl<const CHECKED: bool> Hashed<CHECKED> {
     /// Makes an empty one.
     pub fn fresh() -> (Hashed<CHECKED>, Keys) {
@@ -64,16 +88,7 @@ impl<const CHECKED: bool> Subject for Hashed<CHECKED> {
     type Memory = ();
 
     fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
-        let key = rng.u64(..KEYS as u64);
-        Some(match rng.u32(..16) {
-            0 | 1 => Call::Insert(key, value),
-            2 | 3 => Call::Put(key, value),
-            4 => Call::Replace(key, value),
-            5..8 => Call::Find(key),
-            8..10 => Call::Delete(key),
-            10..14 => Call::Resize(true),
-            _ => Call::Resize(false),
-        })
+        Some(choose(rng, value))
     }
 
     fn operate(&self, call: &Call, (): &mut ()) -> Answer {
@@ -94,14 +109,63 @@ impl<const CHECKED: bool> Subject for Hashed<CHECKED> {
                 self.resize(grows);
                 Answer::Done
             }
-            _ => {
-                let mut entries = [(0, 0); KEYS];
-                let mut there = Vec::from_iter(map);
-                there.sort_unstable();
-                assert!(there.len() <= KEYS, "a key is there twice: {there:?}");
-                entries[..there.len()].copy_from_slice(&there);
-                Answer::Entries((entries, there.len()))
+            _ => entries(map.iter()),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        before.is_none().then_some(Call::Entries)
+    }
+}
+
+/// A map of counted values.
+pub struct Lent<E: Element>(RefHashMap<u64, E, BuildHasherDefault<Together>>);
+
+impl<E: Element> Lent<E> {
+    /// Makes an empty one.
+    pub fn fresh() -> (Lent<E>, Keys) {
+        (Lent(RefHashMap::default()), Keys::default())
+    }
+}
+
+impl<E: Element> Subject for Lent<E> {
+    type Model = Keys;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
+        Some(match choose(rng, value) {
+            // It has no such operation.
+            Call::Replace(key, _) => Call::Find(key),
+            call => call,
+        })
+    }
+
+    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+        let map = &self.0;
+        match *call {
+            Call::Insert(key, value) => match map.try_insert(key, E::of(value)) {
+                Ok(()) => Answer::Done,
+                Err(refused) if refused.reason == Refused::Present => Answer::Present,
+                Err(refused) => panic!("{refused}"),
+            },
+            Call::Put(key, value) => {
+                let old = map.insert(key, E::of(value)).expect("memory");
+                Answer::Value(old.map(|old| old.number()))
             }
+            Call::Find(key) => {
+                let found = map.get(&key);
+                Answer::Value(found.map(|found| found.number()))
+            }
+            Call::Delete(key) => Answer::Value(map.remove(&key).map(|removed| removed.number())),
+            Call::Resize(true) if map.buckets() >= BUCKETS => Answer::Done,
+            Call::Resize(grows) => {
+                _ = match grows {
+                    true => map.split_between(|_| true),
+                    false => map.merge_between(|_| true),
+                };
+                Answer::Done
+            }
+            _ => entries(map.iter().map(|(key, value)| (key, value.number()))),
         }
     }
 

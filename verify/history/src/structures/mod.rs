@@ -17,6 +17,7 @@ pub mod guards;
 pub mod keys;
 pub mod maps;
 pub mod pages;
+pub mod pairs;
 pub mod priorities;
 pub mod registers;
 pub mod served;
@@ -25,7 +26,7 @@ pub mod words;
 
 pub use guards::Guards;
 pub use keys::Keys;
-pub use maps::Hashed;
+pub use maps::{Hashed, Lent};
 pub use registers::Registers;
 pub use visits::Visits;
 

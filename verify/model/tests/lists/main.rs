@@ -1,7 +1,8 @@
-//! The lists of `atomseq::nonblocking` under shuttle: threads that search, change and iterate, in
-//! every order of steps of the small models, and in many of the others. Runs the library's own
-//! sources, over objects whose exchanges are single steps (`dcas` has a model of its own), and over
-//! a pool that reuses a freed node for the next allocation.
+//! The linked structures of `atomseq::nonblocking` under shuttle: the lists, the priority queue,
+//! the page map and the server. Threads search, change and iterate, in every order of steps of the
+//! small models, and in many of the others. Runs the library's own sources, over objects whose
+//! exchanges are single steps (`dcas` has a model of its own), and over a pool that reuses a freed
+//! node for the next allocation.
 //!
 //! Each protection is removed in turn, and that must be detected.
 #![allow(
@@ -17,12 +18,13 @@ mod heap;
 mod models;
 #[path = "../../../../crates/atomseq/src/or_panic.rs"]
 mod or_panic;
+mod others;
 mod stand_ins;
 
 /// The modules on which the library's sources are built. All threads of a model run on one
 /// operating-system thread, so everything between two steps is atomic.
 mod sync {
-    pub use std::sync::atomic::Ordering;
+    pub use std::sync::atomic::{AtomicPtr, Ordering};
 
     /// Lets other threads run.
     pub fn step() {
@@ -48,9 +50,24 @@ mod sync {
             self.0.load(order)
         }
 
+        pub const fn new(value: u64) -> AtomicU64 {
+            AtomicU64(std::sync::atomic::AtomicU64::new(value))
+        }
+
         pub fn store(&self, value: u64, order: Ordering) {
             step();
             self.0.store(value, order);
+        }
+
+        pub fn compare_exchange(
+            &self,
+            old: u64,
+            new: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            step();
+            self.0.compare_exchange(old, new, success, failure)
         }
     }
 
@@ -60,9 +77,17 @@ mod sync {
     /// Returns immediately.
     pub fn spin_loop() {}
 
-    /// The same for all threads: no model asks which thread has checked an entry out.
+    std::thread_local!(static THREAD: std::cell::Cell<u64> = const { std::cell::Cell::new(2) });
+
+    /// Returns the number that a model has set last: the same for all threads, unless a model asks
+    /// which thread has done something.
     pub fn this_thread() -> u64 {
-        2
+        THREAD.get()
+    }
+
+    /// Sets the number of the thread that runs until the next step.
+    pub fn set_this_thread(number: u64) {
+        THREAD.set(number);
     }
 }
 
@@ -75,15 +100,24 @@ mod nonblocking {
     mod nodes;
     #[path = "../../../../crates/atomseq/src/nonblocking/one_visitor/mod.rs"]
     mod one_visitor;
+    #[path = "../../../../crates/atomseq/src/nonblocking/page_map/mod.rs"]
+    mod page_map;
     #[path = "../../../../crates/atomseq/src/nonblocking/plain.rs"]
     mod plain;
+    #[path = "../../../../crates/atomseq/src/nonblocking/priority_queue/mod.rs"]
+    mod priority_queue;
     #[path = "../../../../crates/atomseq/src/nonblocking/ref_list/mod.rs"]
     mod ref_list;
+    #[path = "../../../../crates/atomseq/src/nonblocking/server/mod.rs"]
+    mod server;
 
     pub use list::{CheckedOut, List, Refused};
     pub use one_visitor::OneVisitorList;
+    pub use page_map::PageMap;
     pub use plain::Plain;
+    pub use priority_queue::{Handle, PriorityQueue};
     pub use ref_list::{NoMemory, Ref, RefList};
+    pub use server::{Operation, Server};
 
     /// The link of a removed node.
     pub const NO_ADDRESS: u64 = nodes::NO_ADDRESS;
@@ -96,7 +130,7 @@ use verify_model::controls;
 use verify_model::controls::shuttle_thread as thread;
 
 use dcas::{Protection, StableWord};
-use stand_ins::{dcas, type_stable};
+use stand_ins::{dcas, mappings, platform, type_stable};
 
 /// The orders in which a model is run.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use crate::sync::step;
 use crate::{fails, holds};
 
 /// Runs two threads and the model's own.
-fn beside<T: Send + Sync + 'static>(
+pub fn beside<T: Send + Sync + 'static>(
     shared: &Arc<T>,
     work: impl FnOnce(&T) + Send + 'static,
 ) -> thread::JoinHandle<()> {
@@ -165,8 +165,8 @@ fn who_is_given_up_finds_out() {
 }
 
 /// A value that detects uses after its drop.
-struct Value {
-    number: u32,
+pub struct Value {
+    pub number: u32,
     alive: Cell<bool>,
     dropped: Arc<AtomicUsize>,
 }
@@ -175,7 +175,7 @@ struct Value {
 unsafe impl Sync for Value {}
 
 impl Value {
-    fn new(number: u32, dropped: &Arc<AtomicUsize>) -> Value {
+    pub fn new(number: u32, dropped: &Arc<AtomicUsize>) -> Value {
         Value {
             number,
             alive: Cell::new(true),

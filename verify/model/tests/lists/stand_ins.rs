@@ -60,6 +60,32 @@ pub mod dcas {
     #[derive(Debug)]
     pub struct VersionedWords {
         version: AtomicU64,
+        attached: StableWord,
+    }
+
+    pub fn mechanism() -> Mechanism {
+        Mechanism::Kcas
+    }
+
+    #[derive(Clone, Copy)]
+    pub struct Reader<'a>(&'a VersionedWords);
+
+    impl Reader<'_> {
+        pub fn begin(self) -> Version {
+            self.0.begin()
+        }
+
+        pub fn begin_at_once(self) -> Option<Version> {
+            Some(self.begin())
+        }
+
+        pub fn load(self, word: &StableWord) -> u64 {
+            self.0.load(word)
+        }
+
+        pub fn is_still(self, version: Version) -> bool {
+            self.0.is_still(version)
+        }
     }
 
     /// The link of a removed node.
@@ -69,11 +95,24 @@ pub mod dcas {
         pub fn new() -> VersionedWords {
             VersionedWords {
                 version: AtomicU64::new(1),
+                attached: StableWord::default(),
             }
         }
 
         pub fn with_mechanism(_mechanism: Mechanism) -> VersionedWords {
             VersionedWords::new()
+        }
+
+        pub fn like(_mechanism: Mechanism) -> VersionedWords {
+            VersionedWords::new()
+        }
+
+        pub fn reader(&self, _mechanism: Mechanism) -> Reader<'_> {
+            Reader(self)
+        }
+
+        pub fn attached(&self) -> &StableWord {
+            &self.attached
         }
 
         pub fn mechanism(&self) -> Mechanism {
@@ -175,6 +214,33 @@ pub mod dcas {
     }
 }
 
+/// Zeroed memory, aligned to a page.
+pub mod mappings {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, 4096).expect("a layout")
+    }
+
+    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+        // SAFETY: the models map no memory without a size.
+        NonNull::new(unsafe { alloc_zeroed(layout(bytes)) })
+    }
+
+    /// # Safety
+    ///
+    /// The library's contract.
+    pub unsafe fn unmap(memory: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise: mapped by `map` with this size.
+        unsafe { dealloc(memory.as_ptr(), layout(bytes)) };
+    }
+}
+
+pub mod platform {
+    pub fn prefetch(_address: usize) {}
+}
+
 /// A pool that reuses the node freed last, and detects double frees.
 pub mod type_stable {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -188,6 +254,9 @@ pub mod type_stable {
     ///
     /// None.
     pub unsafe trait Descriptor: Sync + Sized {}
+
+    // SAFETY: as in the library.
+    unsafe impl<T: Descriptor, const N: usize> Descriptor for [T; N] {}
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Error {
@@ -254,6 +323,13 @@ pub mod type_stable {
 
         pub fn limit(&self) -> usize {
             self.limit
+        }
+
+        /// Returns the addresses of the allocated nodes.
+        pub fn allocated(&self) -> impl Iterator<Item = *mut u8> {
+            let free = self.free.borrow().clone();
+            let all = self.all.borrow().clone();
+            all.into_iter().filter(move |node| !free.contains(node))
         }
 
         pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {

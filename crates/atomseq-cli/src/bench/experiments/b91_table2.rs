@@ -498,11 +498,13 @@ fn counts(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
             let _ = shares.send((round + 1) as f64 / effort.rounds as f64);
         }
         let mut results = Results::default();
+        let mut shares = Results::default();
         for (way, (tries, share, fault)) in WAYS.iter().zip(values) {
-            for (case, unit, values) in [(way.count, "times", tries), (way.share, "%", share)] {
-                results.add(Series { case, unit, values }, fault.clone());
-            }
+            let series = |case, unit, values| Series { case, unit, values };
+            results.add(series(way.count, "times", tries), fault.clone());
+            shares.add(series(way.share, "%", share), fault);
         }
+        results.append(shares);
         Ok(results)
     })
 }

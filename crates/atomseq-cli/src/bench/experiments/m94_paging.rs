@@ -97,9 +97,9 @@ fn region() -> Result<&'static Region, Refused> {
         paging::start(SIGNAL).map_err(refused)?;
         // SAFETY: the function changes a word of this thread's that needs no setting up.
         let region = unsafe { Region::map(2 * WAYS * THREADS, count_fault) }.map_err(refused)?;
-        for thread in 0..THREADS {
+        for (thread, gate) in GATES.iter().enumerate() {
             let gated = first_page(Way::FaultThroughGate, thread);
-            region.guard(gated..gated + 2, &GATES[thread]);
+            region.guard(gated..gated + 2, gate);
         }
         Ok(region)
     })

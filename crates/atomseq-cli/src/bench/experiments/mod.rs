@@ -14,6 +14,11 @@ mod dcas;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod drop_in;
 mod flow;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod hog;
 mod kcas_reclamation;
 #[cfg(atomseq_sections)]
 mod m94_crossover;
@@ -269,6 +274,11 @@ pub const ALL: &[&Experiment] = &[
         any(target_arch = "x86_64", target_arch = "aarch64")
     ))]
     &threads::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    &hog::EXPERIMENT,
     &nonblocking_containers::STACK,
     &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,

@@ -38,6 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "queue", "nonblocking::Queue";
         "list", "nonblocking::List";
         "map", "nonblocking::HashMap";
+        "multi-map", "nonblocking::MultiMap";
         "priority-queue", "nonblocking::PriorityQueue";
         "page-map", "nonblocking::PageMap";
         "server", "nonblocking::Server: callers take the stopped thread's place";

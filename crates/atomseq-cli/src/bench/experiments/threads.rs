@@ -1,15 +1,16 @@
-//! `threads`: user-level threads of one kernel thread. The workloads: a switch there and back; a
-//! thread made, run and joined; one preempted by a signal; and a lock that no other thread holds.
+//! `threads`: user-level threads. The workloads: a switch there and back; a thread made, run and
+//! joined; two that take turns by a condition variable, or by channels; one preempted by a signal;
+//! and a lock that no other thread holds.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(target_arch = "x86_64")]
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use atomseq_threads::coroutine;
+use atomseq_threads::runtime::{self, Options, Runtime};
 use corosensei::stack::DefaultStack;
 use corosensei::{CoroutineResult, Yielder};
 
@@ -20,7 +21,7 @@ use crate::bench::fault::Fault;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "threads",
-    about: "user-level threads: switching to another one and back, making and joining one, preempting one, an uncontended lock",
+    about: "user-level threads: switching to another one and back, making and joining one, taking turns, sending messages, preempting one, an uncontended lock",
     cases: cases! {
         "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
             |_| Counted::boxed(switch_atomseq);
@@ -31,19 +32,36 @@ pub const EXPERIMENT: Experiment = Experiment {
         "switch:swapcontext", "two calls of swapcontext",
             |_| Counted::boxed(swapcontext::switch);
         "spawn:atomseq", "coroutine::spawn and join", |_| Counted::boxed(spawn_atomseq);
+        "spawn:runtime", "runtime::spawn and join, by a thread of a runtime with one worker",
+            |_| Counted::boxed(spawn_runtime);
+        "spawn:runtime-outside", "Runtime::spawn and join, by a thread of std",
+            |_| Counted::boxed(spawn_outside);
+        "spawn:may", "a coroutine of the crate may, spawned and joined by another one, with one worker",
+            |_| Counted::boxed(spawn_may);
         "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
             |_| Counted::boxed(spawn_corosensei);
         "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
-        #[cfg(target_arch = "x86_64")]
+        "pingpong:atomseq", "two coroutines that take turns by coroutine::Mutex and Condvar",
+            |_| Counted::boxed(pingpong_atomseq);
+        "pingpong:std", "two threads of std, by its Mutex and Condvar", |_| Counted::boxed(pingpong_std);
+        "channel:atomseq", "a message to another coroutine, and its answer, by coroutine::channel",
+            |_| Counted::boxed(channel_atomseq);
+        "channel:std", "the same between threads of std, by std::sync::mpsc", |_| Counted::boxed(channel_std);
         "preempt:atomseq", "a signal that preempts a coroutine, and coroutine::yield_now back",
             |_| Counted::boxed(preempt_atomseq);
-        #[cfg(target_arch = "x86_64")]
         "preempt:signal", "a signal whose handler does nothing", |_| Counted::boxed(preempt_signal);
         "lock:atomseq", "coroutine::Mutex, inside of a coroutine", |_| Counted::boxed(lock_atomseq);
         "lock:parking_lot", "parking_lot::Mutex", |_| Counted::boxed(lock_parking_lot);
         "lock:std", "std::sync::Mutex", |_| Counted::boxed(lock_std);
     },
-    peers: &["corosensei", "swapcontext", "std", "parking_lot", "signal"],
+    peers: &[
+        "corosensei",
+        "may",
+        "swapcontext",
+        "std",
+        "parking_lot",
+        "signal",
+    ],
     method: Method::Timed,
     threads: Threads::Alone,
     beside: None,
@@ -159,20 +177,129 @@ fn spawn_corosensei(operations: u64) -> u64 {
     (0..operations).filter_map(|_| spawn()).sum()
 }
 
+/// Returns the runtime of all runs.
+fn one_worker() -> Option<&'static Runtime> {
+    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    let start = || Options::new().workers(1).start().ok();
+    RUNTIME.get_or_init(start).as_ref()
+}
+
+fn spawn_runtime(operations: u64) -> u64 {
+    one_worker().map_or(0, |runtime| {
+        runtime.run(|| {
+            (0..operations)
+                .map(|_| runtime::spawn(|| black_box(1)).join().unwrap_or(0))
+                .sum()
+        })
+    })
+}
+
+fn spawn_outside(operations: u64) -> u64 {
+    one_worker().map_or(0, |runtime| {
+        (0..operations)
+            .map(|_| runtime.spawn(|| black_box(1)).join().unwrap_or(0))
+            .sum()
+    })
+}
+
+fn spawn_may(operations: u64) -> u64 {
+    may::config().set_workers(1);
+    // SAFETY: neither of the closures uses thread-locals, nor much of its stack.
+    let all = unsafe {
+        may::coroutine::spawn(move || {
+            (0..operations)
+                .map(|_| may::coroutine::spawn(|| black_box(1)).join().unwrap_or(0))
+                .sum()
+        })
+    };
+    all.join().unwrap_or(0)
+}
+
 fn spawn_std(operations: u64) -> u64 {
     (0..operations)
         .map(|_| std::thread::spawn(|| black_box(1)).join().unwrap_or(0))
         .sum()
 }
 
+/// Two coroutines add to a number in turns, each `operations` times. Returns how often the second
+/// one has.
+fn pingpong_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (turn, changed) = (coroutine::Mutex::new(0), coroutine::Condvar::new());
+        let play = |parity| {
+            for _ in 0..operations {
+                let mut turn = turn.lock();
+                changed.wait_while(&mut turn, |turn| *turn % 2 != parity);
+                *turn += 1;
+                changed.notify_one();
+            }
+        };
+        coroutine::scope(|scope| {
+            drop(scope.spawn(|| play(1)));
+            play(0);
+        });
+        turn.into_inner() / 2
+    })
+}
+
+fn pingpong_std(operations: u64) -> u64 {
+    let (turn, changed) = (Mutex::new(0), Condvar::new());
+    let play = |parity| {
+        for _ in 0..operations {
+            let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = changed
+                .wait_while(turn, |turn| *turn % 2 != parity)
+                .unwrap_or_else(PoisonError::into_inner);
+            *turn += 1;
+            changed.notify_one();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| play(1));
+        play(0);
+    });
+    turn.into_inner().unwrap_or_else(PoisonError::into_inner) / 2
+}
+
+/// Returns how many messages were answered.
+fn channel_atomseq(operations: u64) -> u64 {
+    coroutine::run(|| {
+        let (asking, asked) = coroutine::channel::bounded(1);
+        let (answering, answers) = coroutine::channel::bounded(1);
+        drop(coroutine::spawn(move || {
+            for question in asked.iter() {
+                let _ = answering.send(question + 1);
+            }
+        }));
+        (0..operations)
+            .filter(|&n| asking.send(n).is_ok() && answers.recv() == Ok(n + 1))
+            .count() as u64
+    })
+}
+
+fn channel_std(operations: u64) -> u64 {
+    let (asking, asked) = mpsc::sync_channel(1);
+    let (answering, answers) = mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for question in asked {
+                let _ = answering.send(question + 1);
+            }
+        });
+        let count = (0..operations)
+            .filter(|&n| asking.send(n).is_ok() && answers.recv() == Ok(n + 1))
+            .count();
+        drop(asking);
+        count as u64
+    })
+}
+
 /// Sends the signal to the calling thread, by one system call and nothing else.
-#[cfg(target_arch = "x86_64")]
 fn send(signal: libc::c_int) {
     // SAFETY: the process and thread are the caller's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
 }
 
-#[cfg(target_arch = "x86_64")]
 fn preempt_atomseq(operations: u64) -> u64 {
     // SAFETY: nothing is called.
     unsafe { preempted(operations, || ()) }
@@ -183,7 +310,6 @@ fn preempt_atomseq(operations: u64) -> u64 {
 /// # Safety
 ///
 /// `before` does what [`coroutine::preemptible`] allows.
-#[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
     /// Longer than a run, so that all ticks are those that are sent.
     const SLICE: Duration = Duration::from_secs(3600);
@@ -211,7 +337,6 @@ pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
     ran.unwrap_or(0)
 }
 
-#[cfg(target_arch = "x86_64")]
 pub(super) fn preempt_signal(operations: u64) -> u64 {
     thread_local! {
         static HANDLED: Cell<u64> = const { Cell::new(0) };
@@ -251,7 +376,7 @@ fn lock_std(operations: u64) -> u64 {
     for _ in 0..operations {
         *black_box(&count)
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
+            .unwrap_or_else(PoisonError::into_inner) += 1;
     }
     count.into_inner().unwrap_or(0)
 }

@@ -2,6 +2,7 @@
 //! bucket at a time.
 
 mod bucket;
+mod counted;
 mod error;
 mod iteration;
 mod resize;
@@ -15,7 +16,8 @@ use super::plain::Plain;
 use crate::or_panic::OrPanic;
 use crate::type_stable::Error;
 
-pub use error::Different;
+pub use counted::{HashMapRef, RefHashMap, RefHashMapIter};
+pub use error::{Different, NotInserted};
 pub use iteration::{HashMapIntoIter, HashMapIter};
 #[cfg(any(test, feature = "unstable-internals"))]
 pub use resize::Step;
@@ -76,7 +78,7 @@ use table::{Change, FEWEST, Table};
 /// # Ok::<(), atomseq::type_stable::Error>(())
 /// ```
 ///
-/// Values that are not [`Plain`] do not compile:
+/// Values that are not [`Plain`] do not compile; a [`RefHashMap`] lends values of any type:
 ///
 /// ```compile_fail,E0277
 /// atomseq::nonblocking::HashMap::<u64, String>::new();

@@ -89,7 +89,15 @@ pub(super) struct Found<'a, K: Plain, V: Plain> {
     bucket: Bucket<'a, K, V>,
     state: State,
     place: Place<'a, K, V>,
-    value: Option<V>,
+    pub(super) value: Option<V>,
+}
+
+impl<K: Plain, V: Plain> Found<'_, K, V> {
+    /// Returns whether the bucket has not changed since.
+    #[inline(always)]
+    pub(super) fn is_still(&self) -> bool {
+        self.bucket.is_still(self.state)
+    }
 }
 
 /// What to do with the entry of a key.

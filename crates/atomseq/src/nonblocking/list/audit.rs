@@ -86,7 +86,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     fn claim_all(&self) {
         until_unchanged(|| {
             let version = self.chain.versioned.begin();
-            self.chain.seek(version, &self.chain.head, |node| {
+            self.chain.seek(version, self.chain.head(), |node| {
                 self.chain.claim(node);
                 false
             })?;

@@ -196,7 +196,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
                 return Ok(Err(refused));
             }
             let link = if A::NEW_ONES_FIRST {
-                &chain.head
+                chain.head()
             } else {
                 place.link
             };
@@ -278,7 +278,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     fn delete_removed(&self, node: &Node<K, V>) -> Result<(), GivenUp> {
         self.resolve(node, |version| {
             let is_it = |other: &Node<K, V>| std::ptr::eq(other, node);
-            let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
+            let link = self.chain.seek(version, self.chain.head(), is_it)?.link;
             let behind = self.chain.load(&node.next);
             self.chain.claim(node);
             self.chain

@@ -92,7 +92,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         version: Version,
         mut each: impl FnMut(K, V) -> bool,
     ) -> Result<(), Changed> {
-        let mut link = &self.chain.head;
+        let mut link = self.chain.head();
         while let Some((key, value, next)) = self.entry_from(version, link)? {
             if !each(key, value) {
                 break;
@@ -165,7 +165,7 @@ impl<K: Plain + Ord, V: Plain> Iterator for Iter<'_, K, V> {
                     let version = chain.versioned.begin();
                     let comes_later = |key: K| self.last.is_none_or(|last| key > last);
                     let place =
-                        chain.seek(version, &chain.head, |node| comes_later(node.key.load()))?;
+                        chain.seek(version, chain.head(), |node| comes_later(node.key.load()))?;
                     (version, place.link)
                 }
             };

@@ -341,7 +341,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     fn pop_first_from(&self, mut begin: impl FnMut(&VersionedWords) -> Version) -> Option<(K, V)> {
         until_unchanged(|| {
             let version = begin(&self.chain.versioned);
-            let place = self.chain.seek(version, &self.chain.head, |node| {
+            let place = self.chain.seek(version, self.chain.head(), |node| {
                 self.chain.load(&node.changer) == 0
             })?;
             match place.node {
@@ -367,7 +367,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         counts: impl Fn(&'a Node<K, V>) -> bool,
     ) -> Result<Position<'a, Node<K, V>>, Changed> {
         let mut is_there = false;
-        let head = &self.chain.head;
+        let head = self.chain.head();
         let mut place = self.chain.seek(version, head, |node| {
             let found = A::compare(&node.key.load(), key);
             is_there = found.is_there() && counts(node);

@@ -57,7 +57,7 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// [`Refused::Memory`].
     pub fn push_front(&self, key: K, value: V) -> Result<(), Refused> {
         let node = self.node_of(key, value)?;
-        until_unchanged(|| self.link(self.chain.versioned.begin(), &self.chain.head, &node));
+        until_unchanged(|| self.link(self.chain.versioned.begin(), self.chain.head(), &node));
         node.into_raw();
         Ok(())
     }

@@ -111,7 +111,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removal<'_, K, V, A> {
                 return list.chain.check(version).map(|()| Err(refused));
             }
             let link = match A::NEW_ONES_FIRST {
-                true => &list.chain.head,
+                true => list.chain.head(),
                 false => place.link,
             };
             list.link(version, link, &node).map(Ok)

@@ -176,7 +176,7 @@ impl<T: Send> OneVisitorList<T> {
 
     /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([self.chain.head()]);
         head == 0
     }
 
@@ -186,7 +186,7 @@ impl<T: Send> OneVisitorList<T> {
     ///
     /// [`NoMemory`], which returns the value.
     pub fn push_front(&self, value: T) -> Result<(), NoMemory<T>> {
-        self.push_at(&self.chain.head, value)
+        self.push_at(self.chain.head(), value)
     }
 
     /// Inserts a value behind a link: that of the head, or of a node that the caller visits.
@@ -210,7 +210,7 @@ impl<T: Send> OneVisitorList<T> {
 
     /// Visits the first value that has no visitor. Returns `None` if there is none.
     pub fn visit_first(&self) -> Option<Visit<'_, T>> {
-        self.visit_from(&self.chain.head, None)
+        self.visit_from(self.chain.head(), None)
     }
 
     /// Visits the first value behind a link that has no visitor. In the same change, ends the visit
@@ -266,7 +266,7 @@ impl<T: Send> OneVisitorList<T> {
     pub fn pop_front(&self) -> Option<T> {
         let node = until_unchanged(|| {
             let version = self.chain.versioned.begin();
-            let place = self.seek_free(version, &self.chain.head)?;
+            let place = self.seek_free(version, self.chain.head())?;
             let Some(node) = place.node else {
                 return self.chain.check(version).map(|()| None);
             };

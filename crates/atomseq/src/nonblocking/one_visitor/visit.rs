@@ -51,7 +51,7 @@ impl<'a, T: Send> Visit<'a, T> {
         until_unchanged(|| {
             let version = chain.versioned.begin();
             let is_it = |other: &Node<T>| std::ptr::eq(other, node);
-            let link = chain.seek(version, &chain.head, is_it)?.link;
+            let link = chain.seek(version, chain.head(), is_it)?.link;
             let behind = chain.load(&node.next);
             chain.exchange(version, (link, behind), (&node.visitor, 0))
         });

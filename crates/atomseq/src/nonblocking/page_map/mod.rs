@@ -34,7 +34,7 @@ use std::fmt;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::with_exposed_provenance;
 
-use super::nodes::{Changed, until_unchanged};
+use super::nodes::{Changed, address, until_unchanged};
 use super::plain::{self, Plain};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::or_panic::OrPanic;
@@ -73,8 +73,8 @@ const OFFSET_BITS: u32 = 12;
 /// Memory: 1 KiB and a header for each 64 pages and again for each 8,192 pages that have had an
 /// entry since they were last unloaded. A subtree that is [unloaded](PageMap::unload) is reused at
 /// once, and does not wait for lookups. A [limit](PageMap::try_with_limit) bounds this memory. No
-/// limit bounds the 24 KiB for each 4 GiB of addresses where an insertion was tried: in a map for
-/// 48-bit addresses that may be 1.5 GiB in all. All memory returns when the map is dropped, and
+/// limit bounds the 16 KiB for each 4 GiB of addresses where an insertion was tried: in a map for
+/// 48-bit addresses that may be 1 GiB in all. All memory returns when the map is dropped, and
 /// none before.
 ///
 /// Every operation may be called in a signal handler, whatever it has interrupted. Operations with
@@ -200,7 +200,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     }
 
     /// Returns the entry of a page. No atomic instruction.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, page: u64) -> Option<T> {
         self.get_from(page, |version| version)
     }
@@ -219,14 +219,8 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         }
         // Decided once, and not again at each load.
         let first = match self.trees.mechanism() {
-            Mechanism::Assisted => {
-                let child = self.trees.child(page, Mechanism::Assisted)?;
-                self.look_up(child, page, gap(child.begin()))
-            }
-            Mechanism::Kcas => {
-                let child = self.trees.child(page, Mechanism::Kcas)?;
-                self.look_up(child, page, gap(child.begin()))
-            }
+            Mechanism::Assisted => self.look_up(page, Mechanism::Assisted, &mut gap),
+            Mechanism::Kcas => self.look_up(page, Mechanism::Kcas, &mut gap),
         };
         match first {
             Ok(value) => value,
@@ -234,14 +228,18 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         }
     }
 
-    /// Looks the entry of a page up once, at a version.
+    /// Looks the entry of a page up once, and waits for no other thread.
     #[inline(always)]
     fn look_up(
         &self,
-        child: ChildRef<'_>,
         page: u64,
-        version: Version,
+        mechanism: Mechanism,
+        gap: &mut impl FnMut(Version) -> Version,
     ) -> Result<Option<T>, Changed> {
+        let Some(child) = self.trees.child(page, mechanism) else {
+            return Ok(None);
+        };
+        let version = gap(child.begin_at_once().ok_or(Changed::Seen)?);
         let value = self.entry(child, page).and_then(|entry| entry.load(child));
         child.check(version).map(|()| value)
     }
@@ -252,7 +250,11 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     #[inline(never)]
     fn get_again(&self, page: u64, gap: &mut impl FnMut(Version) -> Version) -> Option<T> {
         let child = self.child(page)?;
-        until_unchanged(|| self.look_up(child, page, gap(child.begin())))
+        until_unchanged(|| {
+            let version = gap(child.begin());
+            let value = self.entry(child, page).and_then(|entry| entry.load(child));
+            child.check(version).map(|()| value)
+        })
     }
 
     /// Returns the entries of the 64 pages in whose leaf a page is, the first of which has the
@@ -415,7 +417,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     #[inline(always)]
     fn leaf(&self, child: ChildRef<'_>, page: u64) -> Option<&Words> {
         // SAFETY: the link of a child leads to a table of this map's pool.
-        let table = unsafe { self.words_at(child.load(&child.link)) }?;
+        let table = unsafe { self.words_at(child.load(child.link())) }?;
         // SAFETY: a link in a table leads to a leaf of this map's pool.
         unsafe { self.words_at(child.load(&table[table_index(page)])) }
     }
@@ -445,9 +447,9 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
     #[cold]
     fn add_table(&self, child: ChildRef<'_>, version: Version, page: u64) -> Result<(), Error> {
         // SAFETY: the link of a child leads to a table of this map's pool.
-        let table = unsafe { self.words_at(child.load(&child.link)) };
+        let table = unsafe { self.words_at(child.load(child.link())) };
         let (pool, link) = match table {
-            None => (&self.tables, &child.link),
+            None => (&self.tables, child.link()),
             Some(table) => (&self.leaves, &table[table_index(page)]),
         };
         if child.load(link) != 0 {
@@ -455,7 +457,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         }
         let new = pool.allocate()?;
         // A free table or leaf holds zeros.
-        if child.store(version, (link, new.address() as u64)).is_ok() {
+        if child.store(version, (link, address(&*new))).is_ok() {
             new.into_raw();
         }
         Ok(())
@@ -473,14 +475,19 @@ fn entries_of<T: Plain>(child: ChildRef<'_>, leaf: &Words) -> Leaf<T> {
     std::array::from_fn(|index| Entry::of(leaf, index).load(child))
 }
 
-/// The bytes of an entry in each of its words. Covered words hold values below 2^63.
+/// The bytes of an entry that fit into a word. Covered words hold values below 2^63.
 const BYTES: usize = 7;
+
+/// The bit of the first word of an entry in two words that says that it is present. It lies behind
+/// the 14 bytes of an entry.
+const PRESENT: u64 = 1 << (2 * BYTES * 8 - 63);
 
 /// An entry in a leaf.
 ///
 /// ```text
-/// first   63 … 57 zero | 56 … 1 bytes 0 to 6 | 0 present
-/// second  63 … 56 zero | 55 … 0 bytes 7 to 13           of types of more than 7 bytes
+/// up to 7 bytes    first   63 … 57 zero | 56 … 1 value | 0 present
+/// up to 14 bytes   first   63 … 50 zero | 49 present | 48 … 0 bits 63 to 111 of the value
+///                  second  63 zero | 62 … 0 bits 0 to 62 of the value
 /// ```
 #[derive(Clone, Copy)]
 struct Entry<'a> {
@@ -504,10 +511,10 @@ impl<'a> Entry<'a> {
         if first == 0 {
             return None;
         }
-        let mut all = u128::from(first >> 1);
-        if size_of::<T>() > BYTES {
-            all |= u128::from(child.load(self.second)) << (8 * BYTES);
-        }
+        let all = match size_of::<T>() > BYTES {
+            true => u128::from(child.load(self.second)) | u128::from(first) << 63,
+            false => u128::from(first >> 1),
+        };
         let bytes = all.to_le_bytes();
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: the type has at most 14 bytes, which are copied from 16.
@@ -532,13 +539,13 @@ impl<'a> Entry<'a> {
         let mut bytes = [0; 16];
         bytes[..size_of::<T>()].copy_from_slice(plain::bytes(&value));
         let all = u128::from_le_bytes(bytes);
-        let first = (all as u64) << 8 >> 7 | 1;
         match size_of::<T>() > BYTES {
             true => {
-                let second = (all >> (8 * BYTES)) as u64;
+                let first = (all >> 63) as u64 | PRESENT;
+                let second = all as u64 & (u64::MAX >> 1);
                 child.store_both(version, (self.first, first), (self.second, second))
             }
-            false => child.store(version, (self.first, first)),
+            false => child.store(version, (self.first, (all as u64) << 1 | 1)),
         }
     }
 }

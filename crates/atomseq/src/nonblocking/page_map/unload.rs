@@ -24,7 +24,7 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
                 return child.check(version).map(|()| None);
             };
             // SAFETY: the link of a child leads to a table of this map's pool.
-            let Some(table) = (unsafe { self.words_at(child.load(&child.link)) }) else {
+            let Some(table) = (unsafe { self.words_at(child.load(child.link())) }) else {
                 return child.check(version).map(|()| None);
             };
             child.store(version, (&table[table_index(page)], 0))?;
@@ -49,10 +49,10 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         let unlinked = until_unchanged(|| {
             let version = child.begin();
             // SAFETY: the link of a child leads to a table of this map's pool.
-            let Some(table) = (unsafe { self.words_at(child.load(&child.link)) }) else {
+            let Some(table) = (unsafe { self.words_at(child.load(child.link())) }) else {
                 return child.check(version).map(|()| None);
             };
-            child.store(version, (&child.link, 0))?;
+            child.store(version, (child.link(), 0))?;
             Ok(Some(table))
         });
         let Some(table) = unlinked else {

@@ -14,10 +14,12 @@
 //! are in other cache lines each, and change. The stops are chosen anew after as many changes as
 //! the list was long. They are hints too.
 //!
-//! The place may be far behind the stop: if priorities ascend, if many are equal, or if the node of
-//! the stop has left and is in the list again. So a search goes up from a stop before it goes down:
-//! as long as the next node on its highest level is before the place, it goes on to the levels of
-//! that node. Its steps grow with the logarithm of the distance.
+//! Most places lie a few nodes behind a stop. A search for one follows links from there, unless the
+//! node that it is for belongs to a level. The place may also be far behind the stop: if priorities
+//! ascend, if many are equal, or if the node of the stop has left and is in the list again. So a
+//! search goes up from a stop before it goes down: as long as the next node on its highest level is
+//! before the place, it goes on to the levels of that node. Its steps grow with the logarithm of
+//! the distance.
 
 use super::{Node, PriorityQueue, REMOVED};
 use crate::dcas::Version;
@@ -41,7 +43,10 @@ const SKIPS: usize = 8;
 const TRIES: usize = 4;
 
 /// The number of stops.
-const STOPS: usize = 256;
+const STOPS: usize = 512;
+
+/// How many nodes behind a stop a search looks at before it uses the levels.
+const NEAR: usize = 8;
 
 /// How many nodes one choice of stops looks at, at most.
 const LOOKS: usize = 3 * STOPS;
@@ -153,7 +158,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         loop {
             let hints = self.hints(node).iter();
             hints.for_each(|hint| hint.store(choose(), Ordering::Relaxed));
-            let link = node.map_or(&self.chain.head, |node| &node.next);
+            let link = node.map_or(self.chain.head(), |node| &node.next);
             node = self.chain.node(self.chain.load(link));
             if node.is_none() {
                 break;
@@ -185,6 +190,12 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                 if of_stops_levels >= height {
                     (levels, climbs) = (of_stops_levels, true);
                     here = Some((stop, of_stop));
+                    if height == 0 {
+                        if let Some(last) = self.near(stop, of_stop, is_before) {
+                            route.last = Some(last);
+                            return route;
+                        }
+                    }
                 }
             }
         }
@@ -229,7 +240,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             route.above[level] = here.map(|(node, _)| node);
         }
         loop {
-            let link = here.map_or(&self.chain.head, |(node, _)| &node.next);
+            let link = here.map_or(self.chain.head(), |(node, _)| &node.next);
             let Some(next) = self.chain.node(self.chain.load(link)) else {
                 break;
             };
@@ -244,6 +255,29 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         route
     }
 
+    /// Returns the last node before a place if it follows a node closely. Most places lie close to
+    /// a stop, and a search for them needs no level.
+    #[inline(always)]
+    fn near<'a>(
+        &'a self,
+        from: &'a Node<P, T>,
+        priority: P,
+        is_before: impl Fn(&Node<P, T>, P) -> bool,
+    ) -> Option<&'a Node<P, T>> {
+        let mut here = (from, priority);
+        for _ in 0..NEAR {
+            let Some(next) = self.chain.node(self.chain.load(&here.0.next)) else {
+                return Some(here.0);
+            };
+            let priority = next.priority.load();
+            if !is_before(next, priority) || !is_forward(Some(here), next, priority) {
+                return Some(here.0);
+            }
+            here = (next, priority);
+        }
+        None
+    }
+
     /// Returns the last stop before a place that is in the list.
     #[inline]
     fn stop_before(
@@ -254,10 +288,18 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         let index = self.index();
         let mut size = (index.count.load(Ordering::Relaxed) as usize).min(STOPS);
         let mut base = 0;
+        // Without branches, which no processor could predict.
+        let is_behind = |stop: usize| usize::from(index.priorities[stop].load() < priority);
+        // In quarters: the three comparisons do not wait for each other.
+        while size >= 4 {
+            let quarter = size / 4;
+            let [first, second, third] = [1, 2, 3].map(|part| is_behind(base + part * quarter));
+            base += quarter * (first + second + third);
+            size -= 3 * quarter;
+        }
         while size > 1 {
             let half = size / 2;
-            // Without a branch, which no processor could predict.
-            base += half * usize::from(index.priorities[base + half].load() < priority);
+            base += half * is_behind(base + half);
             size -= half;
         }
         // Those before the front of the list have left. Then the search starts there.
@@ -282,15 +324,19 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         // are mixed.
         index.renewal.store(version + FEWEST, Ordering::Relaxed);
         let count_of = |level| self.on_level(level).take(LOOKS).count();
-        let level = (0..levels)
-            .rev()
-            .take_while(|level| count_of(*level) < LOOKS)
-            .last();
-        let Some(level) = level else {
-            return;
-        };
-        let nodes = count_of(level);
-        let step = nodes.div_ceil(STOPS).max(1);
+        let mut level = levels - 1;
+        let mut nodes = count_of(level);
+        // A level has a quarter of the nodes of the one below. The lowest one that is not too long
+        // is not counted before it is traversed.
+        while level > 0 && 4 * nodes < LOOKS {
+            level -= 1;
+            nodes *= 4;
+            if level > 0 && 4 * nodes < LOOKS {
+                nodes = count_of(level);
+            }
+        }
+        // It may have a few more.
+        let step = nodes.div_ceil(STOPS - STOPS / 8).max(1);
         let mut count = 0;
         for (node, priority) in self
             .on_level(level)
@@ -303,7 +349,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             count += 1;
         }
         index.count.store(count as u64, Ordering::Relaxed);
-        let entries = (nodes as u64) << (2 * (level + 1));
+        let entries = ((count * step) as u64) << (2 * (level + 1));
         let renewal = version + FEWEST.max(entries);
         index.renewal.store(renewal, Ordering::Relaxed);
     }

@@ -190,7 +190,7 @@ impl<T: Send + Sync> RefList<T> {
 
     /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.versioned.snapshot([&self.chain.head]);
+        let ([head], _) = self.chain.versioned.snapshot([self.chain.head()]);
         head == 0
     }
 
@@ -211,7 +211,7 @@ impl<T: Send + Sync> RefList<T> {
             let version = self.chain.versioned.begin();
             // Relaxed: the change below publishes it, or it does not count.
             node.position.store(version.number(), Ordering::Relaxed);
-            let head = &self.chain.head;
+            let head = self.chain.head();
             let first = self.chain.load(head);
             self.chain
                 .exchange(version, (head, address(&*node)), (&node.next, first))
@@ -275,7 +275,7 @@ impl<T: Send + Sync> RefList<T> {
                 return self.chain.check(version).map(|()| false);
             }
             let is_it = |other: &Node<T>| std::ptr::eq(other, node);
-            let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
+            let link = self.chain.seek(version, self.chain.head(), is_it)?.link;
             self.chain
                 .exchange(version, (link, behind), (&node.next, REMOVED))?;
             // The caller's guard still counts, so this call does not end the node.
@@ -296,7 +296,7 @@ impl<T: Send + Sync> RefList<T> {
     /// Removes a node that the caller has a guard of, if it is the first one. Returns whether it
     /// did.
     fn remove_if_first(&self, node: &Node<T>) -> bool {
-        let head = &self.chain.head;
+        let head = self.chain.head();
         until_unchanged(|| {
             let version = self.chain.versioned.begin();
             if self.chain.load(head) != address(node) {
@@ -318,7 +318,7 @@ impl<T: Send + Sync> RefList<T> {
         let next = until_unchanged(|| {
             let version = self.chain.versioned.begin();
             let link = match from {
-                None => &self.chain.head,
+                None => self.chain.head(),
                 Some((node, _)) => self.link_behind(version, node)?,
             };
             let Some(next) = self.chain.node(self.chain.load(link)) else {
@@ -364,7 +364,7 @@ impl<T: Send + Sync> RefList<T> {
         // shows which ones count.
         let position = node.position.load(Ordering::Relaxed);
         let is_behind = |other: &Node<T>| other.position.load(Ordering::Relaxed) < position;
-        let place = self.chain.seek(version, &self.chain.head, is_behind)?;
+        let place = self.chain.seek(version, self.chain.head(), is_behind)?;
         Ok(place.link)
     }
 

@@ -100,7 +100,7 @@ fn a_walk_in_circles_ends() {
         list.push_front(1, 1).unwrap();
         let mut steps = 0;
         let version = list.chain.versioned.begin();
-        let walk = list.chain.seek(version, &list.chain.head, |node| {
+        let walk = list.chain.seek(version, list.chain.head(), |node| {
             steps += 1;
             assert!(steps < 1000, "it goes on for ever");
             let key = node.key.load();
@@ -125,7 +125,7 @@ fn what_a_late_search_reads_does_not_count() {
         list.try_insert(1, 10).unwrap();
         list.try_insert(2, 20).unwrap();
         let chain = &list.chain;
-        let search = |version| chain.seek(version, &chain.head, |node| node.key.load() == 2);
+        let search = |version| chain.seek(version, chain.head(), |node| node.key.load() == 2);
         let version = chain.versioned.begin();
         let node = search(version).ok().and_then(|place| place.node).unwrap();
         assert!(chain.check(version).is_ok());

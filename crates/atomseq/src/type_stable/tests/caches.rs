@@ -358,3 +358,120 @@ fn what_becomes_vacant_during_a_search_is_found() {
         }
     }
 }
+
+/// Audits twice, with enough time in between, and returns how many descriptors each recovered.
+fn audit_twice<W: WriteBack<AtomicU64>>(cache: &Cache<AtomicU64, W>) -> [usize; 2] {
+    let time = std::time::Duration::from_millis(1);
+    [0, 3].map(|pause| {
+        std::thread::sleep(pause * time);
+        // SAFETY: no other thread uses the cache, and no use that this one goes on with is as old
+        // as an earlier audit.
+        unsafe { cache.audit(time) }.unclaimed
+    })
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs the time")]
+fn an_audit_ends_uses_of_exited_threads_and_no_other() {
+    let disk = Disk::default();
+    let cache = Cache::try_new(2, &disk).unwrap();
+    let one = load(&cache, 1);
+    // As if two threads had exited with the descriptor in use.
+    (0..2).for_each(|_| std::mem::forget(one.get().unwrap()));
+    assert_eq!(audit_twice(&cache)[0], 0);
+    // The second audit has ended both.
+    assert_eq!(cache.write_back(), 1);
+    assert_eq!(
+        (disk.take(), one.get().err()),
+        (vec![1], Some(Gone::Unloaded))
+    );
+
+    let two = load(&cache, 2);
+    std::mem::forget(two.get().unwrap());
+    let kept = two.get().unwrap();
+    let time = std::time::Duration::from_millis(1);
+    // A use that begins between two audits, as a live thread's must, and may last.
+    for _ in 0..4 {
+        let _again = kept.loaded().get().unwrap();
+        // SAFETY: as above. `kept` is older; but no audit ends it, because none has found the
+        // descriptor without a new use since the one before.
+        assert_eq!(unsafe { cache.audit(time) }.unclaimed, 0);
+        std::thread::sleep(3 * time);
+        assert_eq!(cache.write_back(), 0, "it is in use");
+    }
+    drop(kept);
+    // The use of the exited thread is left. `audit_twice` sees it, and ends it.
+    assert_eq!(audit_twice(&cache).iter().sum::<usize>(), 1);
+    assert_eq!((cache.write_back(), disk.take()), (1, vec![2]));
+}
+
+/// An entry that is marked as seen in use is unloaded, evicted and used like any other.
+#[test]
+#[cfg_attr(miri, ignore = "needs the time")]
+fn an_audit_changes_nothing_for_live_threads() {
+    let disk = Disk::default();
+    let cache = Cache::try_new(1, &disk).unwrap();
+    let time = std::time::Duration::from_millis(1);
+    for unloads in [true, false] {
+        let page = cache.load().unwrap();
+        page.store(7, Relaxed);
+        let name = page.loaded();
+        // SAFETY: no use is as old as an earlier audit.
+        assert_eq!(unsafe { cache.audit(time) }.unclaimed, 0);
+        assert!(cache.load().is_err());
+        match unloads {
+            true => page.unload().unwrap(),
+            false => {
+                drop(page);
+                assert_eq!(cache.write_back(), 1);
+                assert_eq!(disk.take(), [7]);
+            }
+        }
+        assert_eq!(name.get().err(), Some(Gone::Unloaded));
+    }
+    assert!(disk.take().is_empty());
+}
+
+/// A thread does not go on in a write-back: the audit writes the same contents back, and the
+/// descriptor is free.
+#[test]
+#[cfg_attr(miri, ignore = "needs the time, and a thread that never ends")]
+fn an_audit_repeats_the_write_back_of_an_exited_thread() {
+    static WRITTEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    static STOPS: AtomicBool = AtomicBool::new(true);
+    let cache = Cache::try_new(1, |victim: &AtomicU64| {
+        if STOPS.swap(false, Relaxed) {
+            loop {
+                std::thread::park();
+            }
+        }
+        WRITTEN.lock().unwrap().push(victim.load(Relaxed));
+    });
+    let cache: &'static Cache<AtomicU64, _> = Box::leak(Box::new(cache.unwrap()));
+    let name = load(cache, 5);
+    std::thread::spawn(|| cache.write_back());
+    while name.get().err() != Some(Gone::BeingWrittenBack) || STOPS.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    assert_eq!(cache.load().err(), Some(Error::AllInUse));
+    assert_eq!(audit_twice(cache), [0, 1]);
+    assert_eq!(*WRITTEN.lock().unwrap(), [5]);
+    assert_eq!(name.get().err(), Some(Gone::Unloaded));
+    assert!(cache.load().is_ok());
+}
+
+#[test]
+fn words_name_a_load() {
+    let cache = Cache::try_new(1, |_: &AtomicU64| ()).unwrap();
+    let other = Cache::try_new(1, |_: &AtomicU64| ()).unwrap();
+    let words = load(&cache, 3).to_words();
+    let found = cache.loaded_from_words(words).unwrap();
+    assert_eq!(found.get().unwrap().load(Relaxed), 3);
+    assert!(other.loaded_from_words(words).is_none());
+    assert!(cache.loaded_from_words([0; 2]).is_none());
+    // The next load of the same descriptor has another name.
+    let next = load(&cache, 4).to_words();
+    assert_eq!((words[0], words[1] != next[1]), (next[0], true));
+    let gone = cache.loaded_from_words(words).unwrap().get();
+    assert_eq!(gone.err(), Some(Gone::Unloaded));
+}

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{self, Change, Domain, Mechanism};
-use atomseq::nonblocking::{HashMap, List, PageMap, PriorityQueue, Queue, Server, Stack};
+use atomseq::nonblocking::{HashMap, List, MultiMap, PageMap, PriorityQueue, Queue, Server, Stack};
 
 use super::stop::Inside;
 use crate::bench::experiments::dcas::Padded;
@@ -32,7 +32,7 @@ pub struct Way {
 }
 
 /// All of them.
-pub static WAYS: [Way; 10] = [
+pub static WAYS: [Way; 11] = [
     Way {
         case: "os-assisted",
         completes: true,
@@ -62,6 +62,11 @@ pub static WAYS: [Way; 10] = [
         case: "map",
         completes: true,
         make: || Box::new(HashMap::<u64, u64>::new()),
+    },
+    Way {
+        case: "multi-map",
+        completes: true,
+        make: || Box::new(MultiMap::<u64, u64>::with_buckets(1)),
     },
     Way {
         case: "priority-queue",
@@ -267,6 +272,20 @@ impl Store for List<u64, u64> {
 
     fn take(&self, element: u64) -> bool {
         matches!(self.remove(&element), Ok(Some(_)))
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+}
+
+impl Store for MultiMap<u64, u64> {
+    fn push(&self, element: u64) -> bool {
+        self.insert(0, element) == Ok(true)
+    }
+
+    fn take(&self, element: u64) -> bool {
+        self.remove(&0, &element)
     }
 
     fn len(&self) -> usize {

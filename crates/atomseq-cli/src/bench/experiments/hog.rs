@@ -1,0 +1,205 @@
+//! `hog`: one closure computes and never yields: how long do others wait until they begin?
+//!
+//! All run on one CPU. Again and again, another closure is spawned at some point of the hog's
+//! slice; its wait is from the call to its first instruction. A figure is the median, the 99th
+//! percentile or the maximum of a hundred waits. On an executor that does not preempt, each wait
+//! would be as long as the hog computes.
+//!
+//! What that costs is the time of two computations that preempt each other, beside the time of
+//! both without preemption.
+
+use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atomseq_threads::runtime::{self, Options, Runtime};
+
+use super::{Experiment, Method, Threads, cases};
+use crate::bench::engine::Effort;
+use crate::bench::fault::{Fault, Results};
+use crate::bench::record::Series;
+use crate::error::Error;
+use crate::machine;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "hog",
+    about: "how long others wait to begin while one closure computes and never yields (always on one CPU)",
+    cases: cases! {
+        "p50:runtime", "runtime::Runtime with one worker, slices of 10 ms: the median wait";
+        "p50:std", "threads of std on one CPU, preempted by the kernel alone";
+        "p99:runtime", "runtime::Runtime: of a hundred waits the longest but one";
+        "p99:std", "threads of std";
+        "max:runtime", "runtime::Runtime: the longest of a hundred waits";
+        "max:std", "threads of std";
+        "cost:alone", "two computations on one worker, one after the other";
+        "cost:preempted", "the same, with slices of 10 ms";
+    },
+    peers: &["std"],
+    method: Method::Own { threads: 1, run },
+    threads: Threads::Alone,
+    beside: None,
+};
+
+/// How many waits make one figure of each kind.
+const WAITS: usize = 100;
+
+/// The fewest figures of a case.
+const FEWEST: usize = 5;
+
+/// A way to run others beside a hog: its cases, and how it measures so many waits.
+struct Way {
+    cases: [&'static str; 3],
+    measure: fn(usize) -> Result<Vec<Duration>, Fault>,
+}
+
+const WAYS: [Way; 2] = [
+    Way {
+        cases: ["p50:runtime", "p99:runtime", "max:runtime"],
+        measure: with_runtime,
+    },
+    Way {
+        cases: ["p50:std", "p99:std", "max:std"],
+        measure: with_std,
+    },
+];
+
+/// The cases of the computations, and their slices.
+const COSTS: [(&str, Duration); 2] = [
+    ("cost:alone", Duration::from_secs(3600)),
+    ("cost:preempted", runtime::DEFAULT_SLICE),
+];
+
+/// How many steps a computation has: about a tenth of a second.
+const STEPS: u64 = 30_000_000;
+
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
+    let mut values = WAYS
+        .each_ref()
+        .map(|_| [Vec::new(), Vec::new(), Vec::new()]);
+    let mut faults = WAYS.each_ref().map(|_| None);
+    let mut costs = COSTS.map(|_| (Vec::new(), None));
+    let start = Instant::now();
+    let mut rounds = 0;
+    while rounds < FEWEST || rounds < effort.rounds && start.elapsed() < effort.budget {
+        for (way, (values, fault)) in WAYS.iter().zip(values.iter_mut().zip(&mut faults)) {
+            match (way.measure)(WAITS) {
+                Ok(mut waits) => {
+                    waits.sort_unstable();
+                    let chosen = [WAITS / 2, WAITS - 2, WAITS - 1];
+                    for (values, rank) in values.iter_mut().zip(chosen) {
+                        values.push(waits[rank].as_nanos() as f64);
+                    }
+                }
+                Err(found) => *fault = Some(found),
+            }
+        }
+        for ((_, slice), (values, fault)) in COSTS.into_iter().zip(&mut costs) {
+            match two_computations(slice) {
+                Ok(took) => values.push(took.as_nanos() as f64),
+                Err(found) => *fault = Some(found),
+            }
+        }
+        rounds += 1;
+        let time = start.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
+        advance(time.max(rounds as f64 / effort.rounds as f64).min(1.0));
+    }
+    let mut results = Results::default();
+    for (way, (values, fault)) in WAYS.iter().zip(values.into_iter().zip(faults)) {
+        for (case, values) in way.cases.into_iter().zip(values) {
+            let unit = "ns";
+            results.add(Series { case, unit, values }, fault.clone());
+        }
+    }
+    for ((case, _), (values, fault)) in COSTS.into_iter().zip(costs) {
+        let unit = "ns";
+        results.add(Series { case, unit, values }, fault);
+    }
+    Ok(results)
+}
+
+/// Returns how long two computations take on one worker.
+fn two_computations(slice: Duration) -> Result<Duration, Fault> {
+    let runtime = with_one_worker(slice)?;
+    let begin = Instant::now();
+    let both = [1, 2].map(|seed| {
+        runtime.spawn(move || {
+            // The multiplier of Knuth's MMIX.
+            let step = |x: u64, step| black_box(x.wrapping_mul(6364136223846793005) ^ step);
+            (0..STEPS).fold(seed, step)
+        })
+    });
+    let ended = both.map(|one| one.join().is_ok());
+    match ended {
+        [true, true] => Ok(begin.elapsed()),
+        _ => Err(Fault::from("a thread has panicked")),
+    }
+}
+
+fn with_one_worker(slice: Duration) -> Result<Runtime, Fault> {
+    let started = Options::new().workers(1).slice(slice).start();
+    started.map_err(|error| Fault::untried(error.to_string()))
+}
+
+/// Pauses of different lengths, so that waits begin anywhere in a slice.
+fn pauses(count: usize) -> impl Iterator<Item = Duration> {
+    // A fixed seed: two benchmarks of one machine differ by the machine only.
+    let mut random = fastrand::Rng::with_seed(1);
+    (0..count).map(move |_| Duration::from_micros(random.u64(..3_000)))
+}
+
+/// Computes until the flag is set.
+fn compute(until: &AtomicBool) {
+    // Relaxed: nothing depends on it.
+    while !until.load(Ordering::Relaxed) {
+        spin_loop();
+    }
+}
+
+fn with_runtime(count: usize) -> Result<Vec<Duration>, Fault> {
+    let runtime = with_one_worker(runtime::DEFAULT_SLICE)?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&is_over);
+    let hog = runtime.spawn(move || compute(&until));
+    let waits = pauses(count)
+        .map(|pause| {
+            thread::sleep(pause);
+            let begin = Instant::now();
+            runtime.spawn(move || begin.elapsed()).join()
+        })
+        .collect::<Result<_, _>>();
+    // Relaxed: as above.
+    is_over.store(true, Ordering::Relaxed);
+    let hog = hog.join();
+    waits
+        .and_then(|waits| hog.map(|()| waits))
+        .map_err(|_| Fault::from("a thread has panicked"))
+}
+
+fn with_std(count: usize) -> Result<Vec<Duration>, Fault> {
+    let cpu = machine::allowed_cpus()[0];
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            machine::pin(cpu);
+            compute(&is_over);
+        });
+        // New threads inherit the CPU of theirs.
+        let waits = scope.spawn(|| {
+            machine::pin(cpu);
+            pauses(count)
+                .map(|pause| {
+                    thread::sleep(pause);
+                    let begin = Instant::now();
+                    thread::spawn(move || begin.elapsed()).join()
+                })
+                .collect::<Result<_, _>>()
+        });
+        let waits = waits.join().and_then(|waits| waits);
+        // Relaxed: as above.
+        is_over.store(true, Ordering::Relaxed);
+        waits.map_err(|_| Fault::from("a thread has panicked"))
+    })
+}

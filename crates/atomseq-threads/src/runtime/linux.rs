@@ -1,0 +1,157 @@
+//! The kernel's part: waiting for words, clocks, CPUs, and what other threads are doing.
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// A time or a length of time, in nanoseconds.
+pub(super) type Nanoseconds = u64;
+
+/// Waits until `wake` is called for the word, unless it differs from `expected`; for a length of
+/// time at most. May return for no reason.
+pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Nanoseconds>) {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: (limit / 1_000_000_000) as libc::time_t,
+        tv_nsec: (limit % 1_000_000_000) as _,
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word is valid for the call.
+    unsafe {
+        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, limit);
+    }
+}
+
+/// Wakes a thread that waits for the word at this address, which may be invalid by now.
+pub(super) fn wake(word: *const AtomicU32) {
+    wake_many(word, 1);
+}
+
+/// Wakes all threads that wait for the word.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake_many(word, c_int::MAX);
+}
+
+fn wake_many(word: *const AtomicU32, count: c_int) {
+    // SAFETY: the kernel only looks the address up.
+    unsafe {
+        let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        libc::syscall(libc::SYS_futex, word, operation, count);
+    }
+}
+
+/// Returns the time of the monotonic clock. A handler may call it.
+pub(super) fn now() -> Nanoseconds {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns how much time of a CPU that thread of this process has used.
+pub(super) fn cpu_time(thread: libc::pid_t) -> Nanoseconds {
+    /// The kernel's CPUCLOCK_SCHED of one thread.
+    const OF_A_THREAD: libc::clockid_t = 0b110;
+    clock(!thread << 3 | OF_A_THREAD)
+}
+
+fn clock(clock: libc::clockid_t) -> Nanoseconds {
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: the kernel writes a time, or leaves the zeros.
+    let time = unsafe {
+        libc::clock_gettime(clock, time.as_mut_ptr());
+        time.assume_init()
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Returns the calling thread's number.
+pub(super) fn thread_number() -> libc::pid_t {
+    // SAFETY: asks only.
+    unsafe { libc::gettid() }
+}
+
+/// Sends a signal to a thread of this process, which may have exited.
+pub(super) fn send(thread: libc::pid_t, signal: c_int) {
+    // SAFETY: sends a signal, for which this crate has a handler.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+}
+
+/// Returns the CPUs that the calling thread may run on.
+pub(super) fn cpus() -> Vec<u32> {
+    // SAFETY: plain old data, which the kernel fills in.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        set
+    };
+    // SAFETY: each number is below the set's size.
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .map(|cpu| cpu as u32)
+        .collect()
+}
+
+/// Keeps a thread to a CPU. If the system refuses, it runs wherever it did.
+pub(super) fn pin(thread: libc::pid_t, cpu: u32) {
+    // SAFETY: the number is one of `cpus`.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(thread, size_of_val(&set), &set);
+    }
+}
+
+/// The directory in which the kernel describes the threads of this process.
+pub(super) struct Threads(OwnedFd);
+
+impl Threads {
+    pub fn open() -> io::Result<Threads> {
+        let threads = Threads(std::fs::File::open("/proc/self/task")?.into());
+        // One that shows nothing would make every thread seem to run.
+        match threads.state(thread_number()) {
+            Some(_) => Ok(threads),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Returns whether the thread is blocked in the kernel: neither on a CPU nor waiting for one.
+    /// Allocates nothing.
+    pub fn is_blocked(&self, thread: libc::pid_t) -> bool {
+        matches!(self.state(thread), Some(b'S' | b'D'))
+    }
+
+    fn state(&self, thread: libc::pid_t) -> Option<u8> {
+        let mut path = [0u8; 24];
+        let name = b"/stat";
+        let mut digits = [0u8; 12];
+        let (mut count, mut rest) = (0, thread.unsigned_abs());
+        while rest > 0 || count == 0 {
+            digits[count] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            count += 1;
+        }
+        for (to, from) in path
+            .iter_mut()
+            .zip(digits[..count].iter().rev().chain(name))
+        {
+            *to = *from;
+        }
+        // More than the name of a thread, which has 15 bytes and may contain parentheses.
+        let mut text = [0u8; 64];
+        // SAFETY: a path that ends in 0, and a place of that length.
+        let read = unsafe {
+            let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+            let file = libc::openat(self.0.as_raw_fd(), path.as_ptr().cast(), flags);
+            if file < 0 {
+                return None;
+            }
+            let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
+            libc::close(file);
+            usize::try_from(read).ok()?
+        };
+        let text = &text[..read];
+        let end = text.iter().rposition(|&byte| byte == b')')?;
+        text.get(end + 2).copied()
+    }
+}

@@ -1,0 +1,546 @@
+//! A runtime: many threads on few kernel threads, none of which can freeze the others.
+//!
+//! A [`Runtime`] has *workers*, one a CPU. Each runs the closures of its threads one after the
+//! other, in eight levels of attention (S92, section 5.3.1). A closure may do everything that a
+//! thread of `std` may: lock, print, allocate, block, or compute for hours.
+//!
+//! ```
+//! use atomseq_threads::runtime::{self, Runtime};
+//!
+//! let runtime = Runtime::new()?;
+//! let sum = runtime.run(|| {
+//!     let squares: Vec<_> = (1..=3).map(|n| runtime::spawn(move || n * n)).collect();
+//!     squares.into_iter().map(|square| square.join().unwrap()).sum::<u64>()
+//! });
+//! assert_eq!(sum, 14);
+//! # Ok::<(), runtime::Error>(())
+//! ```
+//!
+//! # Kernel threads
+//!
+//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits here
+//! ([`park`], [`sleep`], a join), or uses up its slice while others wait, it keeps that kernel
+//! thread, and the worker's *role* passes to another one from a pool. So what the C library, `std`
+//! and the compiler keep for a thread stays what it was, unlike on a stack that moves. A closure
+//! that does none of this costs two queue operations and a call; each of the others costs a switch
+//! of kernel threads, some microseconds. To spawn and join takes 80 ns if the spawner is a thread
+//! of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
+//! (`atomseq bench threads`, on a busy machine of two CPUs).
+//!
+//! A monitor, a kernel thread of its own, sees that a closure blocks (by `/proc/self/task`, twice
+//! within an eighth of a slice) or has used its slice of CPU time. Then a signal interrupts it, and
+//! waits inside of its handler until it is the closure's turn again. While no thread waits for a
+//! worker, its closure is left alone.
+//!
+//! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR`,
+//! if a thread enters one just as the signal comes. While a preempted closure waits, the signals
+//! that are sent to its kernel thread wait, too.
+//!
+//! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
+//! until one has finished, but those that have begun still take turns.
+//!
+//! Thread-locals and [`std::thread::current`] are the kernel thread's: closures that follow each
+//! other see the same. A thread that joins the one that it spawned last runs it on its own stack,
+//! if that has not begun: it sees its joiner's thread-locals, in whatever state these are.
+//!
+//! # Locks
+//!
+//! A closure may be preempted while it holds a lock. Those that wait for it block in the kernel,
+//! and their workers go on with others, until it is the holder's turn. A lock that spins without
+//! blocking is held until its waiters have used their slices.
+//!
+//! # Forks
+//!
+//! The child of a fork has the calling thread alone, and none of a runtime: it must not use one.
+
+mod linux;
+mod monitor;
+mod preempt;
+mod role;
+mod scope;
+mod shared;
+pub(crate) mod state;
+mod task;
+mod thread;
+mod worker;
+
+use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use std::{fmt, io};
+
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use task::Destroyed;
+pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};
+pub use worker::LEVELS;
+
+use linux::Threads;
+use shared::{Carrier, Shared};
+use worker::Worker;
+
+/// The length of a slice, if the options name none.
+pub const DEFAULT_SLICE: Duration = Duration::from_millis(10);
+
+/// The shortest slice: with 1 ms, preemption costs about 1 % of the time.
+pub const MIN_SLICE: Duration = Duration::from_millis(1);
+
+/// The smallest stack of a kernel thread, in bytes.
+pub const MIN_STACK_SIZE: usize = 64 * 1024;
+
+/// Why a runtime or a thread cannot begin.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// There are to be no workers.
+    NoWorkers,
+    /// There are to be too few kernel threads, or more than there are numbers for.
+    MaxThreads {
+        /// How many there may be.
+        max: usize,
+        /// How many are needed.
+        needs: usize,
+    },
+    /// The slice is too short.
+    SliceTooShort(Duration),
+    /// The stack is too small.
+    StackTooSmall {
+        /// The size that was asked for, in bytes.
+        size: usize,
+        /// The size that is needed.
+        needs: usize,
+    },
+    /// There is no such level.
+    Level(u8),
+    /// The signal has a handler that is not a runtime's.
+    SignalTaken(i32),
+    /// No handler of that signal can wait.
+    SignalReserved(i32),
+    /// The signal cannot be handled.
+    Signal(io::Error),
+    /// The system refuses a kernel thread.
+    Thread(io::Error),
+    /// The system does not show which threads are blocked.
+    Proc(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoWorkers => write!(
+                f,
+                "a runtime without workers runs nothing; give `Options::workers` 1 or more"
+            ),
+            Error::MaxThreads { max, needs } => write!(
+                f,
+                "{max} kernel threads are not possible with these workers; give \
+                 `Options::max_threads` {needs} to {}",
+                role::MAX_CARRIERS
+            ),
+            Error::SliceTooShort(slice) => write!(
+                f,
+                "a slice of {slice:?} would be spent on preemption; give {MIN_SLICE:?} or more"
+            ),
+            Error::StackTooSmall { size, needs } => write!(
+                f,
+                "a stack of {size} bytes is too small; give `Options::stack_size` {needs} or more"
+            ),
+            Error::Level(level) => write!(
+                f,
+                "there is no level {level}; give `Builder::level` 0 to {}",
+                LEVELS - 1
+            ),
+            Error::SignalTaken(signal) => write!(
+                f,
+                "signal {signal} has a handler; give `Options::signal` one that is free"
+            ),
+            Error::SignalReserved(signal) => write!(
+                f,
+                "signal {signal} cannot end slices; give `Options::signal` another one, as SIGURG"
+            ),
+            Error::Signal(error) => write!(f, "no handler for the end of slices: {error}"),
+            Error::Thread(error) => write!(
+                f,
+                "no kernel thread for a runtime: {error}; raise RLIMIT_NPROC (`ulimit -u`) or the \
+                 limit of the control group, or use fewer workers"
+            ),
+            Error::Proc(error) => write!(
+                f,
+                "/proc/self/task does not show which threads are blocked: {error}; mount /proc"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Signal(error) | Error::Thread(error) | Error::Proc(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What the drop of a runtime does about threads that have not finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDrop {
+    /// Waits for them, and for the kernel threads to exit. A drop by one of its own threads, which
+    /// would wait for itself, detaches.
+    #[default]
+    Wait,
+    /// Leaves them to themselves. When all have finished, the kernel threads exit.
+    Detach,
+}
+
+/// The options of a runtime.
+///
+/// ```
+/// use std::time::Duration;
+/// use atomseq_threads::runtime::Options;
+///
+/// let runtime = Options::new().workers(2).slice(Duration::from_millis(5)).start()?;
+/// assert_eq!(runtime.run(|| 7), 7);
+/// # Ok::<(), atomseq_threads::runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing before `start`"]
+pub struct Options {
+    workers: Option<usize>,
+    max_threads: usize,
+    slice: Duration,
+    signal: i32,
+    stack_size: usize,
+    pins: bool,
+    on_drop: OnDrop,
+    name: String,
+    #[cfg(feature = "unstable-internals")]
+    without: Vec<Protection>,
+}
+
+/// What can be switched off, for tests which show that it is needed.
+#[cfg(feature = "unstable-internals")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// The role passes on from a closure that blocks.
+    HandOff,
+    /// The role passes on from a closure whose slice is over.
+    Preemption,
+    /// Idle workers steal.
+    Stealing,
+    /// Each level has its turns.
+    Turns,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// Returns the default options: a worker for each CPU that the calling thread may run on, each
+    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than workers,
+    /// with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
+    pub fn new() -> Options {
+        Options {
+            workers: None,
+            max_threads: 0,
+            slice: DEFAULT_SLICE,
+            signal: libc::SIGURG,
+            stack_size: 2 * 1024 * 1024,
+            pins: true,
+            on_drop: OnDrop::Wait,
+            name: "atomseq".to_owned(),
+            #[cfg(feature = "unstable-internals")]
+            without: Vec::new(),
+        }
+    }
+
+    /// Sets the number of workers: how many closures run at a time.
+    pub fn workers(mut self, count: usize) -> Options {
+        self.workers = Some(count);
+        self
+    }
+
+    /// Sets how many kernel threads run closures at most: one for each thread that has begun and
+    /// not finished, and two for each worker.
+    pub fn max_threads(mut self, count: usize) -> Options {
+        self.max_threads = count;
+        self
+    }
+
+    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU.
+    /// Before it sees that, the monitor may need an eighth of a slice twice.
+    pub fn slice(mut self, slice: Duration) -> Options {
+        self.slice = slice;
+        self
+    }
+
+    /// Sets the signal that ends slices; `SIGURG` if this is not called, which debuggers pass on
+    /// without a word. Its handler stays installed. A [coroutine run](crate::coroutine::Builder)
+    /// with slices replaces it unless it has another signal.
+    pub fn signal(mut self, signal: i32) -> Options {
+        self.signal = signal;
+        self
+    }
+
+    /// Sets the size of the kernel threads' stacks, in bytes.
+    pub fn stack_size(mut self, bytes: usize) -> Options {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Sets whether each worker's kernel threads are kept to one CPU, where a switch between them
+    /// costs half as much as between two. Not to be kept is better if the CPUs are shared with
+    /// other programs.
+    pub fn pinned(mut self, pins: bool) -> Options {
+        self.pins = pins;
+        self
+    }
+
+    /// Sets what the drop of the runtime does.
+    pub fn on_drop(mut self, on_drop: OnDrop) -> Options {
+        self.on_drop = on_drop;
+        self
+    }
+
+    /// Sets the name of the kernel threads, to which a number is added.
+    pub fn name(mut self, name: impl Into<String>) -> Options {
+        self.name = name.into();
+        self
+    }
+
+    /// Switches a protection off.
+    #[cfg(feature = "unstable-internals")]
+    pub fn without(mut self, protection: Protection) -> Options {
+        self.without.push(protection);
+        self
+    }
+
+    /// Starts a runtime: two kernel threads for each worker, and two more.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`] but [`Level`](Error::Level). No kernel thread is left then.
+    pub fn start(self) -> Result<Runtime, Error> {
+        let cpus = linux::cpus();
+        let workers = self.workers.unwrap_or(cpus.len().max(1));
+        if workers == 0 {
+            return Err(Error::NoWorkers);
+        }
+        let needs = workers.saturating_mul(2);
+        let max = match self.max_threads {
+            0 => needs.saturating_add(512).min(role::MAX_CARRIERS.max(needs)),
+            max => max,
+        };
+        if max < needs || max > role::MAX_CARRIERS {
+            return Err(Error::MaxThreads { max, needs });
+        }
+        if self.slice < MIN_SLICE {
+            return Err(Error::SliceTooShort(self.slice));
+        }
+        let size = self.stack_size;
+        if size < MIN_STACK_SIZE {
+            let needs = MIN_STACK_SIZE;
+            return Err(Error::StackTooSmall { size, needs });
+        }
+        let threads = Threads::open().map_err(Error::Proc)?;
+        preempt::install(self.signal)?;
+        let cpu_of = |index: usize| match self.pins && !cpus.is_empty() {
+            true => Some(cpus[index % cpus.len()]),
+            false => None,
+        };
+        let strict = !self.takes_turns();
+        let shared = Arc::new(Shared {
+            slice: self.slice.as_nanos().try_into().unwrap_or(u64::MAX),
+            workers: (0..workers)
+                .map(|index| Worker::new(role::ORPHAN, cpu_of(index), max, strict))
+                .collect(),
+            carriers: (0..max).map(|_| OnceLock::new()).collect(),
+            created: AtomicUsize::new(0),
+            spares: AtomicIsize::new(0),
+            orphans: AtomicUsize::new(workers),
+            sleeping: AtomicUsize::new(0),
+            live: AtomicUsize::new(1),
+            ended: AtomicU32::new(0),
+            turn: AtomicUsize::new(0),
+            monitor: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
+            threads,
+            options: self,
+        });
+        let mut started = Vec::new();
+        let all = (0..needs).try_for_each(|_| {
+            started.push(monitor::start(&shared)?);
+            Ok(())
+        });
+        let all = all.and_then(|()| {
+            let of_monitor = Arc::clone(&shared);
+            started.push(
+                std::thread::Builder::new()
+                    .name("atomseq-monitor".to_owned())
+                    .spawn(move || monitor::monitor(&of_monitor))?,
+            );
+            Ok(())
+        });
+        // Those that wait for the others, and so must not be lost if this one is not started.
+        let started = Arc::new(std::sync::Mutex::new(started));
+        let nursery = all.and_then(|()| {
+            let (shared, started) = (Arc::clone(&shared), Arc::clone(&started));
+            std::thread::Builder::new()
+                .name("atomseq-nursery".to_owned())
+                .spawn(move || {
+                    let started = core::mem::take(&mut *lock(&started));
+                    monitor::nursery(&shared, started);
+                })
+        });
+        match nursery {
+            Ok(nursery) => Ok(Runtime {
+                shared,
+                nursery: Some(nursery),
+            }),
+            Err(error) => {
+                shared.release();
+                for thread in core::mem::take(&mut *lock(&started)) {
+                    let _ = thread.join();
+                }
+                Err(Error::Thread(error))
+            }
+        }
+    }
+
+    #[cfg(feature = "unstable-internals")]
+    fn has(&self, protection: Protection) -> bool {
+        !self.without.contains(&protection)
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Defines what tests may switch off.
+macro_rules! protections {
+    ($($name:ident $protection:ident)*) => {
+        impl Options {
+            $(
+                #[inline]
+                fn $name(&self) -> bool {
+                    #[cfg(feature = "unstable-internals")]
+                    {
+                        self.has(Protection::$protection)
+                    }
+                    #[cfg(not(feature = "unstable-internals"))]
+                    {
+                        true
+                    }
+                }
+            )*
+        }
+    };
+}
+protections! { hands_off HandOff preempts Preemption steals Stealing takes_turns Turns }
+
+/// Workers with their kernel threads: see the [module](self).
+///
+/// Its drop waits for the threads, or leaves them to themselves: see [`OnDrop`].
+pub struct Runtime {
+    shared: Arc<Shared>,
+    nursery: Option<std::thread::JoinHandle<()>>,
+}
+
+// A panic in a closure is the closure's, and leaves all of these as they were.
+impl UnwindSafe for Runtime {}
+impl RefUnwindSafe for Runtime {}
+impl UnwindSafe for Thread {}
+impl RefUnwindSafe for Thread {}
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("workers", &self.shared.workers.len())
+            .field("kernel_threads", &self.kernel_threads())
+            .field("threads", &self.threads())
+            .finish()
+    }
+}
+
+impl Runtime {
+    /// Starts a runtime with the [default options](Options::new).
+    ///
+    /// # Errors
+    ///
+    /// See [`Options::start`].
+    pub fn new() -> Result<Runtime, Error> {
+        Options::new().start()
+    }
+
+    /// Spawns a thread, without a name, of level 0, on the next worker that is idle, or the next
+    /// one. A thread of this runtime spawns it on its own worker, with its own name and level.
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match Builder::new().spawn_on(self, f) {
+            Ok(handle) => handle,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Calls `f` in a thread of the runtime, and returns what it returns.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `f`.
+    pub fn run<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        let joined = self.scope(|scope| scope.spawn(f).join());
+        joined.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+    }
+
+    /// Calls `f` in the calling thread with a scope of this runtime: see [`scope`].
+    ///
+    /// # Panics
+    ///
+    /// As [`scope`].
+    pub fn scope<'env, F, R>(&self, f: F) -> R
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        scope::scope_in(&self.shared, f)
+    }
+
+    /// Returns how many kernel threads there are for closures.
+    pub fn kernel_threads(&self) -> usize {
+        self.shared.created.load(SeqCst)
+    }
+
+    /// Returns how many threads have not finished.
+    pub fn threads(&self) -> usize {
+        self.shared.live.load(SeqCst) - 1
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shared.release();
+        let is_own = Carrier::get()
+            .is_some_and(|carrier| core::ptr::eq(carrier.shared, Arc::as_ptr(&self.shared)));
+        if self.shared.options.on_drop == OnDrop::Detach || is_own {
+            return;
+        }
+        let nursery = self.nursery.take();
+        // Waits for all the others. Closures do not unwind out of it.
+        if let Some(Err(_)) = nursery.map(std::thread::JoinHandle::join) {
+            unreachable!("a runtime's own threads do not panic");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The two kernel threads that run no closures: the monitor takes roles from kernel threads that
+//! block or use up their slices, and the nursery starts kernel threads.
+//!
+//! The monitor neither allocates nor waits for a lock: a thread that it would have to preempt may
+//! hold it. So it leaves the start of kernel threads to the nursery.
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use atomseq::signal::AlternateStack;
+
+use super::linux::{self, Nanoseconds};
+use super::role::{self, carrier_of, is_inside, is_orphan};
+use super::shared::{Carrier, Shared};
+
+/// What a handler takes of the alternate stack beside the kernel's frame, in bytes: the scheduler's
+/// frames without optimisation, and those of the handlers of faults.
+const HANDLER: usize = 64 * 1024;
+
+/// In each slice the monitor looks that often.
+const LOOKS: u64 = 8;
+
+/// The shortest time between two looks.
+const SHORTEST: Nanoseconds = 100_000;
+
+/// So long after the last work the monitor sleeps until there is some.
+const PATIENCE: Nanoseconds = 50_000_000;
+
+/// What the monitor saw of a closure.
+#[derive(Clone, Copy)]
+struct Sample {
+    /// The worker's `owner`.
+    owner: u64,
+    /// The time of a CPU that its kernel thread had used at the first look and at the last one, and
+    /// when that was.
+    first: Nanoseconds,
+    last: Nanoseconds,
+    time: Nanoseconds,
+}
+
+/// A closure that went on without a role.
+#[derive(Clone, Copy)]
+struct Detached {
+    carrier: u32,
+    value: u64,
+    /// The time of a CPU that its kernel thread had used when it lost the role.
+    used: Nanoseconds,
+}
+
+/// Runs the monitor until all is over.
+pub(super) fn monitor(shared: &Shared) {
+    const NOTHING: Sample = Sample {
+        owner: role::NEVER,
+        first: 0,
+        last: 0,
+        time: 0,
+    };
+    let mut samples = vec![NOTHING; shared.workers.len()];
+    // Full length at once: see the module's comment.
+    let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
+    let longest = (shared.slice / LOOKS).max(SHORTEST);
+    let mut pause = longest;
+    let mut last_work = linux::now();
+    while !shared.is_over() {
+        // When something ends: a thread's sleep, or a slice.
+        let mut next_time = Nanoseconds::MAX;
+        let now = linux::now();
+        let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
+        for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
+            let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
+            let has_work = worker.has_work() || time <= now;
+            if worker.sleeping.load(SeqCst) != 0 {
+                if has_work {
+                    shared.poke(index);
+                }
+                continue;
+            }
+            is_idle = false;
+            if time > now {
+                next_time = next_time.min(time);
+            }
+            waits |= has_work;
+            let owner = worker.owner.load(SeqCst);
+            if is_orphan(owner) {
+                if has_work {
+                    shared.adopt(index as u32);
+                }
+                continue;
+            }
+            let Some(carrier) = carrier_of(owner).filter(|_| is_inside(owner)) else {
+                *sample = NOTHING;
+                continue;
+            };
+            let carrier = shared.carrier(carrier);
+            let used = linux::cpu_time(carrier.number.load(SeqCst));
+            if sample.owner != owner {
+                *sample = Sample {
+                    owner,
+                    first: used,
+                    last: used,
+                    time: now,
+                };
+                continue;
+            }
+            let is_busy = used - sample.last > (now - sample.time) / 2;
+            (sample.last, sample.time) = (used, now);
+            if !has_work {
+                continue;
+            }
+            // An idle worker can take it at once.
+            if shared.options.steals() && shared.sleeping.load(SeqCst) > 0 {
+                let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
+            }
+            let slice_is_over = used - sample.first >= shared.slice;
+            if !slice_is_over {
+                let end = now + (shared.slice - (used - sample.first)).max(SHORTEST);
+                next_time = next_time.min(end);
+            }
+            if shared.options.hands_off()
+                && !is_busy
+                && shared.threads.is_blocked(carrier.number.load(SeqCst))
+            {
+                if shared.detach(index as u32, owner) {
+                    has_detached = true;
+                    let value = owner - 1;
+                    if detached.len() < detached.capacity() {
+                        let carrier = carrier.index;
+                        detached.push(Detached {
+                            carrier,
+                            value,
+                            used,
+                        });
+                    }
+                }
+            } else if slice_is_over && shared.options.preempts() {
+                tick(shared, carrier, owner - 1);
+            }
+        }
+        detached.retain_mut(|entry| {
+            let carrier = shared.carrier(entry.carrier);
+            // Relaxed: an old value is looked at again.
+            let is_there = carrier.value.load(Relaxed) == entry.value;
+            if is_there && waits && shared.options.preempts() {
+                let used = linux::cpu_time(carrier.number.load(SeqCst));
+                if used - entry.used >= shared.slice {
+                    tick(shared, carrier, entry.value);
+                }
+            }
+            is_there
+        });
+        // Soon after a closure has blocked, the next one may.
+        pause = match has_detached {
+            true => SHORTEST,
+            false => (pause * 2).min(if waits {
+                longest
+            } else {
+                shared.slice.max(longest)
+            }),
+        };
+        if !is_idle {
+            last_work = now;
+        }
+        if is_idle && now - last_work > PATIENCE {
+            sleep_until_work(shared, None);
+            pause = longest;
+            last_work = linux::now();
+            continue;
+        }
+        // A worker that does not sleep leaves it to the monitor to see that a time has come.
+        let limit = pause.min(next_time - now);
+        match limit > longest {
+            true => sleep_until_work(shared, Some(limit)),
+            // What is pushed meanwhile can wait for that.
+            false => linux::wait(&shared.ended, 0, Some(limit)),
+        }
+    }
+}
+
+/// Sleeps until `wake_monitor`; for a length of time at most.
+fn sleep_until_work(shared: &Shared, limit: Option<Nanoseconds>) {
+    shared.monitor.store(1, SeqCst);
+    let mut workers = shared.workers.iter();
+    let is_needed = workers.any(|worker| {
+        let runs = limit.is_none() && worker.sleeping.load(SeqCst) == 0;
+        worker.has_work() || runs
+    });
+    match is_needed || shared.is_over() {
+        true => linux::wait(&shared.ended, 0, Some(SHORTEST)),
+        false => linux::wait(&shared.monitor, 1, limit),
+    }
+    shared.monitor.store(0, SeqCst);
+}
+
+fn tick(shared: &Shared, carrier: &Carrier, value: u64) {
+    carrier.tick.store(value, SeqCst);
+    linux::send(carrier.number.load(SeqCst), shared.options.signal);
+}
+
+/// Starts another kernel thread.
+///
+/// # Errors
+///
+/// That of the system: there are too many.
+pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let index = shared.created.load(SeqCst);
+    let of_thread = Arc::clone(shared);
+    let name = format!("{}-{index}", shared.options.name);
+    let builder = std::thread::Builder::new().name(name);
+    // Before the thread that uses it; if there is none, the next attempt uses it.
+    let carrier = &shared.carriers[index];
+    carrier.get_or_init(|| Carrier::new(index as u32, Arc::as_ptr(shared)));
+    let thread = builder
+        .stack_size(shared.options.stack_size)
+        .spawn(move || {
+            let carrier = of_thread.carrier(index as u32);
+            let top = 0u8;
+            carrier.top.store(&raw const top as usize, SeqCst);
+            carrier.number.store(linux::thread_number(), SeqCst);
+            carrier.set();
+            // If there is no memory, the one of std remains, which holds a frame without AMX.
+            let _stack = AlternateStack::new(HANDLER);
+            super::preempt::unblock(of_thread.options.signal);
+            of_thread.run_carrier(carrier);
+        })?;
+    shared.created.store(index + 1, SeqCst);
+    Ok(thread)
+}
+
+/// Starts kernel threads as they are needed, until all is over; then waits for all to exit.
+pub(super) fn nursery(shared: &Arc<Shared>, mut threads: Vec<JoinHandle<()>>) {
+    while !shared.is_over() {
+        linux::wait(&shared.wanted, 0, None);
+        shared.wanted.store(0, SeqCst);
+        while !shared.is_over()
+            && shared.spares.load(SeqCst) < shared.workers.len() as isize
+            && shared.created.load(SeqCst) < shared.carriers.len()
+        {
+            match start(shared) {
+                Ok(thread) => {
+                    threads.push(thread);
+                    // It becomes a spare in a moment; more are started only if that is too few.
+                    linux::wait(&shared.wanted, 0, Some(SHORTEST));
+                }
+                // A limit of the system. The next one that finds no spare asks again.
+                Err(_) => break,
+            }
+        }
+    }
+    for thread in threads {
+        // Closures do not unwind out of it.
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,98 @@
+//! The signal that ends a slice. Its handler waits, inside of itself, until it is the interrupted
+//! thread's turn again: see the [notes of the module](super#kernel-threads).
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+use std::io;
+
+use super::Error;
+use super::shared::Carrier;
+
+/// The signals that no handler blocks, and that faults raise; and those of the C library's own.
+fn is_usable(signal: c_int) -> bool {
+    let faults = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+        libc::SIGABRT,
+        libc::SIGKILL,
+        libc::SIGSTOP,
+    ];
+    !faults.contains(&signal)
+        && (1..=libc::SIGRTMAX()).contains(&signal)
+        && !(32..libc::SIGRTMIN()).contains(&signal)
+}
+
+/// Installs the handler, which stays.
+pub(super) fn install(signal: c_int) -> Result<(), Error> {
+    if !is_usable(signal) {
+        return Err(Error::SignalReserved(signal));
+    }
+    let handler = tick as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+    let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks only.
+    let before = unsafe {
+        if libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) != 0 {
+            return Err(Error::Signal(io::Error::last_os_error()));
+        }
+        before.assume_init()
+    };
+    match before.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {}
+        already if already == handler => return Ok(()),
+        _ => return Err(Error::SignalTaken(signal)),
+    }
+    // SAFETY: plain old data; `tick` does only what a handler may do.
+    let result = unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        // A thread that waits in the handler takes no other signal: one to the process goes to
+        // another thread, one to this thread waits. Those of the C library (cancellation and
+        // `setuid`) and those of faults stay.
+        libc::sigfillset(&mut action.sa_mask);
+        for other in 1..=libc::SIGRTMAX() {
+            if !is_usable(other) {
+                libc::sigdelset(&mut action.sa_mask, other);
+            }
+        }
+        libc::sigaction(signal, &action, ptr::null_mut())
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::Signal(io::Error::last_os_error())),
+    }
+}
+
+/// Lets the calling thread be preempted, whatever mask it has inherited.
+pub(super) fn unblock(signal: c_int) {
+    // SAFETY: changes the calling thread's mask.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
+    }
+}
+
+/// The handler.
+extern "C" fn tick(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // Relaxed: of this thread.
+    let Some(carrier) = Carrier::get().filter(|carrier| carrier.is_preemptible.load(Relaxed))
+    else {
+        return;
+    };
+    // SAFETY: the address of the thread's own variable, which the interrupted code may be about to
+    // read.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        carrier.shared().preempt(carrier);
+        *errno = before;
+    }
+}

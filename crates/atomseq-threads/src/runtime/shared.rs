@@ -1,0 +1,235 @@
+//! What the kernel threads of a runtime share.
+
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::sync::OnceLock;
+
+use super::Options;
+use super::linux::{self, Nanoseconds, Threads};
+use super::role;
+use super::task::{Header, Task};
+use super::worker::Worker;
+
+/// What the kernel threads of a runtime share.
+pub(super) struct Shared {
+    pub options: Options,
+    /// The options' slice.
+    pub slice: Nanoseconds,
+    pub workers: Box<[Worker]>,
+    /// The kernel threads, of which the first `created` exist.
+    pub carriers: Box<[OnceLock<Carrier>]>,
+    pub created: AtomicUsize,
+    /// How many kernel threads have nothing to do.
+    pub spares: AtomicIsize,
+    /// How many workers have no kernel thread.
+    pub orphans: AtomicUsize,
+    /// How many workers wait for something to do.
+    pub sleeping: AtomicUsize,
+    /// Threads that have not finished, and one more while the runtime is not dropped.
+    pub live: AtomicUsize,
+    /// 1 once `live` is 0.
+    pub ended: AtomicU32,
+    /// Where the next thread from outside goes.
+    pub turn: AtomicUsize,
+    /// 1 while the monitor sleeps until there is work.
+    pub monitor: AtomicU32,
+    /// 1 when more kernel threads are needed.
+    pub wanted: AtomicU32,
+    pub threads: Threads,
+}
+
+/// A kernel thread that runs closures.
+pub(super) struct Carrier {
+    pub index: u32,
+    /// Its number in the kernel.
+    pub number: AtomicI32,
+    /// What it is woken for: GRANT, POKE.
+    pub word: AtomicU32,
+    /// With GRANT: the worker, the value of its `owner`, and a new thread to run or null.
+    pub granted_worker: AtomicU32,
+    pub granted_value: AtomicU64,
+    pub granted_task: AtomicPtr<Header>,
+    /// The worker whose role it has, or had last, and the value of the worker's `owner` then.
+    pub worker: AtomicU32,
+    pub value: AtomicU64,
+    /// Whether it may be preempted: it is in a closure.
+    pub is_preemptible: AtomicBool,
+    /// The `value` at which the monitor wants it preempted.
+    pub tick: AtomicU64,
+    /// The thread that it runs. The frame that runs it owns a reference.
+    pub current: AtomicPtr<Header>,
+    /// The CPU it is kept to.
+    pub cpu: AtomicU32,
+    /// Where its stack begins.
+    pub top: AtomicUsize,
+    pub shared: *const Shared,
+}
+
+// SAFETY: the pointer is to what contains it, and is only read.
+unsafe impl Send for Carrier {}
+// SAFETY: as above; the rest is atomic.
+unsafe impl Sync for Carrier {}
+
+/// The carrier has a role, or a thread of its own to go on with.
+pub(super) const GRANT: u32 = 1;
+/// There may be something to do.
+pub(super) const POKE: u32 = 2;
+
+thread_local! {
+    static CARRIER: Cell<*const Carrier> = const { Cell::new(ptr::null()) };
+}
+
+impl Carrier {
+    pub fn new(index: u32, shared: *const Shared) -> Carrier {
+        Carrier {
+            index,
+            number: AtomicI32::new(0),
+            word: AtomicU32::new(0),
+            granted_worker: AtomicU32::new(0),
+            granted_value: AtomicU64::new(0),
+            granted_task: AtomicPtr::new(ptr::null_mut()),
+            worker: AtomicU32::new(0),
+            value: AtomicU64::new(0),
+            is_preemptible: AtomicBool::new(false),
+            tick: AtomicU64::new(role::NEVER),
+            current: AtomicPtr::new(ptr::null_mut()),
+            cpu: AtomicU32::new(u32::MAX),
+            top: AtomicUsize::new(0),
+            shared,
+        }
+    }
+
+    /// Returns the calling kernel thread's, if it is one of a runtime. A handler may call it.
+    #[inline]
+    pub fn get<'a>() -> Option<&'a Carrier> {
+        // SAFETY: set by the kernel thread itself, which keeps the runtime's memory until it exits.
+        unsafe { CARRIER.get().as_ref() }
+    }
+
+    /// Makes this the calling kernel thread's.
+    pub fn set(&self) {
+        CARRIER.set(self);
+    }
+
+    #[inline]
+    pub fn shared(&self) -> &Shared {
+        // SAFETY: a carrier is part of it.
+        unsafe { &*self.shared }
+    }
+
+    /// Returns the running thread, if there is one.
+    #[inline]
+    pub fn current(&self) -> Option<&Header> {
+        // SAFETY: the frame that runs it has a reference.
+        unsafe { self.current.load(Relaxed).as_ref() }
+    }
+
+    /// Wakes it for a reason.
+    pub fn wake(&self, reason: u32) {
+        self.word.fetch_or(reason, SeqCst);
+        linux::wake(&self.word);
+    }
+}
+
+impl Shared {
+    #[inline]
+    pub fn worker(&self, index: u32) -> &Worker {
+        &self.workers[index as usize]
+    }
+
+    /// Returns a kernel thread that exists.
+    #[inline]
+    pub fn carrier(&self, index: u32) -> &Carrier {
+        self.carriers[index as usize]
+            .get()
+            .expect("an index names a carrier that exists")
+    }
+
+    /// Returns whether all threads have finished and the runtime was dropped.
+    pub fn is_over(&self) -> bool {
+        self.live.load(SeqCst) == 0
+    }
+
+    /// Counts one fewer of `live`. The last one ends the kernel threads.
+    pub fn release(&self) {
+        if self.live.fetch_sub(1, SeqCst) == 1 {
+            self.end();
+        }
+    }
+
+    /// Wakes all kernel threads, which then see that all is over.
+    pub fn end(&self) {
+        self.ended.store(1, SeqCst);
+        linux::wake_all(&self.ended);
+        for carrier in self.carriers.iter().filter_map(OnceLock::get) {
+            carrier.wake(POKE);
+        }
+        self.monitor.store(0, SeqCst);
+        linux::wake(&self.monitor);
+        self.wanted.store(1, SeqCst);
+        linux::wake(&self.wanted);
+    }
+
+    /// Pushes a thread that has become NEW or READY, and notifies a worker or the monitor.
+    pub fn push(&self, mut task: Task) {
+        // Relaxed: published by the change of the state that lets the caller push.
+        let worker = task.worker.load(Relaxed);
+        while let Err(back) = self.worker(worker).push(task) {
+            // Until the system has memory again: a thread must not be lost.
+            task = back;
+            std::thread::yield_now();
+        }
+        self.notify(worker);
+    }
+
+    /// Wakes a worker that sleeps, this one first, to look at what was pushed, or else the monitor.
+    pub fn notify(&self, worker: u32) {
+        core::sync::atomic::fence(SeqCst);
+        if self.sleeping.load(SeqCst) > 0 {
+            let count = self.workers.len();
+            for offset in 0..count {
+                if self.poke((worker as usize + offset) % count) {
+                    return;
+                }
+            }
+        }
+        self.wake_monitor();
+    }
+
+    pub fn wake_monitor(&self) {
+        if self.monitor.load(SeqCst) != 0 && self.monitor.swap(0, SeqCst) != 0 {
+            linux::wake(&self.monitor);
+        }
+    }
+
+    /// Wakes a worker if it sleeps.
+    pub fn poke(&self, index: usize) -> bool {
+        let worker = &self.workers[index];
+        let sleeps = worker.sleeping.load(SeqCst) != 0 && worker.sleeping.swap(0, SeqCst) != 0;
+        if sleeps {
+            self.sleeping.fetch_sub(1, SeqCst);
+            // If another one has the role by now, it has looked since.
+            if let Some(carrier) = role::carrier_of(worker.owner.load(SeqCst)) {
+                self.carrier(carrier).wake(POKE);
+            }
+        }
+        sleeps
+    }
+
+    /// Pushes a thread that a request has made NEW or READY.
+    pub fn push_again(&self, header: &Header) {
+        let header = ptr::from_ref(header).cast_mut();
+        // SAFETY: the reference of a thread that never began was left to the thread itself when it
+        // was suspended; the caller's change of its state takes it over. That of a started one is
+        // its frame's, so this clones it.
+        let task = unsafe { Task::from_raw(header) };
+        match task.state.is_started() {
+            false => self.push(task),
+            true => self.push(Task::clone(&core::mem::ManuallyDrop::new(task))),
+        }
+    }
+}

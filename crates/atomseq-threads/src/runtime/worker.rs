@@ -1,0 +1,201 @@
+//! A worker: the threads that wait for it, in eight levels, and those that sleep (S92, section
+//! 5.3.1).
+
+use core::ptr;
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+use atomseq::nonblocking::{Handle, LinkedQueue, PriorityQueue, Stack};
+
+use super::linux::Nanoseconds;
+use super::task::{Header, Task};
+
+/// The number of levels.
+pub const LEVELS: u8 = 8;
+
+/// The last level, whose threads have as much attention as those of the one above.
+const LAST: u8 = LEVELS - 1;
+
+/// Returns the level that a turn belongs to: 0 for every second one, 1 for every fourth, and so on.
+/// From 1 on, that is S92's table: 0, 1, 0, 2, 0, 1, 0, 3, ...
+pub(crate) fn level_of(turn: u64) -> u8 {
+    (turn.trailing_zeros() as u8).min(LAST)
+}
+
+/// Returns the next turn that belongs to one of these levels, a bit each; there is one. So the
+/// turns of empty levels go to the others in proportion.
+pub(crate) fn next_turn(turn: u64, levels: u8) -> u64 {
+    let next = |level: u8| match level {
+        LAST => ((turn >> LAST) + 1) << LAST,
+        _ => (((turn >> level) + 1) | 1) << level,
+    };
+    let nonempty = (0..LEVELS).filter(|level| levels >> level & 1 != 0);
+    nonempty.map(next).min().unwrap_or(turn + 1)
+}
+
+/// One of them.
+#[repr(align(128))]
+pub(super) struct Worker {
+    /// The kernel thread that has this role: see [`super::role`].
+    pub owner: AtomicU64,
+    /// 1 while the kernel thread that has the role waits for something to do.
+    pub sleeping: AtomicU32,
+    /// The CPU of its kernel threads.
+    pub cpu: Option<u32>,
+    queues: [LinkedQueue<Task>; LEVELS as usize],
+    /// The thread that was spawned last here, which its spawner joins, perhaps, before it begins.
+    newest: AtomicPtr<Header>,
+    /// Those that sleep, by the time at which they wake.
+    timers: PriorityQueue<Nanoseconds, Task>,
+    turn: AtomicU64,
+    /// Kernel threads that have last run here, and have nothing to do.
+    pub spares: Stack<u32>,
+    /// Whether turns are ignored, so that a level is served only if all above are empty.
+    strict: bool,
+}
+
+impl Worker {
+    pub fn new(owner: u64, cpu: Option<u32>, threads: usize, strict: bool) -> Worker {
+        Worker {
+            owner: AtomicU64::new(owner),
+            sleeping: AtomicU32::new(0),
+            cpu,
+            queues: core::array::from_fn(|_| LinkedQueue::new()),
+            newest: AtomicPtr::new(ptr::null_mut()),
+            timers: PriorityQueue::new(),
+            turn: AtomicU64::new(0),
+            spares: Stack::with_capacity(threads),
+            strict,
+        }
+    }
+
+    /// Pushes a thread. Returns it if the system has no memory for the place.
+    pub fn push(&self, task: Task) -> Result<(), Task> {
+        let level = usize::from(task.level);
+        self.queues[level]
+            .push(task)
+            .map_err(|refused| refused.value)
+    }
+
+    /// Leaves a new thread where its spawner may find it. Returns the one before.
+    pub fn put_newest(&self, task: Task) -> Option<Task> {
+        owned(self.newest.swap(task.into_raw(), SeqCst))
+    }
+
+    /// Takes the newest thread.
+    pub fn take_newest(&self) -> Option<Task> {
+        match self.newest.load(SeqCst).is_null() {
+            true => None,
+            false => owned(self.newest.swap(ptr::null_mut(), SeqCst)),
+        }
+    }
+
+    /// Takes the newest thread if it is this one.
+    pub fn take_if_newest(&self, task: &Task) -> Option<Task> {
+        let null = ptr::null_mut();
+        let taken = self
+            .newest
+            .compare_exchange(task.as_ptr(), null, SeqCst, SeqCst);
+        taken.ok().and_then(owned)
+    }
+
+    /// Adds a thread that sleeps until then. Returns it if the system has no memory.
+    pub fn sleep_until(&self, time: Nanoseconds, task: Task) -> Result<Handle, Task> {
+        self.timers
+            .insert(time, task)
+            .map_err(|refused| refused.value)
+    }
+
+    /// Removes a thread that does not sleep any more.
+    pub fn stop_sleeping(&self, handle: Handle) -> Option<Task> {
+        self.timers.remove(handle).map(|(_, task)| task)
+    }
+
+    /// Pops a thread whose time has come.
+    pub fn pop_due(&self, now: Nanoseconds) -> Option<Task> {
+        self.timers.pop_due(now).map(|(_, task)| task)
+    }
+
+    /// Returns when the next thread wakes.
+    pub fn next_time(&self) -> Option<Nanoseconds> {
+        self.timers.peek()
+    }
+
+    fn levels(&self) -> u8 {
+        let nonempty =
+            |(level, queue): (usize, &LinkedQueue<Task>)| u8::from(!queue.is_empty()) << level;
+        self.queues.iter().enumerate().map(nonempty).sum()
+    }
+
+    /// Returns whether threads wait.
+    pub fn has_work(&self) -> bool {
+        !self.newest.load(SeqCst).is_null() || self.levels() != 0
+    }
+
+    /// Returns whether threads wait that a thief takes.
+    pub fn has_queued(&self) -> bool {
+        self.levels() != 0
+    }
+
+    /// Pops the thread whose turn is next.
+    pub fn pop(&self) -> Option<Task> {
+        // Relaxed: it orders nothing. A turn that a thief takes at the same time may count once.
+        let mut turn = self.turn.load(Relaxed);
+        loop {
+            let levels = match self.levels() {
+                0 => return None,
+                levels if self.strict => levels & levels.wrapping_neg(),
+                levels => levels,
+            };
+            turn = next_turn(turn, levels);
+            if let Some(task) = self.queues[usize::from(level_of(turn))].pop() {
+                self.turn.store(turn, Relaxed);
+                return Some(task);
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(owned(*self.newest.get_mut()));
+    }
+}
+
+fn owned(task: *mut Header) -> Option<Task> {
+    // SAFETY: what was in `newest`, with the reference of `put_newest`.
+    (!task.is_null()).then(|| unsafe { Task::from_raw(task) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_follow_the_table_of_the_paper() {
+        let levels: Vec<u8> = (1..=16).map(level_of).collect();
+        assert_eq!(levels, [0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, 4]);
+        for turn in 0..1000 {
+            assert_eq!(next_turn(turn, 0xff), turn + 1);
+        }
+    }
+
+    #[test]
+    fn each_level_has_half_the_attention_of_the_one_above() {
+        let counts = |levels: u8, turns: usize| {
+            let mut counts = [0; LEVELS as usize];
+            let mut turn = 0;
+            for _ in 0..turns {
+                turn = next_turn(turn, levels);
+                counts[usize::from(level_of(turn))] += 1;
+            }
+            counts
+        };
+        assert_eq!(counts(0xff, 1280), [640, 320, 160, 80, 40, 20, 10, 10]);
+        // Levels 1 and 3 alone: four to one.
+        assert_eq!(counts(0b1010, 500), [0, 400, 0, 100, 0, 0, 0, 0]);
+        assert_eq!(counts(0b1000_0000, 77)[7], 77);
+    }
+}

@@ -1,0 +1,740 @@
+//! The runtime: outcomes, waits, what a closure may do, levels, requests, drops and bad input.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use atomseq_threads::runtime::{self, Builder, Destroyed, Error, OnDrop, Options, Runtime};
+
+/// Longer than any wait of a test on the slowest machine. A test that waits so long has failed.
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn with_workers(count: usize) -> Runtime {
+    Options::new().workers(count).start().unwrap()
+}
+
+/// Waits, as a kernel thread, until that is true.
+fn until(what: &str, is_true: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_true() {
+        assert!(begin.elapsed() < LIMIT, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Computes without a safepoint or a system call until the flag is set.
+fn hog(until: &AtomicBool) {
+    let begin = Instant::now();
+    while !until.load(SeqCst) {
+        for _ in 0..1000 {
+            core::hint::spin_loop();
+        }
+        assert!(begin.elapsed() < LIMIT, "the flag of a hog was never set");
+    }
+}
+
+#[test]
+fn a_join_returns_the_result_or_the_panic() {
+    let runtime = with_workers(2);
+    assert_eq!(runtime.spawn(|| 6 * 7).join().unwrap(), 42);
+    let payload = runtime.spawn(|| std::panic::panic_any(3)).join();
+    assert_eq!(payload.unwrap_err().downcast_ref(), Some(&3));
+    let inner = runtime.run(|| {
+        let panicked = runtime::spawn(|| std::panic::panic_any("inside"));
+        let number = runtime::spawn(|| 1);
+        let all: Vec<_> = (0..100).map(|n| runtime::spawn(move || n)).collect();
+        let sum: u32 = all.into_iter().map(|one| one.join().unwrap()).sum();
+        (panicked.join().is_err(), number.join().unwrap(), sum)
+    });
+    assert_eq!(inner, (true, 1, 4950));
+}
+
+#[test]
+fn each_thread_runs_once() {
+    const THREADS: usize = 20_000;
+    let runtime = with_workers(4);
+    let runs: Arc<Vec<AtomicU32>> = Arc::new((0..2 * THREADS).map(|_| AtomicU32::new(0)).collect());
+    let from = |first: usize| {
+        let runs = Arc::clone(&runs);
+        move || {
+            for number in first..first + THREADS {
+                let runs = Arc::clone(&runs);
+                drop(runtime::spawn(move || runs[number].fetch_add(1, SeqCst)));
+                if number % 97 == 0 {
+                    runtime::yield_now();
+                }
+            }
+        }
+    };
+    let (one, two) = (runtime.spawn(from(0)), runtime.spawn(from(THREADS)));
+    one.join().unwrap();
+    two.join().unwrap();
+    drop(runtime);
+    assert!(runs.iter().all(|runs| runs.load(SeqCst) == 1));
+}
+
+#[test]
+fn joins_nest_as_deep_as_threads_do() {
+    fn depth(n: u32) -> u32 {
+        // More than one stack holds.
+        let frame = std::hint::black_box([0u8; 16 * 1024]);
+        match n {
+            0 => frame[0].into(),
+            n => runtime::spawn(move || depth(n - 1)).join().unwrap() + 1,
+        }
+    }
+    let runtime = Options::new().workers(1).stack_size(512 * 1024).start();
+    assert_eq!(runtime.unwrap().run(|| depth(200)), 200);
+}
+
+#[test]
+fn a_scope_lends_what_outlives_it() {
+    let runtime = with_workers(2);
+    let mut numbers = vec![1, 2, 3, 4];
+    let total = AtomicUsize::new(0);
+    runtime.scope(|scope| {
+        for number in &mut numbers {
+            let total = &total;
+            scope.spawn(move || {
+                *number *= 10;
+                total.fetch_add(*number, SeqCst);
+            });
+        }
+    });
+    assert_eq!((numbers, total.into_inner()), (vec![10, 20, 30, 40], 100));
+    let panicked = std::panic::catch_unwind(|| {
+        runtime.scope(|scope| {
+            scope.spawn(|| std::panic::panic_any(()));
+        });
+    });
+    assert!(
+        panicked.is_err(),
+        "a panic that no join reports is the scope's"
+    );
+    let joined = runtime.scope(|scope| scope.spawn(|| std::panic::panic_any(())).join());
+    assert!(joined.is_err());
+}
+
+#[test]
+fn a_result_that_borrows_is_dropped_before_its_scope_ends() {
+    struct Counts<'a>(&'a AtomicUsize);
+    impl Drop for Counts<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let runtime = with_workers(2);
+    for _ in 0..200 {
+        let drops = AtomicUsize::new(0);
+        let mut thread = None;
+        runtime.scope(|scope| {
+            let handle = scope.spawn(|| Counts(&drops));
+            // It keeps the memory, and must not keep the result.
+            thread = Some(handle.thread());
+        });
+        assert_eq!(drops.load(SeqCst), 1);
+        assert!(thread.unwrap().is_finished());
+    }
+}
+
+#[test]
+fn a_closure_that_never_yields_does_not_freeze_the_others() {
+    let runtime = with_workers(1);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_over);
+    let hogs = runtime.spawn(move || hog(&flag));
+    let other = runtime.spawn(move || is_over.store(true, SeqCst));
+    hogs.join().unwrap();
+    other.join().unwrap();
+}
+
+#[test]
+fn a_closure_that_blocks_does_not_freeze_the_others() {
+    let runtime = with_workers(1);
+    let (send, receive) = mpsc::channel();
+    let blocked = runtime.spawn(move || receive.recv_timeout(LIMIT));
+    // In a pipe as well, of which the kernel restarts reads.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let reads = runtime.spawn(move || {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    });
+    let sends = runtime.spawn(move || {
+        use std::io::Write;
+        send.send(7).unwrap();
+        (&writer).write_all(b"written").unwrap();
+    });
+    sends.join().unwrap();
+    assert_eq!(blocked.join().unwrap(), Ok(7));
+    assert_eq!(reads.join().unwrap(), "written");
+}
+
+#[test]
+fn closures_may_do_what_threads_may() {
+    thread_local! {
+        static LOCAL: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+    const THREADS: usize = 12;
+    let runtime = Options::new().workers(2).slice(Duration::from_millis(1));
+    let runtime = runtime.start().unwrap();
+    let shared = Arc::new(Mutex::new(Vec::new()));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let shared = Arc::clone(&shared);
+            runtime.spawn(move || {
+                let begin = Instant::now();
+                let mut text = String::new();
+                let mut rounds = 0;
+                while begin.elapsed() < Duration::from_millis(60) || rounds < 50 {
+                    text = format!("{text:.20}{rounds}");
+                    LOCAL.with_borrow_mut(|local| local.push(text.len()));
+                    let boxes: Vec<Box<usize>> = (0..50).map(Box::new).collect();
+                    let mut shared = shared.lock().unwrap();
+                    shared.push(boxes.len() + number);
+                    if shared.len() > 1000 {
+                        shared.clear();
+                    }
+                    drop(shared);
+                    print!("{}", &text[..0]);
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert!(thread.join().unwrap() >= 50);
+    }
+}
+
+#[test]
+fn sleepers_wake_in_order_and_not_early() {
+    const TIMES: [u64; 6] = [60, 10, 40, 20, 50, 30];
+    let runtime = with_workers(1);
+    let is_in_order = || {
+        let order = Mutex::new(Vec::new());
+        runtime.scope(|scope| {
+            for time in TIMES {
+                let order = &order;
+                scope.spawn(move || {
+                    let begin = Instant::now();
+                    runtime::sleep(Duration::from_millis(time));
+                    assert!(begin.elapsed() >= Duration::from_millis(time));
+                    order.lock().unwrap().push(time);
+                });
+            }
+        });
+        order.into_inner().unwrap().is_sorted()
+    };
+    // Where the machine delays one of them by 10 ms, the order may be another one. By chance, one
+    // attempt in 720 is in order.
+    assert!((0..20).any(|_| is_in_order()));
+}
+
+#[test]
+fn a_sleeper_wakes_beside_a_closure_that_never_yields() {
+    let runtime = with_workers(1);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_over);
+    let sleeper = runtime.spawn(move || {
+        runtime::sleep(Duration::from_millis(30));
+        flag.store(true, SeqCst);
+    });
+    runtime.run(|| hog(&is_over));
+    sleeper.join().unwrap();
+}
+
+#[test]
+fn an_unpark_is_kept_for_the_next_park() {
+    let runtime = with_workers(2);
+    let (send, receive) = mpsc::channel();
+    let parked = runtime.spawn(move || {
+        runtime::current().unpark();
+        runtime::park();
+        // What waits for a thread does not consume it.
+        runtime::current().unpark();
+        runtime::spawn(|| runtime::sleep(Duration::from_millis(1)))
+            .join()
+            .unwrap();
+        runtime::park();
+        send.send(()).unwrap();
+        runtime::park();
+        1
+    });
+    receive.recv_timeout(LIMIT).unwrap();
+    parked.thread().unpark();
+    assert_eq!(parked.join().unwrap(), 1);
+}
+
+#[test]
+fn two_threads_take_turns_by_parking() {
+    const ROUNDS: u32 = 2000;
+    for workers in [1, 2] {
+        let runtime = with_workers(workers);
+        let turn = Arc::new(AtomicU32::new(0));
+        let peer: Arc<Mutex<Option<runtime::Thread>>> = Arc::default();
+        let play = |own: u32, wake: Box<dyn Fn() + Send>| {
+            let turn = Arc::clone(&turn);
+            move || {
+                while turn.load(SeqCst) < ROUNDS {
+                    match turn.load(SeqCst) % 2 == own {
+                        true => {
+                            turn.fetch_add(1, SeqCst);
+                            wake();
+                        }
+                        false => runtime::park(),
+                    }
+                }
+                wake();
+            }
+        };
+        let to_second = Arc::clone(&peer);
+        let wake_second = move || {
+            if let Some(second) = &*to_second.lock().unwrap() {
+                second.unpark();
+            }
+        };
+        let first = runtime.spawn(play(0, Box::new(wake_second)));
+        let thread = first.thread();
+        let second = runtime.spawn(play(1, Box::new(move || thread.unpark())));
+        *peer.lock().unwrap() = Some(second.thread());
+        second.thread().unpark();
+        first.join().unwrap();
+        second.join().unwrap();
+        assert!(turn.load(SeqCst) >= ROUNDS);
+    }
+}
+
+#[test]
+fn each_level_has_half_the_turns_of_the_one_above() {
+    const TURNS: usize = 6000;
+    let runtime = with_workers(1);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    runtime.run(|| {
+        let threads: Vec<_> = (0..3)
+            .map(|level| {
+                let log = Arc::clone(&log);
+                Builder::new()
+                    .level(level)
+                    .spawn(move || {
+                        // All have begun, and none has finished, while turns are counted.
+                        while log.lock().unwrap().len() < TURNS {
+                            log.lock().unwrap().push(level);
+                            runtime::yield_now();
+                        }
+                    })
+                    .unwrap()
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+    let log = log.lock().unwrap();
+    let count = |level| log.iter().filter(|&&of| of == level).count();
+    // Of seven turns, 4, 2 and 1: a thread that is preempted while it holds the lock costs some.
+    let share = |level| count(level) * 7 / TURNS;
+    assert!((3..=4).contains(&share(0)), "{}", count(0));
+    assert!((1..=2).contains(&share(1)), "{}", count(1));
+    assert!(count(2) >= TURNS / 10, "{}", count(2));
+}
+
+#[test]
+fn a_thread_inherits_its_spawners_name_and_level() {
+    let runtime = with_workers(1);
+    let builder = Builder::new().name("parent").level(5);
+    let parent = builder.spawn_on(&runtime, || {
+        let child = runtime::spawn(|| {
+            let current = runtime::current();
+            (current.name().map(str::to_owned), current.level())
+        });
+        child.join().unwrap()
+    });
+    assert_eq!(
+        parent.unwrap().join().unwrap(),
+        (Some("parent".to_owned()), 5)
+    );
+}
+
+#[test]
+fn with_no_kernel_thread_left_those_that_have_begun_take_turns() {
+    let runtime = Options::new().workers(1).max_threads(2).start().unwrap();
+    let finished = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..6)
+        .map(|_| {
+            let finished = Arc::clone(&finished);
+            runtime.spawn(move || {
+                for _ in 0..20 {
+                    runtime::yield_now();
+                }
+                runtime::sleep(Duration::from_millis(5));
+                finished.fetch_add(1, SeqCst);
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert_eq!(finished.load(SeqCst), 6);
+    assert_eq!(runtime.kernel_threads(), 2);
+}
+
+#[test]
+fn a_hundred_threads_wait_at_once() {
+    let runtime = with_workers(2);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..100)
+        .map(|_| {
+            let begun = Arc::clone(&begun);
+            runtime.spawn(move || {
+                begun.fetch_add(1, SeqCst);
+                runtime::park();
+            })
+        })
+        .collect();
+    until("all wait", || begun.load(SeqCst) == 100);
+    threads.iter().for_each(|thread| thread.thread().unpark());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
+
+/// Sets its flag when it is dropped.
+struct Notes(Arc<AtomicBool>);
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn a_destroyed_thread_unwinds_wherever_it_waits() {
+    let runtime = with_workers(1);
+    let waits: [fn(); 4] = [
+        runtime::park,
+        || runtime::sleep(LIMIT),
+        || drop(runtime::spawn(|| runtime::sleep(Duration::from_millis(200))).join()),
+        || loop {
+            runtime::checkpoint();
+        },
+    ];
+    for wait in waits {
+        let (is_dropped, has_begun) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+        let (notes, begun) = (Notes(Arc::clone(&is_dropped)), Arc::clone(&has_begun));
+        let thread = runtime.spawn(move || {
+            let _notes = notes;
+            begun.store(true, SeqCst);
+            wait();
+            runtime::checkpoint();
+            unreachable!("it was destroyed");
+        });
+        until("it runs", || has_begun.load(SeqCst));
+        thread.thread().destroy();
+        assert!(thread.join().unwrap_err().is::<Destroyed>());
+        assert!(is_dropped.load(SeqCst), "its destructors have run");
+    }
+}
+
+#[test]
+fn a_thread_that_is_destroyed_before_it_begins_never_runs() {
+    let runtime = with_workers(1);
+    let is_dropped = Arc::default();
+    let notes = Notes(Arc::clone(&is_dropped));
+    let outcome = runtime.run(move || {
+        let thread = runtime::spawn(move || {
+            drop(notes);
+            unreachable!("it was destroyed")
+        });
+        thread.thread().destroy();
+        thread.join()
+    });
+    let outcome: std::thread::Result<()> = outcome;
+    assert!(outcome.unwrap_err().is::<Destroyed>());
+    assert!(is_dropped.load(SeqCst));
+}
+
+#[test]
+fn a_suspended_thread_makes_no_progress_until_it_is_resumed() {
+    let runtime = with_workers(2);
+    let count = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&count);
+    let handle = runtime.spawn(move || {
+        loop {
+            counts.fetch_add(1, SeqCst);
+            runtime::checkpoint();
+        }
+    });
+    let thread = handle.thread();
+    assert!(!thread.step(), "only a suspended thread steps");
+    until("it counts", || count.load(SeqCst) > 0);
+    thread.suspend();
+    until("it is suspended", || thread.is_suspended());
+    let before = count.load(SeqCst);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(count.load(SeqCst), before);
+    for steps in 1..=10 {
+        assert!(thread.step());
+        until("it is suspended again", || thread.is_suspended());
+        assert_eq!(count.load(SeqCst), before + steps);
+    }
+    thread.resume();
+    until("it counts again", || count.load(SeqCst) > before + 10);
+    thread.destroy();
+    assert!(handle.join().unwrap_err().is::<Destroyed>());
+}
+
+#[test]
+fn a_thread_that_is_suspended_before_it_begins_does_not_begin() {
+    let runtime = with_workers(1);
+    let has_run = Arc::new(AtomicBool::new(false));
+    let runs = Arc::clone(&has_run);
+    runtime.run(|| {
+        let handle = runtime::spawn(move || runs.store(true, SeqCst));
+        let thread = handle.thread();
+        thread.suspend();
+        while !thread.is_suspended() {
+            runtime::yield_now();
+        }
+        assert!(!has_run.load(SeqCst));
+        thread.resume();
+        handle.join().unwrap();
+    });
+    assert!(has_run.load(SeqCst));
+}
+
+#[test]
+fn a_thread_is_suspended_anywhere_and_goes_on_there() {
+    let runtime = with_workers(2);
+    let (count, is_over) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (counts, over) = (Arc::clone(&count), Arc::clone(&is_over));
+    let handle = runtime.spawn(move || {
+        while !over.load(SeqCst) {
+            counts.fetch_add(1, SeqCst);
+        }
+    });
+    until("it counts", || count.load(SeqCst) > 0);
+    let thread = handle.thread();
+    for _ in 0..20 {
+        // SAFETY: it holds no lock.
+        unsafe { thread.suspend_anywhere() };
+        until("it is suspended", || thread.is_suspended());
+        let before = count.load(SeqCst);
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(count.load(SeqCst), before);
+        thread.resume();
+        until("it counts again", || count.load(SeqCst) > before);
+    }
+    is_over.store(true, SeqCst);
+    handle.join().unwrap();
+}
+
+#[test]
+fn a_signal_runs_in_its_thread() {
+    let runtime = with_workers(1);
+    let (send, receive) = mpsc::channel();
+    let handle = Builder::new()
+        .name("signalled")
+        .spawn_on(&runtime, runtime::park)
+        .unwrap();
+    for number in 0..3 {
+        let send = send.clone();
+        handle.thread().signal(move || {
+            let name = runtime::current().name().map(str::to_owned);
+            send.send((number, name)).unwrap();
+        });
+        let expected = (number, Some("signalled".to_owned()));
+        assert_eq!(receive.recv_timeout(LIMIT).unwrap(), expected);
+    }
+    assert!(!handle.is_finished(), "a signal does not end a park");
+    handle.thread().unpark();
+    handle.join().unwrap();
+    let panics = runtime.spawn(runtime::park);
+    panics.thread().signal(|| std::panic::panic_any(5));
+    assert_eq!(panics.join().unwrap_err().downcast_ref(), Some(&5));
+}
+
+#[test]
+fn random_requests_lose_no_thread() {
+    const THREADS: usize = 300;
+    let runtime = Options::new().workers(2).slice(Duration::from_millis(1));
+    let runtime = runtime.start().unwrap();
+    let signals = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..THREADS)
+        .map(|number| {
+            runtime.spawn(move || {
+                for round in 0..30 {
+                    match (number + round) % 4 {
+                        0 => runtime::yield_now(),
+                        1 => runtime::sleep(Duration::from_micros(200)),
+                        2 => runtime::checkpoint(),
+                        _ => drop(runtime::spawn(move || round).join()),
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed >> 33) as usize % below
+    };
+    let mut is_destroyed = [false; THREADS];
+    for _ in 0..20_000 {
+        let number = random(THREADS);
+        let thread = handles[number].thread();
+        match random(20) {
+            0..6 => thread.suspend(),
+            6..14 => thread.resume(),
+            14..17 => drop(thread.step()),
+            17 | 18 => {
+                let signals = Arc::clone(&signals);
+                thread.signal(move || {
+                    signals.fetch_add(1, SeqCst);
+                });
+            }
+            _ if number % 10 == 0 => {
+                is_destroyed[number] = true;
+                thread.destroy();
+            }
+            _ => thread.unpark(),
+        }
+    }
+    for (handle, is_destroyed) in handles.into_iter().zip(is_destroyed) {
+        handle.thread().resume();
+        match handle.join() {
+            Ok(()) => {}
+            Err(payload) => assert!(is_destroyed && payload.is::<Destroyed>()),
+        }
+    }
+}
+
+#[test]
+fn a_drop_waits_or_detaches() {
+    let has_run = Arc::new(AtomicBool::new(false));
+    let runtime = with_workers(1);
+    let runs = Arc::clone(&has_run);
+    drop(runtime.spawn(move || {
+        runtime::sleep(Duration::from_millis(30));
+        runs.store(true, SeqCst);
+    }));
+    drop(runtime);
+    assert!(has_run.load(SeqCst), "the drop has waited");
+
+    let has_run = Arc::new(AtomicBool::new(false));
+    let runtime = Options::new()
+        .workers(1)
+        .on_drop(OnDrop::Detach)
+        .start()
+        .unwrap();
+    let (send, receive) = mpsc::channel();
+    let runs = Arc::clone(&has_run);
+    drop(runtime.spawn(move || {
+        receive.recv_timeout(LIMIT).unwrap();
+        runtime::spawn(move || runs.store(true, SeqCst))
+            .join()
+            .unwrap();
+    }));
+    drop(runtime);
+    assert!(!has_run.load(SeqCst), "the drop has not waited");
+    send.send(()).unwrap();
+    until("it finishes by itself", || has_run.load(SeqCst));
+
+    // A runtime whose last owner is a thread of its own.
+    let runtime = with_workers(1);
+    let (give, take) = mpsc::channel::<Runtime>();
+    let handle = runtime.spawn(move || drop(take.recv_timeout(LIMIT).unwrap()));
+    give.send(runtime).unwrap();
+    handle.join().unwrap();
+}
+
+/// Returns how many kernel threads this process has of runtimes.
+fn kernel_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks
+        .filter(|task| {
+            let name = task.as_ref().unwrap().path().join("comm");
+            std::fs::read_to_string(name).is_ok_and(|name| name.starts_with("refused"))
+        })
+        .count()
+}
+
+#[test]
+fn bad_input_is_an_error_and_leaves_nothing() {
+    assert!(matches!(
+        Options::new().workers(0).start(),
+        Err(Error::NoWorkers)
+    ));
+    let few = Options::new().workers(2).max_threads(3).start();
+    assert!(matches!(few, Err(Error::MaxThreads { max: 3, needs: 4 })));
+    let many = Options::new().workers(1_000_000).start();
+    assert!(matches!(many, Err(Error::MaxThreads { .. })));
+    let short = Options::new().slice(Duration::from_micros(10)).start();
+    assert!(matches!(short, Err(Error::SliceTooShort(_))));
+    let small = Options::new().stack_size(100).start();
+    assert!(matches!(small, Err(Error::StackTooSmall { size: 100, .. })));
+    let fault = Options::new().signal(libc::SIGSEGV).start();
+    assert!(matches!(fault, Err(Error::SignalReserved(libc::SIGSEGV))));
+    extern "C" fn handle(_signal: i32) {}
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t) };
+    let taken = Options::new().signal(libc::SIGUSR2).start();
+    assert!(matches!(taken, Err(Error::SignalTaken(libc::SIGUSR2))));
+    assert!(taken.unwrap_err().to_string().contains("Options::signal"));
+    let runtime = with_workers(1);
+    let level = Builder::new().level(8).spawn_on(&runtime, || ());
+    assert!(matches!(level, Err(Error::Level(8))));
+    // Stacks that no machine has the addresses for.
+    let options = Options::new()
+        .name("refused")
+        .workers(4)
+        .stack_size(1 << 46);
+    let refused = options.start();
+    assert!(matches!(refused, Err(Error::Thread(_))), "{refused:?}");
+    assert_eq!(kernel_threads(), 0);
+}
+
+#[test]
+fn a_limit_of_threads_is_an_error_and_leaves_nothing() {
+    const CHILD: &str = "ATOMSEQ_THREADS_LIMIT";
+    if std::env::var_os(CHILD).is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_limit_of_threads_is_an_error_and_leaves_nothing",
+            ])
+            .env(CHILD, "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let limit = libc::rlimit {
+        rlim_cur: 5,
+        rlim_max: 5,
+    };
+    // SAFETY: changes this child process alone. The limit is not root's.
+    unsafe {
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setuid(65534), 0);
+        }
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
+    }
+    let refused = Options::new().name("refused").workers(4).start();
+    assert!(matches!(refused, Err(Error::Thread(_))), "{refused:?}");
+    assert!(refused.unwrap_err().to_string().contains("RLIMIT_NPROC"));
+    assert_eq!(kernel_threads(), 0);
+}
+
+#[test]
+#[should_panic(expected = "Runtime::spawn")]
+fn outside_of_a_runtime_there_is_nothing_to_park() {
+    runtime::park();
+}

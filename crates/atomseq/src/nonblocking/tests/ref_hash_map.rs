@@ -1,0 +1,317 @@
+//! The hash map of counted values: each value ends once, with its last guard; a reader that others
+//! overtake gets no other key's value; panics lose nothing. The map of addresses has tests of its
+//! own.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::tests::panics::{Value, call, each_call, panics, there};
+
+/// Hashes a number to itself: the first 8 keys lie in different buckets.
+#[derive(Clone, Copy, Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+#[test]
+fn values_end_with_their_last_guard() {
+    let map = RefHashMap::new();
+    assert!(map.insert(1, Value::new(10)).unwrap().is_none());
+    let first = map.get(&1).unwrap();
+    let second = first.clone();
+    let replaced = map.insert(1, Value::new(20)).unwrap().unwrap();
+    assert_eq!((replaced.0, there()), (10, vec![10, 20]));
+    drop(replaced);
+    let first = first.into_inner().unwrap_err();
+    drop(second);
+    drop(first.into_inner().unwrap());
+    assert_eq!(there(), [20]);
+
+    let refused = map.try_insert(1, Value::new(30)).unwrap_err();
+    assert_eq!((refused.value.0, refused.reason), (30, Refused::Present));
+    drop(refused);
+    map.try_insert(2, Value::new(40)).unwrap();
+    let removed = map.remove(&1).unwrap();
+    assert!(map.remove(&1).is_none() && map.get(&1).is_none());
+    assert_eq!((map.len(), map.nodes(), there()), (1, 2, vec![20, 40]));
+    assert_eq!(removed.into_inner().unwrap().0, 20);
+    assert_eq!((map.nodes(), there()), (1, vec![40]));
+    assert!(map.get(&2).unwrap().into_inner().is_err());
+    drop(map);
+    assert_eq!(there(), []);
+}
+
+/// Leaked guards do not leak the values.
+#[test]
+fn a_map_drops_all_that_is_there() {
+    let map = RefHashMap::new();
+    for number in 0..100 {
+        map.insert(number, Value::new(number)).unwrap();
+    }
+    std::mem::forget(map.get(&1));
+    std::mem::forget(map.remove(&2));
+    drop(map.remove(&3));
+    assert_eq!(there().len(), 99);
+    drop(map);
+    assert_eq!(there(), []);
+}
+
+/// Between the steps of a lookup of key 1, its value ends, and its node is used again for key 2.
+fn looks_up_between<const CHECKED: bool>(moves_after_check: bool) -> Option<u64> {
+    let map = RefHashMap::<u64, u64, _>::with_hasher(BuildHasherDefault::<Itself>::default());
+    map.insert(1, 10).unwrap();
+    let mut is_first = true;
+    let found = map.get_between::<CHECKED>(&1, |is_checked| {
+        if is_checked == moves_after_check && std::mem::take(&mut is_first) {
+            drop(map.remove(&1));
+            map.insert(2, 20).unwrap();
+            assert_eq!(map.nodes(), 1);
+        }
+    });
+    found.map(|value| *value)
+}
+
+#[test]
+fn a_reader_that_was_overtaken_gets_no_other_value() {
+    assert_eq!(looks_up_between::<true>(false), None);
+    assert_eq!(looks_up_between::<true>(true), None);
+    assert_eq!(looks_up_between::<false>(true), None);
+    // The control: without a check of the bucket, it is the value of another key.
+    assert_eq!(looks_up_between::<false>(false), Some(20));
+}
+
+/// A value that another thread takes out after the check was in the map during the call.
+#[test]
+fn a_reader_may_acquire_a_value_that_was_removed_meanwhile() {
+    let map = RefHashMap::<u64, u64>::new();
+    map.insert(1, 10).unwrap();
+    let mut removed = None;
+    let found = map.get_between::<true>(&1, |is_checked| {
+        if is_checked {
+            removed = map.remove(&1);
+        }
+    });
+    assert_eq!(found.as_deref(), Some(&10));
+    assert_eq!(removed.as_deref(), Some(&10));
+    assert_eq!(map.nodes(), 1);
+    drop((found, removed));
+    assert_eq!((map.nodes(), map.len()), (0, 0));
+}
+
+#[test]
+fn there_are_at_most_so_many_guards() {
+    let map = RefHashMap::<u64, Value>::new();
+    map.insert(1, Value::new(1)).unwrap();
+    // The map has one.
+    (1..(1 << 20) - 1).for_each(|_| std::mem::forget(map.get(&1)));
+    for _ in 0..2 {
+        let attempt = std::panic::AssertUnwindSafe(|| map.get(&1).is_some());
+        assert!(std::panic::catch_unwind(attempt).is_err());
+    }
+    std::mem::forget(map.remove(&1));
+    drop(map);
+    assert_eq!(there(), []);
+}
+
+/// Its keys and its growth are those of a `HashMap`.
+#[test]
+fn it_matches_a_map_of_strings() {
+    let map = RefHashMap::new();
+    let mut model = BTreeMap::new();
+    let mut seed = 5_u64;
+    for step in 0..10_000 * SCALE as u64 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let key = seed % 2_000;
+        let value = step.to_string();
+        match seed >> 32 & 7 {
+            0..3 => {
+                let old = map.insert(key, value.clone()).unwrap();
+                assert_eq!(old.as_deref(), model.insert(key, value).as_ref());
+            }
+            3 => {
+                let inserted = map.try_insert(key, value.clone());
+                assert_eq!(inserted.is_err(), model.contains_key(&key));
+                model.entry(key).or_insert(value);
+            }
+            4 | 5 => assert_eq!(map.remove(&key).as_deref(), model.remove(&key).as_ref()),
+            _ => {
+                assert_eq!(map.get(&key).as_deref(), model.get(&key));
+                assert_eq!(map.contains_key(&key), model.contains_key(&key));
+            }
+        }
+        assert_eq!(map.len(), model.len());
+    }
+    let entries = map.iter().map(|(key, value)| (key, String::clone(&value)));
+    assert_eq!(BTreeMap::from_iter(entries), model);
+    assert_eq!(map.nodes(), model.len());
+    assert!(map.buckets() > 300, "{} buckets", map.buckets());
+}
+
+#[test]
+fn an_iterator_skips_what_was_removed_and_shows_what_replaced_it() {
+    let map = RefHashMap::<u64, u64, _>::with_hasher(BuildHasherDefault::<Itself>::default());
+    // All in one bucket, which the iterator copies at once.
+    for key in [0, 8, 16] {
+        map.insert(key, key).unwrap();
+    }
+    let mut entries = map.iter();
+    let (first, _) = entries.next().unwrap();
+    let [removed, replaced]: [u64; 2] =
+        Vec::from_iter([0, 8, 16].into_iter().filter(|key| *key != first))
+            .try_into()
+            .unwrap();
+    drop(map.remove(&removed));
+    map.insert(replaced, 100).unwrap();
+    let rest: Vec<_> = entries.map(|(key, value)| (key, *value)).collect();
+    assert_eq!(rest, [(replaced, 100)]);
+}
+
+#[test]
+fn its_traits_are_those_of_a_map() {
+    let map = RefHashMap::<u64, String>::default();
+    assert!(map.is_empty());
+    map.insert(1, "a".into()).unwrap();
+    assert_eq!(format!("{map:?}"), "{1: \"a\"}");
+    for (key, value) in &map {
+        assert_eq!((key, value.as_str()), (1, "a"));
+    }
+}
+
+/// Threads replace, remove and read the same few values, which check that they are alive.
+#[test]
+fn guards_keep_values_alive() {
+    struct Alive<'a>(u64, &'a AtomicUsize);
+
+    impl Drop for Alive<'_> {
+        fn drop(&mut self) {
+            assert_ne!(std::mem::replace(&mut self.0, 0), 0, "dropped twice");
+            self.1.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    let alive = AtomicUsize::new(0);
+    let map = RefHashMap::new();
+    let new = |number| {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Alive(number, &alive)
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (map, new) = (&map, &new);
+            scope.spawn(move || {
+                let mut held = Vec::new();
+                for round in 0..4_000 * SCALE as u64 {
+                    let key = (round * 7 + thread) % 5;
+                    match round % 4 {
+                        0 => _ = map.insert(key, new(key + 1)).unwrap(),
+                        1 => _ = map.remove(&key),
+                        _ => held.extend(map.get(&key)),
+                    }
+                    if held.len() > 3 {
+                        let value = held.remove(round as usize % 4);
+                        assert!((1..=5).contains(&value.0), "ended under a guard");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(map.nodes(), alive.load(Ordering::Relaxed));
+    assert_eq!(map.nodes(), map.len());
+    drop(map);
+    assert_eq!(alive.load(Ordering::Relaxed), 0);
+}
+
+plain! {
+    /// A key whose hash and comparison are calls that may panic.
+    #[derive(Debug)]
+    struct Key {
+        number: u64,
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        call();
+        self.number == other.number
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        call();
+        hasher.write_u64(self.number);
+    }
+}
+
+type Panicking = RefHashMap<Key, Value, BuildHasherDefault<Itself>>;
+
+fn key(number: u64) -> Key {
+    Key { number }
+}
+
+/// Whatever panics, each value is in the map or was dropped, and no node is lost.
+#[test]
+fn panics_lose_nothing() {
+    type Operation = (&'static str, fn(&Panicking));
+    let operations: [Operation; 6] = [
+        ("insert", |map| {
+            drop(map.insert(key(9), Value::new(5)).unwrap())
+        }),
+        ("insert in place of another", |map| {
+            drop(map.insert(key(3), Value::new(5)).unwrap());
+        }),
+        ("try_insert", |map| {
+            drop(map.try_insert(key(3), Value::new(5)))
+        }),
+        ("get", |map| drop(map.get(&key(3)))),
+        ("remove", |map| drop(map.remove(&key(3)))),
+        ("iter", |map| map.iter().for_each(drop)),
+    ];
+    for (name, operation) in operations {
+        let planned = each_call(name, |after| {
+            let map = Panicking::default();
+            // So many that an insertion splits a bucket.
+            for number in 1..=12 {
+                map.insert(key(number), Value::new(number + 100)).unwrap();
+            }
+            let panicked = panics(after, || operation(&map));
+            let mut numbers: Vec<_> = map.iter().map(|(_, value)| value.0).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, there(), "{name}, {after}");
+            assert_eq!(map.nodes(), numbers.len(), "{name}, {after}");
+            drop(map);
+            assert_eq!(there(), [], "{name}, {after}: a value was lost");
+            panicked
+        });
+        println!("{name}: {planned} panics");
+        assert!(planned > 0, "{name} calls nothing");
+    }
+    let planned = each_call("drop", |after| {
+        let map = Panicking::default();
+        for number in 1..=12 {
+            map.insert(key(number), Value::new(number)).unwrap();
+        }
+        let panicked = panics(after, || drop(map));
+        assert_eq!(there(), [], "{after}: a value was lost");
+        panicked
+    });
+    assert_eq!(planned, 12);
+}

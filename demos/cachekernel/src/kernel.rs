@@ -1,0 +1,479 @@
+//! The kernel: caches of descriptors, page maps, the dependency map, and what must be written back
+//! when a descriptor makes room for another.
+//!
+//! ```text
+//! home: all spaces and guests          kernel: the loaded ones
+//!
+//! touches of a space       <──write-back── Cache<Space>     PageMap of each space: page -> stamp
+//! runs, signals of a guest <──write-back── Cache<Guest>
+//! where a guest registered <──write-back── MultiMap: frame -> (mapping | signal, space, page, …)
+//! ```
+//!
+//! Invariants, between operations:
+//!
+//! 1. A valid mapping has one record under its frame, with the same stamp, and a record of a
+//!    mapping has that mapping. No two mappings have the same stamp, so a late removal of one
+//!    removes no other.
+//! 2. The guest of a signal record is loaded, and its descriptor names the page.
+//!
+//! Nothing here allocates from the global allocator or waits, so a handler may call all of it, and
+//! a thread may exit anywhere in it. It first notes in its [`Level`] what it works on.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use atomseq::nonblocking::{HashMap, MultiMap, PageMap, PriorityQueue, Queue, plain};
+use atomseq::percpu::Counter;
+use atomseq::type_stable::{Cache, Descriptor, Error, Gone, InUse, WriteBack, descriptor};
+
+use crate::options::{Fault, Plan};
+
+descriptor! {
+    /// A loaded address space.
+    pub struct Space {
+        id: AtomicU64,
+        touches: AtomicU64,
+        /// 0: nothing to write back.
+        dirty: AtomicU64,
+    }
+}
+
+descriptor! {
+    /// A loaded guest: a thread that the kernel schedules.
+    pub struct Guest {
+        id: AtomicU64,
+        runs: AtomicU64,
+        received: AtomicU64,
+        /// One more than the page where it is registered for signals. 0: none.
+        pub page: AtomicU64,
+        /// 0: nothing to write back.
+        dirty: AtomicU64,
+    }
+}
+
+plain! {
+    /// What depends on a physical frame: a mapping, or a guest that is signalled.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct Record {
+        /// Of a mapping. 0: of a signal.
+        pub stamp: u64,
+        pub space: u32,
+        pub page: u32,
+        /// Of a signal, the guest.
+        pub guest: u32,
+        unused: u32,
+    }
+}
+
+impl Record {
+    pub fn mapping(space: u64, page: u64, stamp: u64) -> Record {
+        let (space, page) = (space as u32, page as u32);
+        Record {
+            stamp,
+            space,
+            page,
+            guest: 0,
+            unused: 0,
+        }
+    }
+
+    pub fn signal(space: u64, page: u64, guest: u64) -> Record {
+        let guest = guest as u32;
+        Record {
+            guest,
+            ..Record::mapping(space, page, 0)
+        }
+    }
+
+    pub fn is_signal(&self) -> bool {
+        self.stamp == 0
+    }
+}
+
+/// What a thread, or the handler that interrupted it, works on. A word is 0, or one more than an
+/// id. If the thread exits, the audit finds here what it may have left half done.
+#[derive(Default)]
+pub struct Level {
+    pub space: AtomicU64,
+    pub guest: AtomicU64,
+    pub victim_space: AtomicU64,
+    pub victim_guest: AtomicU64,
+    /// 1: it may have counted something in a descriptor and not in its [`Worker`].
+    pub counting: AtomicU64,
+    /// 1: it may have taken an entry out of a queue, and not noted which.
+    pub popping: AtomicU64,
+}
+
+/// A kernel thread, and the queues of its CPU.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Worker {
+    /// Guests that can run, by the time when they came in.
+    pub ready: PriorityQueue<u64, u64>,
+    /// Guests that wait for a signal, by the time when they stop waiting, each with the state that
+    /// it has until then.
+    pub delayed: PriorityQueue<u64, [u64; 2]>,
+    /// The thread's, and its handler's.
+    pub levels: [Level; 2],
+    /// One more than the space that is kept in use from one step to the next.
+    pub held: AtomicU64,
+    pub touches: AtomicU64,
+    pub runs: AtomicU64,
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+    pub dropped: AtomicU64,
+}
+
+/// What lies outside of the kernel: everything, loaded or not.
+pub struct Home {
+    pub touches: Box<[AtomicU64]>,
+    pub runs: Box<[AtomicU64]>,
+    pub received: Box<[AtomicU64]>,
+    /// One more than the page of each guest's registration.
+    pub signals: Box<[AtomicU64]>,
+}
+
+/// How often things happened that no check depends on.
+pub struct Counts {
+    pub faults: Counter,
+    pub reclaimed: Counter,
+    pub spaces: Counter,
+    pub guests: Counter,
+    pub mappings: Counter,
+    pub registrations: Counter,
+    pub skipped: Counter,
+}
+
+/// What the kernel and the owners of its descriptors share.
+pub struct World {
+    pub plan: Plan,
+    pub home: Home,
+    pub maps: Box<[PageMap<u64>]>,
+    pub dependencies: MultiMap<u64, Record>,
+    pub workers: Box<[Worker]>,
+    pub counts: Counts,
+    stamps: AtomicU64,
+}
+
+thread_local! {
+    /// The number of this thread's [`Worker`].
+    pub static ME: Cell<Option<usize>> = const { Cell::new(None) };
+    /// 1 in the handler.
+    pub static LEVEL: Cell<usize> = const { Cell::new(0) };
+}
+
+impl World {
+    pub fn new(plan: Plan) -> Result<World, Error> {
+        let words = |count: u64| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let page = |guest| AtomicU64::new(guest * 7 % plan.pages + 1);
+        let counter = || {
+            let counter = Counter::new();
+            // Otherwise the first use does it, perhaps in a handler.
+            _ = counter.prepare();
+            counter
+        };
+        Ok(World {
+            home: Home {
+                touches: words(plan.spaces),
+                runs: words(plan.guests),
+                received: words(plan.guests),
+                signals: (0..plan.guests).map(page).collect(),
+            },
+            maps: (0..plan.spaces).map(|_| PageMap::new()).collect(),
+            dependencies: MultiMap::try_with_limit_and_hasher(
+                plan.frames() as usize,
+                plan.records() as usize,
+                std::hash::RandomState::new(),
+            )?,
+            workers: (0..plan.threads).map(|_| Worker::default()).collect(),
+            counts: Counts {
+                faults: counter(),
+                reclaimed: counter(),
+                spaces: counter(),
+                guests: counter(),
+                mappings: counter(),
+                registrations: counter(),
+                skipped: counter(),
+            },
+            stamps: AtomicU64::new(1),
+            plan,
+        })
+    }
+
+    /// Returns the worker of this thread, and what it notes at this level.
+    pub fn here(&self) -> Option<(&Worker, &Level)> {
+        let worker = &self.workers[ME.get()?];
+        Some((worker, &worker.levels[LEVEL.get()]))
+    }
+
+    /// Notes what this thread works on.
+    fn note(&self, word: fn(&Level) -> &AtomicU64, id: Option<u64>) {
+        if let Some((_, level)) = self.here() {
+            word(level).store(id.map_or(0, |id| id + 1), SeqCst);
+        }
+    }
+
+    /// Returns the frame that a page is in. Several spaces share each.
+    pub fn frame(&self, space: u64, page: u64) -> u64 {
+        (space * 5 + page) % self.plan.frames()
+    }
+
+    /// Ends the mapping of a page if it still is the one with this stamp.
+    fn invalidate(&self, space: u64, page: u64, stamp: u64) {
+        let unless_other = |found| if found == stamp { 0 } else { found };
+        self.maps[space as usize].update(page, unless_other);
+    }
+
+    /// Removes a record of a signal, and notes at home where the guest was registered.
+    fn unregister(&self, frame: u64, record: &Record) {
+        let guest = record.guest as usize;
+        self.home.signals[guest].store(u64::from(record.page) + 1, SeqCst);
+        if self.dependencies.remove(&frame, record) {
+            self.counts.registrations.increment();
+        }
+    }
+
+    /// Removes what depends on a frame, to make room for other records.
+    pub fn reclaim(&self, frame: u64) {
+        self.counts.reclaimed.increment();
+        // Others may add records meanwhile, so there is a bound.
+        for _ in 0..64 {
+            let first = |first: Option<Record>, record| first.or(Some(record));
+            let Some(record) = self.dependencies.fold(&frame, None, first) else {
+                break;
+            };
+            let (space, page) = (u64::from(record.space), u64::from(record.page));
+            self.note(|level| &level.victim_space, Some(space));
+            if record.is_signal() {
+                self.unregister(frame, &record);
+            } else if self.dependencies.remove(&frame, &record) {
+                self.invalidate(space, page, record.stamp);
+                self.counts.mappings.increment();
+            }
+        }
+        self.note(|level| &level.victim_space, None);
+    }
+
+    /// Maps a page of a space that the caller has in use.
+    pub fn fault(&self, space: u64, page: u64) {
+        self.counts.faults.increment();
+        let (map, frame) = (&self.maps[space as usize], self.frame(space, page));
+        let stamp = self.stamps.fetch_add(1, Relaxed);
+        let record = |stamp| Record::mapping(space, page, stamp);
+        match map.insert(page, stamp) {
+            Ok(None | Some(0)) => {}
+            // Another thread has mapped it too. It removes its record if it finds this stamp.
+            Ok(Some(other)) => _ = self.dependencies.remove(&frame, &record(other)),
+            Err(_) => return self.counts.skipped.increment(),
+        }
+        if self.dependencies.insert(frame, record(stamp)).is_err() {
+            self.invalidate(space, page, stamp);
+            self.reclaim(stamp % self.plan.frames());
+        } else if map.get(page) != Some(stamp) {
+            self.dependencies.remove(&frame, &record(stamp));
+        }
+    }
+
+    /// Registers a guest, which the caller has in use with its space, for signals on a page.
+    pub fn register(&self, space: u64, id: u64, guest: &Guest) {
+        let page = self.home.signals[id as usize].load(SeqCst) - 1;
+        guest.dirty.store(1, SeqCst);
+        guest.page.store(page + 1, SeqCst);
+        let record = Record::signal(space, page, id);
+        let frame = self.frame(space, page);
+        if self.dependencies.insert(frame, record).is_err() {
+            self.reclaim(self.stamps.load(Relaxed) % self.plan.frames());
+        }
+    }
+
+    /// Counts an event in a descriptor that is in use, and in this thread's worker.
+    fn count(&self, of_descriptor: [&AtomicU64; 2], of_worker: fn(&Worker) -> &AtomicU64) {
+        let [count, dirty] = of_descriptor;
+        let Some((worker, level)) = self.here() else {
+            return;
+        };
+        level.counting.store(1, SeqCst);
+        dirty.store(1, SeqCst);
+        count.fetch_add(1, SeqCst);
+        of_worker(worker).fetch_add(1, SeqCst);
+        level.counting.store(0, SeqCst);
+    }
+
+    pub fn count_touch(&self, space: &Space) {
+        self.count([&space.touches, &space.dirty], |worker| &worker.touches);
+    }
+
+    pub fn count_run(&self, guest: &Guest) {
+        self.count([&guest.runs, &guest.dirty], |worker| &worker.runs);
+    }
+
+    pub fn count_signal(&self, guest: &Guest) {
+        self.count([&guest.received, &guest.dirty], |worker| &worker.received);
+    }
+}
+
+/// Writes spaces back: their mappings, the registrations on their pages, and how often they were
+/// touched. May be called again after a thread has exited inside.
+pub struct Spaces(Arc<World>);
+
+impl WriteBack<Space> for Spaces {
+    fn write_back(&self, victim: &Space) {
+        let (world, id) = (&*self.0, victim.id.load(SeqCst));
+        // Clean: also a copy that another thread's load has forestalled.
+        if victim.dirty.load(SeqCst) == 0 {
+            return;
+        }
+        world.note(|level| &level.victim_space, Some(id));
+        for leaf in (0..world.plan.pages).step_by(64) {
+            world.maps[id as usize].unload(leaf, |page, stamp| {
+                let record = Record::mapping(id, page, stamp);
+                if stamp != 0 && world.dependencies.remove(&world.frame(id, page), &record) {
+                    world.counts.mappings.increment();
+                }
+            });
+        }
+        for page in 0..world.plan.pages {
+            let frame = world.frame(id, page);
+            let of_page = |found: Option<Record>, record: Record| {
+                let is_it =
+                    record.is_signal() && [record.space, record.page] == [id as u32, page as u32];
+                found.or(is_it.then_some(record))
+            };
+            while let Some(record) = world.dependencies.fold(&frame, None, of_page) {
+                world.unregister(frame, &record);
+            }
+        }
+        world.home.touches[id as usize].store(victim.touches.load(SeqCst), SeqCst);
+        // A thread that loads it next may exit before it has filled it in.
+        victim.dirty.store(0, SeqCst);
+        world.counts.spaces.increment();
+        world.note(|level| &level.victim_space, None);
+    }
+}
+
+/// Writes guests back: their registrations, and how often they ran and were signalled.
+pub struct Guests(Arc<World>);
+
+impl WriteBack<Guest> for Guests {
+    fn write_back(&self, victim: &Guest) {
+        let (world, id) = (&*self.0, victim.id.load(SeqCst));
+        if victim.dirty.load(SeqCst) == 0 {
+            return;
+        }
+        world.note(|level| &level.victim_guest, Some(id));
+        if let Some(page) = victim.page.load(SeqCst).checked_sub(1) {
+            let space = id % world.plan.spaces;
+            world.unregister(world.frame(space, page), &Record::signal(space, page, id));
+        }
+        let number = world.counts.guests.sum();
+        // The fault that the audit must find: counts that do not reach home.
+        if world.plan.fault != Some(Fault::Skip) || number % 16 != 0 {
+            world.home.runs[id as usize].store(victim.runs.load(SeqCst), SeqCst);
+            world.home.received[id as usize].store(victim.received.load(SeqCst), SeqCst);
+        }
+        victim.dirty.store(0, SeqCst);
+        world.counts.guests.increment();
+        world.note(|level| &level.victim_guest, None);
+    }
+}
+
+/// The cache of one kind of descriptor, and which load each id has or had.
+pub struct Loads<T: Descriptor, W: WriteBack<T>> {
+    pub cache: Cache<T, W>,
+    names: HashMap<u64, [u64; 2]>,
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
+    fn new(ids: u64, loaded: u64, owner: W) -> Result<Loads<T, W>, Error> {
+        let names = HashMap::with_capacity(ids as usize);
+        for id in 0..ids {
+            names.insert(id, [0; 2])?;
+        }
+        let cache = Cache::try_new(loaded as usize, owner)?;
+        Ok(Loads { cache, names })
+    }
+
+    /// Returns a use of a descriptor if it is loaded.
+    pub fn get(&self, id: u64) -> Result<InUse<'_, T, W>, Gone> {
+        let name = self.names.get(&id).unwrap_or_default();
+        let load = self.cache.loaded_from_words(name);
+        load.map_or(Err(Gone::Unloaded), |load| load.get())
+    }
+
+    /// Returns a use of a descriptor, which this loads if need be. `None` if all are in use, or the
+    /// descriptor is being written back: this does not wait, because the thread that does it may
+    /// have exited, or be the one that this handler has interrupted.
+    fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<InUse<'_, T, W>> {
+        loop {
+            let name = self.names.get(&id)?;
+            match self.get(id) {
+                Ok(found) => return Some(found),
+                Err(Gone::BeingWrittenBack) => return None,
+                Err(Gone::Unloaded) => {}
+            }
+            let new = self.cache.load().ok()?;
+            fill(&new);
+            let renamed = Some(new.loaded().to_words());
+            if self.names.compare_exchange(id, Some(name), renamed).is_ok() {
+                return Some(new);
+            }
+            // Another thread has loaded it meanwhile.
+            _ = new.unload();
+        }
+    }
+}
+
+/// The kernel.
+pub struct Kernel {
+    pub world: Arc<World>,
+    pub spaces: Loads<Space, Spaces>,
+    pub guests: Loads<Guest, Guests>,
+    /// Of each worker, the guests that signals have come for.
+    pub inboxes: Box<[Queue<u64>]>,
+    /// Of each guest, see [`crew`](crate::crew).
+    pub states: Box<[AtomicU64]>,
+}
+
+impl Kernel {
+    pub fn new(plan: Plan) -> Result<Kernel, Error> {
+        let world = Arc::new(World::new(plan)?);
+        let plan = &world.plan;
+        let (spaces, guests) = (Spaces(world.clone()), Guests(world.clone()));
+        Ok(Kernel {
+            spaces: Loads::new(plan.spaces, plan.loaded(plan.spaces), spaces)?,
+            guests: Loads::new(plan.guests, plan.loaded(plan.guests), guests)?,
+            inboxes: (0..plan.threads)
+                .map(|_| Queue::with_capacity(64))
+                .collect(),
+            states: (0..plan.guests).map(|_| AtomicU64::new(0)).collect(),
+            world,
+        })
+    }
+
+    /// Returns a use of a space: see [`Loads::load`].
+    pub fn space(&self, id: u64) -> Option<InUse<'_, Space, Spaces>> {
+        self.spaces.load(id, |space| {
+            space.id.store(id, SeqCst);
+            space.dirty.store(0, SeqCst);
+            let touches = self.world.home.touches[id as usize].load(SeqCst);
+            space.touches.store(touches, SeqCst);
+        })
+    }
+
+    /// Returns a use of a guest: see [`Loads::load`].
+    pub fn guest(&self, id: u64) -> Option<InUse<'_, Guest, Guests>> {
+        self.guests.load(id, |guest| {
+            let home = &self.world.home;
+            guest.id.store(id, SeqCst);
+            guest.dirty.store(0, SeqCst);
+            guest.page.store(0, SeqCst);
+            guest
+                .runs
+                .store(home.runs[id as usize].load(SeqCst), SeqCst);
+            guest
+                .received
+                .store(home.received[id as usize].load(SeqCst), SeqCst);
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! Negative controls of `atomseq_threads::runtime`: see `tests`.
