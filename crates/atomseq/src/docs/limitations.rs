@@ -620,9 +620,10 @@
 //! glibc older than 2.35 once another copy of atomseq has installed a handler or audited: then link
 //! it with `-z nodelete`. musl unloads nothing at all.
 //!
-//! Sequences of the program, of the objects that it was started with, and of objects linked with `-z
-//! nodelete` are indexed. A signal that arrives in another object costs a search through its notes,
-//! one by one, and more stack than [is reckoned](crate::signal::Options::on_alternate_stack).
+//! Four kinds of objects are indexed: the program, what it was started with, the object that
+//! contains atomseq, and objects linked with `-z nodelete`. A signal that arrives in another object
+//! costs a search through its notes, one by one, and more stack than [is
+//! reckoned](crate::signal::Options::on_alternate_stack).
 //!
 //! Otherwise a thread's last armed descriptor, which stays named until the kernel next looks at it,
 //! would get the process killed, and handlers and hooks for thread exit would point at nothing. The
