@@ -1,7 +1,12 @@
 //! The loaded objects of this process (the program and its shared objects), and their notes.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+#[cfg(any(
+    feature = "unstable-internals",
+    all(target_env = "gnu", not(target_feature = "crt-static"))
+))]
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// The identity of a loaded object: its addresses and the dynamic linker's record of it. Equal
 /// identities mean the same object, unless it was unloaded and loaded again at the same place in

@@ -100,10 +100,7 @@ fn only_what_is_due_is_popped() {
 fn handles() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let queue = queue_of(&[3], &dropped);
-    let handle = queue
-        .insert(1, Value::new(1, &dropped))
-        .ok()
-        .expect("memory");
+    let handle = queue.insert(1, Value::new(1, &dropped)).expect("memory");
     let count = Arc::clone(&dropped);
     let other = thread::spawn({
         let queue = Arc::clone(&queue);
