@@ -1,4 +1,5 @@
-//! The report: what B91's table 3 lists of each program, by mechanism, beside the paper's cells.
+//! The report: the columns of B91's table 3 for each program, by mechanism, beside the paper's
+//! cells.
 
 use std::io::{self, Write};
 
@@ -117,7 +118,7 @@ fn papers(program: &str, out: &mut dyn Write) -> io::Result<()> {
             (_, value) => value.to_string(),
         })
     };
-    // Of parthenon-10 the text of 4.3 says how often a lock was found held.
+    // For parthenon-10, the text of section 4.3 says how often a lock was found held.
     let held = |technique| {
         let figures = b91.figures.iter();
         let mut held = figures.filter(|figure| figure.quantity.ends_with("found a lock held"));
@@ -157,7 +158,7 @@ fn papers(program: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Explains the columns, and what was left out.
+/// Explains the columns, and names the mechanisms that were left out.
 pub fn explain(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
