@@ -1,34 +1,16 @@
 //! The applications as programs: right results with every mechanism, the paper's cells, and the
 //! messages about bad input.
 
-use std::ffi::OsStr;
-
-use demo_common::testing::{self, Run, Tree};
+use demo_common::testing::{self, Run, Tree, number};
 
 fn run(arguments: &[&str]) -> Run {
-    let arguments: Vec<&dyn AsRef<OsStr>> = arguments.iter().map(|one| one as _).collect();
-    testing::run(
-        |arguments, out, err| demo_applications::run(arguments, out, err),
-        &arguments,
-    )
+    testing::run(demo_applications::run, arguments)
 }
 
 /// Returns the cells of a row: name, three times, emulations, restarts, blocks, found held,
 /// acquisitions, page faults.
 fn row(run: &Run, mechanism: &str) -> Vec<String> {
-    let rows = run
-        .out
-        .lines()
-        .map(|line| line.split_whitespace().map(str::to_string).collect());
-    let mut rows = rows.filter(|row: &Vec<String>| row.len() == 10 && row[0] == mechanism);
-    rows.next()
-        .unwrap_or_else(|| panic!("no {mechanism} in:\n{}\n{}", run.out, run.err))
-}
-
-fn number(cell: &str) -> u64 {
-    cell.replace(',', "")
-        .parse()
-        .unwrap_or_else(|_| panic!("{cell} is not a number"))
+    run.row(mechanism, 10)
 }
 
 /// Returns whether this platform has all mechanisms.

@@ -13,18 +13,8 @@ use super::shared::Carrier;
 /// Returns whether a handler of this signal can wait. Faults raise some signals and no handler
 /// blocks them, others cannot be handled, and others are the C library's own.
 fn is_usable(signal: c_int) -> bool {
-    let faults = [
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGFPE,
-        libc::SIGILL,
-        libc::SIGTRAP,
-        libc::SIGSYS,
-        libc::SIGABRT,
-        libc::SIGKILL,
-        libc::SIGSTOP,
-    ];
-    !faults.contains(&signal)
+    !crate::NEVER_BLOCKED.contains(&signal)
+        && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal)
         && (1..=libc::SIGRTMAX()).contains(&signal)
         && !(32..libc::SIGRTMIN()).contains(&signal)
 }
