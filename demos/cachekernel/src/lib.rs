@@ -77,7 +77,7 @@ fn simulate(plan: Plan, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<
     let mut findings = Findings::default();
     let (start, mut ran) = (Instant::now(), Duration::ZERO);
     let shared = Shared::new(&kernel);
-    let refused = |error, err: &mut dyn Write| {
+    let refused = |error: io::Error, err: &mut dyn Write| {
         writeln!(err, "{PROGRAM}: the system refuses a kernel thread: {error}").map(|()| 1)
     };
     let mut crew = match Crew::start(&shared) {
