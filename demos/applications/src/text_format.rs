@@ -132,8 +132,9 @@ fn least_cost(words: &[&[u8]], width: usize) -> u64 {
     let mut least = vec![u64::MAX; words.len() + 1];
     least[0] = 0;
     for first in 0..words.len() {
+        let mut letters = 0;
         for end in first + 1..=words.len() {
-            let letters: usize = words[first..end].iter().map(|word| word.len()).sum();
+            letters += words[end - 1].len();
             let length = letters + end - first - 1;
             if length > width && end > first + 1 {
                 break;
