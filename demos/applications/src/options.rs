@@ -157,7 +157,9 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
         Ok(length) if length as u64 > MAX_FILE => {
             let path = path.display();
-            Err(format!("{path} has more than {MAX_FILE} bytes, which is too much"))
+            Err(format!(
+                "{path} has more than {MAX_FILE} bytes, which is too much"
+            ))
         }
         Ok(_) => Ok(bytes),
     }

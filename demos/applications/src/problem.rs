@@ -94,7 +94,11 @@ impl Problem {
 
     fn finish(mut self) -> Result<Problem, String> {
         if self.numbers.contains_key(&("=".to_string(), 2)) {
-            let axioms: u64 = self.symbols.iter().map(|(_, count)| u64::from(*count)).sum();
+            let axioms: u64 = self
+                .symbols
+                .iter()
+                .map(|(_, count)| u64::from(*count))
+                .sum();
             if axioms > LITERALS as u64 {
                 return Err(format!(
                     "{} needs {axioms} axioms of equality, one for each argument of each symbol; up to {LITERALS} are \
@@ -151,9 +155,7 @@ impl Problem {
                         cnf(transitivity, axiom, X != Y | Y != Z | X = Z).\n"
             .to_string();
         let literals = self.clauses.iter().flat_map(|clause| &clause.literals);
-        let predicates: HashSet<u32> = literals
-            .map(|literal| self.symbol(literal.atom))
-            .collect();
+        let predicates: HashSet<u32> = literals.map(|literal| self.symbol(literal.atom)).collect();
         for (number, (name, count)) in (0..).zip(&self.symbols) {
             for at in (0..*count).filter(|_| name != "=") {
                 let arguments = |other: &str| {

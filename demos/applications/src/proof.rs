@@ -57,7 +57,8 @@ impl Proof {
             })
         });
         let steps: Option<Vec<Step>> = steps.collect();
-        let mut steps = steps.ok_or("a proof was found, whose terms are too large to be checked")?;
+        let mut steps =
+            steps.ok_or("a proof was found, whose terms are too large to be checked")?;
         let mut start = None;
         for (goal, closing) in search.closings(problem) {
             match (steps.get_mut(goal as usize), closing) {
@@ -258,9 +259,8 @@ mod tests {
                 one += &format!(", X{n}, X{n}");
                 other += &format!(", Y{n}, f(Y{m}, Y{m})", m = n + 1);
             }
-            let text = format!(
-                "cnf(one, axiom, p({one})). cnf(goal, negated_conjecture, ~ p({other}))."
-            );
+            let text =
+                format!("cnf(one, axiom, p({one})). cnf(goal, negated_conjecture, ~ p({other})).");
             proved(&text)
         };
         let (problem, proof) = of_depth(5);

@@ -277,7 +277,9 @@ impl Model {
             peak.inodes = peak.inodes.max(self.tree.len());
             if peak.blocks > MAX_BLOCKS {
                 let max = MAX_BLOCKS * BLOCK;
-                return Err(format!("{name}:{line}: the files take more than {max} bytes"));
+                return Err(format!(
+                    "{name}:{line}: the files take more than {max} bytes"
+                ));
             }
         }
         Ok((digest, peak))

@@ -182,8 +182,14 @@ fn bad_input_is_refused_in_a_sentence() {
     let many = file("many", &"mkdir a\n".repeat(6000));
     let large: String = (0..17).map(|n| format!("write f{n} 1048576\n")).collect();
     let large = file("large", &large);
-    let wide = file("wide.p", &format!("cnf(a, axiom, p({}a)).\n", "a,".repeat(300)));
-    let long = file("long.p", &format!("cnf(a, axiom, {}p).\n", "p | ".repeat(5000)));
+    let wide = file(
+        "wide.p",
+        &format!("cnf(a, axiom, p({}a)).\n", "a,".repeat(300)),
+    );
+    let long = file(
+        "long.p",
+        &format!("cnf(a, axiom, {}p).\n", "p | ".repeat(5000)),
+    );
     let variables = (0..9000).map(|n| match n % 250 {
         0 => format!("p(X{n}"),
         249 => format!(", X{n}) | "),
@@ -229,7 +235,10 @@ fn bad_input_is_refused_in_a_sentence() {
         ),
         (&["parthenon", &empty], "0 clauses"),
         (&["parthenon", &wide], "wide.p:1: a term has more than 256"),
-        (&["parthenon", &long], "long.p:1: a clause has more than 4096"),
+        (
+            &["parthenon", &long],
+            "long.p:1: a clause has more than 4096",
+        ),
         (
             &["parthenon", &variables],
             "variables.p:1: a clause has more than 8192 variables",

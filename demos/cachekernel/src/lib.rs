@@ -78,7 +78,11 @@ fn simulate(plan: Plan, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<
     let (start, mut ran) = (Instant::now(), Duration::ZERO);
     let shared = Shared::new(&kernel);
     let refused = |error: io::Error, err: &mut dyn Write| {
-        writeln!(err, "{PROGRAM}: the system refuses a kernel thread: {error}").map(|()| 1)
+        writeln!(
+            err,
+            "{PROGRAM}: the system refuses a kernel thread: {error}"
+        )
+        .map(|()| 1)
     };
     let mut crew = match Crew::start(&shared) {
         Ok(crew) => crew,

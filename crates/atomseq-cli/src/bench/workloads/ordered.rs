@@ -87,11 +87,7 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
 
 /// Checks that all of this many keys are there, and that their values, which count how often each
 /// key was inserted again, have the right sum.
-pub fn all_came_back(
-    list: &impl Ordered,
-    keys: u64,
-    operations: u64,
-) -> Result<(), Fault> {
+pub fn all_came_back(list: &impl Ordered, keys: u64, operations: u64) -> Result<(), Fault> {
     let values: Vec<_> = (0..keys).map(|key| list.get(key)).collect();
     let missing = values.iter().filter(|value| value.is_none()).count() as u64;
     if missing > 0 {
