@@ -169,8 +169,8 @@
 //!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
 //!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
 //!   [`MultiMap`](crate::nonblocking::MultiMap::audit).
-//! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
-//!   another key is two steps: in between, it has neither or both.
+//! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. Moving a value
+//!   to another key takes two operations. Between them, the value is under both keys or neither.
 //!
 //! # Objects with a server
 //!
