@@ -27,21 +27,27 @@
 //! of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
 //! (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
-//! A monitor, a kernel thread of its own, sees that a closure blocks (by `/proc/self/task`, twice
-//! within an eighth of a slice) or has used its slice of CPU time. Then a signal interrupts it, and
-//! waits inside of its handler until it is the closure's turn again. While no thread waits for a
-//! worker, its closure is left alone.
+//! A monitor, a kernel thread of its own, sees that a closure blocks: `/proc/self/task` shows it in
+//! two looks, which are an eighth of a slice apart and at most 5 ms. If a closure has used its
+//! slice of CPU time, the monitor sends a signal, whose handler waits until it is the closure's
+//! turn again. While no thread waits for a worker, its closure is left alone.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR`,
 //! if a thread enters one just as the signal comes. While a preempted closure waits, the signals
 //! that are sent to its kernel thread wait, too.
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
-//! until one has finished, but those that have begun still take turns.
+//! until one has finished, but those that have begun still take turns. If each of those waits for a
+//! thread that has not begun, by a join or at the end of a scope, all wait indefinitely. A program
+//! that divides its work needs a kernel thread for each division that waits for its parts.
 //!
-//! Thread-locals and [`std::thread::current`] are the kernel thread's: closures that follow each
-//! other see the same. A thread that joins the one that it spawned last runs it on its own stack,
-//! if that has not begun: it sees its joiner's thread-locals, in whatever state these are.
+//! Thread-locals, the signal mask and [`std::thread::current`] are the kernel thread's: closures
+//! that follow each other see the same. One that leaves the signal of preemption blocked leaves the
+//! next ones without preemption.
+//!
+//! A thread that joins the one that it spawned last runs it on its own stack, if that has not begun
+//! and the joiner does not unwind. Such a thread sees its joiner's thread-locals, in whatever state
+//! these are. Until it has finished, its joiner is not suspended, signalled or destroyed.
 //!
 //! # Locks
 //!
@@ -85,6 +91,9 @@ pub const DEFAULT_SLICE: Duration = Duration::from_millis(10);
 /// The shortest slice: with 1 ms, preemption costs about 1 % of the time.
 pub const MIN_SLICE: Duration = Duration::from_millis(1);
 
+/// A slice that never ends, in nanoseconds, so that sums with it do not overflow.
+const LONGEST_SLICE: u128 = 1 << 60;
+
 /// The smallest stack of a kernel thread, in bytes.
 pub const MIN_STACK_SIZE: usize = 64 * 1024;
 
@@ -112,6 +121,8 @@ pub enum Error {
     },
     /// There is no such level.
     Level(u8),
+    /// The name of the kernel threads contains a zero byte.
+    Name(String),
     /// The signal has a handler that is not a runtime's.
     SignalTaken(i32),
     /// No handler of that signal can wait.
@@ -149,6 +160,10 @@ impl fmt::Display for Error {
                 f,
                 "there is no level {level}; give `Builder::level` 0 to {}",
                 LEVELS - 1
+            ),
+            Error::Name(name) => write!(
+                f,
+                "the name {name:?} contains a zero byte; give `Options::name` one without"
             ),
             Error::SignalTaken(signal) => write!(
                 f,
@@ -239,8 +254,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns the default options: a worker for each CPU that the calling thread may run on, each
-    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than workers,
-    /// with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
+    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads beside two for each
+    /// worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
     pub fn new() -> Options {
         Options {
             workers: None,
@@ -263,14 +278,14 @@ impl Options {
     }
 
     /// Sets how many kernel threads run closures at most: one for each thread that has begun and
-    /// not finished, and two for each worker.
+    /// not finished, and two for each worker. 0 is the default.
     pub fn max_threads(mut self, count: usize) -> Options {
         self.max_threads = count;
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU.
-    /// Before it sees that, the monitor may need an eighth of a slice twice.
+    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU. The
+    /// monitor may see that up to [two looks](self#kernel-threads) later.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self
@@ -284,7 +299,8 @@ impl Options {
         self
     }
 
-    /// Sets the size of the kernel threads' stacks, in bytes.
+    /// Sets the size of the kernel threads' stacks, in bytes. A thread that
+    /// [runs in a join](self#kernel-threads) has at least half of one, less what the system takes.
     pub fn stack_size(mut self, bytes: usize) -> Options {
         self.stack_size = bytes;
         self
@@ -292,7 +308,8 @@ impl Options {
 
     /// Sets whether each worker's kernel threads are kept to one CPU, where a switch between them
     /// costs half as much as between two. Not to be kept is better if the CPUs are shared with
-    /// other programs.
+    /// other programs. What a closure starts inherits its CPU: processes, threads of `std`, and
+    /// another runtime, which then has one worker by default.
     pub fn pinned(mut self, pins: bool) -> Options {
         self.pins = pins;
         self
@@ -304,7 +321,8 @@ impl Options {
         self
     }
 
-    /// Sets the name of the kernel threads, to which a number is added.
+    /// Sets the name of the kernel threads, to which a number is added. It may not contain a zero
+    /// byte.
     pub fn name(mut self, name: impl Into<String>) -> Options {
         self.name = name.into();
         self
@@ -344,6 +362,9 @@ impl Options {
             let needs = MIN_STACK_SIZE;
             return Err(Error::StackTooSmall { size, needs });
         }
+        if self.name.contains('\0') {
+            return Err(Error::Name(self.name));
+        }
         let threads = Threads::open().map_err(Error::Proc)?;
         preempt::install(self.signal)?;
         let cpu_of = |index: usize| match self.pins && !cpus.is_empty() {
@@ -352,7 +373,7 @@ impl Options {
         };
         let strict = !self.takes_turns();
         let shared = Arc::new(Shared {
-            slice: self.slice.as_nanos().try_into().unwrap_or(u64::MAX),
+            slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
                 .map(|index| Worker::new(role::ORPHAN, cpu_of(index), max, strict))
                 .collect(),
@@ -523,7 +544,8 @@ impl Runtime {
         self.shared.created.load(SeqCst)
     }
 
-    /// Returns how many threads have not finished.
+    /// Returns how many threads have not finished. One that was joined may still be counted for a
+    /// moment.
     pub fn threads(&self) -> usize {
         self.shared.live.load(SeqCst) - 1
     }

@@ -97,8 +97,10 @@ impl<'a> Unpreempted<'a> {
 
 impl Drop for Unpreempted<'_> {
     fn drop(&mut self) {
-        compiler_fence(SeqCst);
-        self.0.is_preemptible.store(self.1, Relaxed);
+        match self.1 {
+            true => self.0.allow_preemption(),
+            false => self.0.is_preemptible.store(false, Relaxed),
+        }
     }
 }
 
@@ -110,8 +112,7 @@ impl Shared {
         let worker = self.worker(carrier.worker.load(Relaxed));
         // Release: pairs with the exchange of `detach`.
         worker.owner.store(value | INSIDE, Release);
-        compiler_fence(SeqCst);
-        carrier.is_preemptible.store(true, Relaxed);
+        carrier.allow_preemption();
     }
 
     /// Leaves a closure. Returns whether the calling carrier still has the role.
@@ -250,7 +251,7 @@ impl Shared {
                     return true;
                 }
             } else if let Some(spare) = self.take_spare(index) {
-                match self.take_new(&task) {
+                match self.take_new(&task, spare) {
                     true => {
                         self.grant(index, spare, Some(task), 0);
                         return true;
@@ -278,9 +279,11 @@ impl Shared {
         self.spares.fetch_add(1, SeqCst);
     }
 
-    /// Takes a thread that has no stack yet. If it is suspended instead, its reference is left to
-    /// it: the caller forgets it.
-    fn take_new(&self, task: &Task) -> bool {
+    /// Takes a thread that has no stack yet, for that kernel thread. If it is suspended instead,
+    /// its reference is left to it: the caller forgets it.
+    fn take_new(&self, task: &Task, carrier: u32) -> bool {
+        // Relaxed: the change of the state publishes it, to a thread that sees it started.
+        task.carrier.store(carrier, Relaxed);
         task.state.take() == Taken::New
     }
 
@@ -406,7 +409,7 @@ impl Shared {
         }
         // A closure that has begun is not over, so there is a grant.
         while !self.wait_for_grant(carrier) {}
-        carrier.is_preemptible.store(true, Relaxed);
+        carrier.allow_preemption();
     }
 
     /// Returns true if the next turn is the current thread's, which was taken; false if the role
@@ -435,7 +438,7 @@ impl Shared {
                     return false;
                 }
             } else if let Some(spare) = self.take_spare(index) {
-                if self.take_new(&task) {
+                if self.take_new(&task, spare) {
                     self.grant(index, spare, Some(task), 0);
                     return false;
                 }
@@ -488,7 +491,7 @@ impl Shared {
                     self.grant_started(index, task);
                     return false;
                 }
-            } else if !self.take_new(&task) {
+            } else if !self.take_new(&task, carrier.index) {
                 core::mem::forget(task);
             } else if !self.run_new(carrier, task) {
                 return false;
@@ -500,7 +503,6 @@ impl Shared {
     /// has it.
     fn run_new(&self, carrier: &Carrier, task: Task) -> bool {
         task.worker.store(carrier.worker.load(Relaxed), Relaxed);
-        task.carrier.store(carrier.index, Relaxed);
         carrier.current.store(task.as_ptr(), Relaxed);
         self.enter(carrier);
         self.run_taken(carrier, task);
@@ -531,11 +533,12 @@ impl Shared {
     }
 
     /// Runs a thread that the current one joins, on its stack, if the thread is the newest one here
-    /// and half of the stack is left. Returns false if it did not.
+    /// and half of the stack is left. Returns false if it did not. Not in a destructor that an
+    /// unwinding calls: the thread would seem to be unwound itself, and would answer no requests.
     pub fn run_inline(&self, carrier: &Carrier, task: &Task) -> bool {
         let here = ptr::from_ref(&carrier) as usize;
         let used = carrier.top.load(Relaxed).wrapping_sub(here);
-        if used > self.options.stack_size / 2 {
+        if used > self.options.stack_size / 2 || std::thread::panicking() {
             return false;
         }
         let unpreempted = Unpreempted::new(carrier);
@@ -543,18 +546,16 @@ impl Shared {
         let Some(task) = self.worker(worker).take_if_newest(task) else {
             return false;
         };
-        if !self.take_new(&task) {
+        if !self.take_new(&task, carrier.index) {
             core::mem::forget(task);
             return false;
         }
         task.worker.store(worker, Relaxed);
-        task.carrier.store(carrier.index, Relaxed);
         let before = carrier.current.swap(task.as_ptr(), Relaxed);
         drop(unpreempted);
         self.run_taken(carrier, task);
         carrier.current.store(before, Relaxed);
-        compiler_fence(SeqCst);
-        carrier.is_preemptible.store(true, Relaxed);
+        carrier.allow_preemption();
         true
     }
 
@@ -581,7 +582,7 @@ impl Shared {
                 if has_role {
                     self.enter(carrier);
                 } else {
-                    carrier.is_preemptible.store(true, Relaxed);
+                    carrier.allow_preemption();
                 }
                 return;
             }

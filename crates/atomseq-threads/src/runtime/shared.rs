@@ -5,6 +5,7 @@ use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
+    compiler_fence,
 };
 use std::sync::OnceLock;
 
@@ -58,6 +59,8 @@ pub(super) struct Carrier {
     pub value: AtomicU64,
     /// Whether it may be preempted: it is in a closure.
     pub is_preemptible: AtomicBool,
+    /// Whether a signal came while it could not be preempted.
+    pub has_missed: AtomicBool,
     /// The `value` at which the monitor wants it preempted.
     pub tick: AtomicU64,
     /// The thread that it runs. The frame that runs it owns a reference.
@@ -95,6 +98,7 @@ impl Carrier {
             worker: AtomicU32::new(0),
             value: AtomicU64::new(0),
             is_preemptible: AtomicBool::new(false),
+            has_missed: AtomicBool::new(false),
             tick: AtomicU64::new(role::NEVER),
             current: AtomicPtr::new(ptr::null_mut()),
             cpu: AtomicU32::new(u32::MAX),
@@ -106,13 +110,32 @@ impl Carrier {
     /// Returns the calling kernel thread's, if it is one of a runtime. A handler may call it.
     #[inline]
     pub fn get<'a>() -> Option<&'a Carrier> {
-        // SAFETY: set by the kernel thread itself, which keeps the runtime's memory until it exits.
+        // SAFETY: set by the kernel thread itself, which keeps the runtime's memory until it
+        // resets this.
         unsafe { CARRIER.get().as_ref() }
     }
 
     /// Makes this the calling kernel thread's.
     pub fn set(&self) {
         CARRIER.set(self);
+    }
+
+    /// Makes the calling kernel thread one of no runtime, for the destructors of its thread-locals.
+    pub fn reset() {
+        CARRIER.set(ptr::null());
+    }
+
+    /// Lets handlers preempt the calling kernel thread. If a signal came too early, sends it again:
+    /// one that is to suspend the thread comes only once.
+    #[inline]
+    pub fn allow_preemption(&self) {
+        compiler_fence(SeqCst);
+        self.is_preemptible.store(true, Relaxed);
+        compiler_fence(SeqCst);
+        if self.has_missed.load(Relaxed) {
+            self.has_missed.store(false, Relaxed);
+            linux::send(self.number.load(SeqCst), self.shared().options.signal);
+        }
     }
 
     #[inline]
