@@ -383,6 +383,44 @@ fn with_no_kernel_thread_left_those_that_have_begun_take_turns() {
 }
 
 #[test]
+fn work_that_is_divided_needs_no_kernel_thread_for_each_part() {
+    fn by_joins(depth: u32) -> u32 {
+        let Some(depth) = depth.checked_sub(1) else {
+            return 1;
+        };
+        let parts = [(); 2].map(|()| runtime::spawn(move || by_joins(depth)));
+        parts.map(|part| part.join().unwrap()).iter().sum()
+    }
+    fn by_scopes(depth: u32, leaves: &AtomicU32) {
+        match depth.checked_sub(1) {
+            Some(depth) => runtime::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(move || by_scopes(depth, leaves));
+                }
+            }),
+            None => drop(leaves.fetch_add(1, SeqCst)),
+        }
+    }
+    for workers in [1, 2] {
+        let options = Options::new().workers(workers).max_threads(2 * workers);
+        let runtime = options.start().unwrap();
+        let joins = runtime.spawn(|| by_joins(10));
+        let scopes = runtime.spawn(|| {
+            let leaves = AtomicU32::new(0);
+            by_scopes(10, &leaves);
+            leaves.into_inner()
+        });
+        until("both have finished", || {
+            joins.is_finished() && scopes.is_finished()
+        });
+        assert_eq!(
+            (joins.join().unwrap(), scopes.join().unwrap()),
+            (1024, 1024)
+        );
+    }
+}
+
+#[test]
 fn a_hundred_threads_wait_at_once() {
     let runtime = with_workers(2);
     let begun = Arc::new(AtomicUsize::new(0));

@@ -37,17 +37,18 @@
 //! that are sent to its kernel thread wait, too.
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
-//! until one has finished, but those that have begun still take turns. If each of those waits for a
-//! thread that has not begun, by a join or at the end of a scope, all wait indefinitely. A program
-//! that divides its work needs a kernel thread for each division that waits for its parts.
+//! until one has finished, but those that have begun still take turns. A thread that a join or a
+//! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
+//! threads wait in another way for one that has not begun, all may wait indefinitely.
 //!
 //! Thread-locals, the signal mask and [`std::thread::current`] are the kernel thread's: closures
 //! that follow each other see the same. One that leaves the signal of preemption blocked leaves the
 //! next ones without preemption.
 //!
-//! A thread that joins the one that it spawned last runs it on its own stack, if that has not begun
-//! and the joiner does not unwind. Such a thread sees its joiner's thread-locals, in whatever state
-//! these are. Until it has finished, its joiner is not suspended, signalled or destroyed.
+//! A thread that joins the one that it spawned last runs it on its own stack, too, if that has not
+//! begun and the joiner does not unwind. A thread on another one's stack sees the other one's
+//! thread-locals, in whatever state these are. Until it has finished, the other one is not
+//! suspended, signalled or destroyed.
 //!
 //! # Locks
 //!

@@ -20,8 +20,8 @@
 //! 2. The epoch grows with each closure that is entered and with each carrier, so no value recurs,
 //!    and a tick that is meant for one closure preempts no other.
 //! 3. A kernel thread waits for GRANT only after its thread left RUNNING, or after it became a
-//!    spare. The scheduler that takes this thread from its queue, or this spare from its stack,
-//!    grants once. So each wait has one grant.
+//!    spare. The scheduler that takes this thread from its queue or its wait, or this spare from
+//!    its stack, grants once. So each wait has one grant.
 //!    What a carrier keeps for itself (`current`, `value`, `worker`, `is_preemptible`) is accessed
 //!    by its own thread and by the handlers on it, so those accesses are relaxed, with a compiler
 //!    fence where a handler must see their order. The `worker` and `carrier` of a thread are, too:
@@ -35,8 +35,10 @@ use core::sync::atomic::{
     compiler_fence,
 };
 
+use std::sync::{Arc, OnceLock};
+
 use super::linux;
-use super::shared::{Carrier, GRANT, POKE, Shared};
+use super::shared::{CLAIMED, Carrier, GRANT, POKE, Shared};
 use super::state::Taken;
 use super::task::Task;
 
@@ -262,7 +264,13 @@ impl Shared {
                     }
                 }
             } else {
-                self.put_back(index, task);
+                match self.take_with_waiter(index, task) {
+                    Ok((waiter, task)) => {
+                        self.grant(index, waiter, task, INSIDE);
+                        return true;
+                    }
+                    Err(task) => self.put_back(index, task),
+                }
             }
         }
         let spare = self.take_spare(index);
@@ -285,6 +293,55 @@ impl Shared {
         // Relaxed: the change of the state publishes it, to a thread that sees it started.
         task.carrier.store(carrier, Relaxed);
         task.state.take() == Taken::New
+    }
+
+    /// Takes a new thread, for which there is no spare kernel thread, together with one that waits
+    /// for it and whose stack has room. Returns that one's kernel thread, and the new thread unless
+    /// it was suspended.
+    fn take_with_waiter(&self, index: u32, task: Task) -> Result<(u32, Option<Task>), Task> {
+        let entry = task.as_ptr().cast::<()>();
+        let scope = task.scope.as_ref().map(Arc::as_ptr);
+        let scope = scope.map_or(entry, |scope| scope.cast_mut().cast());
+        let mut carriers = self.carriers.iter().map_while(OnceLock::get);
+        let waiter = carriers.find(|carrier| {
+            let awaited = carrier.awaited.load(SeqCst);
+            (awaited == entry || awaited == scope) && self.take_waiting(carrier, awaited, index)
+        });
+        let Some(waiter) = waiter else {
+            return Err(task);
+        };
+        let task = match self.take_new(&task, waiter.index) {
+            true => Some(task),
+            false => {
+                core::mem::forget(task);
+                None
+            }
+        };
+        Ok((waiter.index, task))
+    }
+
+    /// Takes the current thread of a carrier if it still waits for that, with this worker's role.
+    fn take_waiting(&self, carrier: &Carrier, awaited: *mut (), index: u32) -> bool {
+        let claimed = carrier
+            .awaited
+            .compare_exchange(awaited, CLAIMED, SeqCst, SeqCst);
+        if claimed.is_err() {
+            return false;
+        }
+        // While this is claimed, the thread does not go on, so it exists.
+        let is_taken = carrier.current().is_some_and(|waiter| {
+            let is_taken = waiter.state.take_waiting();
+            if is_taken {
+                waiter.worker.store(index, Relaxed);
+            }
+            is_taken
+        });
+        let after = match is_taken {
+            true => ptr::null_mut(),
+            false => awaited,
+        };
+        carrier.awaited.store(after, SeqCst);
+        is_taken
     }
 
     fn put_back(&self, index: u32, task: Task) {
@@ -409,6 +466,11 @@ impl Shared {
         }
         // A closure that has begun is not over, so there is a grant.
         while !self.wait_for_grant(carrier) {}
+        let task = carrier.granted_task.swap(ptr::null_mut(), SeqCst);
+        // A turn after a preemption brings none, and must not replace one that is still to run.
+        if !task.is_null() {
+            carrier.to_run.store(task, Relaxed);
+        }
         carrier.allow_preemption();
     }
 
@@ -445,8 +507,21 @@ impl Shared {
                 core::mem::forget(task);
                 self.add_spare_quietly(index, spare);
             } else {
-                self.put_back(index, task);
-                tries += 1;
+                match self.take_with_waiter(index, task) {
+                    Ok((waiter, task)) if waiter == carrier.index => {
+                        let task = task.map_or(ptr::null_mut(), Task::into_raw);
+                        carrier.to_run.store(task, Relaxed);
+                        return true;
+                    }
+                    Ok((waiter, task)) => {
+                        self.grant(index, waiter, task, INSIDE);
+                        return false;
+                    }
+                    Err(task) => {
+                        self.put_back(index, task);
+                        tries += 1;
+                    }
+                }
             }
         }
     }
@@ -533,12 +608,9 @@ impl Shared {
     }
 
     /// Runs a thread that the current one joins, on its stack, if the thread is the newest one here
-    /// and half of the stack is left. Returns false if it did not. Not in a destructor that an
-    /// unwinding calls: the thread would seem to be unwound itself, and would answer no requests.
+    /// and there is room. Returns false if it did not.
     pub fn run_inline(&self, carrier: &Carrier, task: &Task) -> bool {
-        let here = ptr::from_ref(&carrier) as usize;
-        let used = carrier.top.load(Relaxed).wrapping_sub(here);
-        if used > self.options.stack_size / 2 || std::thread::panicking() {
+        if !self.has_room(carrier) {
             return false;
         }
         let unpreempted = Unpreempted::new(carrier);
@@ -550,13 +622,37 @@ impl Shared {
             core::mem::forget(task);
             return false;
         }
-        task.worker.store(worker, Relaxed);
+        self.run_here(carrier, task, unpreempted);
+        true
+    }
+
+    /// Returns whether the current thread may run another one: half of its stack is left, and it
+    /// does not unwind. Else the other one would seem to, and would answer no requests.
+    pub fn has_room(&self, carrier: &Carrier) -> bool {
+        let here = ptr::from_ref(&carrier) as usize;
+        let used = carrier.top.load(Relaxed).wrapping_sub(here);
+        used <= self.options.stack_size / 2 && !std::thread::panicking()
+    }
+
+    /// Runs the thread that came with a turn of the current one, if one did.
+    pub fn run_granted(&self, carrier: &Carrier) {
+        let unpreempted = Unpreempted::new(carrier);
+        let task = carrier.to_run.swap(ptr::null_mut(), Relaxed);
+        if !task.is_null() {
+            // SAFETY: the granter's reference, once.
+            let task = unsafe { Task::from_raw(task) };
+            self.run_here(carrier, task, unpreempted);
+        }
+    }
+
+    /// Runs a thread that was taken as a new one, on the stack of the current one.
+    fn run_here(&self, carrier: &Carrier, task: Task, unpreempted: Unpreempted<'_>) {
+        task.worker.store(carrier.worker.load(Relaxed), Relaxed);
         let before = carrier.current.swap(task.as_ptr(), Relaxed);
         drop(unpreempted);
         self.run_taken(carrier, task);
         carrier.current.store(before, Relaxed);
         carrier.allow_preemption();
-        true
     }
 
     /// Passes the role on and waits for a turn, at whatever instruction the current thread is. In a

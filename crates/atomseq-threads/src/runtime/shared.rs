@@ -65,6 +65,11 @@ pub(super) struct Carrier {
     pub tick: AtomicU64,
     /// The thread that it runs. The frame that runs it owns a reference.
     pub current: AtomicPtr<Header>,
+    /// What its current thread waits for and may run on its stack: an entry, the count of a scope,
+    /// null, or CLAIMED.
+    pub awaited: AtomicPtr<()>,
+    /// A new thread that came with a turn of the current one, to run on its stack, or null.
+    pub to_run: AtomicPtr<Header>,
     /// The CPU it is kept to.
     pub cpu: AtomicU32,
     /// Where its stack begins.
@@ -76,6 +81,10 @@ pub(super) struct Carrier {
 unsafe impl Send for Carrier {}
 // SAFETY: as above; the rest is atomic.
 unsafe impl Sync for Carrier {}
+
+/// In `awaited`, while a scheduler takes the current thread, which does not go on meanwhile. No
+/// address of what is awaited, which is a multiple of 8.
+pub(super) const CLAIMED: *mut () = ptr::without_provenance_mut(1);
 
 /// The carrier has a role, or a thread of its own to go on with.
 pub(super) const GRANT: u32 = 1;
@@ -101,6 +110,8 @@ impl Carrier {
             has_missed: AtomicBool::new(false),
             tick: AtomicU64::new(role::NEVER),
             current: AtomicPtr::new(ptr::null_mut()),
+            awaited: AtomicPtr::new(ptr::null_mut()),
+            to_run: AtomicPtr::new(ptr::null_mut()),
             cpu: AtomicU32::new(u32::MAX),
             top: AtomicUsize::new(0),
             shared,

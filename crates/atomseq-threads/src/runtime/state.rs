@@ -149,6 +149,15 @@ impl State {
         })
     }
 
+    /// Takes a thread that waits, before its event, to run on its stack what it waits for. Returns
+    /// whether it did.
+    pub fn take_waiting(&self) -> bool {
+        self.change(|word| match word & PHASE {
+            WAITING => (word & !PHASE | RUNNING, true),
+            _ => (word, false),
+        })
+    }
+
     /// Makes the calling thread ready; its caller pushes it.
     pub fn yield_now(&self) {
         self.change(|word| (word & !PHASE | READY, ()));

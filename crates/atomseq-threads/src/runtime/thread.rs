@@ -1,6 +1,7 @@
 //! What a program holds of a thread, and what a thread does to itself.
 
 use core::marker::PhantomData;
+use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::fmt;
 use std::panic;
@@ -12,7 +13,7 @@ use atomseq::nonblocking::Handle;
 use super::linux::{self, Nanoseconds};
 use super::role::Unpreempted;
 use super::scope::{Count, Scope, ScopedJoinHandle};
-use super::shared::{Carrier, Shared};
+use super::shared::{CLAIMED, Carrier, Shared};
 use super::state::{ANYWHERE, KILLED, REQUESTS, SIGNALLED, STOPME, Wait};
 use super::task::{Destroyed, Task};
 use super::{Error, LEVELS, Runtime};
@@ -234,7 +235,8 @@ fn wait_for(carrier: &Carrier, task: &Task) {
             return;
         }
         is_expected = true;
-        wait(carrier);
+        checkpoint_on(carrier);
+        wait_or_run(carrier, task.as_ptr().cast(), unanswered());
     }
 }
 
@@ -246,11 +248,33 @@ pub(super) fn wake(task: &Task) {
     }
 }
 
-/// Waits until `is_over` returns true, for which `wake` is called then. No safepoint.
-pub(super) fn wait_until(carrier: &Carrier, is_over: impl Fn() -> bool) {
+/// Waits until `is_over` returns true, for which `wake` is called then. No safepoint. Meanwhile the
+/// threads of the scope `count` may run here.
+pub(super) fn wait_until(carrier: &Carrier, count: &Count, is_over: impl Fn() -> bool) {
     while !is_over() {
-        block(carrier, |task| task.state.wait(0));
+        wait_or_run(carrier, ptr::from_ref(count).cast_mut().cast(), 0);
     }
+}
+
+/// Waits for `State::wake`, or for no reason, unless one of these requests is set. Meanwhile runs
+/// what is awaited, if a scheduler has no other stack for it.
+fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
+    let shared = carrier.shared();
+    if shared.has_room(carrier) {
+        carrier.awaited.store(awaited, SeqCst);
+    }
+    block(carrier, |task| task.state.wait(requests));
+    // A scheduler that has claimed it decides in a moment.
+    let null = ptr::null_mut();
+    let withdraw = || {
+        carrier
+            .awaited
+            .compare_exchange(awaited, null, SeqCst, SeqCst)
+    };
+    while withdraw() == Err(CLAIMED) {
+        std::thread::yield_now();
+    }
+    shared.run_granted(carrier);
 }
 
 /// Waits for `State::wake`, or for no reason.
@@ -551,7 +575,7 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let carrier = Carrier::get().filter(|carrier| core::ptr::eq(carrier.shared, &**shared));
+        let carrier = Carrier::get().filter(|carrier| ptr::eq(carrier.shared, &**shared));
         let spawner = carrier.and_then(Carrier::current);
         let inherited = |spawner: &super::task::Header| spawner.level;
         let level = self.level.or(spawner.map(inherited)).unwrap_or(0);
