@@ -23,9 +23,9 @@
 //! thread, and the worker's *role* passes to another one from a pool. So what the C library, `std`
 //! and the compiler keep for a thread stays what it was, unlike on a stack that moves. A closure
 //! that does none of this costs two queue operations and a call; each of the others costs a switch
-//! of kernel threads, some microseconds. To spawn and join takes 80 ns if the spawner is a thread
-//! of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
-//! (`atomseq bench threads`, on a busy machine of two CPUs).
+//! of kernel threads, some microseconds. To spawn and join takes less than 100 ns if the spawner is
+//! a thread of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes
+//! 32 µs (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
 //! A monitor, a kernel thread of its own, sees that a closure blocks: `/proc/self/task` shows it in
 //! two looks, which are an eighth of a slice apart and at most 5 ms. If a closure has used its
