@@ -39,6 +39,7 @@ trait State: Send + Sync + 'static {
     fn new() -> Self;
     /// Returns false if the thread is suspended now.
     fn take(&self) -> bool;
+    fn take_waiting(&self) -> bool;
     fn is_requested(&self, request: Request) -> bool;
     fn is_stopped(&self) -> bool;
     fn yield_now(&self);
@@ -86,6 +87,9 @@ macro_rules! library {
             }
             fn take(&self) -> bool {
                 self.take() != state::Taken::Stopped
+            }
+            fn take_waiting(&self) -> bool {
+                self.take_waiting()
             }
             fn is_requested(&self, request: crate::Request) -> bool {
                 self.requests() & word(request) != 0
@@ -303,6 +307,14 @@ impl<S: State> Machine<S> {
         }
     }
 
+    /// Takes the thread from its wait, and runs it.
+    fn borrow(&self) {
+        if self.state.take_waiting() {
+            assert!(!self.is_running.swap(true, SeqCst), "runs twice");
+            self.run();
+        }
+    }
+
     fn resume(&self) {
         if self.state.resume() {
             self.push();
@@ -407,6 +419,15 @@ fn all<L: Library>() -> Vec<(&'static str, fn())> {
         }),
         ("an event, beside an unpark", || {
             machine::<L>(Body::Waits, &[Machine::event, Machine::unpark]);
+        }),
+        ("taken from its wait by two, beside an event", || {
+            let all: [Requester<L>; 3] = [Machine::borrow, Machine::borrow, Machine::event];
+            machine::<L>(Body::Waits, &all);
+        }),
+        ("taken from its wait, and destroyed", || {
+            let both: [Requester<L>; 2] = [Machine::borrow, Machine::destroy];
+            let machine = machine::<L>(Body::Waits, &both);
+            assert!(machine.is_killed.load(SeqCst));
         }),
         ("suspended, resumed, unparked", || {
             machine::<L>(Body::Parks, &[Machine::suspend_and_resume, Machine::unpark]);

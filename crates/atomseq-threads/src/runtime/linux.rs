@@ -116,9 +116,10 @@ impl Threads {
     }
 
     /// Returns whether the thread is blocked in the kernel: neither on a CPU nor waiting for one.
-    /// Allocates nothing.
+    /// True also if the system does not show it, as if no descriptor is left: the closure that
+    /// would close one may be waiting. Allocates nothing.
     pub fn is_blocked(&self, thread: libc::pid_t) -> bool {
-        matches!(self.state(thread), Some(b'S' | b'D'))
+        matches!(self.state(thread), Some(b'S' | b'D') | None)
     }
 
     fn state(&self, thread: libc::pid_t) -> Option<u8> {

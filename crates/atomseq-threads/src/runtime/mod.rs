@@ -19,20 +19,18 @@
 //!
 //! # Kernel threads
 //!
-//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits by a
-//! function of this module ([`park`], [`sleep`], a join), or uses up its slice while others wait,
-//! it keeps that kernel thread, and the worker's *role* passes to another one from a pool. So all
-//! state that the C library, `std` and the compiler keep for a kernel thread remains valid, unlike
-//! on a stack that moves between kernel threads. A closure that does none of these costs two queue
-//! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
-//! microseconds. To spawn and join takes 80 ns if the spawner is a thread of the runtime and joins
-//! at once, and 5 µs from outside, where a thread of `std` takes 32 µs (`atomseq bench threads`, on
-//! a busy machine of two CPUs).
+//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits here
+//! ([`park`], [`sleep`], a join), or uses up its slice while others wait, it keeps that kernel
+//! thread, and the worker's *role* passes to another one from a pool. So what the C library, `std`
+//! and the compiler keep for a thread stays what it was, unlike on a stack that moves. A closure
+//! that does none of this costs two queue operations and a call; each of the others costs a switch
+//! of kernel threads, some microseconds. To spawn and join takes less than 100 ns if the spawner is
+//! a thread of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes
+//! 32 µs (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
-//! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
-//! wait for a worker. It passes the role on from a closure that `/proc/self/task` shows as blocked,
-//! and that has used less than half of the CPU's time since the last look. A closure that has used
-//! its slice of CPU time is interrupted by a signal, whose handler waits until it is the closure's
+//! A monitor, a kernel thread of its own, sees that a closure blocks: `/proc/self/task` shows it in
+//! two looks, which are an eighth of a slice apart and at most 5 ms. If a closure has used its
+//! slice of CPU time, the monitor sends a signal, whose handler waits until it is the closure's
 //! turn again. While no thread waits for a worker, its closure is left alone.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
@@ -40,12 +38,18 @@
 //! are sent to its kernel thread wait, too.
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
-//! until one has finished, but those that have begun still take turns.
+//! until one has finished, but those that have begun still take turns. A thread that a join or a
+//! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
+//! threads wait in another way for one that has not begun, all may wait indefinitely.
 //!
-//! Closures that run on the same kernel thread one after the other share its thread-locals and
-//! [`std::thread::current`]. A join of the thread that the joiner spawned last may run it on the
-//! joiner's stack, if it has not begun. It then uses the joiner's thread-locals, in whatever state
-//! they are.
+//! Thread-locals, the signal mask and [`std::thread::current`] are the kernel thread's: closures
+//! that follow each other see the same. One that leaves the signal of preemption blocked leaves the
+//! next ones without preemption.
+//!
+//! A thread that joins the one that it spawned last runs it on its own stack, too, if that has not
+//! begun and the joiner does not unwind. A thread on another one's stack sees the other one's
+//! thread-locals, in whatever state these are. Until it has finished, the other one is not
+//! suspended, signalled or destroyed.
 //!
 //! # Locks
 //!
@@ -90,6 +94,9 @@ pub const DEFAULT_SLICE: Duration = Duration::from_millis(10);
 /// The shortest slice: with 1 ms, preemption costs about 1 % of the time.
 pub const MIN_SLICE: Duration = Duration::from_millis(1);
 
+/// A slice that never ends, in nanoseconds, so that sums with it do not overflow.
+const LONGEST_SLICE: u128 = 1 << 60;
+
 /// The smallest stack of a kernel thread, in bytes.
 pub const MIN_STACK_SIZE: usize = 64 * 1024;
 
@@ -117,6 +124,8 @@ pub enum Error {
     },
     /// There is no such level.
     Level(u8),
+    /// The name of the kernel threads contains a zero byte.
+    Name(String),
     /// The signal has a handler that is not a runtime's.
     SignalTaken(i32),
     /// No handler of that signal can wait.
@@ -154,6 +163,10 @@ impl fmt::Display for Error {
                 f,
                 "there is no level {level}; give `Builder::level` 0 to {}",
                 LEVELS - 1
+            ),
+            Error::Name(name) => write!(
+                f,
+                "the name {name:?} contains a zero byte; give `Options::name` one without"
             ),
             Error::SignalTaken(signal) => write!(
                 f,
@@ -244,8 +257,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns the default options: a worker for each CPU that the calling thread may run on, each
-    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than two for
-    /// each worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
+    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads beside two for each
+    /// worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
     pub fn new() -> Options {
         Options {
             workers: None,
@@ -267,15 +280,15 @@ impl Options {
         self
     }
 
-    /// Sets the maximum number of kernel threads for closures: at least two for each worker, or 0
-    /// for the default. Each thread that has begun and not finished occupies one.
+    /// Sets how many kernel threads run closures at most: one for each thread that has begun and
+    /// not finished, and two for each worker. 0 is the default.
     pub fn max_threads(mut self, count: usize) -> Options {
         self.max_threads = count;
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time. The
-    /// monitor looks every eighth of a slice, so it may notice the end a quarter of a slice late.
+    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU. The
+    /// monitor may see that up to [two looks](self#kernel-threads) later.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self
@@ -289,14 +302,17 @@ impl Options {
         self
     }
 
-    /// Sets the size of the kernel threads' stacks, in bytes.
+    /// Sets the size of the kernel threads' stacks, in bytes. A thread that
+    /// [runs in a join](self#kernel-threads) has at least half of one, less what the system takes.
     pub fn stack_size(mut self, bytes: usize) -> Options {
         self.stack_size = bytes;
         self
     }
 
-    /// Sets whether each worker's kernel threads are pinned to one CPU, where a switch between them
-    /// costs half as much as between two CPUs. Do not pin them if other programs share the CPUs.
+    /// Sets whether each worker's kernel threads are kept to one CPU, where a switch between them
+    /// costs half as much as between two. Not to be kept is better if the CPUs are shared with
+    /// other programs. What a closure starts inherits its CPU: processes, threads of `std`, and
+    /// another runtime, which then has one worker by default.
     pub fn pinned(mut self, pins: bool) -> Options {
         self.pins = pins;
         self
@@ -308,7 +324,8 @@ impl Options {
         self
     }
 
-    /// Sets the name of the kernel threads, to which a number is added.
+    /// Sets the name of the kernel threads, to which a number is added. It may not contain a zero
+    /// byte.
     pub fn name(mut self, name: impl Into<String>) -> Options {
         self.name = name.into();
         self
@@ -348,6 +365,9 @@ impl Options {
             let needs = MIN_STACK_SIZE;
             return Err(Error::StackTooSmall { size, needs });
         }
+        if self.name.contains('\0') {
+            return Err(Error::Name(self.name));
+        }
         let threads = Threads::open().map_err(Error::Proc)?;
         preempt::install(self.signal)?;
         let cpu_of = |index: usize| match self.pins && !cpus.is_empty() {
@@ -356,7 +376,7 @@ impl Options {
         };
         let strict = !self.takes_turns();
         let shared = Arc::new(Shared {
-            slice: self.slice.as_nanos().try_into().unwrap_or(u64::MAX),
+            slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
                 .map(|index| Worker::new(role::ORPHAN, cpu_of(index), max, strict))
                 .collect(),
@@ -528,7 +548,8 @@ impl Runtime {
         self.shared.created.load(SeqCst)
     }
 
-    /// Returns the number of threads that have not finished.
+    /// Returns how many threads have not finished. One that was joined may still be counted for a
+    /// moment.
     pub fn threads(&self) -> usize {
         self.shared.live.load(SeqCst) - 1
     }

@@ -74,10 +74,12 @@ pub(super) fn unblock(signal: c_int) {
 /// The handler.
 extern "C" fn tick(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
     // Relaxed: of this thread.
-    let Some(carrier) = Carrier::get().filter(|carrier| carrier.is_preemptible.load(Relaxed))
-    else {
+    let Some(carrier) = Carrier::get() else {
         return;
     };
+    if !carrier.is_preemptible.load(Relaxed) {
+        return carrier.has_missed.store(true, Relaxed);
+    }
     // SAFETY: the address of the thread's own variable, which the interrupted code may be about to
     // read.
     unsafe {

@@ -56,7 +56,7 @@ impl Count {
     fn wait(&self) {
         let is_over = || self.is_over.load(SeqCst) != 0;
         match Carrier::get() {
-            Some(carrier) => thread::wait_until(carrier, is_over),
+            Some(carrier) => thread::wait_until(carrier, self, is_over),
             None => {
                 while !is_over() {
                     linux::wait(&self.is_over, 0, None);
