@@ -168,9 +168,12 @@
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
 //!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
 //!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
-//!   [`MultiMap`](crate::nonblocking::MultiMap::audit).
-//! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. Moving a value
-//!   to another key takes two operations. Between them, the value is under both keys or neither.
+//!   [`MultiMap`](crate::nonblocking::MultiMap::audit). That of a
+//!   [`HashMap`](crate::nonblocking::HashMap), or of a
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap) with its value, is lost until the map is
+//!   dropped.
+//! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
+//!   another key is two steps: in between, it has neither or both.
 //!
 //! # Objects with a server
 //!
