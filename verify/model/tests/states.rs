@@ -12,14 +12,14 @@ use shuttle::sync::atomic::{AtomicBool, AtomicUsize};
 use shuttle::sync::{Condvar, Mutex};
 use verify_model::controls;
 use verify_model::controls::shuttle_thread as thread;
-use verify_model::controls::{Attempt, Orders, drawn, holds};
+use verify_model::controls::{Attempt, Orders, holds};
 
 /// The module on which the crate's source is built.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicU32, Ordering};
 }
 
-/// What came of an attempt to wait.
+/// The outcome of an attempt to wait.
 enum Wait {
     Begun,
     Over,
@@ -474,14 +474,9 @@ fn all<L: Library>() -> Vec<(&'static str, fn())> {
 
 /// Returns all models, each in this number of orders.
 fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
-    all::<L>().into_iter().map(move |(name, model)| {
-        let orders = Orders {
-            schedulers: drawn(most),
-            most_steps: 5_000,
-            stack_size: 32 << 10,
-        };
-        (name, orders, model)
-    })
+    all::<L>()
+        .into_iter()
+        .map(move |(name, model)| (name, Orders::drawn(most, 5_000), model))
 }
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {

@@ -1,8 +1,9 @@
-//! A runtime: many threads on few kernel threads, none of which can freeze the others.
+//! A runtime: many threads on few kernel threads. No thread can freeze the others.
 //!
-//! A [`Runtime`] has *workers*, one a CPU. Each runs the closures of its threads one after the
-//! other, in eight levels of attention (S92, section 5.3.1). A closure may do everything that a
-//! thread of `std` may: lock, print, allocate, block, or compute for hours.
+//! A [`Runtime`] has *workers*, by default one for each CPU. A worker runs the closures of its
+//! threads one after the other, and divides its turns among eight levels of threads (S92, section
+//! 5.3.1). A closure may do everything that a thread of `std` may: lock, print, allocate, block, or
+//! compute for hours.
 //!
 //! ```
 //! use atomseq_threads::runtime::{self, Runtime};
@@ -18,47 +19,51 @@
 //!
 //! # Kernel threads
 //!
-//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits here
-//! ([`park`], [`sleep`], a join), or uses up its slice while others wait, it keeps that kernel
-//! thread, and the worker's *role* passes to another one from a pool. So what the C library, `std`
-//! and the compiler keep for a thread stays what it was, unlike on a stack that moves. A closure
-//! that does none of this costs two queue operations and a call; each of the others costs a switch
-//! of kernel threads, some microseconds. To spawn and join takes less than 100 ns if the spawner is
-//! a thread of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes
-//! 32 µs (`atomseq bench threads`, on a busy machine of two CPUs).
+//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits by a
+//! function of this module ([`park`], [`sleep`], a join), or uses up its slice while others wait,
+//! it keeps that kernel thread, and the worker's *role* passes to another one from a pool. So all
+//! state that the C library, `std` and the compiler keep for a kernel thread remains valid, unlike
+//! on a stack that moves between kernel threads. A closure that does none of these costs two queue
+//! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
+//! microseconds. To spawn and join takes less than 100 ns if the spawner is a thread of the runtime
+//! and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
+//! (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
-//! A monitor, a kernel thread of its own, sees that a closure blocks: `/proc/self/task` shows it in
-//! two looks, which are an eighth of a slice apart and at most 5 ms. If a closure has used its
-//! slice of CPU time, the monitor sends a signal, whose handler waits until it is the closure's
-//! turn again. While no thread waits for a worker, its closure is left alone.
+//! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
+//! wait for a worker, and at least every 5 ms. It passes the role on from a closure that
+//! `/proc/self/task` shows as blocked, and that has used less than half of the CPU's time since the
+//! last look. Where the system does not show it, as without a free descriptor, the second condition
+//! alone decides. A closure that has used its slice of CPU time is interrupted by a signal, whose
+//! handler waits until it is the closure's turn again. While no thread waits for a worker, its
+//! closure is left alone.
 //!
-//! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR`,
-//! if a thread enters one just as the signal comes. While a preempted closure waits, the signals
-//! that are sent to its kernel thread wait, too.
+//! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
+//! the signal arrives as the thread enters one. While a preempted closure waits, the signals that
+//! are sent to its kernel thread wait, too.
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
 //! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
 //! threads wait in another way for one that has not begun, all may wait indefinitely.
 //!
-//! Thread-locals, the signal mask and [`std::thread::current`] are the kernel thread's: closures
-//! that follow each other see the same. One that leaves the signal of preemption blocked leaves the
-//! next ones without preemption.
+//! Closures that run on the same kernel thread one after the other share its thread-locals, its
+//! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
+//! leaves the next ones without preemption.
 //!
-//! A thread that joins the one that it spawned last runs it on its own stack, too, if that has not
-//! begun and the joiner does not unwind. A thread on another one's stack sees the other one's
-//! thread-locals, in whatever state these are. Until it has finished, the other one is not
-//! suspended, signalled or destroyed.
+//! A join of the thread that the joiner spawned last may run it on the joiner's stack, too, if it
+//! has not begun. A thread on the stack of another one uses that one's thread-locals, in whatever
+//! state they are. Until it has finished, the other one is not suspended, signalled or destroyed.
 //!
 //! # Locks
 //!
-//! A closure may be preempted while it holds a lock. Those that wait for it block in the kernel,
-//! and their workers go on with others, until it is the holder's turn. A lock that spins without
-//! blocking is held until its waiters have used their slices.
+//! A closure may be preempted while it holds a lock. Threads that wait for the lock block in the
+//! kernel, and their workers run others until it is the holder's turn. The waiters of a lock that
+//! spins without blocking use up their slices first.
 //!
 //! # Forks
 //!
-//! The child of a fork has the calling thread alone, and none of a runtime: it must not use one.
+//! The child of a fork has only the calling thread, and no kernel thread of a runtime. It must not
+//! use a runtime.
 
 mod linux;
 mod monitor;
@@ -102,13 +107,13 @@ pub const MIN_STACK_SIZE: usize = 64 * 1024;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There are to be no workers.
+    /// The number of workers is zero.
     NoWorkers,
-    /// There are to be too few kernel threads, or more than there are numbers for.
+    /// The maximum number of kernel threads is too small for the workers, or larger than 32,766.
     MaxThreads {
-        /// How many there may be.
+        /// The maximum that was asked for.
         max: usize,
-        /// How many are needed.
+        /// The minimum for these workers.
         needs: usize,
     },
     /// The slice is too short.
@@ -204,7 +209,7 @@ pub enum OnDrop {
     /// would wait for itself, detaches.
     #[default]
     Wait,
-    /// Leaves them to themselves. When all have finished, the kernel threads exit.
+    /// Returns at once. When all have finished, the kernel threads exit.
     Detach,
 }
 
@@ -255,8 +260,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns the default options: a worker for each CPU that the calling thread may run on, each
-    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads beside two for each
-    /// worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
+    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than two for
+    /// each worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
     pub fn new() -> Options {
         Options {
             workers: None,
@@ -272,29 +277,29 @@ impl Options {
         }
     }
 
-    /// Sets the number of workers: how many closures run at a time.
+    /// Sets the number of workers, which is the number of closures that run at a time.
     pub fn workers(mut self, count: usize) -> Options {
         self.workers = Some(count);
         self
     }
 
-    /// Sets how many kernel threads run closures at most: one for each thread that has begun and
-    /// not finished, and two for each worker. 0 is the default.
+    /// Sets the maximum number of kernel threads for closures: at least two for each worker, or 0
+    /// for the default. Each thread that has begun and not finished occupies one.
     pub fn max_threads(mut self, count: usize) -> Options {
         self.max_threads = count;
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU. The
-    /// monitor may see that up to [two looks](self#kernel-threads) later.
+    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time. The
+    /// monitor may notice the end up to two [looks](self#kernel-threads) late.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self
     }
 
-    /// Sets the signal that ends slices; `SIGURG` if this is not called, which debuggers pass on
-    /// without a word. Its handler stays installed. A [coroutine run](crate::coroutine::Builder)
-    /// with slices replaces it unless it has another signal.
+    /// Sets the signal that ends slices. The default is `SIGURG`, which debuggers pass on silently.
+    /// Its handler stays installed. A [coroutine run](crate::coroutine::Builder) with slices
+    /// replaces it unless it has another signal.
     pub fn signal(mut self, signal: i32) -> Options {
         self.signal = signal;
         self
@@ -307,10 +312,10 @@ impl Options {
         self
     }
 
-    /// Sets whether each worker's kernel threads are kept to one CPU, where a switch between them
-    /// costs half as much as between two. Not to be kept is better if the CPUs are shared with
-    /// other programs. What a closure starts inherits its CPU: processes, threads of `std`, and
-    /// another runtime, which then has one worker by default.
+    /// Sets whether each worker's kernel threads are pinned to one CPU, where a switch between them
+    /// costs half as much as between two CPUs. Do not pin them if other programs share the CPUs.
+    /// What a closure starts inherits its CPU: processes, threads of `std`, and another runtime,
+    /// which then has one worker by default.
     pub fn pinned(mut self, pins: bool) -> Options {
         self.pins = pins;
         self
@@ -405,7 +410,7 @@ impl Options {
             );
             Ok(())
         });
-        // Those that wait for the others, and so must not be lost if this one is not started.
+        // The nursery joins these threads. If it cannot be started, they are joined below.
         let started = Arc::new(std::sync::Mutex::new(started));
         let nursery = all.and_then(|()| {
             let (shared, started) = (Arc::clone(&shared), Arc::clone(&started));
@@ -443,7 +448,7 @@ fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Defines what tests may switch off.
+/// Defines a method for each protection, which returns whether it is switched on.
 macro_rules! protections {
     ($($name:ident $protection:ident)*) => {
         impl Options {
@@ -467,7 +472,7 @@ protections! { hands_off HandOff preempts Preemption steals Stealing takes_turns
 
 /// Workers with their kernel threads: see the [module](self).
 ///
-/// Its drop waits for the threads, or leaves them to themselves: see [`OnDrop`].
+/// Its drop waits for the threads or leaves them running: see [`OnDrop`].
 pub struct Runtime {
     shared: Arc<Shared>,
     nursery: Option<std::thread::JoinHandle<()>>,
@@ -501,8 +506,9 @@ impl Runtime {
         Options::new().start()
     }
 
-    /// Spawns a thread, without a name, of level 0, on the next worker that is idle, or the next
-    /// one. A thread of this runtime spawns it on its own worker, with its own name and level.
+    /// Spawns a thread without a name, of level 0, on the next idle worker, or on the next one if
+    /// none is idle. If a thread of this runtime calls it, it spawns the thread on its own worker,
+    /// with its own name and level.
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -514,7 +520,7 @@ impl Runtime {
         }
     }
 
-    /// Calls `f` in a thread of the runtime, and returns what it returns.
+    /// Calls `f` in a thread of the runtime, and returns its result.
     ///
     /// # Panics
     ///
@@ -540,13 +546,13 @@ impl Runtime {
         scope::scope_in(&self.shared, f)
     }
 
-    /// Returns how many kernel threads there are for closures.
+    /// Returns the number of kernel threads for closures.
     pub fn kernel_threads(&self) -> usize {
         self.shared.created.load(SeqCst)
     }
 
-    /// Returns how many threads have not finished. One that was joined may still be counted for a
-    /// moment.
+    /// Returns the number of threads that have not finished. One that was joined may still be
+    /// counted for a moment.
     pub fn threads(&self) -> usize {
         self.shared.live.load(SeqCst) - 1
     }

@@ -19,17 +19,17 @@ use super::shared::{Carrier, Shared};
 /// frames without optimisation, and those of the handlers of faults.
 const HANDLER: usize = 64 * 1024;
 
-/// In each slice the monitor looks that often, and at least once in `LONGEST`.
+/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart.
 const LOOKS: u64 = 8;
 
-/// The longest time between two looks while threads wait: a closure that blocks must not keep its
+/// The maximum time between two looks while threads wait: a closure that blocks must not keep its
 /// worker for an eighth of a slice that is meant never to end.
 const LONGEST: Nanoseconds = 5_000_000;
 
-/// The shortest time between two looks.
+/// The minimum time between two looks.
 const SHORTEST: Nanoseconds = 100_000;
 
-/// So long after the last work the monitor sleeps until there is some.
+/// The time without work after which the monitor sleeps until there is some.
 const PATIENCE: Nanoseconds = 50_000_000;
 
 /// What the monitor saw of a closure.
@@ -37,19 +37,19 @@ const PATIENCE: Nanoseconds = 50_000_000;
 struct Sample {
     /// The worker's `owner`.
     owner: u64,
-    /// The time of a CPU that its kernel thread had used at the first look and at the last one, and
-    /// when that was.
+    /// The CPU time of its kernel thread at the first look and at the last one, and the time of the
+    /// last one.
     first: Nanoseconds,
     last: Nanoseconds,
     time: Nanoseconds,
 }
 
-/// A closure that went on without a role.
+/// A closure that continues without the role.
 #[derive(Clone, Copy)]
 struct Detached {
     carrier: u32,
     value: u64,
-    /// The time of a CPU that its kernel thread had used when it lost the role.
+    /// The CPU time that its kernel thread had used when it lost the role.
     used: Nanoseconds,
 }
 

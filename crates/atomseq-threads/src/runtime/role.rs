@@ -49,7 +49,7 @@ const EPOCH: u64 = 1 << 16;
 const NO_CARRIER: u64 = 0x7fff;
 /// Of a worker whose next kernel thread is being chosen.
 const CHOOSING: u64 = 0x7ffe;
-/// More kernel threads than that have no number.
+/// The maximum number of kernel threads: larger numbers have other meanings.
 pub(super) const MAX_CARRIERS: usize = 0x7ffe;
 /// No value of `owner`.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -57,8 +57,8 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The `owner` of a new worker.
 pub(super) const ORPHAN: u64 = NO_CARRIER << 1;
 
-/// How often a thread without a stack is put back for want of a kernel thread, before the role
-/// waits for one.
+/// The number of times that threads without a stack are put back for want of a kernel thread,
+/// before the role waits for one.
 const TRIES: usize = 64;
 
 /// How often an idle worker looks at the queues before it sleeps, or takes a thread that its
@@ -526,7 +526,7 @@ impl Shared {
         }
     }
 
-    /// What a kernel thread does: waits for a role, runs threads, and waits again.
+    /// Runs a kernel thread: it waits for a role, runs threads, and waits again.
     pub fn run_carrier(&self, carrier: &Carrier) {
         let first_worker = carrier.index % self.workers.len() as u32;
         carrier.worker.store(first_worker, Relaxed);

@@ -24,17 +24,17 @@ pub(super) struct Shared {
     /// The kernel threads, of which the first `created` exist.
     pub carriers: Box<[OnceLock<Carrier>]>,
     pub created: AtomicUsize,
-    /// How many kernel threads have nothing to do.
+    /// The number of kernel threads without work.
     pub spares: AtomicIsize,
-    /// How many workers have no kernel thread.
+    /// The number of workers without a kernel thread.
     pub orphans: AtomicUsize,
-    /// How many workers wait for something to do.
+    /// The number of workers that wait for work.
     pub sleeping: AtomicUsize,
     /// Threads that have not finished, and one more while the runtime is not dropped.
     pub live: AtomicUsize,
     /// 1 once `live` is 0.
     pub ended: AtomicU32,
-    /// Where the next thread from outside goes.
+    /// The worker of the next thread that is spawned from outside.
     pub turn: AtomicUsize,
     /// 1 while the monitor sleeps until there is work.
     pub monitor: AtomicU32,
@@ -48,7 +48,7 @@ pub(super) struct Carrier {
     pub index: u32,
     /// Its number in the kernel.
     pub number: AtomicI32,
-    /// What it is woken for: GRANT, POKE.
+    /// The reasons for which it is woken: GRANT, POKE.
     pub word: AtomicU32,
     /// With GRANT: the worker, the value of its `owner`, and a new thread to run or null.
     pub granted_worker: AtomicU32,
@@ -70,7 +70,7 @@ pub(super) struct Carrier {
     pub awaited: AtomicPtr<()>,
     /// A new thread that came with a turn of the current one, to run on its stack, or null.
     pub to_run: AtomicPtr<Header>,
-    /// The CPU it is kept to.
+    /// The CPU that it is pinned to.
     pub cpu: AtomicU32,
     /// Where its stack begins.
     pub top: AtomicUsize,

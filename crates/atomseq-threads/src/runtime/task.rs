@@ -1,5 +1,5 @@
-//! Thread table entries: what is known of a thread, its closure and its outcome, in one allocation
-//! that references count.
+//! Thread table entries: the state of a thread, its closure and its outcome, in one allocation with
+//! a count of references.
 
 use core::any::Any;
 use core::cell::UnsafeCell;
@@ -18,7 +18,7 @@ use super::scope::Count;
 use super::shared::Shared;
 use super::state::State;
 
-/// What a closure came to, as for [`std::thread::JoinHandle::join`].
+/// The outcome of a closure, as for [`std::thread::JoinHandle::join`].
 pub(super) type Outcome<T> = std::thread::Result<T>;
 
 /// The part of an entry that does not depend on the closure's type.

@@ -1,4 +1,4 @@
-//! What a program holds of a thread, and what a thread does to itself.
+//! The handles of a thread, and the functions that a thread calls for itself.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -18,9 +18,9 @@ use super::state::{ANYWHERE, KILLED, REQUESTS, SIGNALLED, STOPME, Wait};
 use super::task::{Destroyed, Task};
 use super::{Error, LEVELS, Runtime};
 
-/// A thread of a runtime, for operations on it from anywhere (S92, section 5.3.2).
+/// A reference to a thread of a runtime. Any thread of the process may use it (S92, section 5.3.2).
 ///
-/// All of them are lock-free, as long as the system has memory for a place in a queue. All but
+/// All operations are lock-free, as long as the system has memory for a place in a queue. All but
 /// [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not the drop
 /// of the last reference to a thread, which frees its memory.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl fmt::Debug for Thread {
 }
 
 impl Thread {
-    /// Returns the name that its builder gave it, or else that of its spawner.
+    /// Returns the name that its builder set, or else that of its spawner.
     pub fn name(&self) -> Option<&str> {
         self.0.name.as_deref()
     }
@@ -65,8 +65,8 @@ impl Thread {
     ///
     /// It stops at its next *safepoint*: a call of [`yield_now`], [`park`], [`sleep`],
     /// [`checkpoint`] or a `join`. If it waits in one of these, it stops as soon as the wait is
-    /// over; if it has not begun, it does not begin. So it may go on for any length of time; see
-    /// [`is_suspended`](Thread::is_suspended).
+    /// over; if it has not begun, it does not begin. So it may continue for any length of time
+    /// first; see [`is_suspended`](Thread::is_suspended).
     ///
     /// While it is suspended, a scope that waits for it does not end, nor does the drop of a
     /// runtime that waits for its threads.
@@ -93,7 +93,7 @@ impl Thread {
         }
     }
 
-    /// Returns whether the thread is suspended: a request to suspend it was answered.
+    /// Returns whether the thread is suspended, as a request has asked.
     pub fn is_suspended(&self) -> bool {
         self.0.state.is_stopped()
     }
@@ -119,9 +119,9 @@ impl Thread {
         steps
     }
 
-    /// Has the thread call `procedure` at its next safepoint, as if it had called it itself. If it
-    /// waits in one, it does so as soon as it is its turn, and then goes on waiting; if it is
-    /// suspended, once it is resumed.
+    /// Makes the thread call `procedure` at its next safepoint. If it waits in one, it calls the
+    /// procedure as soon as it is its turn, and then continues to wait. If it is suspended, it
+    /// calls the procedure once it is resumed.
     ///
     /// Of several procedures the newest is called first. A panic of one is the thread's, and the
     /// others are dropped. They are dropped, too, as the thread finishes, and by the caller if it
@@ -141,7 +141,7 @@ impl Thread {
     ///
     /// As by a panic, the locks of `std` that it holds are poisoned, and the process ends if the
     /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no
-    /// request. One that catches the unwinding meets it again at each safepoint.
+    /// request. A thread that catches the unwinding unwinds again at its next safepoint.
     pub fn destroy(&self) {
         let _unpreempted = Carrier::get().map(Unpreempted::new);
         if self.0.state.request(KILLED) {
@@ -156,8 +156,8 @@ impl Thread {
     }
 }
 
-/// A handle of a thread to join. Dropped, it leaves the thread to itself.
-#[must_use = "a thread whose handle is dropped goes on by itself"]
+/// A handle of a thread to join. Its drop detaches the thread, which continues.
+#[must_use = "a thread whose handle is dropped is detached"]
 pub struct JoinHandle<T> {
     task: Option<Task>,
     outcome: PhantomData<fn() -> T>,
@@ -191,9 +191,9 @@ impl<T> JoinHandle<T> {
         self.task().is_announced()
     }
 
-    /// Waits for the thread to finish, and returns what its closure returned. A thread of the same
-    /// runtime that joins the one that it spawned last may run it on its own stack, if that has not
-    /// begun; one of no runtime blocks.
+    /// Waits for the thread to finish, and returns the result of its closure. If the caller is a
+    /// thread of the same runtime, spawned this one last, and this one has not begun, the caller
+    /// may run it on its own stack. A caller that is in no runtime blocks.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
     shared.run_granted(carrier);
 }
 
-/// Waits for `State::wake`, or for no reason.
+/// Waits for `State::wake`. May return spuriously.
 fn wait(carrier: &Carrier) {
     checkpoint_on(carrier);
     block(carrier, |task| task.state.wait(unanswered()));
@@ -292,8 +292,8 @@ fn unanswered() -> u32 {
     }
 }
 
-/// Lets other threads run if `leave` has made the current one leave RUNNING. Returns what it came
-/// to.
+/// Lets other threads run if `leave` has made the current one leave RUNNING. Returns the result of
+/// `leave`.
 fn block(carrier: &Carrier, leave: impl FnOnce(&Task) -> Wait) -> Wait {
     let _unpreempted = Unpreempted::new(carrier);
     let shared = carrier.shared();
