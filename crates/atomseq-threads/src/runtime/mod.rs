@@ -19,19 +19,23 @@
 //!
 //! # Kernel threads
 //!
-//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits here
-//! ([`park`], [`sleep`], a join), or uses up its slice while others wait, it keeps that kernel
-//! thread, and the worker's *role* passes to another one from a pool. So what the C library, `std`
-//! and the compiler keep for a thread stays what it was, unlike on a stack that moves. A closure
-//! that does none of this costs two queue operations and a call; each of the others costs a switch
-//! of kernel threads, some microseconds. To spawn and join takes less than 100 ns if the spawner is
-//! a thread of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes
-//! 32 µs (`atomseq bench threads`, on a busy machine of two CPUs).
+//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits by a
+//! function of this module ([`park`], [`sleep`], a join), or uses up its slice while others wait,
+//! it keeps that kernel thread, and the worker's *role* passes to another one from a pool. So all
+//! state that the C library, `std` and the compiler keep for a kernel thread remains valid, unlike
+//! on a stack that moves between kernel threads. A closure that does none of these costs two queue
+//! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
+//! microseconds. To spawn and join takes less than 100 ns if the spawner is a thread of the runtime
+//! and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
+//! (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
-//! A monitor, a kernel thread of its own, sees that a closure blocks: `/proc/self/task` shows it in
-//! two looks, which are an eighth of a slice apart and at most 5 ms. If a closure has used its
-//! slice of CPU time, the monitor sends a signal, whose handler waits until it is the closure's
-//! turn again. While no thread waits for a worker, its closure is left alone.
+//! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
+//! wait for a worker, and at least every 5 ms. It passes the role on from a closure that
+//! `/proc/self/task` shows as blocked, and that has used less than half of the CPU's time since the
+//! last look. Where the system does not show it, as without a free descriptor, the second condition
+//! alone decides. A closure that has used its slice of CPU time is interrupted by a signal, whose
+//! handler waits until it is the closure's turn again. While no thread waits for a worker, its
+//! closure is left alone.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
 //! the signal arrives as the thread enters one. While a preempted closure waits, the signals that
@@ -42,14 +46,13 @@
 //! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
 //! threads wait in another way for one that has not begun, all may wait indefinitely.
 //!
-//! Thread-locals, the signal mask and [`std::thread::current`] are the kernel thread's: closures
-//! that follow each other see the same. One that leaves the signal of preemption blocked leaves the
-//! next ones without preemption.
+//! Closures that run on the same kernel thread one after the other share its thread-locals, its
+//! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
+//! leaves the next ones without preemption.
 //!
-//! A thread that joins the one that it spawned last runs it on its own stack, too, if that has not
-//! begun and the joiner does not unwind. A thread on another one's stack sees the other one's
-//! thread-locals, in whatever state these are. Until it has finished, the other one is not
-//! suspended, signalled or destroyed.
+//! A join of the thread that the joiner spawned last may run it on the joiner's stack, too, if it
+//! has not begun. A thread on the stack of another one uses that one's thread-locals, in whatever
+//! state they are. Until it has finished, the other one is not suspended, signalled or destroyed.
 //!
 //! # Locks
 //!
@@ -257,8 +260,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns the default options: a worker for each CPU that the calling thread may run on, each
-    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads beside two for each
-    /// worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
+    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than two for
+    /// each worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
     pub fn new() -> Options {
         Options {
             workers: None,
@@ -280,15 +283,15 @@ impl Options {
         self
     }
 
-    /// Sets how many kernel threads run closures at most: one for each thread that has begun and
-    /// not finished, and two for each worker. 0 is the default.
+    /// Sets the maximum number of kernel threads for closures: at least two for each worker, or 0
+    /// for the default. Each thread that has begun and not finished occupies one.
     pub fn max_threads(mut self, count: usize) -> Options {
         self.max_threads = count;
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU. The
-    /// monitor may see that up to [two looks](self#kernel-threads) later.
+    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time. The
+    /// monitor may notice the end up to two [looks](self#kernel-threads) late.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self
@@ -309,10 +312,10 @@ impl Options {
         self
     }
 
-    /// Sets whether each worker's kernel threads are kept to one CPU, where a switch between them
-    /// costs half as much as between two. Not to be kept is better if the CPUs are shared with
-    /// other programs. What a closure starts inherits its CPU: processes, threads of `std`, and
-    /// another runtime, which then has one worker by default.
+    /// Sets whether each worker's kernel threads are pinned to one CPU, where a switch between them
+    /// costs half as much as between two CPUs. Do not pin them if other programs share the CPUs.
+    /// What a closure starts inherits its CPU: processes, threads of `std`, and another runtime,
+    /// which then has one worker by default.
     pub fn pinned(mut self, pins: bool) -> Options {
         self.pins = pins;
         self
@@ -548,8 +551,8 @@ impl Runtime {
         self.shared.created.load(SeqCst)
     }
 
-    /// Returns how many threads have not finished. One that was joined may still be counted for a
-    /// moment.
+    /// Returns the number of threads that have not finished. One that was joined may still be
+    /// counted for a moment.
     pub fn threads(&self) -> usize {
         self.shared.live.load(SeqCst) - 1
     }

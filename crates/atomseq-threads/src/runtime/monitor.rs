@@ -19,14 +19,14 @@ use super::shared::{Carrier, Shared};
 /// frames without optimisation, and those of the handlers of faults.
 const HANDLER: usize = 64 * 1024;
 
-/// In each slice the monitor looks that often, and at least once in `LONGEST`.
+/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart.
 const LOOKS: u64 = 8;
 
-/// The longest time between two looks while threads wait: a closure that blocks must not keep its
+/// The maximum time between two looks while threads wait: a closure that blocks must not keep its
 /// worker for an eighth of a slice that is meant never to end.
 const LONGEST: Nanoseconds = 5_000_000;
 
-/// The shortest time between two looks.
+/// The minimum time between two looks.
 const SHORTEST: Nanoseconds = 100_000;
 
 /// The time without work after which the monitor sleeps until there is some.

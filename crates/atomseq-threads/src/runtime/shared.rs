@@ -70,7 +70,7 @@ pub(super) struct Carrier {
     pub awaited: AtomicPtr<()>,
     /// A new thread that came with a turn of the current one, to run on its stack, or null.
     pub to_run: AtomicPtr<Header>,
-    /// The CPU it is kept to.
+    /// The CPU that it is pinned to.
     pub cpu: AtomicU32,
     /// Where its stack begins.
     pub top: AtomicUsize,

@@ -20,7 +20,7 @@ use super::{Error, LEVELS, Runtime};
 
 /// A reference to a thread of a runtime. Any thread of the process may use it (S92, section 5.3.2).
 ///
-/// All of them are lock-free, as long as the system has memory for a place in a queue. All but
+/// All operations are lock-free, as long as the system has memory for a place in a queue. All but
 /// [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not the drop
 /// of the last reference to a thread, which frees its memory.
 #[derive(Clone)]
@@ -141,7 +141,7 @@ impl Thread {
     ///
     /// As by a panic, the locks of `std` that it holds are poisoned, and the process ends if the
     /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no
-    /// request. One that catches the unwinding meets it again at each safepoint.
+    /// request. A thread that catches the unwinding unwinds again at its next safepoint.
     pub fn destroy(&self) {
         let _unpreempted = Carrier::get().map(Unpreempted::new);
         if self.0.state.request(KILLED) {
@@ -277,7 +277,7 @@ fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
     shared.run_granted(carrier);
 }
 
-/// Waits for `State::wake`, or for no reason.
+/// Waits for `State::wake`. May return spuriously.
 fn wait(carrier: &Carrier) {
     checkpoint_on(carrier);
     block(carrier, |task| task.state.wait(unanswered()));
