@@ -190,7 +190,7 @@ fn an_object_that_has_not_used_atomseq_is_unloaded() {
 fn what_replaces_an_unloaded_object_is_not_taken_for_it() {
     use atomseq::internals::{objects, table};
     use verify_objects::Plugin;
-    use verify_support::requirements::is_there_or_skipped;
+    use verify_support::is_there_or_skipped;
 
     objects::look_finder_up();
     let newer = "use glibc 2.35 or newer";

@@ -369,9 +369,10 @@ pub mod type_stable {
         pub unsafe fn claim(&self, _descriptor: &T) {}
 
         /// No model audits.
-        pub fn audit<'pool>(
+        pub fn audit_after<'pool>(
             &'pool self,
             _time: std::time::Duration,
+            _claim_all: impl FnOnce(),
             _found: impl FnMut(Unclaimed<'pool, T>),
         ) -> Audit {
             unreachable!("no model audits")
