@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use atomseq_threads::coroutine::{self, Builder, Error};
 
-/// How often 3n + 1 or n / 2 leads to 1 for all numbers up to a limit.
+/// Returns how many steps by 3n + 1 or n / 2 lead from the numbers up to a limit to 1.
 fn collatz(limit: u64) -> u64 {
     let mut steps = 0;
     for start in 1..=limit {

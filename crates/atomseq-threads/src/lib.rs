@@ -17,3 +17,14 @@ pub mod coroutine;
 pub mod runtime;
 mod stack;
 mod sync;
+
+/// The signals that faults and `abort` raise. No handler blocks them, so they end no slices.
+const NEVER_BLOCKED: [libc::c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];

@@ -383,6 +383,44 @@ fn with_no_kernel_thread_left_those_that_have_begun_take_turns() {
 }
 
 #[test]
+fn work_that_is_divided_needs_no_kernel_thread_for_each_part() {
+    fn by_joins(depth: u32) -> u32 {
+        let Some(depth) = depth.checked_sub(1) else {
+            return 1;
+        };
+        let parts = [(); 2].map(|()| runtime::spawn(move || by_joins(depth)));
+        parts.map(|part| part.join().unwrap()).iter().sum()
+    }
+    fn by_scopes(depth: u32, leaves: &AtomicU32) {
+        match depth.checked_sub(1) {
+            Some(depth) => runtime::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(move || by_scopes(depth, leaves));
+                }
+            }),
+            None => drop(leaves.fetch_add(1, SeqCst)),
+        }
+    }
+    for workers in [1, 2] {
+        let options = Options::new().workers(workers).max_threads(2 * workers);
+        let runtime = options.start().unwrap();
+        let joins = runtime.spawn(|| by_joins(10));
+        let scopes = runtime.spawn(|| {
+            let leaves = AtomicU32::new(0);
+            by_scopes(10, &leaves);
+            leaves.into_inner()
+        });
+        until("both have finished", || {
+            joins.is_finished() && scopes.is_finished()
+        });
+        assert_eq!(
+            (joins.join().unwrap(), scopes.join().unwrap()),
+            (1024, 1024)
+        );
+    }
+}
+
+#[test]
 fn a_hundred_threads_wait_at_once() {
     let runtime = with_workers(2);
     let begun = Arc::new(AtomicUsize::new(0));
@@ -414,9 +452,10 @@ impl Drop for Notes {
 #[test]
 fn a_destroyed_thread_unwinds_wherever_it_waits() {
     let runtime = with_workers(1);
-    let waits: [fn(); 4] = [
+    let waits: [fn(); 5] = [
         runtime::park,
         || runtime::sleep(LIMIT),
+        || runtime::sleep(Duration::MAX),
         || drop(runtime::spawn(|| runtime::sleep(Duration::from_millis(200))).join()),
         || loop {
             runtime::checkpoint();
@@ -561,6 +600,244 @@ fn a_signal_runs_in_its_thread() {
 }
 
 #[test]
+fn a_thread_that_has_been_joined_is_finished() {
+    let runtime = with_workers(2);
+    for _ in 0..2000 {
+        let handle = runtime.spawn(|| ());
+        let thread = handle.thread();
+        handle.join().unwrap();
+        assert!(thread.is_finished());
+    }
+}
+
+/// Says in whose name it is dropped, and panics if it is to.
+struct Named(mpsc::Sender<Option<String>>, bool);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let name = runtime::current().name().map(str::to_owned);
+        self.0.send(name).unwrap();
+        assert!(!self.1, "to be reported by the join");
+    }
+}
+
+#[test]
+fn procedures_that_are_not_called_are_dropped_by_their_thread() {
+    let runtime = with_workers(1);
+    let (send, receive) = mpsc::channel();
+    let run = |panics| {
+        let named = Named(send.clone(), panics);
+        let ends = move || runtime::current().signal(move || drop(named));
+        Builder::new()
+            .name("ends")
+            .spawn_on(&runtime, ends)
+            .unwrap()
+    };
+    for _ in 0..100 {
+        // Its own reference is the last one.
+        drop(run(false));
+        let name = receive.recv_timeout(LIMIT).unwrap();
+        assert_eq!(name.as_deref(), Some("ends"));
+    }
+    assert!(run(true).join().is_err());
+    assert_eq!(runtime.run(|| 1), 1, "its worker goes on");
+
+    let finished = runtime.spawn(|| ());
+    let thread = finished.thread();
+    finished.join().unwrap();
+    let (send, receive) = mpsc::channel::<()>();
+    thread.signal(move || drop(send));
+    let refused = receive.recv_timeout(LIMIT);
+    assert_eq!(refused, Err(mpsc::RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn a_result_that_is_dropped_may_wait_in_a_thread_that_is_to_be_destroyed() {
+    struct Waits(mpsc::Sender<()>, mpsc::Receiver<()>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+            self.1.recv_timeout(LIMIT).unwrap();
+            runtime::yield_now();
+        }
+    }
+    let runtime = with_workers(1);
+    let (begin, begins) = mpsc::channel();
+    let (is_dropped, dropped) = mpsc::channel();
+    let (go, goes) = mpsc::channel();
+    let result = Waits(is_dropped, goes);
+    let handle = runtime.spawn(move || {
+        begins.recv_timeout(LIMIT).unwrap();
+        result
+    });
+    let thread = handle.thread();
+    drop(handle);
+    begin.send(()).unwrap();
+    dropped.recv_timeout(LIMIT).unwrap();
+    thread.destroy();
+    go.send(()).unwrap();
+}
+
+#[test]
+fn a_destructor_of_a_thread_local_joins_a_thread_of_another_runtime() {
+    struct Joins(Option<runtime::JoinHandle<()>>, Arc<AtomicBool>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            self.0.take().unwrap().join().unwrap();
+            self.1.store(true, SeqCst);
+        }
+    }
+    thread_local! {
+        static LATE: RefCell<Option<Joins>> = const { RefCell::new(None) };
+    }
+    let (first, second) = (with_workers(1), with_workers(1));
+    let has_joined = Arc::default();
+    let handle = second.spawn(|| runtime::sleep(Duration::from_millis(200)));
+    let joins = Joins(Some(handle), Arc::clone(&has_joined));
+    first.run(move || LATE.set(Some(joins)));
+    drop(first);
+    assert!(has_joined.load(SeqCst));
+}
+
+#[test]
+fn a_join_is_a_safepoint_also_where_it_does_not_wait() {
+    // Without preemption, each join runs the thread that it waits for.
+    let runtime = Options::new().workers(1).slice(Duration::MAX);
+    let runtime = runtime.start().unwrap();
+    let handle = runtime.spawn(|| {
+        loop {
+            runtime::spawn(|| ()).join().unwrap();
+        }
+    });
+    let thread = handle.thread();
+    for _ in 0..10 {
+        thread.suspend();
+        until("it is suspended", || thread.is_suspended());
+        thread.resume();
+    }
+    thread.destroy();
+    until("it is destroyed", || handle.is_finished());
+    let outcome: std::thread::Result<()> = handle.join();
+    assert!(outcome.unwrap_err().is::<Destroyed>());
+}
+
+#[test]
+fn a_thread_that_a_panic_joins_can_be_destroyed() {
+    struct Joins(Option<runtime::JoinHandle<()>>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            let outcome = self.0.take().unwrap().join();
+            assert!(outcome.unwrap_err().is::<Destroyed>());
+        }
+    }
+    let runtime = with_workers(1);
+    let (send, receive) = mpsc::channel();
+    let handle = runtime.spawn(move || {
+        let own = send.clone();
+        let child = runtime::spawn(move || {
+            own.send(runtime::current()).unwrap();
+            loop {
+                runtime::park();
+            }
+        });
+        let _joins = Joins(Some(child));
+        // Without a message: while one is written, another kernel thread takes the child.
+        std::panic::resume_unwind(Box::new(4));
+    });
+    receive.recv_timeout(LIMIT).unwrap().destroy();
+    until("both have finished", || handle.is_finished());
+    assert_eq!(handle.join().unwrap_err().downcast_ref(), Some(&4));
+}
+
+#[test]
+fn a_step_leads_past_a_park_whose_unpark_has_come() {
+    let runtime = with_workers(1);
+    let count = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&count);
+    let handle = runtime.spawn(move || {
+        loop {
+            runtime::park();
+            counts.fetch_add(1, SeqCst);
+        }
+    });
+    let thread = handle.thread();
+    thread.suspend();
+    thread.unpark();
+    // At most: it begins, the wait that is over, its checkpoint, the next park.
+    for _ in 0..4 {
+        until("it is suspended", || thread.is_suspended());
+        assert!(thread.step());
+    }
+    until("it has counted", || count.load(SeqCst) == 1);
+    thread.destroy();
+    let outcome: std::thread::Result<()> = handle.join();
+    assert!(outcome.unwrap_err().is::<Destroyed>());
+}
+
+#[test]
+fn a_thread_is_suspended_anywhere_also_while_it_calls_the_runtime() {
+    let runtime = with_workers(1);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let handle = runtime.spawn(move || {
+        let own = runtime::current();
+        while !over.load(SeqCst) {
+            own.unpark();
+        }
+    });
+    let thread = handle.thread();
+    for _ in 0..200 {
+        // SAFETY: it holds no lock.
+        unsafe { thread.suspend_anywhere() };
+        until("it is suspended", || thread.is_suspended());
+        thread.resume();
+    }
+    is_over.store(true, SeqCst);
+    handle.join().unwrap();
+}
+
+#[test]
+fn a_slice_without_an_end_does_not_keep_a_worker_from_blocked_closures() {
+    let runtime = Options::new().workers(1).slice(Duration::MAX);
+    let runtime = runtime.start().unwrap();
+    for _ in 0..20 {
+        let (send, receive) = mpsc::channel();
+        let blocked = runtime.spawn(move || receive.recv_timeout(LIMIT));
+        let sends = runtime.spawn(move || send.send(7).unwrap());
+        assert_eq!(blocked.join().unwrap(), Ok(7));
+        sends.join().unwrap();
+    }
+}
+
+#[test]
+fn a_closure_that_blocks_is_seen_without_a_free_descriptor() {
+    const CHILD: &str = "ATOMSEQ_THREADS_DESCRIPTORS";
+    if std::env::var_os(CHILD).is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_closure_that_blocks_is_seen_without_a_free_descriptor",
+            ])
+            .env(CHILD, "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let runtime = with_workers(1);
+    let limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: changes this child process alone.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    let (send, receive) = mpsc::channel();
+    let blocked = runtime.spawn(move || receive.recv_timeout(LIMIT));
+    let sends = runtime.spawn(move || send.send(7).unwrap());
+    assert_eq!(blocked.join().unwrap(), Ok(7));
+    sends.join().unwrap();
+}
+
+#[test]
 fn random_requests_lose_no_thread() {
     const THREADS: usize = 300;
     let runtime = Options::new().workers(2).slice(Duration::from_millis(1));
@@ -692,6 +969,8 @@ fn bad_input_is_an_error_and_leaves_nothing() {
     let runtime = with_workers(1);
     let level = Builder::new().level(8).spawn_on(&runtime, || ());
     assert!(matches!(level, Err(Error::Level(8))));
+    let name = Options::new().name("zero\0byte").start();
+    assert!(matches!(name, Err(Error::Name(_))));
     // Stacks that no machine has the addresses for.
     let options = Options::new()
         .name("refused")

@@ -152,7 +152,7 @@
 //! | | 3.1, restart by the kernel; 3.1.1, finding out at start-up whether it works | [`status`](mod@status), [`docs::internals`] |
 //! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
 //! | | 2, 3.1.1, test-and-set by each mechanism, chosen at start-up; 4.3, what is counted | [`mutex`] |
-//! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
+//! | | 4.2 and 4.3, table 3, applications; 5, software against the interlocked instructions of its processors | the programs in `demos`, `procon` and `applications`; the command `atomseq bench` |
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.2, static registration, of sequences against signal handlers; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
 //! | | 2.1.3, dynamic registration, of the kernel's sections: announced by a store that the kernel cancels | [`sequence!`], [`docs::internals`] |
 //! | | 2.3.1, inspecting sequences, when the table is made; the watchdog | [`sequence!`], [`signal::set_rollforward_limit`] |
@@ -170,6 +170,7 @@
 //! | | 5.1.4, a server that runs what callers enqueue (GC96, 5.2) | [`nonblocking::Server`] |
 //! | | 5.2.1 and 5.2.2, figures 5.4 to 5.6: lists changed at their ends, stacks and queues in arrays | [`nonblocking::LinkedStack`], [`nonblocking::Stack`], [`nonblocking::Queue`] |
 //! | | 5.2.3, figure 5.7: a list that is traversed with reference counts, or by one visitor at a time | [`nonblocking::RefList`], [`nonblocking::OneVisitorList`] |
+//! | | 5.3, threads: operations on them, and levels of attention | the crate `atomseq-threads` |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!
@@ -236,6 +237,16 @@ pub mod type_stable;
 #[cfg(test)]
 mod tests {
     pub(crate) mod panics;
+
+    /// Returns how often a test repeats something: natively as often as given, and interpreted by
+    /// Miri, which takes ten thousand times as long, a fiftieth of it, but at most 100 times.
+    pub(crate) const fn rounds(natively: usize) -> usize {
+        match natively.div_ceil(50) {
+            _ if !cfg!(miri) => natively,
+            fewer @ 0..=100 => fewer,
+            _ => 100,
+        }
+    }
 }
 mod word;
 

@@ -217,10 +217,20 @@ mod tests {
         assert_eq!([true, false].map(round_trip), [true, false]);
         assert_eq!(['\0', char::MAX].map(round_trip), ['\0', char::MAX]);
         assert_eq!(round_trip(-1.5f32), -1.5);
+        assert_eq!(round_trip(-0.0f32).to_bits(), (-0.0f32).to_bits());
+        let payload = f32::from_bits(f32::NAN.to_bits() | 77);
+        assert_eq!(round_trip(payload).to_bits(), payload.to_bits());
+        assert_eq!(round_trip(NonZero::<i8>::MIN).get(), -128);
+        assert_eq!(round_trip(NonZero::<usize>::MAX), NonZero::<usize>::MAX);
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn values_of_64_bits_come_back() {
+        assert_eq!(round_trip(i64::MIN), i64::MIN);
         assert_eq!(round_trip(-0.0f64).to_bits(), (-0.0f64).to_bits());
         let payload = f64::from_bits(f64::NAN.to_bits() | 77);
         assert_eq!(round_trip(payload).to_bits(), payload.to_bits());
-        assert_eq!(round_trip(NonZero::<i8>::MIN).get(), -128);
         assert_eq!(round_trip(NonZero::<u64>::MAX), NonZero::<u64>::MAX);
     }
 

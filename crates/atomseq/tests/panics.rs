@@ -38,10 +38,13 @@ fn documented_panics_name_the_callers_line() {
     const NONE: usize = usize::MAX;
     let area = Area::try_new(0).unwrap();
     let (stack, ring) = (
-        Stack::<u64>::with_capacity_per_cpu(4),
-        Ring::<u64>::with_capacity_per_cpu(4),
+        Stack::<usize>::with_capacity_per_cpu(4),
+        Ring::<usize>::with_capacity_per_cpu(4),
     );
-    let (queue, pool) = (Queue::<u64>::new(), Pool::with_capacity_per_cpu(4, || 1u64));
+    let (queue, pool) = (
+        Queue::<usize>::new(),
+        Pool::with_capacity_per_cpu(4, || 1usize),
+    );
     let domain = Domain::new([Cell::new(1), Cell::new(2)]);
     let (adjacent, packed) = (Adjacent::new(1, 2), Packed::<32>::new(1, 2));
     let (other, list, another) = (Cell::new(1), RefList::new(), RefList::new());
@@ -63,9 +66,9 @@ fn documented_panics_name_the_callers_line() {
         &|| _ = queue.is_empty_on(NONE),
         &|| _ = queue.steal_from(NONE),
         &|| _ = pool.steal_from(NONE),
-        &|| _ = Stack::<u64>::with_capacity_per_cpu(0),
-        &|| _ = Ring::<u64>::with_capacity_per_cpu(0),
-        &|| _ = Pool::with_capacity_per_cpu(0, || 1u64),
+        &|| _ = Stack::<usize>::with_capacity_per_cpu(0),
+        &|| _ = Ring::<usize>::with_capacity_per_cpu(0),
+        &|| _ = Pool::with_capacity_per_cpu(0, || 1usize),
         &|| _ = domain.load(&other),
         &|| _ = domain.snapshot([&other]),
         &|| _ = domain.compare_exchange_pair(one(), one()),
@@ -81,9 +84,9 @@ fn documented_panics_name_the_callers_line() {
         &|| _ = packed.compare_exchange((1, 2), (large, 0)),
         &|| _ = packed.fetch_update(|_| Some((large, 0))),
         &|| _ = Semaphore::new(Semaphore::MAX + 1),
-        &|| _ = nonblocking::Stack::<u64>::with_capacity(0),
-        &|| _ = nonblocking::Queue::<u64>::with_capacity(0),
-        &|| _ = spsc::Ring::<u64>::with_capacity(0),
+        &|| _ = nonblocking::Stack::<usize>::with_capacity(0),
+        &|| _ = nonblocking::Queue::<usize>::with_capacity(0),
+        &|| _ = spsc::Ring::<usize>::with_capacity(0),
         &|| LinkedStack::try_with_limit(1).unwrap().extend(0..10_000),
         &|| LinkedQueue::try_with_limit(1).unwrap().extend(0..10_000),
         &|| List::try_with_limit(1).unwrap().extend(pairs()),

@@ -91,9 +91,9 @@ pub fn on_coroutines<A: Application, R: RawMutex + 'static>(
                 return Tally::default();
             }
             live::<A, Coroutines<R>>(application, shared, handles, index, |work| {
-                // SAFETY: `Application` promises what its work does not do. `Thread` has
-                // plain counts of this coroutine, and calls the locks of the package: a
-                // mechanism's test-and-set, and the functions of coroutines.
+                // SAFETY: `Application` promises that its work does nothing that is forbidden
+                // here. `Thread` has plain counts of this coroutine, and calls the package's
+                // locks: a mechanism's test-and-set, and the functions of coroutines.
                 unsafe { preemptible(work) }
             })
             .0
@@ -103,7 +103,7 @@ pub fn on_coroutines<A: Application, R: RawMutex + 'static>(
     let begin = Instant::now();
     let tallies = Builder::new().slice(SLICE).stack_size(STACK).run(|| {
         let spawned: Result<Vec<_>, _> = (0..threads).map(spawn).collect();
-        // None has run yet: nothing has let others run.
+        // None has run yet, because this coroutine has not yielded.
         common.3.set(spawned.is_ok());
         let joined = spawned?
             .into_iter()

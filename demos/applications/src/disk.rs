@@ -1,9 +1,9 @@
 //! A file system in memory: a table of inodes, a table of blocks, and a lock around each of them.
 //! Directories are files of entries. Nothing is allocated once it is made.
 //!
-//! A path is walked hand over hand: a directory stays locked until the next one is. So an inode
-//! that is locked through its directory cannot be freed meanwhile, and locks are taken downwards,
-//! an inode before its blocks and those before the list of free ones.
+//! A path is walked hand over hand: a directory stays locked until the next one is locked. So an
+//! inode cannot be freed between the search for its entry and its lock. Locks are acquired
+//! downwards: an inode before its blocks, and those before the list of free inodes and blocks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::package::{Guard, Lock, Package, Thread};
 /// The size of a block, in bytes.
 pub const BLOCK: usize = 1024;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 pub const NAME: usize = 27;
 
 /// An entry of a directory: a name, padded with zeros, and an inode's number.
@@ -45,23 +45,23 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What a client asks for.
+/// The operations of the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Operation {
     /// Makes a directory.
     #[default]
     MakeDirectory,
-    /// Makes a file, or empties the one that is there.
+    /// Makes a file, or empties an existing one.
     Create,
     /// Removes a file or an empty directory.
     Remove,
-    /// Gives a file or directory another name in its directory: the data.
+    /// Gives a file or directory another name in its directory. The data is the name.
     Rename,
     /// Reads up to a block from an offset.
     Read,
     /// Appends the data.
     Append,
-    /// Reads the name of a directory's entry; nothing after the last one.
+    /// Reads the name of a directory's entry, or zero bytes after the last one.
     Entry,
 }
 
@@ -129,7 +129,7 @@ impl<P: Package> Disk<P> {
         }
     }
 
-    /// Does an operation. Returns the bytes that were read or appended.
+    /// Performs an operation. Returns the number of bytes that were read or appended.
     pub fn operate(
         &self,
         thread: &Thread<'_, P>,
@@ -268,7 +268,7 @@ impl<P: Package> Disk<P> {
         }
     }
 
-    /// Finds a name in a directory: where its entry is, and its inode.
+    /// Returns the offset of a name's entry in a directory, and the number of its inode.
     fn find(
         &self,
         thread: &Thread<'_, P>,
@@ -294,7 +294,7 @@ impl<P: Package> Disk<P> {
         Err(Refusal::NotFound)
     }
 
-    /// Reads from an offset until the buffer is full or the file ends. Returns how many bytes.
+    /// Reads from an offset until the buffer is full or the file ends. Returns the number of bytes.
     fn read(&self, thread: &Thread<'_, P>, file: &Inode, offset: usize, to: &mut [u8]) -> usize {
         let length = to.len().min(file.size.saturating_sub(offset));
         let mut done = 0;
@@ -309,7 +309,7 @@ impl<P: Package> Disk<P> {
         length
     }
 
-    /// Writes at an offset that is not behind the end. Changes nothing if there is no space.
+    /// Writes at an offset up to the end of the file. Changes nothing if there is no space.
     fn write(
         &self,
         thread: &Thread<'_, P>,

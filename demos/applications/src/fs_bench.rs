@@ -1,5 +1,5 @@
 //! `fs-bench` of B91: clients that run a script of file operations, and a multithreaded file server
-//! that does them.
+//! that executes them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::package::{Application, Lock, Package, Thread};
 use super::script::{Command, Digest, Model, execute, parse};
 use super::server::{Client, Server};
 
-/// A script for each client, and what comes of it.
+/// A script for each client, and its results.
 pub struct FsBench {
     scripts: Vec<Vec<(usize, Command)>>,
     servers: usize,
@@ -45,7 +45,7 @@ impl FsBench {
             bench.scripts.push(script);
             bench.expected.push(digest);
             bench.tree.append(&mut model.tree);
-            // The clients' largest needs, all at once. Copies grow while their sources are there.
+            // Room for the peaks of all clients at once.
             bench.geometry.inodes += peak.inodes + 1;
             bench.geometry.blocks += peak.blocks + 1;
             bench.geometry.longest = bench.geometry.longest.max(peak.longest + 1);

@@ -65,7 +65,7 @@ enum Program {
 }
 
 impl Program {
-    /// Returns its name in B91, with the number of its threads.
+    /// Returns its name in B91. That of the prover contains the number of its threads.
     fn name(&self) -> String {
         match self {
             Program::Parthenon(problems) => format!("parthenon-{}", problems[0].threads),
@@ -92,7 +92,7 @@ impl Program {
 }
 
 /// Runs the demo. Returns 0 if every result is right, 1 if one is not or a run failed, 2 if the
-/// arguments make no sense.
+/// arguments or files make no sense.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! The command line.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,12 @@ use super::{Program, script};
 /// Those that exclude one thread's signal handlers run on coroutines of one kernel thread, which a
 /// signal preempts every 10 ms.
 #[derive(Parser)]
-#[command(name = "applications", max_term_width = 100, after_help = after_help())]
+#[command(
+    name = "applications",
+    max_term_width = 100,
+    arg_required_else_help = false,
+    after_help = after_help()
+)]
 pub struct Options {
     #[command(subcommand)]
     application: Application,
@@ -51,8 +57,8 @@ enum Application {
         /// The number of threads, 1 to 64.
         #[arg(long, short = 'n', value_name = "N", default_value_t = 10, value_parser = value_parser!(u8).range(1..=64))]
         threads: u8,
-        /// Gives up a problem after so many inferences.
-        #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = value_parser!(u64).range(1..))]
+        /// The number of inferences after which a problem is given up.
+        #[arg(long, value_name = "N", default_value_t = INFERENCES, value_parser = value_parser!(u64).range(1..))]
         inferences: u64,
         /// Prints the proofs.
         #[arg(long)]
@@ -101,15 +107,15 @@ fn after_help() -> String {
         }
     }
     text + "\nExit status: 0 if every result is right, 1 if one is not or a run failed, 2 if the arguments \
-            make no sense."
+            or files make no sense."
 }
 
-/// The work of a process.
+/// The programs to run, and how.
 pub struct Plan {
     pub programs: Vec<Program>,
     pub mechanisms: Vec<&'static Mechanism>,
     pub runs: u16,
-    /// A sentence for each mechanism that `--all` or the default leaves out.
+    /// A sentence for each mechanism that is not possible here, and was not named.
     pub left_out: Vec<String>,
 }
 
@@ -121,7 +127,7 @@ const PROBLEMS: [(&str, &str); 4] = [
     ("steamroller", include_str!("../problems/steamroller.p")),
 ];
 
-/// The mechanisms that are run if none is named: B91's two, on both packages.
+/// The mechanisms of a run without `--mechanism` and `--all`: B91's two, on both packages.
 const DEFAULT: [&str; 4] = ["on-cpu", "emulation-trap", "restarting", "coroutine-trap"];
 
 fn parthenon(problems: Vec<Problem>, threads: u8, inferences: u64, prints: bool) -> Program {
@@ -143,18 +149,32 @@ fn built_in() -> Result<Vec<Problem>, String> {
     problems.collect()
 }
 
+/// Reads a file. An error is a sentence.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    let mut bytes = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    match file {
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        Ok(length) if length as u64 > MAX_FILE => {
+            let path = path.display();
+            Err(format!(
+                "{path} has more than {MAX_FILE} bytes, which is too much"
+            ))
+        }
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// Reads a file of text. An error is a sentence.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let text = String::from_utf8(read(path)?);
+    text.map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
 fn fs_bench(script: Option<&Path>, servers: u8, clients: u8) -> Result<Program, String> {
     let (name, text) = match script {
         None => ("the default script".to_string(), script::default()),
-        Some(path) => {
-            let text = String::from_utf8(read(path)?);
-            let text = text.map_err(|_| format!("{} is not UTF-8", path.display()))?;
-            (path.display().to_string(), text)
-        }
+        Some(path) => (path.display().to_string(), read_text(path)?),
     };
     let bench = FsBench::new(&name, &text, servers.into(), clients.into())?;
     Ok(Program::FsBench(Arc::new(bench)))
@@ -208,8 +228,8 @@ impl Options {
             Application::Table3 => vec![
                 text_format(&default_text(PARAGRAPHS), 72, 2, 1),
                 fs_bench(None, 4, 4)?,
-                parthenon(built_in()?, 1, u64::MAX, false),
-                parthenon(built_in()?, 10, u64::MAX, false),
+                parthenon(built_in()?, 1, INFERENCES, false),
+                parthenon(built_in()?, 10, INFERENCES, false),
             ],
         };
         let (mechanisms, left_out) = self.mechanisms()?;
@@ -252,3 +272,9 @@ impl Options {
 
 /// The paragraphs of the default text.
 const PARAGRAPHS: usize = 4_000;
+
+/// The inferences after which a problem is given up, if the command line names none.
+const INFERENCES: u64 = 20_000_000;
+
+/// The maximum size of a file that is read, in bytes.
+const MAX_FILE: u64 = 64 << 20;

@@ -22,7 +22,8 @@ pub trait Package: 'static {
     type Handle;
     /// Returns a reference to the calling thread.
     fn current() -> Self::Handle;
-    /// Blocks the calling thread until another one unparks it, or has since its last `park`.
+    /// Blocks the calling thread until another one unparks it. Returns at once if one has since the
+    /// last `park`.
     fn park();
     /// Lets a thread's next or current `park` return.
     fn unpark(handle: &Self::Handle);
@@ -34,12 +35,13 @@ pub type Lock<P, T> = lock_api::Mutex<<P as Package>::Raw, T>;
 /// The guard of a [`Lock`].
 pub type Guard<'a, P, T> = lock_api::MutexGuard<'a, <P as Package>::Raw, T>;
 
-/// A condition that threads wait for. It lies beside the data that it is about, under their lock.
+/// The threads that wait for a condition, a bit each. It lies beside the data of the condition,
+/// under their lock.
 #[derive(Default)]
 pub struct Waiters(u64);
 
 impl Waiters {
-    /// Takes out the waiter with the smallest number.
+    /// Removes the waiter with the smallest number, and returns the number.
     pub fn take(&mut self) -> Option<usize> {
         let first = self.0.trailing_zeros() as usize;
         self.0 &= self.0.wrapping_sub(1);
@@ -58,7 +60,7 @@ pub struct Tally {
     pub waits: u64,
 }
 
-/// A thread of an application, as it sees itself.
+/// The calling thread of an application.
 pub struct Thread<'a, P: Package> {
     /// Its number.
     pub index: usize,
@@ -67,7 +69,7 @@ pub struct Thread<'a, P: Package> {
 }
 
 impl<P: Package> Thread<'_, P> {
-    /// Returns a thread that works alone, before or after the others.
+    /// Returns one for a thread that works alone, before or after the others.
     pub fn alone() -> Self {
         Thread {
             index: 0,
@@ -76,7 +78,7 @@ impl<P: Package> Thread<'_, P> {
         }
     }
 
-    /// Acquires a lock. Costs a second attempt if the first one finds it held.
+    /// Acquires a lock, and counts whether a first attempt found it held.
     pub fn lock<'l, T>(&self, lock: &'l Lock<P, T>) -> Guard<'l, P, T> {
         let mut tally = self.tally.get();
         tally.acquisitions += 1;
@@ -102,7 +104,8 @@ impl<P: Package> Thread<'_, P> {
         self.lock(lock)
     }
 
-    /// Lets the wait of a thread return. Best called without the lock, which that thread wants.
+    /// Lets the wait of a thread return. Callers release the lock first, because that thread
+    /// acquires it.
     pub fn wake(&self, waiter: Option<usize>) {
         // A waiter has stored its handle before it waits.
         let handle = waiter.and_then(|waiter| self.handles.get(waiter)?.get());
@@ -123,11 +126,11 @@ impl<P: Package> Thread<'_, P> {
 ///
 /// # Safety
 ///
-/// `work` may be preempted at any instruction by other threads of the same kernel thread. So it
-/// neither allocates nor frees, does no input or output, uses no thread-local, does not panic, and
-/// shares data with other threads by locks of the package only.
+/// Other threads of the same kernel thread may preempt `work` at any instruction. So it neither
+/// allocates nor frees, does no input or output, uses no thread-local, does not panic, and shares
+/// data with other threads only under locks of the package.
 pub unsafe trait Application: 'static {
-    /// What its threads share.
+    /// The data that its threads share.
     type Shared<P: Package>;
     /// The memory of one thread.
     type Local;
@@ -155,11 +158,11 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The sum over the threads.
     pub tally: Tally,
-    /// What the kernel counted of their kernel threads.
+    /// The kernel's counts of their kernel threads.
     pub switches: Option<Switches>,
-    /// What the kernel and signal handlers did for the mechanism.
+    /// The interventions of the kernel and of signal handlers for the mechanism.
     pub interventions: Interventions,
-    /// What the application found.
+    /// The result of the application, in a phrase.
     pub result: String,
 }
 
@@ -191,7 +194,7 @@ pub fn handles<P: Package>(threads: usize) -> Vec<OnceLock<P::Handle>> {
     (0..threads).map(|_| OnceLock::new()).collect()
 }
 
-/// The whole life of a thread. `region` calls what it is given.
+/// Runs a thread from its beginning to its end. `region` calls its argument once.
 pub fn live<A: Application, P: Package>(
     application: &A,
     shared: &A::Shared<P>,
@@ -278,13 +281,13 @@ where
     A::Shared<Kernel<R>>: Sync,
     R: RawMutex + 'static,
 {
-    // Threads inherit the CPU. This one runs there too: it makes and checks what they share, and a
-    // mechanism may exclude only the threads of one CPU.
+    // Threads inherit the CPU. This one runs there too: it makes and checks the shared data, and
+    // some mechanisms exclude only the threads of one CPU.
     let _pinned = pinned()?;
     let shared = application.shared::<Kernel<R>>();
     let handles = &handles::<Kernel<R>>(application.threads());
     let before = interventions();
-    // No thread works before all have been started: they may wait for each other.
+    // No thread works before all are started: they may wait for each other.
     let (all_started, start) = (&Mutex::new(None), &Condvar::new());
     let (elapsed, threads) = thread::scope(|scope| {
         let work = |index| {

@@ -1,5 +1,5 @@
-//! `parthenon-n` of B91: a theorem prover whose threads search for a proof in parallel, each other
-//! alternatives of the same choices (or-parallelism).
+//! `parthenon-n` of B91: a theorem prover whose threads search for a proof in parallel. Each tries
+//! other alternatives of the same choices (or-parallelism).
 //!
 //! A board counts all inferences under one lock, and reports whether threads are idle. If so, a
 //! working thread turns half of its alternatives into a task. The thread that takes the task
@@ -15,13 +15,13 @@ use super::search::{CHOICES, End, Search, Task};
 pub struct Parthenon {
     pub problem: Problem,
     pub threads: usize,
-    /// After so many inferences the search gives up.
+    /// The maximum number of inferences, after which the search gives up.
     pub inferences: u64,
     /// Whether the result contains the proof.
     pub prints: bool,
 }
 
-/// Tasks that wait for a thread are at most so many.
+/// The maximum number of tasks that wait for a thread.
 const TASKS: usize = 64;
 
 /// What the threads share.
@@ -30,7 +30,7 @@ pub struct Shared<P: Package> {
     pool: Lock<P, Pool>,
 }
 
-/// What each inference looks at.
+/// The state that each inference reads and changes.
 #[derive(Default)]
 struct Board {
     inferences: u64,
@@ -41,15 +41,15 @@ struct Board {
 
 struct Pool {
     tasks: Vec<Task>,
-    /// The threads that wait, or were woken and have not looked yet.
+    /// The number of threads that wait, or were woken and have not looked for a task yet.
     idle: usize,
     waiters: Waiters,
-    /// Branches are at most this long.
+    /// The maximum length of a branch.
     limit: u32,
     /// Whether this limit, or another one, has cut the search.
     is_cut: bool,
     is_over: bool,
-    /// The choices of a proof, and how many there are.
+    /// The choices of a proof, and their number.
     proof: Option<([u16; CHOICES], usize)>,
 }
 
@@ -95,7 +95,7 @@ impl Parthenon {
         }
     }
 
-    /// Gives some of a search's alternatives away.
+    /// Turns some of a search's alternatives into a task, if threads wait for one.
     fn give<P: Package>(&self, shared: &Shared<P>, thread: &Thread<'_, P>, search: &mut Search) {
         let mut pool = thread.lock(&shared.pool);
         let mut woken = None;
@@ -179,9 +179,8 @@ unsafe impl Application for Parthenon {
                 false => format!("{name}: satisfiable, there is no proof"),
             });
         };
-        let proof = Proof::of(&self.problem, &taken[..length], pool.limit);
-        let proof =
-            proof.ok_or_else(|| format!("{name}: the choices that were found lead to no proof"))?;
+        let proof = Proof::of(&self.problem, &taken[..length], pool.limit)
+            .map_err(|sentence| format!("{name}: {sentence}"))?;
         proof
             .check(&self.problem)
             .map_err(|error| format!("{name}: {error}"))?;

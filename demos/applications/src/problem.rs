@@ -1,8 +1,10 @@
 //! Clauses, and the reader of TPTP's clause normal form: `cnf(name, role, (p(X) | ~ q(f(X)))).`
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+use super::options::read_text;
+use super::search::{NODES, VARIABLES};
 
 /// A term, by its number in the problem: a variable of its clause, or a symbol and a range of
 /// [`Problem::arguments`].
@@ -50,13 +52,17 @@ pub struct Problem {
     pub starts: Vec<u16>,
 }
 
-/// Terms are nested at most this deep in a file.
+/// The maximum depth of a term in a file.
 const DEPTH: usize = 200;
 
-/// A problem has at most so many literals, so that the places of a literal have 16-bit numbers.
+/// The maximum number of a term's arguments.
+const ARGUMENTS: usize = 256;
+
+/// The maximum number of a problem's clauses and of its literals, so that the places of a literal
+/// have 16-bit numbers.
 const LITERALS: usize = 1 << 15;
 
-/// Files include each other at most this deep.
+/// The maximum depth of files that include each other.
 const INCLUSIONS: usize = 16;
 
 impl Problem {
@@ -83,13 +89,23 @@ impl Problem {
     }
 
     fn include(&mut self, path: &Path, depth: usize) -> Result<(), String> {
-        let text = fs::read_to_string(path);
-        let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        Reader::new(self, path, &text, depth).all()
+        Reader::new(self, path, &read_text(path)?, depth).all()
     }
 
     fn finish(mut self) -> Result<Problem, String> {
         if self.numbers.contains_key(&("=".to_string(), 2)) {
+            let axioms: u64 = self
+                .symbols
+                .iter()
+                .map(|(_, count)| u64::from(*count))
+                .sum();
+            if axioms > LITERALS as u64 {
+                return Err(format!(
+                    "{} needs {axioms} axioms of equality, one for each argument of each symbol; up to {LITERALS} are \
+                     possible",
+                    self.name
+                ));
+            }
             let axioms = self.equality();
             Reader::new(&mut self, Path::new("equality"), &axioms, INCLUSIONS).all()?;
         }
@@ -98,10 +114,11 @@ impl Problem {
             .iter()
             .map(|clause| clause.literals.len())
             .sum();
-        if self.clauses.is_empty() || literals > LITERALS {
-            let clauses = self.clauses.len();
+        let clauses = self.clauses.len();
+        if clauses == 0 || clauses.max(literals) > LITERALS {
             return Err(format!(
-                "{} has {clauses} clauses of {literals} literals in all; give 1 to {LITERALS}",
+                "{} has {clauses} clauses of {literals} literals in all; give 1 to {LITERALS} clauses, and up to as many \
+                 literals",
                 self.name
             ));
         }
@@ -137,10 +154,8 @@ impl Problem {
                         cnf(symmetry, axiom, X != Y | Y = X).\n\
                         cnf(transitivity, axiom, X != Y | Y != Z | X = Z).\n"
             .to_string();
-        let is_predicate = |symbol: u32| {
-            let mut literals = self.clauses.iter().flat_map(|clause| &clause.literals);
-            literals.any(|literal| self.symbol(literal.atom) == symbol)
-        };
+        let literals = self.clauses.iter().flat_map(|clause| &clause.literals);
+        let predicates: HashSet<u32> = literals.map(|literal| self.symbol(literal.atom)).collect();
         for (number, (name, count)) in (0..).zip(&self.symbols) {
             for at in (0..*count).filter(|_| name != "=") {
                 let arguments = |other: &str| {
@@ -154,7 +169,7 @@ impl Problem {
                     names.collect::<Vec<_>>().join(", ")
                 };
                 let (left, right) = (arguments("X"), arguments("Y"));
-                text += &match is_predicate(number) {
+                text += &match predicates.contains(&number) {
                     true => format!(
                         "cnf(substitution, axiom, X != Y | ~ {name}({left}) | {name}({right})).\n"
                     ),
@@ -336,6 +351,9 @@ impl<'a> Reader<'a> {
         }
         loop {
             match self.literal()? {
+                Fact::Literal(_) if literals.len() == NODES => {
+                    return Err(self.wrong(&format!("a clause has more than {NODES} literals")));
+                }
                 Fact::Literal(literal) => literals.push(literal),
                 Fact::Constant(value) => is_true |= value,
             }
@@ -411,6 +429,9 @@ impl<'a> Reader<'a> {
         if name.starts_with(|c: char| c.is_ascii_uppercase()) {
             let known = self.variables.iter().position(|variable| variable == name);
             let number = known.unwrap_or(self.variables.len());
+            if number == VARIABLES {
+                return Err(self.wrong(&format!("a clause has more than {VARIABLES} variables")));
+            }
             if known.is_none() {
                 self.variables.push(name.to_string());
             }
@@ -420,6 +441,9 @@ impl<'a> Reader<'a> {
         if self.peek()? == "(" {
             self.expect("(")?;
             loop {
+                if arguments.len() == ARGUMENTS {
+                    return Err(self.wrong(&format!("a term has more than {ARGUMENTS} arguments")));
+                }
                 arguments.push(self.term(depth + 1)?);
                 match self.word()? {
                     Some(",") => {}

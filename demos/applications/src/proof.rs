@@ -1,5 +1,5 @@
-//! A proof that was found, and its check, which shares nothing with the search: it compares terms,
-//! and knows neither bindings nor unification.
+//! A proof that was found, and its check. The check shares nothing with the search: it compares
+//! terms, without bindings or unification.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -21,9 +21,14 @@ pub struct Step {
     pub atom: Tree,
     /// The number of the literal above it.
     pub parent: Option<usize>,
-    /// What closed it; nothing until then.
+    /// The alternative that closed it, if it is closed.
     pub closing: Option<Closing>,
 }
+
+/// The maximum depth of a term, and the maximum number of terms of a proof. A search shares parts
+/// of terms, which are written out here: a short proof may have terms of any size.
+const DEPTH: usize = 1_000;
+const TERMS: usize = 1 << 20;
 
 /// A closed tableau.
 #[derive(Debug)]
@@ -34,32 +39,36 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Repeats a search's choices, and takes the proof from them.
-    pub fn of(problem: &Problem, taken: &[u16], limit: u32) -> Option<Proof> {
+    /// Repeats a search's choices, and takes the proof from them. An error is a sentence.
+    pub fn of(problem: &Problem, taken: &[u16], limit: u32) -> Result<Proof, &'static str> {
+        const NO_PROOF: &str = "the choices that were found lead to no proof";
         let mut search = Search::new();
-        search.replay(problem, taken, limit)?;
+        search.replay(problem, taken, limit).ok_or(NO_PROOF)?;
+        let mut room = TERMS;
         let steps = search.nodes().iter().map(|node| {
             let (term, base) = (node.literal.atom, node.base);
-            Step {
+            Some(Step {
                 negative: node.literal.negative,
-                atom: tree(&search, problem, Instance { term, base }),
+                atom: tree(&search, problem, Instance { term, base }, DEPTH, &mut room)?,
                 parent: usize::try_from(node.parent)
                     .ok()
                     .filter(|_| node.parent != u32::MAX),
                 closing: None,
-            }
+            })
         });
-        let mut steps: Vec<Step> = steps.collect();
+        let steps: Option<Vec<Step>> = steps.collect();
+        let mut steps =
+            steps.ok_or("a proof was found, whose terms are too large to be checked")?;
         let mut start = None;
         for (goal, closing) in search.closings(problem) {
             match (steps.get_mut(goal as usize), closing) {
                 (Some(step), closing) => step.closing = Some(closing),
                 (None, Closing::Clause(place, _)) => start = Some(place.clause),
-                (None, Closing::Ancestor(_)) => return None,
+                (None, Closing::Ancestor(_)) => return Err(NO_PROOF),
             }
         }
-        let start = start?;
-        Some(Proof { start, steps })
+        let start = start.ok_or(NO_PROOF)?;
+        Ok(Proof { start, steps })
     }
 
     /// Checks that every branch is closed by an ancestor with the same atom and the other sign, or
@@ -130,7 +139,7 @@ impl Proof {
         Ok(())
     }
 
-    /// Returns the proof as text, a line a literal.
+    /// Returns the proof as text, with a line for each literal.
     pub fn text(&self, problem: &Problem) -> String {
         let name = |clause: u16| &problem.clauses[usize::from(clause)].name;
         let mut text = format!("{}: start with {}\n", problem.name, name(self.start));
@@ -147,10 +156,19 @@ impl Proof {
     }
 }
 
-/// Returns what an instance is under the bindings of a search.
-fn tree(search: &Search, problem: &Problem, instance: Instance) -> Tree {
+/// Returns an instance with the bindings of a search applied. `None` if it is deeper than `depth`,
+/// or has more terms than `room`, from which they are subtracted.
+fn tree(
+    search: &Search,
+    problem: &Problem,
+    instance: Instance,
+    depth: usize,
+    room: &mut usize,
+) -> Option<Tree> {
+    let depth = depth.checked_sub(1)?;
+    *room = room.checked_sub(1)?;
     let Instance { term, base } = search.resolve(problem, instance);
-    match problem.terms[term as usize] {
+    Some(match problem.terms[term as usize] {
         Term::Variable(variable) => Tree::Open(base + variable),
         Term::Apply {
             symbol,
@@ -160,10 +178,10 @@ fn tree(search: &Search, problem: &Problem, instance: Instance) -> Tree {
             let arguments = &problem.arguments[first as usize..][..count as usize];
             let arguments = arguments
                 .iter()
-                .map(|&term| tree(search, problem, Instance { term, base }));
-            Tree::Apply(symbol, arguments.collect())
+                .map(|&term| tree(search, problem, Instance { term, base }, depth, room));
+            Tree::Apply(symbol, arguments.collect::<Option<_>>()?)
         }
-    }
+    })
 }
 
 /// Returns whether a term is an instance of a pattern, with the same values for the same variables.
@@ -213,17 +231,41 @@ fn term_text(problem: &Problem, term: &Tree) -> String {
 mod tests {
     use super::*;
 
-    /// A proof of p(a), whose choices are the first ones that work.
-    fn proof() -> (Problem, Proof) {
-        let text = "cnf(one, axiom, p(X) | ~ q(X)). cnf(two, axiom, q(a) | q(b)). cnf(three, axiom, ~ q(b) | q(a)). \
-                    cnf(goal, negated_conjecture, ~ p(a)).";
+    /// A problem, and its proof by the first choices that work.
+    fn proved(text: &str) -> (Problem, Result<Proof, &'static str>) {
         let problem = Problem::parse("test", text).unwrap();
         let root = super::super::search::Task::root(&problem);
         let mut search = Search::new();
         search.run(&problem, &root, 5, |_| true);
         let taken: Vec<u16> = search.taken().collect();
-        let proof = Proof::of(&problem, &taken, 5).unwrap();
+        let proof = Proof::of(&problem, &taken, 5);
         (problem, proof)
+    }
+
+    /// A proof of p(a).
+    fn proof() -> (Problem, Proof) {
+        let text = "cnf(one, axiom, p(X) | ~ q(X)). cnf(two, axiom, q(a) | q(b)). cnf(three, axiom, ~ q(b) | q(a)). \
+                    cnf(goal, negated_conjecture, ~ p(a)).";
+        let (problem, proof) = proved(text);
+        (problem, proof.unwrap())
+    }
+
+    /// Each variable is twice in the value of the one before.
+    #[test]
+    fn a_proof_of_large_terms_is_reported() {
+        let of_depth = |depth: usize| {
+            let (mut one, mut other) = ("X0".to_string(), "f(Y1, Y1)".to_string());
+            for n in 1..depth {
+                one += &format!(", X{n}, X{n}");
+                other += &format!(", Y{n}, f(Y{m}, Y{m})", m = n + 1);
+            }
+            let text =
+                format!("cnf(one, axiom, p({one})). cnf(goal, negated_conjecture, ~ p({other})).");
+            proved(&text)
+        };
+        let (problem, proof) = of_depth(5);
+        proof.unwrap().check(&problem).unwrap();
+        assert!(of_depth(40).1.unwrap_err().contains("too large"));
     }
 
     #[test]

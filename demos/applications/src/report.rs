@@ -1,9 +1,10 @@
-//! The report: what B91's table 3 lists of each program, by mechanism, beside the paper's cells.
+//! The report: the columns of B91's table 3 for each program, by mechanism, beside the paper's
+//! cells.
 
 use std::io::{self, Write};
 
 use atomseq_papers::{Value, paper};
-use demo_common::report::grouped;
+use demo_common::report::{grouped, mean, times};
 
 use super::mechanisms::Mechanism;
 use super::options::Plan;
@@ -19,13 +20,6 @@ impl Row {
     pub fn new(mechanism: &'static Mechanism) -> Row {
         let runs = Vec::new();
         Row { mechanism, runs }
-    }
-
-    /// Returns the mean of a count over the runs; `-` if one did not count.
-    fn mean(&self, count: impl Fn(&Outcome) -> Option<u64>) -> String {
-        let sum: Option<u64> = self.runs.iter().map(count).sum();
-        let mean = sum.map(|sum| (sum as f64 / self.runs.len() as f64).round() as u64);
-        mean.map_or("-".to_string(), grouped)
     }
 }
 
@@ -73,29 +67,24 @@ pub fn print(program: &str, rows: &[Row], out: &mut dyn Write) -> io::Result<()>
         line(out, names)?;
     }
     for row in rows {
-        let seconds = row.runs.iter().map(|run| run.elapsed.as_secs_f64());
-        let (shortest, longest) = (
-            seconds.clone().fold(f64::INFINITY, f64::min),
-            seconds.clone().fold(0.0, f64::max),
-        );
-        let mean = seconds.sum::<f64>() / row.runs.len() as f64;
-        let [mean, min, max] = [mean, shortest, longest].map(|time| format!("{time:.3}"));
+        let runs = &row.runs[..];
+        let [time, min, max] = times(runs, |run| run.elapsed);
         let is_kernel = row.mechanism.is_kernel;
         let counts = [
-            row.mean(|run| run.interventions.emulations),
-            row.mean(|run| {
+            mean(runs, |run| run.interventions.emulations),
+            mean(runs, |run| {
                 let done = run.interventions;
                 done.restarts.or(done.rollforwards).or(done.deferrals)
             }),
-            row.mean(|run| run.blocks(is_kernel)),
-            row.mean(|run| Some(run.tally.found_held)),
-            row.mean(|run| Some(run.tally.acquisitions)),
-            row.mean(|run| Some(run.switches?.page_faults)),
+            mean(runs, |run| run.blocks(is_kernel)),
+            mean(runs, |run| Some(run.tally.found_held)),
+            mean(runs, |run| Some(run.tally.acquisitions)),
+            mean(runs, |run| Some(run.switches?.page_faults)),
         ];
         let [a, b, c, d, e, f] = counts.each_ref().map(String::as_str);
         line(
             out,
-            [row.mechanism.name, &mean, &min, &max, a, b, c, d, e, f],
+            [row.mechanism.name, &time, &min, &max, a, b, c, d, e, f],
         )?;
     }
     papers(program, out)?;
@@ -117,7 +106,7 @@ fn papers(program: &str, out: &mut dyn Write) -> io::Result<()> {
             (_, value) => value.to_string(),
         })
     };
-    // Of parthenon-10 the text of 4.3 says how often a lock was found held.
+    // For parthenon-10, the text of section 4.3 says how often a lock was found held.
     let held = |technique| {
         let figures = b91.figures.iter();
         let mut held = figures.filter(|figure| figure.quantity.ends_with("found a lock held"));
@@ -157,7 +146,7 @@ fn papers(program: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Explains the columns, and what was left out.
+/// Explains the columns, and names the mechanisms that were left out.
 pub fn explain(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,

@@ -1,4 +1,4 @@
-//! Scripts of file operations, what they do, and a model of a file system in which they are run
+//! Scripts of file operations, their commands, and a model of a file system in which they are run
 //! first.
 
 use std::collections::BTreeMap;
@@ -27,8 +27,14 @@ pub enum Command {
     Remove(String),
 }
 
-/// The largest file that `write` makes.
+/// The maximum number of bytes that `write` writes.
 const MAX_BYTES: usize = 1 << 20;
+
+/// The maximum number of a script's commands.
+const MAX_COMMANDS: usize = 5_000;
+
+/// The maximum size of a client's files, in blocks: 16 MiB.
+const MAX_BLOCKS: usize = (16 << 20) / BLOCK;
 
 /// The longest path in a script: the client's directory comes before it.
 const MAX_PATH: usize = PATH - 16;
@@ -41,13 +47,18 @@ pub fn parse(name: &str, text: &str, client: usize) -> Result<Vec<(usize, Comman
         let text = text.split('#').next().unwrap_or("");
         let words: Vec<&str> = text.split_whitespace().collect();
         let wrong = |what: String| format!("{name}:{line}: {what}");
+        if !words.is_empty() && commands.len() > MAX_COMMANDS {
+            return Err(wrong(format!("more than {MAX_COMMANDS} commands")));
+        }
+        // A zero ends a name on the disk.
+        let is_name = |name: &str| name.len() <= NAME && !name.contains('\0');
         let path = |path: &str| {
             let mut names = path.split('/').filter(|name| !name.is_empty()).peekable();
-            let is_path = names.peek().is_some() && names.all(|name| name.len() <= NAME);
+            let is_path = names.peek().is_some() && names.all(is_name);
             match is_path && path.len() <= MAX_PATH {
                 true => Ok(format!("/client{client}/{path}")),
                 false => Err(wrong(format!(
-                    "{path:?} is no path of up to {MAX_PATH} bytes, with names of up to {NAME}"
+                    "{path:?} is no path of up to {MAX_PATH} bytes, with names of up to {NAME} bytes and without zeros"
                 ))),
             }
         };
@@ -62,8 +73,11 @@ pub fn parse(name: &str, text: &str, client: usize) -> Result<Vec<(usize, Comman
             ["search", one, word] if word.len() < BLOCK => Command::Search(path(one)?, word.into()),
             ["list", one] => Command::List(path(one)?),
             ["compile", from, to] => Command::Compile(path(from)?, path(to)?),
-            ["rename", one, to] if to.len() <= NAME && !to.contains('/') => {
+            ["rename", one, to] if is_name(to) && !to.contains('/') => {
                 Command::Rename(path(one)?, to.into())
+            }
+            ["rename", _, to] => {
+                return Err(wrong(format!("{to:?} is no name of up to {NAME} bytes, without \"/\"")));
             }
             ["remove", one] => Command::Remove(path(one)?),
             [word, ..] => {
@@ -121,7 +135,7 @@ const WORDS: [&[u8]; 8] = [
     b"word ",
 ];
 
-/// What a program sees: a number that depends on all results.
+/// A digest of all results that a program has got.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Digest(u64);
 
@@ -234,11 +248,11 @@ pub fn execute(
     Ok(())
 }
 
-/// A file system as a map: directories are without contents. It shares nothing with the disk.
+/// A file system as a map, in which directories have no contents. It shares no code with the disk.
 #[derive(Debug, Default)]
 pub struct Model {
     pub tree: BTreeMap<String, Option<Vec<u8>>>,
-    /// By directory: its names, in the order of the disk's entries.
+    /// The names in each directory, in the order of the disk's entries.
     names: BTreeMap<String, Vec<String>>,
 }
 
@@ -255,12 +269,18 @@ impl Model {
             done.map_err(|refusal| format!("{name}:{line}: {refusal}"))?;
             let sizes = self.tree.values().map(|content| match content {
                 Some(content) => content.len().div_ceil(BLOCK),
-                // A directory of all there is.
+                // As if each directory contained all files and directories.
                 None => 1 + self.tree.len() / (BLOCK / 32),
             });
             peak.blocks = peak.blocks.max(sizes.clone().sum());
             peak.longest = peak.longest.max(sizes.max().unwrap_or(0));
             peak.inodes = peak.inodes.max(self.tree.len());
+            if peak.blocks > MAX_BLOCKS {
+                let max = MAX_BLOCKS * BLOCK;
+                return Err(format!(
+                    "{name}:{line}: the files take more than {max} bytes"
+                ));
+            }
         }
         Ok((digest, peak))
     }

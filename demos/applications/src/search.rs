@@ -6,17 +6,19 @@
 
 use super::problem::{Literal, Place, Problem, Term};
 
-/// The longest tableau, in choices. A branch of the search that reaches it is cut.
+/// The maximum length of a tableau, in choices. A branch of the search that reaches it is cut.
 pub const CHOICES: usize = 256;
 
-/// Choices that other threads are given lie in the first so many of a search.
+/// The maximum number of choices that lead to a [`Task`].
 pub const PREFIX: usize = 48;
 
-const VARIABLES: usize = 1 << 13;
-const NODES: usize = 1 << 12;
+/// The maximum number of a tableau's variables, and so of a clause's.
+pub const VARIABLES: usize = 1 << 13;
+/// The maximum number of a tableau's literals, and so of a clause's.
+pub const NODES: usize = 1 << 12;
 const PAIRS: usize = 1 << 12;
 
-/// The steps of one unification. What needs more is cut.
+/// The maximum number of steps of one unification. One that needs more is cut.
 const STEPS: u32 = 1 << 14;
 
 /// No node, and no binding.
@@ -88,7 +90,7 @@ pub enum End {
     Proof,
     /// There is no proof in it.
     Exhausted,
-    /// The caller has ended it.
+    /// The caller has stopped it.
     Stopped,
 }
 
@@ -104,7 +106,7 @@ pub struct Search {
     steps: u32,
     /// The first of the task's own choices.
     own: usize,
-    /// Branches are at most this long.
+    /// The maximum length of a branch.
     limit: u32,
     /// Whether a limit has cut the search.
     pub is_cut: bool,
@@ -186,7 +188,7 @@ impl Search {
         End::Exhausted
     }
 
-    /// Repeats choices, and returns the next goal after them: [`NONE`] if none is left.
+    /// Repeats choices, and returns the next goal after them, or [`NONE`] if all goals are closed.
     pub fn replay(&mut self, problem: &Problem, taken: &[u16], limit: u32) -> Option<u32> {
         let nothing = Choice {
             goal: NONE,
@@ -217,7 +219,8 @@ impl Search {
         self.choices.iter().map(|choice| choice.taken)
     }
 
-    /// Gives away half of the alternatives that are left of the first choice that has some.
+    /// Returns half of the remaining alternatives of the first choice that has some, as a task for
+    /// another thread.
     pub fn split(&mut self) -> Option<Task> {
         let choices = &mut self.choices[self.own..];
         let at = choices.iter().position(|choice| choice.next < choice.end)? + self.own;

@@ -1,7 +1,7 @@
-//! A file server: threads that take messages from a port, do what they ask for, and answer.
+//! A file server: threads that take requests from a port, execute them on the disk, and answer.
 //!
 //! A client writes its message into its mailbox and puts the mailbox's number into the port. A
-//! server takes the message out, works, and puts the answer in.
+//! server copies the message, executes the request, and writes the answer into the mailbox.
 
 use super::disk::{BLOCK, Disk, Geometry, Operation, Refusal};
 use super::package::{Lock, Package, Thread, Waiters};
@@ -39,7 +39,7 @@ struct Mailbox {
 }
 
 struct Port {
-    /// The mailboxes with a new message, the oldest first; a circle with room for all.
+    /// The numbers of the mailboxes with a new message, the oldest first: a ring with room for all.
     queue: Vec<usize>,
     first: usize,
     filled: usize,
@@ -74,7 +74,7 @@ impl<P: Package> Server<P> {
         }
     }
 
-    /// Serves until all clients have left.
+    /// Serves until all clients have disconnected.
     pub fn serve(&self, thread: &Thread<'_, P>) {
         let mut message = Message::EMPTY;
         loop {
@@ -113,7 +113,7 @@ impl<P: Package> Server<P> {
     }
 }
 
-/// A client's end. Dropping it leaves the server.
+/// A client's end of the connection. Its drop disconnects the client.
 pub struct Client<'a, P: Package> {
     server: &'a Server<P>,
     thread: &'a Thread<'a, P>,
@@ -143,10 +143,10 @@ impl<P: Package> Drop for Client<'_, P> {
     }
 }
 
-/// What a program needs of a file system.
+/// The interface of a file system.
 pub trait Files {
-    /// Does an operation; `data` holds what is written, and then what was read. Returns the number
-    /// of bytes.
+    /// Performs an operation on a path. `data` holds the `length` bytes to write, and afterwards
+    /// the bytes that were read. Returns their number.
     fn call(
         &mut self,
         operation: Operation,

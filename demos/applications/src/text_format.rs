@@ -1,17 +1,18 @@
 //! `text-format` of B91: paragraphs are broken into lines so that the sum of the squares of the
-//! spaces at the lines' ends is minimal. As in B91, the formatter itself is sequential, and the
-//! file server is not: the text is read from it, and the lines are written to it, by messages.
+//! spaces at the lines' ends is minimal. As in B91, the formatter is sequential, and the file
+//! server multithreaded. The formatter reads the text from it and writes the lines to it, by
+//! messages.
 
 use super::disk::{BLOCK, Geometry, Operation};
 use super::package::{Application, Package, Thread};
 use super::server::{Client, Files, Server};
 
-/// A text, in parts for that many formatters.
+/// A text in parts, one for each formatter.
 pub struct TextFormat {
     parts: Vec<Vec<u8>>,
     width: usize,
     servers: usize,
-    /// The formatted parts, by a formatter alone.
+    /// The parts as a formatter alone formats them.
     expected: Vec<Vec<u8>>,
 }
 
@@ -20,7 +21,7 @@ pub struct TextFormat {
 pub struct Local {
     text: Vec<u8>,
     lines: Vec<u8>,
-    /// Of a paragraph: the places of its words; from each word on, the least cost and the next
+    /// The places of a paragraph's words. Then, from each word on, the least cost and the next
     /// break.
     words: Vec<(usize, usize)>,
     costs: Vec<u64>,
@@ -89,7 +90,8 @@ impl Local {
         at
     }
 
-    /// Computes from the last word to the first the least cost of the rest, and its first break.
+    /// Computes the least cost from each word on, and the first break, from the last word to the
+    /// first.
     fn break_lines(&mut self, width: usize) {
         let words = self.words.len();
         self.costs.clear();
@@ -130,8 +132,9 @@ fn least_cost(words: &[&[u8]], width: usize) -> u64 {
     let mut least = vec![u64::MAX; words.len() + 1];
     least[0] = 0;
     for first in 0..words.len() {
+        let mut letters = 0;
         for end in first + 1..=words.len() {
-            let letters: usize = words[first..end].iter().map(|word| word.len()).sum();
+            letters += words[end - 1].len();
             let length = letters + end - first - 1;
             if length > width && end > first + 1 {
                 break;
@@ -143,8 +146,8 @@ fn least_cost(words: &[&[u8]], width: usize) -> u64 {
     least[words.len()]
 }
 
-/// Checks that lines have the words of a text in the same order, are not too long, and are as good
-/// as lines can be. An error is a sentence.
+/// Checks that lines have the words of a text in the same order, are not too long, and have the
+/// least cost. Returns the number of lines and their cost. An error is a sentence.
 fn check(text: &[u8], lines: &[u8], width: usize) -> Result<(usize, u64), String> {
     let words = |text: &[u8]| -> Vec<Vec<u8>> {
         let words = text
@@ -220,8 +223,8 @@ pub fn default_text(paragraphs: usize) -> Vec<u8> {
     for _ in 0..paragraphs {
         for word in 0..random.usize(20..200) {
             // Short words are more frequent than long ones.
-            let most = random.usize(1..14);
-            let length = 1 + random.usize(0..=most);
+            let max = random.usize(1..14);
+            let length = 1 + random.usize(0..=max);
             text.extend((0..length).map(|_| random.u8(b'a'..=b'z')));
             text.push(if word % 12 == 11 { b'\n' } else { b' ' });
         }
@@ -235,7 +238,7 @@ fn paths(part: usize) -> [String; 2] {
     [format!("/text{part}"), format!("/lines{part}")]
 }
 
-/// What a formatter allocates before it works.
+/// The memory of a formatter, which it allocates before it works.
 pub type Desk = (Local, [String; 2]);
 
 // SAFETY: the memory of a formatter has room for its part: a word takes at least two bytes of the
@@ -303,7 +306,7 @@ unsafe impl Application for TextFormat {
         local.format(self.width);
         for chunk in local.lines.chunks(BLOCK) {
             data[..chunk.len()].copy_from_slice(chunk);
-            // What is refused is missing when the lines are judged.
+            // If this is refused, `judge` finds other lines.
             let _ = client.call(Operation::Append, lines, 0, &mut data, chunk.len());
         }
     }

@@ -1,34 +1,16 @@
 //! The applications as programs: right results with every mechanism, the paper's cells, and the
 //! messages about bad input.
 
-use std::ffi::OsStr;
-
-use demo_common::testing::{self, Run, Tree};
+use demo_common::testing::{self, Run, Tree, number};
 
 fn run(arguments: &[&str]) -> Run {
-    let arguments: Vec<&dyn AsRef<OsStr>> = arguments.iter().map(|one| one as _).collect();
-    testing::run(
-        |arguments, out, err| demo_applications::run(arguments, out, err),
-        &arguments,
-    )
+    testing::run(demo_applications::run, arguments)
 }
 
 /// Returns the cells of a row: name, three times, emulations, restarts, blocks, found held,
 /// acquisitions, page faults.
 fn row(run: &Run, mechanism: &str) -> Vec<String> {
-    let rows = run
-        .out
-        .lines()
-        .map(|line| line.split_whitespace().map(str::to_string).collect());
-    let mut rows = rows.filter(|row: &Vec<String>| row.len() == 10 && row[0] == mechanism);
-    rows.next()
-        .unwrap_or_else(|| panic!("no {mechanism} in:\n{}\n{}", run.out, run.err))
-}
-
-fn number(cell: &str) -> u64 {
-    cell.replace(',', "")
-        .parse()
-        .unwrap_or_else(|_| panic!("{cell} is not a number"))
+    run.row(mechanism, 10)
 }
 
 /// Returns whether this platform has all mechanisms.
@@ -195,6 +177,30 @@ fn bad_input_is_refused_in_a_sentence() {
     let bytes = file("bytes", "write a many\n");
     let name = file("name", &format!("mkdir {}\n", "n".repeat(40)));
     let missing = file("missing", "mkdir a\n\ncopy b c\n");
+    let zero = file("zero", "mkdir a\0b\n");
+    let renamed = file("renamed", "mkdir a\nrename a b/c\n");
+    let many = file("many", &"mkdir a\n".repeat(6000));
+    let large: String = (0..17).map(|n| format!("write f{n} 1048576\n")).collect();
+    let large = file("large", &large);
+    let wide = file(
+        "wide.p",
+        &format!("cnf(a, axiom, p({}a)).\n", "a,".repeat(300)),
+    );
+    let long = file(
+        "long.p",
+        &format!("cnf(a, axiom, {}p).\n", "p | ".repeat(5000)),
+    );
+    let variables = (0..9000).map(|n| match n % 250 {
+        0 => format!("p(X{n}"),
+        249 => format!(", X{n}) | "),
+        _ => format!(", X{n}"),
+    });
+    let variables: String = variables.collect();
+    let variables = file("variables.p", &format!("cnf(a, axiom, {variables}p).\n"));
+    let clauses = file("clauses.p", &"cnf(a, axiom, $false).\n".repeat(40_000));
+    let directory = tree.0.to_str().unwrap().to_string();
+    std::fs::write(tree.0.join("bytes.p"), b"cnf(a, axiom, \xff).").unwrap();
+    let not_text = tree.0.join("bytes.p").to_str().unwrap().to_string();
     let blank = file("blank", " \n\n");
     for (arguments, sentence) in [
         (
@@ -228,6 +234,20 @@ fn bad_input_is_refused_in_a_sentence() {
             "quote.p:1: a quoted name without end",
         ),
         (&["parthenon", &empty], "0 clauses"),
+        (&["parthenon", &wide], "wide.p:1: a term has more than 256"),
+        (
+            &["parthenon", &long],
+            "long.p:1: a clause has more than 4096",
+        ),
+        (
+            &["parthenon", &variables],
+            "variables.p:1: a clause has more than 8192 variables",
+        ),
+        (&["parthenon", &clauses], "40000 clauses of 0 literals"),
+        (&["parthenon", &not_text], "bytes.p is not UTF-8"),
+        (&["parthenon", &directory], " cannot be read: "),
+        (&["text-format", "/dev/zero"], "/dev/zero has more than"),
+        (&[], "requires a subcommand"),
         (
             &["fs-bench", "/no/such/file"],
             "/no/such/file cannot be read",
@@ -241,6 +261,14 @@ fn bad_input_is_refused_in_a_sentence() {
             "bytes:1: \"many\" is no number of bytes",
         ),
         (&["fs-bench", &name], "name:1: "),
+        (&["fs-bench", &zero], "zero:1: "),
+        (
+            &["fs-bench", &renamed],
+            "renamed:2: \"b/c\" is no name of up to 27 bytes",
+        ),
+        (&["fs-bench", &many], "many:5001: more than 5000 commands"),
+        (&["fs-bench", &large], "large:16: the files take more than"),
+        (&["fs-bench", &not_text], "bytes.p is not UTF-8"),
         (&["fs-bench", &missing], "missing:3: there is no such file"),
         (&["fs-bench", "--servers=0"], "0 is not in 1..=32"),
         (

@@ -1,8 +1,8 @@
-//! The audit: what everything that was ever claimed has become.
+//! The audit: the fate of everything that was ever claimed.
 //!
-//! It runs while no thread is inside an operation: each is parked, or has exited and was joined.
-//! What an exited thread may have left half done is what it has noted in its levels, and nothing
-//! else may be wrong.
+//! It runs while no thread is inside an operation: each is parked, or has exited and was joined. An
+//! exited thread may have left half done only what it noted in its levels. Nothing else may be
+//! wrong.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -14,10 +14,10 @@ use atomseq::type_stable::{Audit, Descriptor, WriteBack};
 use crate::crew::{Crew, LEAVE, PARK, Post, READY, activity};
 use crate::kernel::{Kernel, Level, Loads, Record, Worker, World};
 
-/// The least time between two audits that find the same thing.
+/// The time after which an audit recovers a descriptor that an earlier one found in use.
 const TIME: Duration = Duration::from_millis(1);
 
-/// What the descriptors of one cache have become.
+/// The fate of the descriptors of one cache.
 #[derive(Clone, Copy, Default)]
 pub struct Fate {
     /// All that are not free.
@@ -45,14 +45,14 @@ pub struct Findings {
     pub halves: usize,
     /// Guests that were in no queue.
     pub lost: usize,
-    /// How much may have been counted in a descriptor only, and how many threads have exited.
+    /// How many events may have been counted in a descriptor only, and how many threads exited.
     pending: u64,
     exited: u64,
-    /// Each a sentence about something that nothing explains.
+    /// A sentence for each thing that no exited thread explains.
     pub faults: Vec<String>,
 }
 
-/// What exited threads have noted.
+/// The notes of exited threads.
 struct Notes(Vec<[u64; 6]>);
 
 impl Notes {
@@ -94,7 +94,7 @@ fn words(level: &Level) -> [&AtomicU64; 6] {
     [space, guest, victim_space, victim_guest, counting, popping]
 }
 
-/// Audits the three pools once. What an audit more than `time` ago has found in use is recovered.
+/// Audits the three pools once. Recovers what an audit more than `time` ago found in use.
 fn look(kernel: &Kernel, time: Duration) -> [Audit; 3] {
     // SAFETY: no live thread is inside an operation, and each has begun a new use of what it keeps
     // in use since the last call with as short a time. Exited threads do not continue. This thread
@@ -117,8 +117,8 @@ impl Findings {
         // The live threads start new uses, which the next look finds.
         crew.enter(PARK);
         looks[1] = look(crew.shared.kernel, TIME);
-        // Once more, to count what is allocated now. Too little time has passed to recover
-        // anything: the live threads have not begun new uses since.
+        // A third one, to count what is allocated now. Its time is so long that it recovers
+        // nothing: the live threads have not begun new uses since the second one.
         looks[2] = look(crew.shared.kernel, Duration::from_secs(86_400));
         let (kernel, posts) = (crew.shared.kernel, &crew.shared.posts);
         let world = &*kernel.world;
@@ -142,8 +142,8 @@ impl Findings {
         self.spaces.add(spaces, &kernel.spaces, world.plan.spaces);
         self.guests.add(guests, &kernel.guests, world.plan.guests);
         self.nodes += nodes.0;
-        // Of a space, a thread keeps one, has another, and may replace a third; of a guest, it has
-        // one at each level.
+        // A thread keeps one space in use, works on a second, and may be replacing a third. It uses
+        // one guest at each level.
         let recovered = [
             ("spaces", self.spaces.recovered, 3),
             ("guests", self.guests.recovered, 2),
@@ -173,7 +173,7 @@ impl Findings {
         }
         self.check_records(kernel, &notes);
         self.check_guests(kernel, &notes);
-        // What was noted is dealt with.
+        // The notes are dealt with.
         for worker in &exited {
             worker
                 .levels
@@ -288,7 +288,7 @@ impl Findings {
             ));
         }
         for (worker, (ready, delayed)) in world.workers.iter().zip(queues) {
-            // There was memory for all of them before.
+            // The memory that they had before suffices.
             ready
                 .into_iter()
                 .for_each(|(time, guest)| _ = worker.ready.insert(time, guest));
@@ -298,8 +298,8 @@ impl Findings {
         }
     }
 
-    /// Ends the run: all threads exit, and everything is written back and compared with what the
-    /// threads have counted.
+    /// Ends the run: all threads exit, and everything is written back and compared with the
+    /// threads' own counts.
     pub fn finish(&mut self, crew: &mut Crew<'_>) {
         crew.enter(LEAVE);
         self.audit(crew);
@@ -354,7 +354,7 @@ impl Findings {
             if !(counted..=counted + self.pending).contains(&at_home) {
                 let pending = self.pending;
                 self.fault(format!(
-                    "{counted} {name} were counted, and up to {pending} more half; {at_home} came home"
+                    "{counted} {name} were counted, and up to {pending} more half; {at_home} were written back"
                 ));
             }
         }

@@ -1,7 +1,7 @@
-//! The kernel threads: what they do, how they are stopped and exited inside an operation, and how
-//! all of them pause for an audit.
+//! The kernel threads: their work, how they are stopped and made to exit inside an operation, and
+//! how all of them pause for an audit.
 //!
-//! The state of a guest is a number of two parts, how often it was scheduled and what it does:
+//! The state of a guest is a number of two parts: how often it was scheduled, and its activity.
 //!
 //! ```text
 //! READY, in one ready queue ──> RUNNING, on one kernel thread ──> READY
@@ -10,6 +10,7 @@
 //! ```
 
 use std::ffi::c_void;
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -27,12 +28,12 @@ pub const READY: u64 = 0;
 pub const RUNNING: u64 = 1;
 pub const WAITING: u64 = 2;
 
-/// Returns what a guest does.
+/// Returns the activity of a guest in a state.
 pub fn activity(state: u64) -> u64 {
     state & 3
 }
 
-/// What all threads do, in the lowest bits of `Crew::phase`. A phase differs from all before it.
+/// What all threads do, in the lowest bits of `Shared::phase`. A phase differs from all before it.
 pub const RUN: u64 = 0;
 /// They pause outside of operations, and start a new use of what they keep in use.
 pub const PARK: u64 = 1;
@@ -44,7 +45,7 @@ const DELIVER: i32 = libc::SIGUSR1;
 /// The signal that stops a thread or makes it exit.
 const INTERRUPT: i32 = libc::SIGUSR2;
 
-/// What the interrupted thread has to do.
+/// The orders that an interrupted thread carries out.
 pub const STOP: u64 = 1;
 pub const EXIT: u64 = 2;
 
@@ -52,11 +53,11 @@ pub const EXIT: u64 = 2;
 #[derive(Default)]
 pub struct Post {
     tid: AtomicI32,
-    /// The phase in which it has parked last.
+    /// The phase in which it parked last.
     parked: AtomicU64,
-    /// What its next interruption does; 0 afterwards.
+    /// The order of its next interruption; 0 once it is carried out.
     order: AtomicU64,
-    /// 1: it has exited inside an operation, or is just doing so.
+    /// 1: it has exited inside an operation, or is about to.
     exited: AtomicU64,
 }
 
@@ -65,7 +66,7 @@ impl Post {
         self.exited.load(SeqCst) != 0
     }
 
-    /// Prepares the post for another thread, after the one that exited was joined.
+    /// Prepares the post for another thread. The thread that exited was joined.
     pub fn vacate(&self) {
         self.order.store(0, SeqCst);
         self.exited.store(0, SeqCst);
@@ -88,7 +89,7 @@ pub struct Crew<'k> {
     pub exits: u64,
 }
 
-/// What handlers and new threads start from. Null without a crew.
+/// The crew's shared state, for handlers and new threads. Null without a crew.
 static SHARED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 fn shared<'a>() -> Option<&'a Shared<'a>> {
@@ -123,7 +124,11 @@ impl<'k> Shared<'k> {
 
 impl<'k> Crew<'k> {
     /// Starts the threads. There is only one crew at a time.
-    pub fn start(shared: &'k Shared<'k>) -> Crew<'k> {
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, if it refuses a thread.
+    pub fn start(shared: &'k Shared<'k>) -> io::Result<Crew<'k>> {
         SHARED.store(ptr::from_ref(shared).cast_mut().cast(), SeqCst);
         let mut crew = Crew {
             shared,
@@ -132,12 +137,16 @@ impl<'k> Crew<'k> {
             stops: 0,
             exits: 0,
         };
-        crew.replace_exited();
-        crew
+        crew.replace_exited()?;
+        Ok(crew)
     }
 
     /// Starts a thread at each post that has none.
-    pub fn replace_exited(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, if it refuses a thread.
+    pub fn replace_exited(&mut self) -> io::Result<()> {
         for (number, thread) in self.threads.iter_mut().enumerate() {
             if thread.is_some() {
                 continue;
@@ -147,13 +156,16 @@ impl<'k> Crew<'k> {
             // SAFETY: there is room for the thread; the argument is a number.
             let failed =
                 unsafe { libc::pthread_create(new.as_mut_ptr(), ptr::null(), body, argument) };
-            assert_eq!(failed, 0, "no kernel thread could be started");
+            if failed != 0 {
+                return Err(io::Error::from_raw_os_error(failed));
+            }
             // SAFETY: written, because the call has succeeded.
             *thread = Some(unsafe { new.assume_init() });
         }
+        Ok(())
     }
 
-    /// Stops a random thread inside what it does, or makes it exit there.
+    /// Stops a random thread at a random instruction, or makes it exit there.
     pub fn interrupt(&mut self, rng: &mut Rng, order: u64) {
         let post = &self.shared.posts[rng.usize(..self.threads.len())];
         let tid = post.tid.load(SeqCst);
@@ -169,8 +181,8 @@ impl<'k> Crew<'k> {
         }
     }
 
-    /// Has all threads enter a phase, and waits until each has, or has exited. Joins those that
-    /// have.
+    /// Has all threads enter a phase, and waits until each has entered it or exited. Joins those
+    /// that have exited.
     pub fn enter(&mut self, kind: u64) {
         let phase = ((self.shared.phase.load(SeqCst) & !3) + 4) | kind;
         self.shared.phase.store(phase, SeqCst);
@@ -220,7 +232,7 @@ fn send(tid: i32, signal: i32) {
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
 }
 
-/// Stops this thread for a while inside whatever it does, or makes it exit there.
+/// Stops this thread for a while at the instruction that it has reached, or makes it exit there.
 extern "C" fn on_interrupt(_: i32) {
     let (Some(shared), Some(me)) = (shared(), ME.get()) else {
         return;
@@ -262,8 +274,8 @@ fn keeping_errno(work: impl FnOnce()) {
 
 impl Shared<'_> {
     fn ready(&self, worker: usize, guest: u64) {
-        // There was memory for all guests in one queue, unless exited threads have taken it: then
-        // the audit finds the guest in no queue.
+        // Fails only if exited threads hold the memory for it. Then the audit finds the guest in no
+        // queue.
         let ready = &self.kernel.world.workers[worker].ready;
         _ = ready.insert(timer::now(), guest);
     }
@@ -284,7 +296,7 @@ impl Shared<'_> {
         level.guest.store(0, SeqCst);
     }
 
-    /// Makes a waiting guest ready, if it still is in this state.
+    /// Makes a waiting guest ready, if it is still in this state.
     fn wake(&self, me: usize, id: u64, state: u64) {
         let state_of = &self.kernel.states[id as usize];
         let ready = state - WAITING + READY;
@@ -299,7 +311,7 @@ impl Shared<'_> {
     /// Signals the guests that are registered on a page.
     fn signal(&self, me: usize, space: u64, page: u64) {
         let world = &self.kernel.world;
-        // As many as one signal reaches.
+        // A signal reaches at most four guests.
         let collect = |(mut guests, count): ([u64; 4], usize), record: Record| {
             if record.is_signal() && count < guests.len() {
                 guests[count] = record.guest.into();
@@ -363,7 +375,7 @@ impl Shared<'_> {
                 }
             }
             if rng.bool() {
-                // The page of another guest, most often of the same space.
+                // The page of another guest of the same space, unless the number wraps around.
                 let other = (id + world.plan.spaces * rng.u64(1..8)) % world.plan.guests;
                 let page = world.home.signals[other as usize].load(SeqCst) - 1;
                 self.signal(me, other % world.plan.spaces, page);
@@ -415,7 +427,7 @@ impl Shared<'_> {
                         held = None;
                         self.kernel.world.workers[me].held.store(0, SeqCst);
                     }
-                    // The new use starts before the old one ends.
+                    // The new use starts before the old one ends: see `Cache::audit`.
                     held = held.and_then(|held| held.loaded().get().ok());
                     self.posts[me].parked.store(phase, SeqCst);
                     if kind == LEAVE {

@@ -1,5 +1,5 @@
-//! The kernel: caches of descriptors, page maps, the dependency map, and what must be written back
-//! when a descriptor makes room for another.
+//! The kernel: caches of descriptors, page maps, the dependency map, and the write-back of a
+//! descriptor that makes room for another.
 //!
 //! ```text
 //! home: all spaces and guests          kernel: the loaded ones
@@ -92,7 +92,7 @@ impl Record {
 }
 
 /// What a thread, or the handler that interrupted it, works on. A word is 0, or one more than an
-/// id. If the thread exits, the audit finds here what it may have left half done.
+/// id. If the thread exits, these are the objects that it may have left half done.
 #[derive(Default)]
 pub struct Level {
     pub space: AtomicU64,
@@ -109,10 +109,9 @@ pub struct Level {
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Worker {
-    /// Guests that can run, by the time when they came in.
+    /// Guests that can run, by the time when they became ready.
     pub ready: PriorityQueue<u64, u64>,
-    /// Guests that wait for a signal, by the time when they stop waiting, each with the state that
-    /// it has until then.
+    /// Guests that wait for a signal, by the time when they stop waiting, each with its state.
     pub delayed: PriorityQueue<u64, [u64; 2]>,
     /// The thread's, and its handler's.
     pub levels: [Level; 2],
@@ -125,7 +124,7 @@ pub struct Worker {
     pub dropped: AtomicU64,
 }
 
-/// What lies outside of the kernel: everything, loaded or not.
+/// The memory outside of the kernel, which has all objects, loaded or not.
 pub struct Home {
     pub touches: Box<[AtomicU64]>,
     pub runs: Box<[AtomicU64]>,
@@ -134,7 +133,7 @@ pub struct Home {
     pub signals: Box<[AtomicU64]>,
 }
 
-/// How often things happened that no check depends on.
+/// Counts of events, on which no check depends.
 pub struct Counts {
     pub faults: Counter,
     pub reclaimed: Counter,
@@ -219,13 +218,14 @@ impl World {
         (space * 5 + page) % self.plan.frames()
     }
 
-    /// Ends the mapping of a page if it still is the one with this stamp.
+    /// Ends the mapping of a page if it is still the one with this stamp.
     fn invalidate(&self, space: u64, page: u64, stamp: u64) {
         let unless_other = |found| if found == stamp { 0 } else { found };
         self.maps[space as usize].update(page, unless_other);
     }
 
-    /// Removes a record of a signal, and notes at home where the guest was registered.
+    /// Removes a record of a signal, and stores outside of the kernel where the guest was
+    /// registered.
     fn unregister(&self, frame: u64, record: &Record) {
         let guest = record.guest as usize;
         self.home.signals[guest].store(u64::from(record.page) + 1, SeqCst);
@@ -320,7 +320,7 @@ pub struct Spaces(Arc<World>);
 impl WriteBack<Space> for Spaces {
     fn write_back(&self, victim: &Space) {
         let (world, id) = (&*self.0, victim.id.load(SeqCst));
-        // Clean: also a copy that another thread's load has forestalled.
+        // Clean, as a copy is that was not published because another thread had loaded it.
         if victim.dirty.load(SeqCst) == 0 {
             return;
         }
@@ -367,7 +367,7 @@ impl WriteBack<Guest> for Guests {
             world.unregister(world.frame(space, page), &Record::signal(space, page, id));
         }
         let number = world.counts.guests.sum();
-        // The fault that the audit must find: counts that do not reach home.
+        // The fault that the audit must find: counts that are not written back.
         if world.plan.fault != Some(Fault::Skip) || number % 16 != 0 {
             world.home.runs[id as usize].store(victim.runs.load(SeqCst), SeqCst);
             world.home.received[id as usize].store(victim.received.load(SeqCst), SeqCst);
@@ -378,7 +378,7 @@ impl WriteBack<Guest> for Guests {
     }
 }
 
-/// The cache of one kind of descriptor, and which load each id has or had.
+/// The cache of one kind of descriptor, and the last load of each id.
 pub struct Loads<T: Descriptor, W: WriteBack<T>> {
     pub cache: Cache<T, W>,
     names: HashMap<u64, [u64; 2]>,
@@ -401,9 +401,9 @@ impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
         load.map_or(Err(Gone::Unloaded), |load| load.get())
     }
 
-    /// Returns a use of a descriptor, which this loads if need be. `None` if all are in use, or the
-    /// descriptor is being written back: this does not wait, because the thread that does it may
-    /// have exited, or be the one that this handler has interrupted.
+    /// Returns a use of a descriptor, and loads it if need be. `None` if all are in use, or the
+    /// descriptor is being written back. It does not wait for the write-back: that thread may have
+    /// exited, or be the one that this handler has interrupted.
     fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<InUse<'_, T, W>> {
         loop {
             let name = self.names.get(&id)?;
@@ -429,7 +429,7 @@ pub struct Kernel {
     pub world: Arc<World>,
     pub spaces: Loads<Space, Spaces>,
     pub guests: Loads<Guest, Guests>,
-    /// Of each worker, the guests that signals have come for.
+    /// The guests of each worker to which signals were sent.
     pub inboxes: Box<[Queue<u64>]>,
     /// Of each guest, see [`crew`](crate::crew).
     pub states: Box<[AtomicU64]>,

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `kernel` | the caches, page maps and dependencies, and their write-back: read this first |
 //! | `crew` | the kernel threads, their signal handlers, and how they are stopped and exited |
-//! | `audit` | what everything that was ever claimed has become |
+//! | `audit` | the fate of everything that was ever claimed |
 //! | `options` | the command line |
 #![cfg(target_os = "linux")]
 
@@ -77,8 +77,19 @@ fn simulate(plan: Plan, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<
     let mut findings = Findings::default();
     let (start, mut ran) = (Instant::now(), Duration::ZERO);
     let shared = Shared::new(&kernel);
-    let mut crew = Crew::start(&shared);
-    while start.elapsed().as_secs_f64() < plan.seconds {
+    let refused = |error: io::Error, err: &mut dyn Write| {
+        writeln!(
+            err,
+            "{PROGRAM}: the system refuses a kernel thread: {error}"
+        )
+        .map(|()| 1)
+    };
+    let mut crew = match Crew::start(&shared) {
+        Ok(crew) => crew,
+        Err(error) => return refused(error, err),
+    };
+    // One round at least.
+    while ran.is_zero() || start.elapsed().as_secs_f64() < plan.seconds {
         let round = Instant::now();
         while round.elapsed() < ROUND {
             std::thread::sleep(Duration::from_millis(1));
@@ -90,7 +101,9 @@ fn simulate(plan: Plan, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<
         }
         ran += round.elapsed();
         findings.audit(&mut crew);
-        crew.replace_exited();
+        if let Err(error) = crew.replace_exited() {
+            return refused(error, err);
+        }
         crew.enter(RUN);
         progress.add(round.elapsed().as_millis() as u64);
     }
@@ -133,7 +146,7 @@ fn report(
     writeln!(out, "atomseq     {}", atomseq::status())?;
     writeln!(
         out,
-        "Kernel      {} threads; {} of {} spaces, {} of {} guests and {} of {} records fit in\n",
+        "Kernel      {} threads; there is room for {} of {} spaces, {} of {} guests and {} of {} records\n",
         plan.threads,
         plan.loaded(plan.spaces),
         plan.spaces,
@@ -164,7 +177,7 @@ fn report(
         (sum(|worker| &worker.dropped), "signals dropped"),
         (
             counts.skipped.sum(),
-            "runs and faults given up: all descriptors were in use",
+            "runs and faults given up: no descriptor or memory was free",
         ),
         (stops, "threads stopped"),
         (exits, "threads exited"),

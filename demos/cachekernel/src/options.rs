@@ -6,9 +6,9 @@ use clap::{Parser, ValueEnum};
 ///
 /// Kernel threads schedule guests, which touch pages of address spaces and signal each other.
 /// Descriptors of spaces and guests, and the records of mappings, are in caches that are too small,
-/// so all the time some are written back to make room for others. Signals are real ones: a handler
-/// interrupts a kernel thread in whatever it does, and changes the same structures. Meanwhile
-/// kernel threads are stopped, and exited, inside operations.
+/// so some are written back all the time to make room for others. Signals are real ones: a handler
+/// interrupts a kernel thread at any instruction, and changes the same structures. Meanwhile kernel
+/// threads are stopped inside operations, or exit there.
 #[derive(Parser)]
 #[command(
     name = "cachekernel",
@@ -16,7 +16,7 @@ use clap::{Parser, ValueEnum};
     after_help = "Exit status: 0 if the audits account for everything, 1 if not, 2 if the arguments make no sense."
 )]
 pub struct Plan {
-    /// For how long it runs, up to 86400.
+    /// The time of the run in seconds, up to 86400. One round of 0.1 s is run at least.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub seconds: f64,
     /// The number of kernel threads, 1 to 64.
@@ -31,13 +31,14 @@ pub struct Plan {
     /// The number of guests, 1 to 65536.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub guests: u64,
-    /// How much of everything can be loaded, in per cent.
+    /// The share of spaces and guests that can be loaded, and of these spaces' pages that can be
+    /// mapped, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub loaded: u64,
-    /// How many kernel threads exit inside an operation in a second, at most; up to 1000.
+    /// The maximum number of kernel threads that exit inside an operation in a second, up to 1000.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=1000))]
     pub exits: u64,
-    /// The seed of all random choices. The interleaving differs in each run all the same.
+    /// The seed of the random choices. The interleaving still differs from run to run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Makes a fault that the audits must find.
@@ -48,14 +49,14 @@ pub struct Plan {
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fault {
-    /// Some uses of descriptors never end, although their thread goes on.
+    /// Some uses of descriptors never end, although their thread continues.
     Leak,
     /// Some write-backs of guests are skipped.
     Skip,
 }
 
 impl Plan {
-    /// Returns a sentence about what makes no sense.
+    /// Checks the options. An error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         match self.seconds {
             seconds if seconds > 0.0 && seconds <= 86400.0 => Ok(()),
@@ -75,7 +76,7 @@ impl Plan {
         (self.spaces * self.pages / 8).max(1)
     }
 
-    /// Returns how many mappings and registrations fit in.
+    /// Returns the maximum number of records: mappings and registrations.
     pub fn records(&self) -> u64 {
         self.loaded(self.loaded(self.spaces * self.pages)) + 8
     }

@@ -2,26 +2,17 @@
 //! refused.
 #![cfg(target_os = "linux")]
 
-use std::ffi::OsStr;
-
 use demo_common::testing::{self, Run};
 
 fn run(arguments: &[&str]) -> Run {
-    let arguments = arguments
-        .iter()
-        .map(|argument| argument as &dyn AsRef<OsStr>);
-    testing::run(demo_cachekernel::run, &arguments.collect::<Vec<_>>())
+    testing::run(demo_cachekernel::run, arguments)
 }
 
 /// Returns the number before these words.
 fn number(out: &str, words: &str) -> u64 {
     let line = out.lines().find(|line| line.contains(words));
     let line = line.unwrap_or_else(|| panic!("{words:?} in\n{out}"));
-    let first = line.split_whitespace().next().unwrap_or_default();
-    first
-        .replace(',', "")
-        .parse()
-        .unwrap_or_else(|_| panic!("{line:?}"))
+    testing::number(line.split_whitespace().next().unwrap_or_default())
 }
 
 #[test]
@@ -32,6 +23,7 @@ fn everything_is_accounted_for_while_threads_stop_and_exit() {
         &["--seconds=1", "--loaded=5", "--seed=2"],
         &["--seconds=0.5", "--threads=1", "--loaded=100"],
         &["--seconds=0.5", "--spaces=1", "--guests=1", "--pages=1"],
+        &["--seconds=1e-9"],
     ] {
         let run = run(arguments);
         assert_eq!((run.code, &*run.err), (0, ""), "{arguments:?}\n{}", run.out);
@@ -88,6 +80,12 @@ fn senseless_arguments_get_a_sentence_and_status_2() {
         (&["--threads=0"], "'0'"),
         (&["--loaded=101"], "'101'"),
         (&["--fault=none"], "'none'"),
+        (&["--seconds=inf"], "--seconds is inf"),
+        (&["--seconds=1e9"], "--seconds is 1000000000"),
+        (&["--threads=65"], "'65'"),
+        (&["--pages=99999999999999999999"], "'99999999999999999999'"),
+        (&["--exits=1001"], "'1001'"),
+        (&["--seed=-1"], "'-1'"),
         (&["extra"], "'extra'"),
     ] {
         let run = run(arguments);

@@ -1,5 +1,7 @@
 //! Numbers as the demos print them.
 
+use std::time::Duration;
+
 /// Returns a number with its digits in groups of three.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -11,6 +13,21 @@ pub fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Returns the mean, the minimum and the maximum of the times of runs, in seconds.
+pub fn times<R>(runs: &[R], time: impl Fn(&R) -> Duration) -> [String; 3] {
+    let seconds = runs.iter().map(|run| time(run).as_secs_f64());
+    let mean = seconds.clone().sum::<f64>() / runs.len() as f64;
+    let least = seconds.clone().fold(f64::INFINITY, f64::min);
+    [mean, least, seconds.fold(0.0, f64::max)].map(|time| format!("{time:.3}"))
+}
+
+/// Returns the mean of a count over runs, or `-` if a run has no such count.
+pub fn mean<R>(runs: &[R], count: impl Fn(&R) -> Option<u64>) -> String {
+    let sum: Option<u64> = runs.iter().map(count).sum();
+    let mean = sum.map(|sum| (sum as f64 / runs.len() as f64).round() as u64);
+    mean.map_or("-".to_string(), grouped)
 }
 
 /// Returns a part of a whole in per cent.

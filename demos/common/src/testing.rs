@@ -52,6 +52,32 @@ pub struct Run {
     pub err: String,
 }
 
+impl Run {
+    /// Returns the cells of the first row of a table that has this many cells and this name.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn row(&self, name: &str, cells: usize) -> Vec<String> {
+        let rows = self.out.lines().map(str::split_whitespace);
+        let mut rows = rows.map(|row| row.map(str::to_string).collect::<Vec<_>>());
+        let found = rows.find(|row| row.len() == cells && row[0] == name);
+        found.unwrap_or_else(|| panic!("no {name} in:\n{}\n{}", self.out, self.err))
+    }
+}
+
+/// Returns the number in a cell, which may have its digits in groups.
+///
+/// # Panics
+///
+/// If the cell is not a number.
+pub fn number(cell: &str) -> u64 {
+    let digits = cell.replace(',', "");
+    digits
+        .parse()
+        .unwrap_or_else(|_| panic!("{cell:?} is not a number"))
+}
+
 /// Calls a demo's `run` with these arguments and captures what it writes.
 ///
 /// # Panics
@@ -59,7 +85,7 @@ pub struct Run {
 /// If the demo returns an error, or what it wrote is not UTF-8.
 pub fn run(
     demo: impl FnOnce(std::vec::IntoIter<OsString>, &mut dyn Write, &mut dyn Write) -> io::Result<u8>,
-    arguments: &[&dyn AsRef<OsStr>],
+    arguments: &[impl AsRef<OsStr>],
 ) -> Run {
     let arguments: Vec<OsString> = arguments
         .iter()

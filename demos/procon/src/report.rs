@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use atomseq_papers::{Value, paper};
-use demo_common::report::grouped;
+use demo_common::report::{grouped, mean, times};
 
 use super::copying::Outcome;
 use super::mechanisms::{FOR_HANDLERS, Mechanism};
@@ -21,11 +21,7 @@ pub fn print(
         line(out, names)?;
     }
     for (mechanism, runs) in rows {
-        let seconds = runs.iter().map(|run| run.elapsed.as_secs_f64());
-        let fastest = seconds.clone().fold(f64::INFINITY, f64::min);
-        let slowest = seconds.clone().fold(0.0, f64::max);
-        let mean_seconds = seconds.sum::<f64>() / runs.len() as f64;
-        let times = [mean_seconds, fastest, slowest].map(|time| format!("{time:.3}"));
+        let times = times(runs, |run| run.elapsed);
         let counts = [
             mean(runs, |run| run.interventions.emulations),
             mean(runs, |run| run.interventions.restarts),
@@ -72,13 +68,6 @@ const HEAD: [[&str; 11]; 2] = [
         "condition",
     ],
 ];
-
-/// The mean of a count over the runs; `-` if one did not count.
-fn mean(runs: &[Outcome], count: impl Fn(&Outcome) -> Option<u64>) -> String {
-    let sum: Option<u64> = runs.iter().map(count).sum();
-    let mean = sum.map(|sum| (sum as f64 / runs.len() as f64).round() as u64);
-    mean.map_or("-".to_string(), grouped)
-}
 
 fn head(plan: &Plan, checksum: u32, out: &mut dyn Write) -> io::Result<()> {
     let Plan {

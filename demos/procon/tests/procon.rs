@@ -1,10 +1,9 @@
 //! procon as a program: correct copies with every mechanism, the counts, and the messages about
 //! arguments that make no sense.
 
-use std::ffi::OsStr;
 use std::fs;
 
-use demo_common::testing::{self, Run};
+use demo_common::testing::{self, Run, number};
 
 /// A directory for the files of one test.
 struct Tree(testing::Tree);
@@ -25,29 +24,13 @@ impl Tree {
 }
 
 fn run(arguments: &[&str]) -> Run {
-    let arguments: Vec<&dyn AsRef<OsStr>> = arguments.iter().map(|one| one as _).collect();
-    testing::run(
-        |arguments, out, err| demo_procon::run(arguments, out, err),
-        &arguments,
-    )
+    testing::run(demo_procon::run, arguments)
 }
 
 /// Returns the cells of a mechanism's row: name, mean, shortest and longest time, faults, restarts,
 /// blocks, preemptions, acquisitions, found held, waits.
 fn row(run: &Run, mechanism: &str) -> Vec<String> {
-    let rows = run
-        .out
-        .lines()
-        .map(|line| line.split_whitespace().map(str::to_string).collect());
-    let mut rows = rows.filter(|row: &Vec<String>| row.len() == 11 && row[0] == mechanism);
-    rows.next()
-        .unwrap_or_else(|| panic!("no {mechanism} in:\n{}\n{}", run.out, run.err))
-}
-
-fn number(cell: &str) -> u64 {
-    cell.replace(',', "")
-        .parse()
-        .unwrap_or_else(|_| panic!("{cell} is not a number"))
+    run.row(mechanism, 11)
 }
 
 /// Returns bytes of which no two blocks are equal.

@@ -1,7 +1,7 @@
 //! The effect of attributes before a sequence: the same as before a function.
 //!
 //! Every lint is denied, so that an unfulfilled expectation, an unexpected warning, or a duplicate
-//! attribute does not compile. Programs that must not compile are in `tests/ui/attribute_*.rs`.
+//! attribute does not compile. Programs that must not compile are in `tests/ui/attributes.rs`.
 #![deny(warnings, missing_docs, unused, unreachable_pub)]
 #![deny(
     unfulfilled_lint_expectations,

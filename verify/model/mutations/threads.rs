@@ -43,6 +43,11 @@ pub const STATES: &[(&str, &str, &str)] = &[
         "match word & STOPME {",
     ),
     (
+        "a_thread_is_taken_from_its_wait_twice",
+        "WAITING => (word & !PHASE | RUNNING, true),",
+        "WAITING => (word, true),",
+    ),
+    (
         "a_resume_does_not_push",
         "STOPPED => (word & !PHASE | phase, true),",
         "STOPPED => (word & !PHASE | phase, false),",

@@ -128,6 +128,15 @@ pub fn drawn(most: usize) -> Vec<Box<dyn Scheduler + Send>> {
 }
 
 impl Orders {
+    /// Returns the [drawn] schedulers for this many orders, with a limit on steps.
+    pub fn drawn(count: usize, steps: usize) -> Orders {
+        Orders {
+            schedulers: drawn(count),
+            most_steps: steps,
+            stack_size: 32 << 10,
+        }
+    }
+
     /// Returns the orders of one scheduler, with limits that correct models keep.
     pub fn by(scheduler: Box<dyn Scheduler + Send>) -> Orders {
         Orders {

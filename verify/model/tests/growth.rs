@@ -12,7 +12,7 @@ use shuttle::sync::atomic::Ordering::SeqCst;
 use sync::THREAD;
 use verify_model::controls;
 use verify_model::controls::shuttle_thread as thread;
-use verify_model::controls::{Attempt, Orders, drawn, holds};
+use verify_model::controls::{Attempt, Orders, holds};
 
 /// The modules on which the library's source is built.
 mod sync {
@@ -98,14 +98,9 @@ include!(concat!(env!("OUT_DIR"), "/growth.rs"));
 
 /// Returns all models, each in this number of orders.
 fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
-    all::<L>().into_iter().map(move |(name, model)| {
-        let orders = Orders {
-            schedulers: drawn(most),
-            most_steps: 5_000,
-            stack_size: 32 << 10,
-        };
-        (name, orders, model)
-    })
+    all::<L>()
+        .into_iter()
+        .map(move |(name, model)| (name, Orders::drawn(most, 5_000), model))
 }
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {

@@ -8,8 +8,6 @@ mod baseline;
 mod bias;
 #[path = "protocols/drains.rs"]
 mod drains;
-#[path = "protocols/end.rs"]
-mod end;
 #[path = "protocols/first_uses.rs"]
 mod first_uses;
 #[path = "protocols/forks.rs"]
@@ -41,5 +39,6 @@ mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]
 mod traffic;
 
-// The library's name of the module `homes`.
+// The library's names of these modules.
 use homes as home;
+use machine as end;

@@ -12,14 +12,14 @@ use shuttle::sync::atomic::{AtomicBool, AtomicUsize};
 use shuttle::sync::{Condvar, Mutex};
 use verify_model::controls;
 use verify_model::controls::shuttle_thread as thread;
-use verify_model::controls::{Attempt, Orders, drawn, holds};
+use verify_model::controls::{Attempt, Orders, holds};
 
 /// The module on which the crate's source is built.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicU32, Ordering};
 }
 
-/// What came of an attempt to wait.
+/// The outcome of an attempt to wait.
 enum Wait {
     Begun,
     Over,
@@ -39,6 +39,7 @@ trait State: Send + Sync + 'static {
     fn new() -> Self;
     /// Returns false if the thread is suspended now.
     fn take(&self) -> bool;
+    fn take_waiting(&self) -> bool;
     fn is_requested(&self, request: Request) -> bool;
     fn is_stopped(&self) -> bool;
     fn yield_now(&self);
@@ -86,6 +87,9 @@ macro_rules! library {
             }
             fn take(&self) -> bool {
                 self.take() != state::Taken::Stopped
+            }
+            fn take_waiting(&self) -> bool {
+                self.take_waiting()
             }
             fn is_requested(&self, request: crate::Request) -> bool {
                 self.requests() & word(request) != 0
@@ -303,6 +307,14 @@ impl<S: State> Machine<S> {
         }
     }
 
+    /// Takes the thread from its wait, and runs it.
+    fn borrow(&self) {
+        if self.state.take_waiting() {
+            assert!(!self.is_running.swap(true, SeqCst), "runs twice");
+            self.run();
+        }
+    }
+
     fn resume(&self) {
         if self.state.resume() {
             self.push();
@@ -408,6 +420,15 @@ fn all<L: Library>() -> Vec<(&'static str, fn())> {
         ("an event, beside an unpark", || {
             machine::<L>(Body::Waits, &[Machine::event, Machine::unpark]);
         }),
+        ("taken from its wait by two, beside an event", || {
+            let all: [Requester<L>; 3] = [Machine::borrow, Machine::borrow, Machine::event];
+            machine::<L>(Body::Waits, &all);
+        }),
+        ("taken from its wait, and destroyed", || {
+            let both: [Requester<L>; 2] = [Machine::borrow, Machine::destroy];
+            let machine = machine::<L>(Body::Waits, &both);
+            assert!(machine.is_killed.load(SeqCst));
+        }),
         ("suspended, resumed, unparked", || {
             machine::<L>(Body::Parks, &[Machine::suspend_and_resume, Machine::unpark]);
         }),
@@ -453,14 +474,9 @@ fn all<L: Library>() -> Vec<(&'static str, fn())> {
 
 /// Returns all models, each in this number of orders.
 fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
-    all::<L>().into_iter().map(move |(name, model)| {
-        let orders = Orders {
-            schedulers: drawn(most),
-            most_steps: 5_000,
-            stack_size: 32 << 10,
-        };
-        (name, orders, model)
-    })
+    all::<L>()
+        .into_iter()
+        .map(move |(name, model)| (name, Orders::drawn(most, 5_000), model))
 }
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {

@@ -8,8 +8,7 @@ use std::thread::available_parallelism;
 use atomseq::mutex::{
     BiasedFlag, Condvar, Counted, Interlocked, Mutex, OnCpu, Semaphore, TestAndSet,
 };
-use verify_mutex::careless::Unpaired;
-use verify_mutex::races;
+use verify_mutex::{Unpaired, races};
 
 /// Returns the number of races of each kind: a million is their full length.
 fn rounds() -> u64 {

@@ -182,6 +182,65 @@ fn an_object_that_has_not_used_atomseq_is_unloaded() {
     });
 }
 
+/// A plug-in that has not started atomseq up is unloaded after this program has indexed its
+/// sequences, and its next version is loaded in its place: at the same addresses, with the same
+/// record of the dynamic linker, but without sequences there.
+#[cfg(atomseq_sections)]
+#[test]
+fn what_replaces_an_unloaded_object_is_not_taken_for_it() {
+    use atomseq::internals::{objects, table};
+    use verify_objects::Plugin;
+    use verify_support::requirements::is_there_or_skipped;
+
+    objects::look_finder_up();
+    let newer = "use glibc 2.35 or newer";
+    if !is_there_or_skipped(objects::is_finder_known(), "_dl_find_object", newer) {
+        return;
+    }
+    let file = std::fs::read(object().with_file_name("libplugin.so")).expect("just built");
+    let mut without = file.clone();
+    let names: Vec<usize> = (0..file.len() - 8)
+        .filter(|at| file[*at..].starts_with(b"atomseq\0\0\0\0\0"))
+        .collect();
+    assert!(names.len() >= 6, "each sequence has a note");
+    names.iter().for_each(|at| without[*at] = b'x');
+    let write = |name: &str, file: &[u8]| {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&path, file).expect("writable");
+        CString::new(path.as_os_str().as_bytes()).expect("no zeros")
+    };
+    let versions = [
+        write("version-1.so", &file),
+        write("version-2.so", &without),
+    ];
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let load = |path: &CStr| {
+            // SAFETY: the object's only constructors are the standard library's.
+            let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+            assert!(!handle.is_null(), "{path:?} cannot be loaded");
+            // SAFETY: an open object and a name.
+            let plugin = unsafe { libc::dlsym(handle, c"plugin".as_ptr()) };
+            assert!(!plugin.is_null());
+            (handle, plugin.cast::<Plugin>())
+        };
+        let (handle, plugin) = load(&versions[0]);
+        let mut row = [0; 4];
+        // SAFETY: the static of this name, while its object is loaded.
+        unsafe { ((*plugin).row)(0, &mut row) };
+        let inside = row[0] + 1;
+        assert!(table::refresh() && table::find(inside).is_some());
+        let before = objects::containing(inside);
+        // SAFETY: open, and nothing of it is used from here on.
+        assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+        assert_eq!(objects::containing(inside), objects::Holder::Nothing);
+        assert_eq!(table::find(inside), None);
+
+        load(&versions[1]);
+        assert_eq!(objects::containing(inside), before, "it looks the same");
+        assert_eq!(table::find(inside), None);
+    });
+}
+
 /// An allocator in a preloaded object, whose first use of atomseq is a call of the dynamic linker's
 /// in the middle of loading. The dynamic linker's state must not be touched then; nor need it be,
 /// because such an object is never unloaded.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use atomseq::internals::table;
 use verify_objects::{HOLDERS, check, run};
-use verify_support::requirements::is_there_or_skipped;
+use verify_support::is_there_or_skipped;
 
 /// The program that finds its own sequences. Cargo builds it without what only these tests need.
 const PROBE: &str = env!("CARGO_BIN_EXE_probe");

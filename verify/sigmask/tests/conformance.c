@@ -819,7 +819,25 @@ static double seconds(void)
     return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
-// What a signal interrupts, and what one that is blocked does not.
+// Sends SIGALRM every 100 ms. Not by a timer: for a process with a periodic one, the kernel is told
+// each mask from then on.
+static pid_t repeatedly(void)
+{
+    pid_t parent = getpid(), sender = fork();
+    if (sender == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            usleep(100000);
+            if (getppid() != parent)
+                _exit(0);
+            kill(parent, SIGALRM);
+        }
+    }
+    return sender;
+}
+
+// What a signal interrupts, and what one that is blocked does not. One that interrupts is repeated:
+// on a busy machine, the first may come before the call. And the call would last for long.
 static void interruptions_of(int flags)
 {
     int ends[2];
@@ -837,34 +855,48 @@ static void interruptions_of(int flags)
         calls = 0;                                                                                \
         errno = 0;                                                                                \
         double start = seconds();                                                                 \
-        later(100000);                                                                             \
+        pid_t sender = blocked ? 0 : repeatedly();                                                \
+        if (blocked)                                                                              \
+            later(100000);                                                                        \
         long result = (call);                                                                     \
         int error = errno;                                                                        \
         int full = blocked && seconds() - start > 0.24;                                                     \
         int before = calls;                                                                       \
+        if (sender) {                                                                             \
+            kill(sender, SIGKILL);                                                                \
+            while (waitpid(sender, NULL, 0) < 0) {}                                               \
+        }                                                                                         \
         unblock(SIGALRM);                                                                         \
-        printf("%s: %ld errno %d full %d calls %d %d\n", name, result, result < 0 ? error : 0, full, before, calls); \
+        printf("%s: %ld errno %d full %d ", name, result, result < 0 ? error : 0, full);          \
+        if (blocked)                                                                              \
+            printf("calls %d %d\n", before, calls);                                               \
+        else                                                                                      \
+            printf("called %d\n", before > 0);                                                    \
     } while (0)
-        struct timespec time = {0, 250000000};
-        struct timeval microseconds = {0, 250000};
+        int ends_early = !blocked && !(flags & SA_RESTART);
+        // Nothing restarts these.
+        int milliseconds = blocked ? 250 : 10000;
+        struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+        struct timeval microseconds = {time.tv_sec, time.tv_nsec / 1000};
         struct pollfd wait = {.fd = ends[0], .events = POLLIN};
         fd_set set;
         FD_ZERO(&set);
         FD_SET(ends[0], &set);
         INTERRUPTED("nanosleep", nanosleep(&time, NULL));
         INTERRUPTED("clock_nanosleep", clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL));
-        INTERRUPTED("usleep", usleep(250000));
-        INTERRUPTED("poll", poll(&wait, 1, 250));
+        INTERRUPTED("usleep", usleep(milliseconds * 1000));
+        INTERRUPTED("poll", poll(&wait, 1, milliseconds));
         INTERRUPTED("ppoll", ppoll(&wait, 1, &time, NULL));
         INTERRUPTED("select", select(ends[0] + 1, &set, NULL, NULL, &microseconds));
         int epoll = epoll_create1(0);
         struct epoll_event event;
-        INTERRUPTED("epoll_wait", epoll_wait(epoll, &event, 1, 250));
+        INTERRUPTED("epoll_wait", epoll_wait(epoll, &event, 1, milliseconds));
         close(epoll);
         sem_t semaphore;
         sem_init(&semaphore, 0, 0);
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += ends_early ? 10 : 0;
         until.tv_nsec += 250000000;
         if (until.tv_nsec >= 1000000000) {
             until.tv_nsec -= 1000000000;
@@ -872,12 +904,13 @@ static void interruptions_of(int flags)
         }
         INTERRUPTED("sem_timedwait", sem_timedwait(&semaphore, &until));
         fflush(stdout);
-        // A byte arrives after 250 ms.
+        // A byte arrives after 250 ms, or after a second if the read ends before.
+        int written = ends_early ? 1000000 : 250000;
 #define WRITER()                                                                                  \
     do {                                                                                          \
         fflush(stdout);                                                                           \
         if ((writer = fork()) == 0) {                                                             \
-            usleep(250000);                                                                       \
+            usleep(written);                                                                      \
             ignore_result(write(ends[1], "x\n", 2));                                              \
             _exit(0);                                                                             \
         }                                                                                         \
@@ -886,7 +919,7 @@ static void interruptions_of(int flags)
         WRITER();
         INTERRUPTED("read", read(ends[0], buffer, 2));
         waitpid(writer, NULL, 0);
-        if (!blocked && !(flags & SA_RESTART))
+        if (ends_early)
             ignore_result(read(ends[0], buffer, 2));
         if (blocked) {
             WRITER();
@@ -895,7 +928,7 @@ static void interruptions_of(int flags)
         }
         fflush(stdout);
         if ((writer = fork()) == 0) {
-            usleep(250000);
+            usleep(written);
             _exit(3);
         }
         int status = 0;

@@ -5,8 +5,9 @@
 //! [`signals`] has masks, handlers and queued signals as a library would use them that knows
 //! nothing of atomseq; [`jump`] leaves handlers by `siglongjmp`. [`timers`] and [`fire`] interrupt
 //! a thread again and again, [`pages`] at a chosen instruction. [`cpus`], [`threads`] and [`proc`]
-//! place threads, wait for their states and read `/proc`. [`requirements`] skips a test. [`code`]
-//! finds the sequences of the running program, and stops threads at any of their instructions.
+//! place threads, wait for their states and read `/proc`. [`code`] finds the sequences of the
+//! running program, and stops threads at any of their instructions. [`is_there_or_skipped`] skips a
+//! test whose requirement the machine lacks.
 
 #![cfg(target_os = "linux")]
 
@@ -20,13 +21,34 @@ pub mod jump;
 pub mod pages;
 pub mod proc;
 pub mod processes;
-pub mod requirements;
 pub mod sandbox;
 pub mod signals;
 pub mod sources;
 pub mod threads;
 pub mod timers;
 pub mod watchdog;
+
+use std::io::Write;
+
+/// Returns `is_there`, whether a test's requirement is present. If not, reports that the calling
+/// test is skipped, and how to install what is missing.
+///
+/// # Panics
+///
+/// If it is missing and `ATOMSEQ_REQUIRE_ALL=1` is set, as it is in continuous integration.
+pub fn is_there_or_skipped(is_there: bool, missing: &str, install: &str) -> bool {
+    if is_there {
+        return true;
+    }
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    let is_required = std::env::var_os("ATOMSEQ_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!is_required, "{missing} is missing: {install}");
+    let sentence = format!("{test}: skipped, because {missing} is missing: {install}");
+    // Not by a macro: the test harness captures what macros print, and shows it for failures only.
+    let _ = writeln!(std::io::stderr(), "{sentence}");
+    false
+}
 
 /// The name of the calling test, without its crate's; closures of the test may ask as well.
 #[macro_export]

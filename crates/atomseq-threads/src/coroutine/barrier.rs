@@ -26,7 +26,8 @@ use super::scheduler::{Queue, expect_scheduler};
 /// ```
 pub struct Barrier {
     coroutines: usize,
-    /// How many wait, and of which run: those of a run that has ended in a deadlock do not count.
+    /// The number of coroutines that wait, and their run. Those of a run that ended in a deadlock
+    /// do not count.
     arrived: Cell<usize>,
     run: Cell<u64>,
     waiting: Queue,
@@ -37,14 +38,14 @@ pub struct Barrier {
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Returns whether this coroutine arrived last. Of those that wait together, one does.
+    /// Returns whether this coroutine arrived last. It is true for one of those that wait together.
     pub fn is_leader(&self) -> bool {
         self.0
     }
 }
 
 impl Barrier {
-    /// Creates a barrier for that many coroutines. For none or one, nothing waits.
+    /// Creates a barrier for that many coroutines. With 0 or 1, no coroutine waits.
     pub const fn new(coroutines: usize) -> Barrier {
         Barrier {
             coroutines,

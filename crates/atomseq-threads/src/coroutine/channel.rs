@@ -38,15 +38,15 @@ struct Shared<T> {
     messages: UnsafeCell<VecDeque<T>>,
     /// How many messages the channel holds.
     capacity: Option<usize>,
-    /// Coroutines with a message that does not fit, in their slots.
+    /// Coroutines that wait to send the message in their slot.
     sending: Queue,
-    /// Coroutines with an empty slot.
+    /// Coroutines that wait to receive a message into their slot.
     receiving: Queue,
     senders: Cell<usize>,
     receivers: Cell<usize>,
 }
 
-/// Where a coroutine that waits has its message, or gets it.
+/// The place of the message that a waiting coroutine sends or receives.
 type Slot<T> = Cell<Option<T>>;
 
 /// Returns the slot of a coroutine that waits for a channel.
@@ -316,7 +316,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// If there is none; also says whether all senders have been dropped.
+    /// If there is none. The error says whether all senders have been dropped.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         inside(|scheduler| self.shared().try_receive(scheduler))
     }

@@ -1,4 +1,4 @@
-//! A coroutine from outside: how it is made, and what its handles can do.
+//! How a coroutine is made, and its handles.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -11,21 +11,21 @@ use super::scheduler::{Control, Spawned, State, expect_scheduler, inside, releas
 use super::{Error, MIN_STACK_SIZE};
 use crate::arch;
 
-/// What lies at the top of a coroutine's stack.
+/// The top of a coroutine's stack.
 #[repr(C)]
 struct Packet<F, T> {
     control: Control,
     body: UnsafeCell<Body<F, T>>,
 }
 
-/// What a coroutine is to do, and then what came of it. Both lie at its beginning.
+/// The function of a coroutine, and later its outcome. Both lie at its beginning.
 #[repr(C)]
 union Body<F, T> {
     function: ManuallyDrop<F>,
     outcome: ManuallyDrop<thread::Result<T>>,
 }
 
-/// Makes a coroutine that calls `f`, and returns its handle. It runs when others let it.
+/// Makes a coroutine that calls `f`, and returns its handle. It runs when its turn comes.
 ///
 /// A result that no handle waits for is dropped by the coroutine; a panic of that aborts the
 /// process.
@@ -184,8 +184,8 @@ impl Coroutine {
     }
 
     /// Lets the coroutine run next, and returns true when it is the caller's turn again. The order
-    /// of turns stays as it is and goes on from that coroutine, so those between the caller and it
-    /// miss a turn.
+    /// of turns stays the same and continues after that coroutine, so those between the caller and
+    /// it miss a turn.
     ///
     /// Returns false at once if the coroutine is not ready: it waits, has finished, or is of
     /// another run.
@@ -232,9 +232,9 @@ impl fmt::Debug for Coroutine {
     }
 }
 
-/// The right to wait for a coroutine and to get what it returns. If it is dropped, the coroutine
-/// goes on, and what it returns is dropped.
-#[must_use = "the coroutine goes on, but what it returns is dropped"]
+/// The right to wait for a coroutine and to get its result. If the handle is dropped, the coroutine
+/// continues, and its result is dropped.
+#[must_use = "the coroutine continues, but its result is dropped"]
 pub struct JoinHandle<T> {
     coroutine: Coroutine,
     outcome: NonNull<ManuallyDrop<thread::Result<T>>>,

@@ -116,7 +116,7 @@ pub const DEFAULT_STACK_SIZE: usize = 64 * 1024;
 /// The smallest stack, in bytes.
 pub const MIN_STACK_SIZE: usize = 4096;
 
-/// The signal of ticks, if the builder names none: one that debuggers pass on without a word.
+/// The signal of ticks, if the builder names none: one that debuggers pass on silently.
 const DEFAULT_SIGNAL: i32 = libc::SIGURG;
 
 /// The shortest slice. A tick costs some microseconds.
@@ -376,8 +376,8 @@ pub fn park() {
 ///   use, panics;
 /// * change what other coroutines share with it, but under a lock of this module or by an atomic
 ///   sequence;
-/// * rely on code that comes between to have ended when it continues, as it may rely on signal
-///   handlers: [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) do, and so does
+/// * rely on the code that interrupts it to return before it continues, as signal handlers do:
+///   [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) rely on that, and so does
 ///   [`atomseq::signal::mask`] if another coroutine yields inside of a mask;
 /// * run on another stack than the coroutine's;
 /// * use the matrix registers of AMX or SME.

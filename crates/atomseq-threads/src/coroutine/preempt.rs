@@ -17,7 +17,7 @@ use crate::arch::Preemption;
 /// which are larger without optimisation.
 const FRAMES: usize = if cfg!(debug_assertions) { 2048 } else { 1024 };
 
-/// What the handlers take of the alternate stack, beside what deliveries do.
+/// The bytes of the alternate stack that the handlers use, beside those of deliveries.
 const HANDLER: usize = 4096;
 
 /// Returns how coroutines with these stacks are preempted.
@@ -37,18 +37,6 @@ pub(super) fn prepare(slice: Duration, stack: usize) -> Result<Preemption, Error
     Ok(preemption)
 }
 
-/// The signals that no handler blocks, so that a tick by one of them could interrupt a handler.
-/// Faults raise them, too.
-const NEVER_BLOCKED: [c_int; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-    libc::SIGABRT,
-];
-
 /// The ticks of the calling thread, for as long as this lives.
 pub(super) struct Ticks {
     timer: libc::timer_t,
@@ -58,7 +46,8 @@ pub(super) struct Ticks {
 
 impl Ticks {
     pub fn start(slice: Duration, signal: c_int) -> Result<Ticks, Error> {
-        if NEVER_BLOCKED.contains(&signal) {
+        // A tick by one of them could interrupt a handler.
+        if crate::NEVER_BLOCKED.contains(&signal) {
             return Err(Error::Signal(signal::Error::Reserved(signal)));
         }
         let options = Options::new().on_alternate_stack(HANDLER);
@@ -116,7 +105,7 @@ fn tick(event: &mut Event<'_>) {
     };
     let may_preempt = event.interrupted() != Interrupted::Inside && scheduler.may_preempt();
     // SAFETY: the context of a signal that has interrupted the running coroutine, whose stack ends
-    // at the limit. `preemptible` was promised not to mind.
+    // at the limit. The caller of `preemptible` has promised that its code may be interrupted so.
     if !(may_preempt && unsafe { preemption.redirect(event.context(), scheduler.limit()) }) {
         scheduler.note_tick();
     }
@@ -132,7 +121,7 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Lets faults in guard pages be reported, on this thread for as long as the result lives, which is
 /// the stack of the handlers here. If the system refuses it, an overflow ends the process without a
-/// word.
+/// message.
 pub(super) fn report_overflows() -> Result<AlternateStack, signal::Error> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

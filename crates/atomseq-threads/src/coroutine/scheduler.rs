@@ -521,7 +521,8 @@ impl Scheduler {
     }
 
     /// Blocks the running coroutine in `queue` until another one takes it out and makes it ready.
-    /// Returns false if none can; it is in the queue no more. Called between `begin` and `end`.
+    /// Returns false if none can. It is no longer in the queue then. Called between `begin` and
+    /// `end`.
     #[must_use]
     #[inline(always)] // as `yield_now`
     pub fn wait_in(&self, queue: &Queue) -> bool {

@@ -108,7 +108,7 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 /// As [`JoinHandle`], for a coroutine of a [`Scope`].
-#[must_use = "the coroutine goes on, but what it returns is dropped"]
+#[must_use = "the coroutine continues, but its result is dropped"]
 pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<T>,
     scope: PhantomData<&'scope ()>,

@@ -36,7 +36,7 @@ use super::scheduler::{Queue, expect_scheduler, inside};
 /// assert_eq!((busiest, connections.permits()), (2, 2));
 /// ```
 pub struct Semaphore {
-    /// None while a coroutine waits.
+    /// Zero while a coroutine waits.
     permits: Cell<u32>,
     waiting: Queue,
 }

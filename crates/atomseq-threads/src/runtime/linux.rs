@@ -1,4 +1,4 @@
-//! The kernel's part: waiting for words, clocks, CPUs, and what other threads are doing.
+//! The calls of the kernel: waiting for words, clocks, CPUs, and the states of other threads.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// A time or a length of time, in nanoseconds.
 pub(super) type Nanoseconds = u64;
 
-/// Waits until `wake` is called for the word, unless it differs from `expected`; for a length of
-/// time at most. May return for no reason.
+/// Waits until `wake` is called for the word or the time limit has passed. Returns at once if the
+/// word differs from `expected`. May return spuriously.
 pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Nanoseconds>) {
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: (limit / 1_000_000_000) as libc::time_t,
@@ -48,7 +48,7 @@ pub(super) fn now() -> Nanoseconds {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns how much time of a CPU that thread of this process has used.
+/// Returns the CPU time that a thread of this process has used.
 pub(super) fn cpu_time(thread: libc::pid_t) -> Nanoseconds {
     /// The kernel's CPUCLOCK_SCHED of one thread.
     const OF_A_THREAD: libc::clockid_t = 0b110;
@@ -92,7 +92,7 @@ pub(super) fn cpus() -> Vec<u32> {
         .collect()
 }
 
-/// Keeps a thread to a CPU. If the system refuses, it runs wherever it did.
+/// Pins a thread to a CPU. If the system refuses, its CPUs stay the same.
 pub(super) fn pin(thread: libc::pid_t, cpu: u32) {
     // SAFETY: the number is one of `cpus`.
     unsafe {
@@ -116,9 +116,10 @@ impl Threads {
     }
 
     /// Returns whether the thread is blocked in the kernel: neither on a CPU nor waiting for one.
-    /// Allocates nothing.
+    /// True also if the system does not show it, as if no descriptor is left: the closure that
+    /// would close one may be waiting. Allocates nothing.
     pub fn is_blocked(&self, thread: libc::pid_t) -> bool {
-        matches!(self.state(thread), Some(b'S' | b'D'))
+        matches!(self.state(thread), Some(b'S' | b'D') | None)
     }
 
     fn state(&self, thread: libc::pid_t) -> Option<u8> {

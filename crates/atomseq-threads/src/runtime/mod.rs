@@ -1,8 +1,9 @@
-//! A runtime: many threads on few kernel threads, none of which can freeze the others.
+//! A runtime: many threads on few kernel threads. No thread can freeze the others.
 //!
-//! A [`Runtime`] has *workers*, one a CPU. Each runs the closures of its threads one after the
-//! other, in eight levels of attention (S92, section 5.3.1). A closure may do everything that a
-//! thread of `std` may: lock, print, allocate, block, or compute for hours.
+//! A [`Runtime`] has *workers*, by default one for each CPU. A worker runs the closures of its
+//! threads one after the other, and divides its turns among eight levels of threads (S92, section
+//! 5.3.1). A closure may do everything that a thread of `std` may: lock, print, allocate, block, or
+//! compute for hours.
 //!
 //! ```
 //! use atomseq_threads::runtime::{self, Runtime};
@@ -18,40 +19,51 @@
 //!
 //! # Kernel threads
 //!
-//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits here
-//! ([`park`], [`sleep`], a join), or uses up its slice while others wait, it keeps that kernel
-//! thread, and the worker's *role* passes to another one from a pool. So what the C library, `std`
-//! and the compiler keep for a thread stays what it was, unlike on a stack that moves. A closure
-//! that does none of this costs two queue operations and a call; each of the others costs a switch
-//! of kernel threads, some microseconds. To spawn and join takes 80 ns if the spawner is a thread
-//! of the runtime and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
+//! A closure stays on the kernel thread that began it. If it blocks in the kernel, waits by a
+//! function of this module ([`park`], [`sleep`], a join), or uses up its slice while others wait,
+//! it keeps that kernel thread, and the worker's *role* passes to another one from a pool. So all
+//! state that the C library, `std` and the compiler keep for a kernel thread remains valid, unlike
+//! on a stack that moves between kernel threads. A closure that does none of these costs two queue
+//! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
+//! microseconds. To spawn and join takes less than 100 ns if the spawner is a thread of the runtime
+//! and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
 //! (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
-//! A monitor, a kernel thread of its own, sees that a closure blocks (by `/proc/self/task`, twice
-//! within an eighth of a slice) or has used its slice of CPU time. Then a signal interrupts it, and
-//! waits inside of its handler until it is the closure's turn again. While no thread waits for a
-//! worker, its closure is left alone.
+//! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
+//! wait for a worker, and at least every 5 ms. It passes the role on from a closure that
+//! `/proc/self/task` shows as blocked, and that has used less than half of the CPU's time since the
+//! last look. Where the system does not show it, as without a free descriptor, the second condition
+//! alone decides. A closure that has used its slice of CPU time is interrupted by a signal, whose
+//! handler waits until it is the closure's turn again. While no thread waits for a worker, its
+//! closure is left alone.
 //!
-//! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR`,
-//! if a thread enters one just as the signal comes. While a preempted closure waits, the signals
-//! that are sent to its kernel thread wait, too.
+//! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
+//! the signal arrives as the thread enters one. While a preempted closure waits, the signals that
+//! are sent to its kernel thread wait, too.
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
-//! until one has finished, but those that have begun still take turns.
+//! until one has finished, but those that have begun still take turns. A thread that a join or a
+//! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
+//! threads wait in another way for one that has not begun, all may wait indefinitely.
 //!
-//! Thread-locals and [`std::thread::current`] are the kernel thread's: closures that follow each
-//! other see the same. A thread that joins the one that it spawned last runs it on its own stack,
-//! if that has not begun: it sees its joiner's thread-locals, in whatever state these are.
+//! Closures that run on the same kernel thread one after the other share its thread-locals, its
+//! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
+//! leaves the next ones without preemption.
+//!
+//! A join of the thread that the joiner spawned last may run it on the joiner's stack, too, if it
+//! has not begun. A thread on the stack of another one uses that one's thread-locals, in whatever
+//! state they are. Until it has finished, the other one is not suspended, signalled or destroyed.
 //!
 //! # Locks
 //!
-//! A closure may be preempted while it holds a lock. Those that wait for it block in the kernel,
-//! and their workers go on with others, until it is the holder's turn. A lock that spins without
-//! blocking is held until its waiters have used their slices.
+//! A closure may be preempted while it holds a lock. Threads that wait for the lock block in the
+//! kernel, and their workers run others until it is the holder's turn. The waiters of a lock that
+//! spins without blocking use up their slices first.
 //!
 //! # Forks
 //!
-//! The child of a fork has the calling thread alone, and none of a runtime: it must not use one.
+//! The child of a fork has only the calling thread, and no kernel thread of a runtime. It must not
+//! use a runtime.
 
 mod linux;
 mod monitor;
@@ -85,6 +97,9 @@ pub const DEFAULT_SLICE: Duration = Duration::from_millis(10);
 /// The shortest slice: with 1 ms, preemption costs about 1 % of the time.
 pub const MIN_SLICE: Duration = Duration::from_millis(1);
 
+/// A slice that never ends, in nanoseconds, so that sums with it do not overflow.
+const LONGEST_SLICE: u128 = 1 << 60;
+
 /// The smallest stack of a kernel thread, in bytes.
 pub const MIN_STACK_SIZE: usize = 64 * 1024;
 
@@ -92,13 +107,13 @@ pub const MIN_STACK_SIZE: usize = 64 * 1024;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There are to be no workers.
+    /// The number of workers is zero.
     NoWorkers,
-    /// There are to be too few kernel threads, or more than there are numbers for.
+    /// The maximum number of kernel threads is too small for the workers, or larger than 32,766.
     MaxThreads {
-        /// How many there may be.
+        /// The maximum that was asked for.
         max: usize,
-        /// How many are needed.
+        /// The minimum for these workers.
         needs: usize,
     },
     /// The slice is too short.
@@ -112,6 +127,8 @@ pub enum Error {
     },
     /// There is no such level.
     Level(u8),
+    /// The name of the kernel threads contains a zero byte.
+    Name(String),
     /// The signal has a handler that is not a runtime's.
     SignalTaken(i32),
     /// No handler of that signal can wait.
@@ -149,6 +166,10 @@ impl fmt::Display for Error {
                 f,
                 "there is no level {level}; give `Builder::level` 0 to {}",
                 LEVELS - 1
+            ),
+            Error::Name(name) => write!(
+                f,
+                "the name {name:?} contains a zero byte; give `Options::name` one without"
             ),
             Error::SignalTaken(signal) => write!(
                 f,
@@ -188,7 +209,7 @@ pub enum OnDrop {
     /// would wait for itself, detaches.
     #[default]
     Wait,
-    /// Leaves them to themselves. When all have finished, the kernel threads exit.
+    /// Returns at once. When all have finished, the kernel threads exit.
     Detach,
 }
 
@@ -239,8 +260,8 @@ impl Default for Options {
 
 impl Options {
     /// Returns the default options: a worker for each CPU that the calling thread may run on, each
-    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than workers,
-    /// with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
+    /// kept to its CPU; slices of [`DEFAULT_SLICE`]; up to 512 kernel threads more than two for
+    /// each worker, with stacks of 2 MiB; the drop [waits](OnDrop::Wait).
     pub fn new() -> Options {
         Options {
             workers: None,
@@ -256,43 +277,45 @@ impl Options {
         }
     }
 
-    /// Sets the number of workers: how many closures run at a time.
+    /// Sets the number of workers, which is the number of closures that run at a time.
     pub fn workers(mut self, count: usize) -> Options {
         self.workers = Some(count);
         self
     }
 
-    /// Sets how many kernel threads run closures at most: one for each thread that has begun and
-    /// not finished, and two for each worker.
+    /// Sets the maximum number of kernel threads for closures: at least two for each worker, or 0
+    /// for the default. Each thread that has begun and not finished occupies one.
     pub fn max_threads(mut self, count: usize) -> Options {
         self.max_threads = count;
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in time of a CPU.
-    /// Before it sees that, the monitor may need an eighth of a slice twice.
+    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time. The
+    /// monitor may notice the end up to two [looks](self#kernel-threads) late.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self
     }
 
-    /// Sets the signal that ends slices; `SIGURG` if this is not called, which debuggers pass on
-    /// without a word. Its handler stays installed. A [coroutine run](crate::coroutine::Builder)
-    /// with slices replaces it unless it has another signal.
+    /// Sets the signal that ends slices. The default is `SIGURG`, which debuggers pass on silently.
+    /// Its handler stays installed. A [coroutine run](crate::coroutine::Builder) with slices
+    /// replaces it unless it has another signal.
     pub fn signal(mut self, signal: i32) -> Options {
         self.signal = signal;
         self
     }
 
-    /// Sets the size of the kernel threads' stacks, in bytes.
+    /// Sets the size of the kernel threads' stacks, in bytes. A thread that
+    /// [runs in a join](self#kernel-threads) has at least half of one, less what the system takes.
     pub fn stack_size(mut self, bytes: usize) -> Options {
         self.stack_size = bytes;
         self
     }
 
-    /// Sets whether each worker's kernel threads are kept to one CPU, where a switch between them
-    /// costs half as much as between two. Not to be kept is better if the CPUs are shared with
-    /// other programs.
+    /// Sets whether each worker's kernel threads are pinned to one CPU, where a switch between them
+    /// costs half as much as between two CPUs. Do not pin them if other programs share the CPUs.
+    /// What a closure starts inherits its CPU: processes, threads of `std`, and another runtime,
+    /// which then has one worker by default.
     pub fn pinned(mut self, pins: bool) -> Options {
         self.pins = pins;
         self
@@ -304,7 +327,8 @@ impl Options {
         self
     }
 
-    /// Sets the name of the kernel threads, to which a number is added.
+    /// Sets the name of the kernel threads, to which a number is added. It may not contain a zero
+    /// byte.
     pub fn name(mut self, name: impl Into<String>) -> Options {
         self.name = name.into();
         self
@@ -344,6 +368,9 @@ impl Options {
             let needs = MIN_STACK_SIZE;
             return Err(Error::StackTooSmall { size, needs });
         }
+        if self.name.contains('\0') {
+            return Err(Error::Name(self.name));
+        }
         let threads = Threads::open().map_err(Error::Proc)?;
         preempt::install(self.signal)?;
         let cpu_of = |index: usize| match self.pins && !cpus.is_empty() {
@@ -352,7 +379,7 @@ impl Options {
         };
         let strict = !self.takes_turns();
         let shared = Arc::new(Shared {
-            slice: self.slice.as_nanos().try_into().unwrap_or(u64::MAX),
+            slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
                 .map(|index| Worker::new(role::ORPHAN, cpu_of(index), max, strict))
                 .collect(),
@@ -383,7 +410,7 @@ impl Options {
             );
             Ok(())
         });
-        // Those that wait for the others, and so must not be lost if this one is not started.
+        // The nursery joins these threads. If it cannot be started, they are joined below.
         let started = Arc::new(std::sync::Mutex::new(started));
         let nursery = all.and_then(|()| {
             let (shared, started) = (Arc::clone(&shared), Arc::clone(&started));
@@ -421,7 +448,7 @@ fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Defines what tests may switch off.
+/// Defines a method for each protection, which returns whether it is switched on.
 macro_rules! protections {
     ($($name:ident $protection:ident)*) => {
         impl Options {
@@ -445,7 +472,7 @@ protections! { hands_off HandOff preempts Preemption steals Stealing takes_turns
 
 /// Workers with their kernel threads: see the [module](self).
 ///
-/// Its drop waits for the threads, or leaves them to themselves: see [`OnDrop`].
+/// Its drop waits for the threads or leaves them running: see [`OnDrop`].
 pub struct Runtime {
     shared: Arc<Shared>,
     nursery: Option<std::thread::JoinHandle<()>>,
@@ -479,8 +506,9 @@ impl Runtime {
         Options::new().start()
     }
 
-    /// Spawns a thread, without a name, of level 0, on the next worker that is idle, or the next
-    /// one. A thread of this runtime spawns it on its own worker, with its own name and level.
+    /// Spawns a thread without a name, of level 0, on the next idle worker, or on the next one if
+    /// none is idle. If a thread of this runtime calls it, it spawns the thread on its own worker,
+    /// with its own name and level.
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -492,7 +520,7 @@ impl Runtime {
         }
     }
 
-    /// Calls `f` in a thread of the runtime, and returns what it returns.
+    /// Calls `f` in a thread of the runtime, and returns its result.
     ///
     /// # Panics
     ///
@@ -518,12 +546,13 @@ impl Runtime {
         scope::scope_in(&self.shared, f)
     }
 
-    /// Returns how many kernel threads there are for closures.
+    /// Returns the number of kernel threads for closures.
     pub fn kernel_threads(&self) -> usize {
         self.shared.created.load(SeqCst)
     }
 
-    /// Returns how many threads have not finished.
+    /// Returns the number of threads that have not finished. One that was joined may still be
+    /// counted for a moment.
     pub fn threads(&self) -> usize {
         self.shared.live.load(SeqCst) - 1
     }

@@ -19,13 +19,17 @@ use super::shared::{Carrier, Shared};
 /// frames without optimisation, and those of the handlers of faults.
 const HANDLER: usize = 64 * 1024;
 
-/// In each slice the monitor looks that often.
+/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart.
 const LOOKS: u64 = 8;
 
-/// The shortest time between two looks.
+/// The maximum time between two looks while threads wait: a closure that blocks must not keep its
+/// worker for an eighth of a slice that is meant never to end.
+const LONGEST: Nanoseconds = 5_000_000;
+
+/// The minimum time between two looks.
 const SHORTEST: Nanoseconds = 100_000;
 
-/// So long after the last work the monitor sleeps until there is some.
+/// The time without work after which the monitor sleeps until there is some.
 const PATIENCE: Nanoseconds = 50_000_000;
 
 /// What the monitor saw of a closure.
@@ -33,19 +37,19 @@ const PATIENCE: Nanoseconds = 50_000_000;
 struct Sample {
     /// The worker's `owner`.
     owner: u64,
-    /// The time of a CPU that its kernel thread had used at the first look and at the last one, and
-    /// when that was.
+    /// The CPU time of its kernel thread at the first look and at the last one, and the time of the
+    /// last one.
     first: Nanoseconds,
     last: Nanoseconds,
     time: Nanoseconds,
 }
 
-/// A closure that went on without a role.
+/// A closure that continues without the role.
 #[derive(Clone, Copy)]
 struct Detached {
     carrier: u32,
     value: u64,
-    /// The time of a CPU that its kernel thread had used when it lost the role.
+    /// The CPU time that its kernel thread had used when it lost the role.
     used: Nanoseconds,
 }
 
@@ -60,7 +64,7 @@ pub(super) fn monitor(shared: &Shared) {
     let mut samples = vec![NOTHING; shared.workers.len()];
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
-    let longest = (shared.slice / LOOKS).max(SHORTEST);
+    let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
     let mut pause = longest;
     let mut last_work = linux::now();
     while !shared.is_over() {
@@ -104,7 +108,8 @@ pub(super) fn monitor(shared: &Shared) {
                 };
                 continue;
             }
-            let is_busy = used - sample.last > (now - sample.time) / 2;
+            // Saturating: the system reports 0 of a thread that has exited since.
+            let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
             (sample.last, sample.time) = (used, now);
             if !has_work {
                 continue;
@@ -113,9 +118,10 @@ pub(super) fn monitor(shared: &Shared) {
             if shared.options.steals() && shared.sleeping.load(SeqCst) > 0 {
                 let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
             }
-            let slice_is_over = used - sample.first >= shared.slice;
+            let used_of_slice = used.saturating_sub(sample.first);
+            let slice_is_over = used_of_slice >= shared.slice;
             if !slice_is_over {
-                let end = now + (shared.slice - (used - sample.first)).max(SHORTEST);
+                let end = now + (shared.slice - used_of_slice).max(SHORTEST);
                 next_time = next_time.min(end);
             }
             if shared.options.hands_off()
@@ -144,7 +150,7 @@ pub(super) fn monitor(shared: &Shared) {
             let is_there = carrier.value.load(Relaxed) == entry.value;
             if is_there && waits && shared.options.preempts() {
                 let used = linux::cpu_time(carrier.number.load(SeqCst));
-                if used - entry.used >= shared.slice {
+                if used.saturating_sub(entry.used) >= shared.slice {
                     tick(shared, carrier, entry.value);
                 }
             }
@@ -223,6 +229,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
             let _stack = AlternateStack::new(HANDLER);
             super::preempt::unblock(of_thread.options.signal);
             of_thread.run_carrier(carrier);
+            // Destructors of thread-locals run after this.
+            Carrier::reset();
         })?;
     shared.created.store(index + 1, SeqCst);
     Ok(thread)

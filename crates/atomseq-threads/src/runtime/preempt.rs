@@ -1,5 +1,5 @@
-//! The signal that ends a slice. Its handler waits, inside of itself, until it is the interrupted
-//! thread's turn again: see the [notes of the module](super#kernel-threads).
+//! The signal that ends a slice. Its handler returns only when it is the interrupted thread's turn
+//! again: see the [notes of the module](super#kernel-threads).
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -10,20 +10,11 @@ use std::io;
 use super::Error;
 use super::shared::Carrier;
 
-/// The signals that no handler blocks, and that faults raise; and those of the C library's own.
+/// Returns whether a handler of this signal can wait. Faults raise some signals and no handler
+/// blocks them, others cannot be handled, and others are the C library's own.
 fn is_usable(signal: c_int) -> bool {
-    let faults = [
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGFPE,
-        libc::SIGILL,
-        libc::SIGTRAP,
-        libc::SIGSYS,
-        libc::SIGABRT,
-        libc::SIGKILL,
-        libc::SIGSTOP,
-    ];
-    !faults.contains(&signal)
+    !crate::NEVER_BLOCKED.contains(&signal)
+        && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal)
         && (1..=libc::SIGRTMAX()).contains(&signal)
         && !(32..libc::SIGRTMIN()).contains(&signal)
 }
@@ -83,10 +74,12 @@ pub(super) fn unblock(signal: c_int) {
 /// The handler.
 extern "C" fn tick(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
     // Relaxed: of this thread.
-    let Some(carrier) = Carrier::get().filter(|carrier| carrier.is_preemptible.load(Relaxed))
-    else {
+    let Some(carrier) = Carrier::get() else {
         return;
     };
+    if !carrier.is_preemptible.load(Relaxed) {
+        return carrier.has_missed.store(true, Relaxed);
+    }
     // SAFETY: the address of the thread's own variable, which the interrupted code may be about to
     // read.
     unsafe {

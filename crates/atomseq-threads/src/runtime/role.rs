@@ -20,8 +20,8 @@
 //! 2. The epoch grows with each closure that is entered and with each carrier, so no value recurs,
 //!    and a tick that is meant for one closure preempts no other.
 //! 3. A kernel thread waits for GRANT only after its thread left RUNNING, or after it became a
-//!    spare. The scheduler that takes this thread from its queue, or this spare from its stack,
-//!    grants once. So each wait has one grant.
+//!    spare. The scheduler that takes this thread from its queue or its wait, or this spare from
+//!    its stack, grants once. So each wait has one grant.
 //!    What a carrier keeps for itself (`current`, `value`, `worker`, `is_preemptible`) is accessed
 //!    by its own thread and by the handlers on it, so those accesses are relaxed, with a compiler
 //!    fence where a handler must see their order. The `worker` and `carrier` of a thread are, too:
@@ -35,8 +35,10 @@ use core::sync::atomic::{
     compiler_fence,
 };
 
+use std::sync::{Arc, OnceLock};
+
 use super::linux;
-use super::shared::{Carrier, GRANT, POKE, Shared};
+use super::shared::{CLAIMED, Carrier, GRANT, POKE, Shared};
 use super::state::Taken;
 use super::task::Task;
 
@@ -47,7 +49,7 @@ const EPOCH: u64 = 1 << 16;
 const NO_CARRIER: u64 = 0x7fff;
 /// Of a worker whose next kernel thread is being chosen.
 const CHOOSING: u64 = 0x7ffe;
-/// More kernel threads than that have no number.
+/// The maximum number of kernel threads: larger numbers have other meanings.
 pub(super) const MAX_CARRIERS: usize = 0x7ffe;
 /// No value of `owner`.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -55,8 +57,8 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The `owner` of a new worker.
 pub(super) const ORPHAN: u64 = NO_CARRIER << 1;
 
-/// How often a thread without a stack is put back for want of a kernel thread, before the role
-/// waits for one.
+/// The number of times that threads without a stack are put back for want of a kernel thread,
+/// before the role waits for one.
 const TRIES: usize = 64;
 
 /// How often an idle worker looks at the queues before it sleeps, or takes a thread that its
@@ -97,8 +99,10 @@ impl<'a> Unpreempted<'a> {
 
 impl Drop for Unpreempted<'_> {
     fn drop(&mut self) {
-        compiler_fence(SeqCst);
-        self.0.is_preemptible.store(self.1, Relaxed);
+        match self.1 {
+            true => self.0.allow_preemption(),
+            false => self.0.is_preemptible.store(false, Relaxed),
+        }
     }
 }
 
@@ -110,8 +114,7 @@ impl Shared {
         let worker = self.worker(carrier.worker.load(Relaxed));
         // Release: pairs with the exchange of `detach`.
         worker.owner.store(value | INSIDE, Release);
-        compiler_fence(SeqCst);
-        carrier.is_preemptible.store(true, Relaxed);
+        carrier.allow_preemption();
     }
 
     /// Leaves a closure. Returns whether the calling carrier still has the role.
@@ -250,7 +253,7 @@ impl Shared {
                     return true;
                 }
             } else if let Some(spare) = self.take_spare(index) {
-                match self.take_new(&task) {
+                match self.take_new(&task, spare) {
                     true => {
                         self.grant(index, spare, Some(task), 0);
                         return true;
@@ -261,7 +264,13 @@ impl Shared {
                     }
                 }
             } else {
-                self.put_back(index, task);
+                match self.take_with_waiter(index, task) {
+                    Ok((waiter, task)) => {
+                        self.grant(index, waiter, task, INSIDE);
+                        return true;
+                    }
+                    Err(task) => self.put_back(index, task),
+                }
             }
         }
         let spare = self.take_spare(index);
@@ -278,10 +287,61 @@ impl Shared {
         self.spares.fetch_add(1, SeqCst);
     }
 
-    /// Takes a thread that has no stack yet. If it is suspended instead, its reference is left to
-    /// it: the caller forgets it.
-    fn take_new(&self, task: &Task) -> bool {
+    /// Takes a thread that has no stack yet, for that kernel thread. If it is suspended instead,
+    /// its reference is left to it: the caller forgets it.
+    fn take_new(&self, task: &Task, carrier: u32) -> bool {
+        // Relaxed: the change of the state publishes it, to a thread that sees it started.
+        task.carrier.store(carrier, Relaxed);
         task.state.take() == Taken::New
+    }
+
+    /// Takes a new thread, for which there is no spare kernel thread, together with one that waits
+    /// for it and whose stack has room. Returns that one's kernel thread, and the new thread unless
+    /// it was suspended.
+    fn take_with_waiter(&self, index: u32, task: Task) -> Result<(u32, Option<Task>), Task> {
+        let entry = task.as_ptr().cast::<()>();
+        let scope = task.scope.as_ref().map(Arc::as_ptr);
+        let scope = scope.map_or(entry, |scope| scope.cast_mut().cast());
+        let mut carriers = self.carriers.iter().map_while(OnceLock::get);
+        let waiter = carriers.find(|carrier| {
+            let awaited = carrier.awaited.load(SeqCst);
+            (awaited == entry || awaited == scope) && self.take_waiting(carrier, awaited, index)
+        });
+        let Some(waiter) = waiter else {
+            return Err(task);
+        };
+        let task = match self.take_new(&task, waiter.index) {
+            true => Some(task),
+            false => {
+                core::mem::forget(task);
+                None
+            }
+        };
+        Ok((waiter.index, task))
+    }
+
+    /// Takes the current thread of a carrier if it still waits for that, with this worker's role.
+    fn take_waiting(&self, carrier: &Carrier, awaited: *mut (), index: u32) -> bool {
+        let claimed = carrier
+            .awaited
+            .compare_exchange(awaited, CLAIMED, SeqCst, SeqCst);
+        if claimed.is_err() {
+            return false;
+        }
+        // While this is claimed, the thread does not go on, so it exists.
+        let is_taken = carrier.current().is_some_and(|waiter| {
+            let is_taken = waiter.state.take_waiting();
+            if is_taken {
+                waiter.worker.store(index, Relaxed);
+            }
+            is_taken
+        });
+        let after = match is_taken {
+            true => ptr::null_mut(),
+            false => awaited,
+        };
+        carrier.awaited.store(after, SeqCst);
+        is_taken
     }
 
     fn put_back(&self, index: u32, task: Task) {
@@ -406,7 +466,12 @@ impl Shared {
         }
         // A closure that has begun is not over, so there is a grant.
         while !self.wait_for_grant(carrier) {}
-        carrier.is_preemptible.store(true, Relaxed);
+        let task = carrier.granted_task.swap(ptr::null_mut(), SeqCst);
+        // A turn after a preemption brings none, and must not replace one that is still to run.
+        if !task.is_null() {
+            carrier.to_run.store(task, Relaxed);
+        }
+        carrier.allow_preemption();
     }
 
     /// Returns true if the next turn is the current thread's, which was taken; false if the role
@@ -435,20 +500,33 @@ impl Shared {
                     return false;
                 }
             } else if let Some(spare) = self.take_spare(index) {
-                if self.take_new(&task) {
+                if self.take_new(&task, spare) {
                     self.grant(index, spare, Some(task), 0);
                     return false;
                 }
                 core::mem::forget(task);
                 self.add_spare_quietly(index, spare);
             } else {
-                self.put_back(index, task);
-                tries += 1;
+                match self.take_with_waiter(index, task) {
+                    Ok((waiter, task)) if waiter == carrier.index => {
+                        let task = task.map_or(ptr::null_mut(), Task::into_raw);
+                        carrier.to_run.store(task, Relaxed);
+                        return true;
+                    }
+                    Ok((waiter, task)) => {
+                        self.grant(index, waiter, task, INSIDE);
+                        return false;
+                    }
+                    Err(task) => {
+                        self.put_back(index, task);
+                        tries += 1;
+                    }
+                }
             }
         }
     }
 
-    /// What a kernel thread does: waits for a role, runs threads, and waits again.
+    /// Runs a kernel thread: it waits for a role, runs threads, and waits again.
     pub fn run_carrier(&self, carrier: &Carrier) {
         let first_worker = carrier.index % self.workers.len() as u32;
         carrier.worker.store(first_worker, Relaxed);
@@ -488,7 +566,7 @@ impl Shared {
                     self.grant_started(index, task);
                     return false;
                 }
-            } else if !self.take_new(&task) {
+            } else if !self.take_new(&task, carrier.index) {
                 core::mem::forget(task);
             } else if !self.run_new(carrier, task) {
                 return false;
@@ -500,7 +578,6 @@ impl Shared {
     /// has it.
     fn run_new(&self, carrier: &Carrier, task: Task) -> bool {
         task.worker.store(carrier.worker.load(Relaxed), Relaxed);
-        task.carrier.store(carrier.index, Relaxed);
         carrier.current.store(task.as_ptr(), Relaxed);
         self.enter(carrier);
         self.run_taken(carrier, task);
@@ -531,11 +608,9 @@ impl Shared {
     }
 
     /// Runs a thread that the current one joins, on its stack, if the thread is the newest one here
-    /// and half of the stack is left. Returns false if it did not.
+    /// and there is room. Returns false if it did not.
     pub fn run_inline(&self, carrier: &Carrier, task: &Task) -> bool {
-        let here = ptr::from_ref(&carrier) as usize;
-        let used = carrier.top.load(Relaxed).wrapping_sub(here);
-        if used > self.options.stack_size / 2 {
+        if !self.has_room(carrier) {
             return false;
         }
         let unpreempted = Unpreempted::new(carrier);
@@ -543,19 +618,41 @@ impl Shared {
         let Some(task) = self.worker(worker).take_if_newest(task) else {
             return false;
         };
-        if !self.take_new(&task) {
+        if !self.take_new(&task, carrier.index) {
             core::mem::forget(task);
             return false;
         }
-        task.worker.store(worker, Relaxed);
-        task.carrier.store(carrier.index, Relaxed);
+        self.run_here(carrier, task, unpreempted);
+        true
+    }
+
+    /// Returns whether the current thread may run another one: half of its stack is left, and it
+    /// does not unwind. Else the other one would seem to, and would answer no requests.
+    pub fn has_room(&self, carrier: &Carrier) -> bool {
+        let here = ptr::from_ref(&carrier) as usize;
+        let used = carrier.top.load(Relaxed).wrapping_sub(here);
+        used <= self.options.stack_size / 2 && !std::thread::panicking()
+    }
+
+    /// Runs the thread that came with a turn of the current one, if one did.
+    pub fn run_granted(&self, carrier: &Carrier) {
+        let unpreempted = Unpreempted::new(carrier);
+        let task = carrier.to_run.swap(ptr::null_mut(), Relaxed);
+        if !task.is_null() {
+            // SAFETY: the granter's reference, once.
+            let task = unsafe { Task::from_raw(task) };
+            self.run_here(carrier, task, unpreempted);
+        }
+    }
+
+    /// Runs a thread that was taken as a new one, on the stack of the current one.
+    fn run_here(&self, carrier: &Carrier, task: Task, unpreempted: Unpreempted<'_>) {
+        task.worker.store(carrier.worker.load(Relaxed), Relaxed);
         let before = carrier.current.swap(task.as_ptr(), Relaxed);
         drop(unpreempted);
         self.run_taken(carrier, task);
         carrier.current.store(before, Relaxed);
-        compiler_fence(SeqCst);
-        carrier.is_preemptible.store(true, Relaxed);
-        true
+        carrier.allow_preemption();
     }
 
     /// Passes the role on and waits for a turn, at whatever instruction the current thread is. In a
@@ -581,7 +678,7 @@ impl Shared {
                 if has_role {
                     self.enter(carrier);
                 } else {
-                    carrier.is_preemptible.store(true, Relaxed);
+                    carrier.allow_preemption();
                 }
                 return;
             }

@@ -1,4 +1,4 @@
-//! Threads that borrow from the one that waits for them.
+//! Threads that borrow from the thread that waits for them.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{
@@ -17,7 +17,7 @@ use super::{Error, linux};
 /// A scope, in which threads may borrow what outlives it: see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     shared: Arc<Shared>,
-    /// What its threads use after their closures, which may be after the scope's end.
+    /// Its threads use this after their closures, which may be after the scope's end.
     count: Arc<Count>,
     // As std: invariant in both.
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -56,7 +56,7 @@ impl Count {
     fn wait(&self) {
         let is_over = || self.is_over.load(SeqCst) != 0;
         match Carrier::get() {
-            Some(carrier) => thread::wait_until(carrier, is_over),
+            Some(carrier) => thread::wait_until(carrier, self, is_over),
             None => {
                 while !is_over() {
                     linux::wait(&self.is_over, 0, None);
@@ -73,7 +73,7 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// A handle of a scope's thread to join. Dropped, it leaves the thread to the scope.
+/// A handle of a scope's thread to join. After its drop, only the scope waits for the thread.
 pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<T>,
     scope: PhantomData<&'scope ()>,
@@ -96,7 +96,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.handle.is_finished()
     }
 
-    /// Waits for the thread to finish, and returns what its closure returned: see
+    /// Waits for the thread to finish, and returns the result of its closure: see
     /// [`JoinHandle::join`].
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use core::ptr;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
+    compiler_fence,
 };
 use std::sync::OnceLock;
 
@@ -23,17 +24,17 @@ pub(super) struct Shared {
     /// The kernel threads, of which the first `created` exist.
     pub carriers: Box<[OnceLock<Carrier>]>,
     pub created: AtomicUsize,
-    /// How many kernel threads have nothing to do.
+    /// The number of kernel threads without work.
     pub spares: AtomicIsize,
-    /// How many workers have no kernel thread.
+    /// The number of workers without a kernel thread.
     pub orphans: AtomicUsize,
-    /// How many workers wait for something to do.
+    /// The number of workers that wait for work.
     pub sleeping: AtomicUsize,
     /// Threads that have not finished, and one more while the runtime is not dropped.
     pub live: AtomicUsize,
     /// 1 once `live` is 0.
     pub ended: AtomicU32,
-    /// Where the next thread from outside goes.
+    /// The worker of the next thread that is spawned from outside.
     pub turn: AtomicUsize,
     /// 1 while the monitor sleeps until there is work.
     pub monitor: AtomicU32,
@@ -47,7 +48,7 @@ pub(super) struct Carrier {
     pub index: u32,
     /// Its number in the kernel.
     pub number: AtomicI32,
-    /// What it is woken for: GRANT, POKE.
+    /// The reasons for which it is woken: GRANT, POKE.
     pub word: AtomicU32,
     /// With GRANT: the worker, the value of its `owner`, and a new thread to run or null.
     pub granted_worker: AtomicU32,
@@ -58,11 +59,18 @@ pub(super) struct Carrier {
     pub value: AtomicU64,
     /// Whether it may be preempted: it is in a closure.
     pub is_preemptible: AtomicBool,
+    /// Whether a signal came while it could not be preempted.
+    pub has_missed: AtomicBool,
     /// The `value` at which the monitor wants it preempted.
     pub tick: AtomicU64,
     /// The thread that it runs. The frame that runs it owns a reference.
     pub current: AtomicPtr<Header>,
-    /// The CPU it is kept to.
+    /// What its current thread waits for and may run on its stack: an entry, the count of a scope,
+    /// null, or CLAIMED.
+    pub awaited: AtomicPtr<()>,
+    /// A new thread that came with a turn of the current one, to run on its stack, or null.
+    pub to_run: AtomicPtr<Header>,
+    /// The CPU that it is pinned to.
     pub cpu: AtomicU32,
     /// Where its stack begins.
     pub top: AtomicUsize,
@@ -73,6 +81,10 @@ pub(super) struct Carrier {
 unsafe impl Send for Carrier {}
 // SAFETY: as above; the rest is atomic.
 unsafe impl Sync for Carrier {}
+
+/// In `awaited`, while a scheduler takes the current thread, which does not go on meanwhile. No
+/// address of what is awaited, which is a multiple of 8.
+pub(super) const CLAIMED: *mut () = ptr::without_provenance_mut(1);
 
 /// The carrier has a role, or a thread of its own to go on with.
 pub(super) const GRANT: u32 = 1;
@@ -95,8 +107,11 @@ impl Carrier {
             worker: AtomicU32::new(0),
             value: AtomicU64::new(0),
             is_preemptible: AtomicBool::new(false),
+            has_missed: AtomicBool::new(false),
             tick: AtomicU64::new(role::NEVER),
             current: AtomicPtr::new(ptr::null_mut()),
+            awaited: AtomicPtr::new(ptr::null_mut()),
+            to_run: AtomicPtr::new(ptr::null_mut()),
             cpu: AtomicU32::new(u32::MAX),
             top: AtomicUsize::new(0),
             shared,
@@ -106,13 +121,32 @@ impl Carrier {
     /// Returns the calling kernel thread's, if it is one of a runtime. A handler may call it.
     #[inline]
     pub fn get<'a>() -> Option<&'a Carrier> {
-        // SAFETY: set by the kernel thread itself, which keeps the runtime's memory until it exits.
+        // SAFETY: set by the kernel thread itself, which keeps the runtime's memory until it
+        // resets this.
         unsafe { CARRIER.get().as_ref() }
     }
 
     /// Makes this the calling kernel thread's.
     pub fn set(&self) {
         CARRIER.set(self);
+    }
+
+    /// Makes the calling kernel thread one of no runtime, for the destructors of its thread-locals.
+    pub fn reset() {
+        CARRIER.set(ptr::null());
+    }
+
+    /// Lets handlers preempt the calling kernel thread. If a signal came too early, sends it again:
+    /// one that is to suspend the thread comes only once.
+    #[inline]
+    pub fn allow_preemption(&self) {
+        compiler_fence(SeqCst);
+        self.is_preemptible.store(true, Relaxed);
+        compiler_fence(SeqCst);
+        if self.has_missed.load(Relaxed) {
+            self.has_missed.store(false, Relaxed);
+            linux::send(self.number.load(SeqCst), self.shared().options.signal);
+        }
     }
 
     #[inline]

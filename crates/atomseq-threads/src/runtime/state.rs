@@ -127,11 +127,6 @@ impl State {
         self.0.load(SeqCst) & PHASE == STOPPED
     }
 
-    /// Returns whether the thread has finished.
-    pub fn is_done(&self) -> bool {
-        self.0.load(SeqCst) & PHASE == DONE
-    }
-
     /// Takes a thread that the caller has popped from a queue.
     pub fn take(&self) -> Taken {
         self.change(|word| {
@@ -151,6 +146,15 @@ impl State {
                     (rest | RUNNING | STARTED, taken)
                 }
             }
+        })
+    }
+
+    /// Takes a thread that waits, before its event, to run on its stack what it waits for. Returns
+    /// whether it did.
+    pub fn take_waiting(&self) -> bool {
+        self.change(|word| match word & PHASE {
+            WAITING => (word & !PHASE | RUNNING, true),
+            _ => (word, false),
         })
     }
 
@@ -185,7 +189,8 @@ impl State {
         })
     }
 
-    /// Makes the calling thread wait for `unpark`, unless one of these requests is set.
+    /// Makes the calling thread wait for `unpark`, unless one of these requests is set. An unpark
+    /// comes first: a thread that steps is still to be suspended, and must get past a `park`.
     pub fn park(&self, requests: u32) -> Wait {
         self.wait_for(TOKEN, PARKED, requests)
     }
@@ -197,10 +202,10 @@ impl State {
 
     fn wait_for(&self, event: u32, phase: u32, requests: u32) -> Wait {
         self.change(|word| {
-            if word & requests != 0 {
-                (word, Wait::Request)
-            } else if word & event != 0 {
+            if word & event != 0 {
                 (word & !event, Wait::Over)
+            } else if word & requests != 0 {
+                (word, Wait::Request)
             } else {
                 (word & !PHASE | phase, Wait::Begun)
             }

@@ -1,5 +1,5 @@
-//! Thread table entries: what is known of a thread, its closure and its outcome, in one allocation
-//! that references count.
+//! Thread table entries: the state of a thread, its closure and its outcome, in one allocation with
+//! a count of references.
 
 use core::any::Any;
 use core::cell::UnsafeCell;
@@ -18,7 +18,7 @@ use super::scope::Count;
 use super::shared::Shared;
 use super::state::State;
 
-/// What a closure came to, as for [`std::thread::JoinHandle::join`].
+/// The outcome of a closure, as for [`std::thread::JoinHandle::join`].
 pub(super) type Outcome<T> = std::thread::Result<T>;
 
 /// The part of an entry that does not depend on the closure's type.
@@ -50,6 +50,10 @@ const NONE: usize = 0;
 const DONE: usize = 2;
 /// The outcome is dropped as soon as it is there.
 const DETACHED: usize = 4;
+
+/// In place of the procedures of a thread whose closure has returned: no more are accepted. No
+/// address of one, which is a multiple of 8.
+const CLOSED: *mut Signal = ptr::without_provenance_mut(1);
 
 /// A procedure that another thread asked this one to run.
 struct Signal {
@@ -113,15 +117,19 @@ impl<F: FnOnce() -> T, T> Entry<F, T> {
         let Stage::Closure(closure) = mem::replace(stage, Stage::Empty) else {
             return;
         };
-        let outcome = if is_destroyed {
-            match panic::catch_unwind(AssertUnwindSafe(|| drop(closure))) {
-                Ok(()) => Err(Box::new(Destroyed) as Box<dyn Any + Send>),
-                Err(payload) => Err(payload),
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the caller's promise.
+            let _closes = Closes(unsafe { header.as_ref() });
+            match is_destroyed {
+                true => {
+                    drop(closure);
+                    None
+                }
+                false => Some(closure()),
             }
-        } else {
-            panic::catch_unwind(AssertUnwindSafe(closure))
-        };
-        *stage = Stage::Outcome(outcome);
+        }));
+        let destroyed = || Box::new(Destroyed) as Box<dyn Any + Send>;
+        *stage = Stage::Outcome(outcome.and_then(|result| result.ok_or_else(destroyed)));
     }
 
     /// # Safety
@@ -139,7 +147,10 @@ impl<F: FnOnce() -> T, T> Entry<F, T> {
         if !place.is_null() {
             // SAFETY: the caller's place.
             unsafe { place.cast::<Option<Outcome<T>>>().write(outcome) };
-        } else if panic::catch_unwind(AssertUnwindSafe(|| drop(outcome))).is_err() {
+        } else if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(outcome)))
+            // A safepoint in its destructor: a thread that goes on meets that again.
+            && !payload.is::<Destroyed>()
+        {
             // As std: it may be a scheduler's stack that would unwind.
             eprintln!("atomseq-threads: the destructor of a thread's result has panicked");
             std::process::abort();
@@ -347,35 +358,41 @@ impl Task {
     ///
     /// The caller alone may take the outcome, and does not any more.
     pub unsafe fn detach(&self) {
-        match self.joiner.swap(DETACHED, SeqCst) {
+        let detached = |word| (word != DONE).then_some(DETACHED);
+        match self.joiner.fetch_update(SeqCst, SeqCst, detached) {
             // SAFETY: announced, and the caller's.
-            DONE => unsafe { self.discard() },
-            NONE | DETACHED => {}
+            Err(_) => unsafe { self.discard() },
+            Ok(NONE | DETACHED) => {}
             // A join that was unwound: a kernel thread's is not.
             // SAFETY: the reference that the joiner gave away, which no other thread took.
-            task => drop(unsafe { Task::from_raw(task as *mut Header) }),
+            Ok(task) => drop(unsafe { Task::from_raw(task as *mut Header) }),
         }
     }
 
     /// Adds a procedure to run (S92, section 5.3.2). The whole stack is taken at once, so one
-    /// compare-and-swap of its head is enough, where S92 takes a double one.
+    /// compare-and-swap of its head is enough, where S92 takes a double one. Drops the procedure if
+    /// the closure has returned.
     pub fn push_signal(&self, procedure: Box<dyn FnOnce() + Send>) {
-        let next = self.signals.load(Relaxed);
-        let signal = Box::into_raw(Box::new(Signal { next, procedure }));
-        let mut next = next;
-        while let Err(now) = self
-            .signals
-            .compare_exchange_weak(next, signal, SeqCst, Relaxed)
-        {
-            // SAFETY: not pushed yet.
-            unsafe { (*signal).next = now };
-            next = now;
+        let next = ptr::null_mut();
+        let mut signal = Box::new(Signal { next, procedure });
+        let mut head = self.signals.load(Relaxed);
+        while head != CLOSED {
+            signal.next = head;
+            let first = Box::into_raw(signal);
+            match self.signals.compare_exchange(head, first, SeqCst, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+            // SAFETY: not pushed.
+            signal = unsafe { Box::from_raw(first) };
         }
     }
 
     /// Runs the procedures that are there, the newest first. If one panics, the rest is dropped.
     pub fn run_signals(&self) {
-        let mut signals = Signals(self.signals.swap(ptr::null_mut(), SeqCst));
+        let empty = |head| (head != CLOSED).then_some(ptr::null_mut());
+        let taken = self.signals.fetch_update(SeqCst, SeqCst, empty);
+        let mut signals = Signals(taken.unwrap_or(ptr::null_mut()));
         while let Some(procedure) = signals.pop() {
             procedure();
         }
@@ -400,8 +417,16 @@ impl Drop for Signals {
     }
 }
 
-impl Drop for Header {
+/// Drops the procedures that a thread has not run, at the end of its closure, and refuses others.
+/// Their destructors are a user's code, which must not run where an entry is freed: that may be a
+/// scheduler, and an entry without references.
+struct Closes<'a>(&'a Header);
+
+impl Drop for Closes<'_> {
     fn drop(&mut self) {
-        drop(Signals(*self.signals.get_mut()));
+        let signals = self.0.signals.swap(CLOSED, SeqCst);
+        if signals != CLOSED {
+            drop(Signals(signals));
+        }
     }
 }

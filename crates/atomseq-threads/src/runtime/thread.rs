@@ -1,6 +1,7 @@
-//! What a program holds of a thread, and what a thread does to itself.
+//! The handles of a thread, and the functions that a thread calls for itself.
 
 use core::marker::PhantomData;
+use core::ptr;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::fmt;
 use std::panic;
@@ -12,15 +13,16 @@ use atomseq::nonblocking::Handle;
 use super::linux::{self, Nanoseconds};
 use super::role::Unpreempted;
 use super::scope::{Count, Scope, ScopedJoinHandle};
-use super::shared::{Carrier, Shared};
+use super::shared::{CLAIMED, Carrier, Shared};
 use super::state::{ANYWHERE, KILLED, REQUESTS, SIGNALLED, STOPME, Wait};
 use super::task::{Destroyed, Task};
 use super::{Error, LEVELS, Runtime};
 
-/// A thread of a runtime, for operations on it from anywhere (S92, section 5.3.2).
+/// A reference to a thread of a runtime. Any thread of the process may use it (S92, section 5.3.2).
 ///
-/// All of them are lock-free, as long as the system has memory for a place in a queue. All but
-/// [`signal`](Thread::signal) may be called in a signal handler.
+/// All operations are lock-free, as long as the system has memory for a place in a queue. All but
+/// [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not the drop
+/// of the last reference to a thread, which frees its memory.
 #[derive(Clone)]
 pub struct Thread(pub(super) Task);
 
@@ -35,7 +37,7 @@ impl fmt::Debug for Thread {
 }
 
 impl Thread {
-    /// Returns the name that its builder gave it, or else that of its spawner.
+    /// Returns the name that its builder set, or else that of its spawner.
     pub fn name(&self) -> Option<&str> {
         self.0.name.as_deref()
     }
@@ -45,9 +47,9 @@ impl Thread {
         self.0.level
     }
 
-    /// Returns whether it has finished.
+    /// Returns whether its closure has returned, and a join would return at once.
     pub fn is_finished(&self) -> bool {
-        self.0.state.is_done()
+        self.0.is_announced()
     }
 
     /// Ends a [`park`] of the thread, or else the next one. What precedes happens before what
@@ -63,8 +65,8 @@ impl Thread {
     ///
     /// It stops at its next *safepoint*: a call of [`yield_now`], [`park`], [`sleep`],
     /// [`checkpoint`] or a `join`. If it waits in one of these, it stops as soon as the wait is
-    /// over; if it has not begun, it does not begin. So it may go on for any length of time; see
-    /// [`is_suspended`](Thread::is_suspended).
+    /// over; if it has not begun, it does not begin. So it may continue for any length of time
+    /// first; see [`is_suspended`](Thread::is_suspended).
     ///
     /// While it is suspended, a scope that waits for it does not end, nor does the drop of a
     /// runtime that waits for its threads.
@@ -91,7 +93,7 @@ impl Thread {
         }
     }
 
-    /// Returns whether the thread is suspended: a request to suspend it was answered.
+    /// Returns whether the thread is suspended, as a request has asked.
     pub fn is_suspended(&self) -> bool {
         self.0.state.is_stopped()
     }
@@ -117,12 +119,13 @@ impl Thread {
         steps
     }
 
-    /// Has the thread call `procedure` at its next safepoint, as if it had called it itself. If it
-    /// waits in one, it does so as soon as it is its turn, and then goes on waiting; if it is
-    /// suspended, once it is resumed.
+    /// Makes the thread call `procedure` at its next safepoint. If it waits in one, it calls the
+    /// procedure as soon as it is its turn, and then continues to wait. If it is suspended, it
+    /// calls the procedure once it is resumed.
     ///
     /// Of several procedures the newest is called first. A panic of one is the thread's, and the
-    /// others are dropped. They are dropped, too, if the thread finishes first. Allocates.
+    /// others are dropped. They are dropped, too, as the thread finishes, and by the caller if it
+    /// has. Allocates.
     pub fn signal(&self, procedure: impl FnOnce() + Send + 'static) {
         self.0.push_signal(Box::new(procedure));
         let _unpreempted = Carrier::get().map(Unpreempted::new);
@@ -132,11 +135,13 @@ impl Thread {
     }
 
     /// Ends the thread at its next safepoint, by unwinding: destructors run, and a join returns
-    /// [`Destroyed`] as the error. If it waits or is suspended at one, that is soon; if it has not
-    /// begun, its closure is dropped. No effect on a thread that has finished.
+    /// [`Destroyed`] as the error. If it waits or is suspended at one, that is soon, unless it is a
+    /// join that [runs the other thread](super#kernel-threads); if it has not begun, its closure is
+    /// dropped. No effect on a thread that has finished.
     ///
-    /// A thread that unwinds already has no safepoints. One that catches the unwinding meets it
-    /// again at each safepoint.
+    /// As by a panic, the locks of `std` that it holds are poisoned, and the process ends if the
+    /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no
+    /// request. A thread that catches the unwinding unwinds again at its next safepoint.
     pub fn destroy(&self) {
         let _unpreempted = Carrier::get().map(Unpreempted::new);
         if self.0.state.request(KILLED) {
@@ -151,8 +156,8 @@ impl Thread {
     }
 }
 
-/// A handle of a thread to join. Dropped, it leaves the thread to itself.
-#[must_use = "a thread whose handle is dropped goes on by itself"]
+/// A handle of a thread to join. Its drop detaches the thread, which continues.
+#[must_use = "a thread whose handle is dropped is detached"]
 pub struct JoinHandle<T> {
     task: Option<Task>,
     outcome: PhantomData<fn() -> T>,
@@ -186,9 +191,9 @@ impl<T> JoinHandle<T> {
         self.task().is_announced()
     }
 
-    /// Waits for the thread to finish, and returns what its closure returned. A thread of the same
-    /// runtime that joins the one that it spawned last may run it on its own stack, if that has not
-    /// begun; one of no runtime blocks.
+    /// Waits for the thread to finish, and returns the result of its closure. If the caller is a
+    /// thread of the same runtime, spawned this one last, and this one has not begun, the caller
+    /// may run it on its own stack. A caller that is in no runtime blocks.
     ///
     /// # Errors
     ///
@@ -216,8 +221,13 @@ impl<T> Drop for JoinHandle<T> {
 
 /// Waits for the end of a thread, as the current thread of the carrier.
 fn wait_for(carrier: &Carrier, task: &Task) {
-    if task.is_announced() || carrier.shared().run_inline(carrier, task) {
+    checkpoint_on(carrier);
+    if task.is_announced() {
         return;
+    }
+    if carrier.shared().run_inline(carrier, task) {
+        // Requests that came meanwhile.
+        return checkpoint_on(carrier);
     }
     let mut is_expected = false;
     while !task.is_announced() {
@@ -225,7 +235,8 @@ fn wait_for(carrier: &Carrier, task: &Task) {
             return;
         }
         is_expected = true;
-        wait(carrier);
+        checkpoint_on(carrier);
+        wait_or_run(carrier, task.as_ptr().cast(), unanswered());
     }
 }
 
@@ -237,29 +248,52 @@ pub(super) fn wake(task: &Task) {
     }
 }
 
-/// Waits until `is_over` returns true, for which `wake` is called then. No safepoint.
-pub(super) fn wait_until(carrier: &Carrier, is_over: impl Fn() -> bool) {
+/// Waits until `is_over` returns true, for which `wake` is called then. No safepoint. Meanwhile the
+/// threads of the scope `count` may run here.
+pub(super) fn wait_until(carrier: &Carrier, count: &Count, is_over: impl Fn() -> bool) {
     while !is_over() {
-        block(carrier, |task| task.state.wait(0));
+        wait_or_run(carrier, ptr::from_ref(count).cast_mut().cast(), 0);
     }
 }
 
-/// Waits for `State::wake`, or for no reason.
+/// Waits for `State::wake`, or for no reason, unless one of these requests is set. Meanwhile runs
+/// what is awaited, if a scheduler has no other stack for it.
+fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
+    let shared = carrier.shared();
+    if shared.has_room(carrier) {
+        carrier.awaited.store(awaited, SeqCst);
+    }
+    block(carrier, |task| task.state.wait(requests));
+    // A scheduler that has claimed it decides in a moment.
+    let null = ptr::null_mut();
+    let withdraw = || {
+        carrier
+            .awaited
+            .compare_exchange(awaited, null, SeqCst, SeqCst)
+    };
+    while withdraw() == Err(CLAIMED) {
+        std::thread::yield_now();
+    }
+    shared.run_granted(carrier);
+}
+
+/// Waits for `State::wake`. May return spuriously.
 fn wait(carrier: &Carrier) {
     checkpoint_on(carrier);
     block(carrier, |task| task.state.wait(unanswered()));
 }
 
-/// The requests that the current thread answers now.
+/// The requests that the current thread answers now. While it unwinds there are none: to be
+/// destroyed, or a panic of a procedure, would end the process.
 fn unanswered() -> u32 {
     match std::thread::panicking() {
-        true => REQUESTS & !KILLED,
+        true => 0,
         false => REQUESTS,
     }
 }
 
-/// Lets other threads run if `leave` has made the current one leave RUNNING. Returns what it came
-/// to.
+/// Lets other threads run if `leave` has made the current one leave RUNNING. Returns the result of
+/// `leave`.
 fn block(carrier: &Carrier, leave: impl FnOnce(&Task) -> Wait) -> Wait {
     let _unpreempted = Unpreempted::new(carrier);
     let shared = carrier.shared();
@@ -405,10 +439,10 @@ pub fn sleep(time: Duration) {
         // Until the system has memory.
         std::thread::yield_now();
     };
-    let mut timer = Timer {
+    let _timer = Timer {
         shared,
         index,
-        entry: Some(entry),
+        entry,
     };
     // The worker's role may have passed on to one that sleeps for longer.
     shared.poke(index as usize);
@@ -416,21 +450,19 @@ pub fn sleep(time: Duration) {
     while linux::now() < end {
         wait(carrier);
     }
-    timer.entry = None;
 }
 
-/// The place of a thread among those that sleep, for a thread that is unwound.
+/// The place of a thread among those that sleep. It is left also if the time is over: the entry
+/// that a scheduler pops later might hold the last reference, which a scheduler must not drop.
 struct Timer<'a> {
     shared: &'a Shared,
     index: u32,
-    entry: Option<Handle>,
+    entry: Handle,
 }
 
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            drop(self.shared.worker(self.index).stop_sleeping(entry));
-        }
+        drop(self.shared.worker(self.index).stop_sleeping(self.entry));
     }
 }
 
@@ -543,7 +575,7 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let carrier = Carrier::get().filter(|carrier| core::ptr::eq(carrier.shared, &**shared));
+        let carrier = Carrier::get().filter(|carrier| ptr::eq(carrier.shared, &**shared));
         let spawner = carrier.and_then(Carrier::current);
         let inherited = |spawner: &super::task::Header| spawner.level;
         let level = self.level.or(spawner.map(inherited)).unwrap_or(0);

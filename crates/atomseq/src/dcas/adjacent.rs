@@ -207,18 +207,19 @@ mod tests {
 
     #[test]
     fn nothing_is_lost() {
+        const EACH: usize = crate::tests::rounds(20_000);
         for pair in [Adjacent::new(0, 0), Adjacent::by_kcas(0, 0)] {
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
-                        for _ in 0..20_000 {
+                        for _ in 0..EACH {
                             let (a, b) = pair.fetch_update(|(a, b)| Some((a + 1, b + 2))).unwrap();
                             assert_eq!(2 * a, b);
                         }
                     });
                 }
             });
-            assert_eq!(pair.load(), (80_000, 160_000));
+            assert_eq!(pair.load(), (4 * EACH as u64, 8 * EACH as u64));
         }
     }
 }

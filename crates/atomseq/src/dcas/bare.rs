@@ -77,14 +77,15 @@ mod tests {
     use super::*;
 
     fn count<const RECLAIMS: bool>() {
+        const EACH: u64 = crate::tests::rounds(1000) as u64;
         let pair = Bare::<RECLAIMS>::default();
-        for step in 0..1000 {
+        for step in 0..EACH {
             // SAFETY: `pair` is a local of this thread.
             assert!(unsafe { pair.exchange([step, 2 * step], [step + 1, 2 * step + 2]) });
             // SAFETY: `pair` is a local of this thread.
             assert!(!unsafe { pair.exchange([step, 2 * step], [step + 1, 2 * step + 2]) });
         }
-        assert_eq!(pair.load(), [1000, 2000]);
+        assert_eq!(pair.load(), [EACH, 2 * EACH]);
     }
 
     #[test]

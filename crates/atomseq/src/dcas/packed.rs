@@ -176,17 +176,18 @@ mod tests {
 
     #[test]
     fn nothing_is_lost() {
+        const EACH: usize = crate::tests::rounds(20_000);
         let pair = Packed::<40>::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..20_000 {
+                    for _ in 0..EACH {
                         let (a, b) = pair.fetch_update(|(a, b)| Some((a + 2, b + 1))).unwrap();
                         assert_eq!(a, 2 * b);
                     }
                 });
             }
         });
-        assert_eq!(pair.load(), (160_000, 80_000));
+        assert_eq!(pair.load(), (8 * EACH as u64, 4 * EACH as u64));
     }
 }

@@ -212,13 +212,14 @@ fn a_word_that_changes_twice_is_refused() {
 /// the same and read all words.
 #[test]
 fn wide_exchanges_lose_nothing() {
+    const EACH: usize = crate::tests::rounds(2_000);
     let domain: Domain<[Cell; 6]> = Domain::wide(std::array::from_fn(|_| Cell::new(100_000)));
     let all: [&Cell; 6] = std::array::from_fn(|place| &domain[place]);
     std::thread::scope(|scope| {
         for first in 0..4 {
             let domain = &domain;
             scope.spawn(move || {
-                for round in 0..2_000 {
+                for round in 0..EACH {
                     loop {
                         let values = domain.load_all(all);
                         assert_eq!(values.iter().sum::<u64>(), 600_000);
@@ -243,7 +244,7 @@ fn wide_exchanges_lose_nothing() {
         }
     });
     assert_eq!(domain.load_all(all).iter().sum::<u64>(), 600_000);
-    assert_eq!(domain.version().number(), 1 + 4 * 2_000);
+    assert_eq!(domain.version().number(), 1 + 4 * EACH as u64);
 }
 
 #[test]

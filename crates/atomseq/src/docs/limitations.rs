@@ -168,7 +168,10 @@
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
 //!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
 //!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
-//!   [`MultiMap`](crate::nonblocking::MultiMap::audit).
+//!   [`MultiMap`](crate::nonblocking::MultiMap::audit). That of a
+//!   [`HashMap`](crate::nonblocking::HashMap), or of a
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap) with its value, is lost until the map is
+//!   dropped.
 //! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
 //!   another key is two steps: in between, it has neither or both.
 //!
@@ -616,8 +619,14 @@
 //! The shared object that contains atomseq is never unloaded once atomseq was [started
 //! up](crate::status()): start-up asks the dynamic linker to keep it (`RTLD_NODELETE`). ([Without
 //! sections](#platforms) less holds.) `dlclose` succeeds and leaves the object as it is, statics
-//! included; a later `dlopen` finds it again. Before start-up it can be unloaded. musl unloads
-//! nothing at all.
+//! included; a later `dlopen` finds it again. Before start-up it can be unloaded, except with a
+//! glibc older than 2.35 once another copy of atomseq has installed a handler or audited: then link
+//! it with `-z nodelete`. musl unloads nothing at all.
+//!
+//! Four kinds of objects are indexed: the program, what it was started with, the object that
+//! contains atomseq, and objects linked with `-z nodelete`. A signal that arrives in another object
+//! costs a search through its notes, one by one, and more stack than [is
+//! reckoned](crate::signal::Options::on_alternate_stack).
 //!
 //! Otherwise a thread's last armed descriptor, which stays named until the kernel next looks at it,
 //! would get the process killed, and handlers and hooks for thread exit would point at nothing. The

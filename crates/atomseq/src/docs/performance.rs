@@ -177,6 +177,12 @@
 //! cache, or of 4 GiB, whose leaves take 16 MiB. Its `unsynchronized` tree has the same widths and
 //! the same size of an entry, and is neither changed nor locked.
 //!
+//! `threads` has the coroutines and the runtime of `atomseq-threads` beside other crates' and the
+//! standard library's. In `hog`, closures are spawned while another one computes on the same CPU.
+//! Its figures are the waits until they begin, and the time of two computations with and without
+//! preemption. `s92-table52` does each operation to a crowd of coroutines, so that the requester's
+//! part and the dispatcher's part are figures of their own.
+//!
 //! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on
 //! their own CPUs as far as there are enough. The figure is the wall time of a run divided by the
 //! elements that passed. A thread that finds no room, or no element, spins in the `spin` workloads

@@ -102,6 +102,27 @@ impl Object {
             && object(identity).is_some_and(|found| found.headers == self.headers)
     }
 
+    /// Returns whether the object was linked with `-z nodelete`.
+    #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+    fn is_linked_to_stay(&self) -> bool {
+        // As ELF defines them; the crate `libc` does not.
+        const DT_FLAGS_1: usize = 0x6fff_fffb;
+        const DF_1_NODELETE: usize = 8;
+        let is_dynamic = |part: &Header| part.p_type == libc::PT_DYNAMIC && self.is_loaded(part);
+        self.headers().filter(is_dynamic).any(|part| {
+            let start = self.bias.wrapping_add(part.p_vaddr as usize) as *const [usize; 2];
+            let count = part.p_memsz as usize / size_of::<[usize; 2]>();
+            // SAFETY: `count` entries lie in a loaded segment of the object, which stays loaded
+            // while the caller looks at it. The dynamic linker writes to other entries only, and
+            // has done so before it lists the object.
+            let entry = |index| unsafe { start.add(index).read_unaligned() };
+            (0..count)
+                .map(entry)
+                .take_while(|[tag, _]| *tag != 0)
+                .any(|[tag, value]| tag == DT_FLAGS_1 && value & DF_1_NODELETE != 0)
+        })
+    }
+
     fn headers(&self) -> impl Iterator<Item = Header> + use<> {
         let object = *self;
         (0..self.count).map(move |index| object.header(index))
@@ -142,8 +163,9 @@ impl Iterator for Notes {
             if header.p_type == libc::PT_NOTE && self.object.is_loaded(&header) {
                 let start = self.object.bias.wrapping_add(header.p_vaddr as usize) as *const u8;
                 // SAFETY: the segment is a note inside a loaded segment of the object, checked by
-                // `is_loaded`, so the dynamic linker has mapped it. Objects that contain sequences
-                // are not unloaded (`docs::limitations`), and no code writes to notes.
+                // `is_loaded`, so the dynamic linker has mapped it. The object stays loaded
+                // meanwhile: it is being enumerated, or a signal has interrupted its code. No code
+                // writes to notes.
                 self.rest = unsafe { core::slice::from_raw_parts(start, header.p_memsz as usize) };
             }
         }
@@ -340,36 +362,88 @@ fn record_of(address: usize) -> Option<(*const core::ffi::c_char, *mut Record)> 
     (is_found != 0 && !record.is_null()).then_some((found.dli_fname, record.cast()))
 }
 
-/// Returns whether the object was loaded at the start of the program: the program itself, and what
-/// precedes the dynamic linker in its list. Objects that are loaded later follow it. So do a few
-/// that were loaded at the start, which are not recognized.
+/// Returns whether the object was loaded at the start of the program.
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 fn has_started_with(object: *mut Record) -> bool {
-    /// What the dynamic linker keeps for debuggers, up to its list.
-    #[repr(C)]
-    struct Debug {
-        version: c_int,
-        first: AtomicPtr<Record>,
+    Started::look_up().is_some_and(|started| started.has(object))
+}
+
+/// The objects that were loaded at the start of the program: the program itself, and what precedes
+/// the dynamic linker in its list. Objects that are loaded later follow it. So do a few that were
+/// loaded at the start, which are not recognized.
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+struct Started {
+    first: *mut Record,
+    linker: *mut Record,
+}
+
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+impl Started {
+    /// Takes the dynamic linker's lock.
+    fn look_up() -> Option<Started> {
+        /// What the dynamic linker keeps for debuggers, up to its list.
+        #[repr(C)]
+        struct Debug {
+            version: c_int,
+            first: AtomicPtr<Record>,
+        }
+        // SAFETY: the name is null-terminated; the look-up has no other requirement.
+        let debug = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+        let (_, linker) = record_of(debug as usize)?;
+        // SAFETY: the address of this record, which the dynamic linker never removes.
+        let first = unsafe { &(*debug.cast::<Debug>()).first };
+        // Relaxed: the list was begun before the program started.
+        let first = first.load(Ordering::Relaxed);
+        Some(Started { first, linker })
     }
-    // SAFETY: the name is null-terminated; the look-up has no other requirement.
-    let debug = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
-    let Some((_, linker)) = record_of(debug as usize) else {
-        return false;
-    };
-    // SAFETY: the address of this record, which the dynamic linker never removes.
-    let mut next = unsafe { &(*debug.cast::<Debug>()).first };
-    loop {
-        // Relaxed: these links were made before the program started, and stay.
-        let record = next.load(Ordering::Relaxed);
-        if record == object {
-            return true;
+
+    /// Takes no lock.
+    fn has(&self, object: *mut Record) -> bool {
+        let mut record = self.first;
+        while record != self.linker && !record.is_null() {
+            if record == object {
+                return true;
+            }
+            // SAFETY: it precedes the dynamic linker, so it was loaded at the start of the program
+            // and is never unloaded.
+            let next = unsafe { &(*record).next };
+            // Relaxed: these links were made before the program started, and stay.
+            record = next.load(Ordering::Relaxed);
         }
-        if record == linker || record.is_null() {
-            return false;
+        false
+    }
+}
+
+/// Recognizes the objects that are never unloaded.
+pub(crate) struct Lasting {
+    #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+    started: Option<Started>,
+}
+
+impl Lasting {
+    /// Takes the dynamic linker's lock.
+    pub fn look_up() -> Lasting {
+        Lasting {
+            #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+            started: Started::look_up(),
         }
-        // SAFETY: it precedes the dynamic linker, so it was loaded at the start of the program and
-        // is never unloaded.
-        next = unsafe { &(*record).next };
+    }
+
+    /// Returns whether this object is certainly never unloaded: it was loaded at the start of the
+    /// program, contains this code ([`pin`]), or was linked with `-z nodelete`. Takes no lock.
+    #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
+    pub fn has(&self, object: Object, identity: Identity) -> bool {
+        let own = crate::arch::signal_entry(0) as usize;
+        let is_of_start = |started: &Started| started.has(identity.record as *mut Record);
+        (identity.start..identity.end).contains(&own)
+            || self.started.as_ref().is_some_and(is_of_start)
+            || object.is_linked_to_stay()
+    }
+
+    /// Returns `true`: a static program unloads nothing, and musl's `dlclose` neither.
+    #[cfg(not(all(target_env = "gnu", not(target_feature = "crt-static"))))]
+    pub fn has(&self, _: Object, _: Identity) -> bool {
+        true
     }
 }
 

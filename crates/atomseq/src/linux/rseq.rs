@@ -250,7 +250,7 @@ pub(super) fn forget_exit_hook() {
 /// retry. Async-signal-safe.
 ///
 /// Does nothing before start-up has ended, which may still decide against sections, nor on a thread
-/// that [may be exiting](may_be_exiting).
+/// that may be exiting.
 pub fn register_this_thread() -> bool {
     if EXIT_KEY.load(Ordering::Relaxed) == 0 || !start::is_decided() {
         return false;

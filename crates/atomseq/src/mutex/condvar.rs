@@ -212,12 +212,13 @@ mod tests {
 
     #[test]
     fn two_threads_alternate() {
+        const EACH: usize = crate::tests::rounds(2_000);
         let (turn, changed) = (Mutex::<u32>::new(0), Condvar::new());
         thread::scope(|scope| {
             for parity in 0..2 {
                 let (turn, changed) = (&turn, &changed);
                 scope.spawn(move || {
-                    for _ in 0..2_000 {
+                    for _ in 0..EACH {
                         let mut turn = turn.lock();
                         changed.wait_while(&mut turn, |turn| *turn % 2 != parity);
                         *turn += 1;
@@ -226,7 +227,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*turn.lock(), 4_000);
+        assert_eq!(*turn.lock() as usize, 2 * EACH);
     }
 
     #[test]

@@ -185,12 +185,13 @@ mod tests {
     use super::*;
 
     fn check_exclusion<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
+        const EACH: usize = crate::tests::rounds(50_000);
         let lock = MutexBy::<M, u64>::new(0);
         thread::scope(|scope| {
             for thread in 0..4 {
                 let lock = &lock;
                 scope.spawn(move || {
-                    for _ in 0..50_000 {
+                    for _ in 0..EACH {
                         let mut guard = lock.lock();
                         *guard += 1;
                         if thread % 2 == 0 {
@@ -200,7 +201,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*lock.lock(), 200_000);
+        assert_eq!(*lock.lock() as usize, 4 * EACH);
     }
 
     #[test]

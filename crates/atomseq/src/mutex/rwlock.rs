@@ -274,7 +274,7 @@ impl fmt::Debug for RawRwLock {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::super::readers::MAX;
     use super::*;

@@ -132,12 +132,13 @@ mod tests {
 
     #[test]
     fn concurrent_increments_are_not_lost() {
+        const EACH: usize = crate::tests::rounds(100_000);
         let lock = SpinLockBy::<Interlocked, _>::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..100_000).for_each(|_| *lock.lock() += 1));
+                scope.spawn(|| (0..EACH).for_each(|_| *lock.lock() += 1));
             }
         });
-        assert_eq!(*lock.lock(), 400_000);
+        assert_eq!(*lock.lock(), 4 * EACH);
     }
 }

@@ -372,24 +372,36 @@ impl<K: Plain, V: Plain, S> MultiMap<K, V, S> {
     /// # Safety
     ///
     /// Until this returns, no thread that continues has been inside one operation on this map for
-    /// longer than `time`, even if it was stopped there. Operations of handlers that interrupted it
-    /// count as part of the interrupted one. Otherwise it might use a node that this has freed.
+    /// longer than `time`, even if it was stopped there. Another audit is such an operation, and
+    /// operations of handlers count as part of the interrupted one. Otherwise it might use a node
+    /// that this has freed.
     pub unsafe fn audit(&self, time: Duration) -> Audit {
-        for bucket in &self.buckets {
-            until_unchanged(|| {
-                let version = bucket.versioned.begin();
-                bucket.seek(version, bucket.head(), |node| {
-                    bucket.claim(node);
-                    false
-                })?;
-                bucket.check(version)
-            });
-        }
-        // SAFETY: a node that is found was in no bucket above, and was claimed by no thread since
-        // an audit more than `time` ago. Each thread that unlinks a node claims it before. So a
-        // thread that owns the node is inside the same operation since before that audit. The
-        // caller promises that it does not continue then.
-        unsafe { self.buckets[0].audit(time, |_| ()) }
+        // SAFETY: the caller's promise.
+        unsafe { self.audit_from(time, || ()) }
+    }
+
+    /// Does the same, and calls `gap` after the walk through the buckets.
+    ///
+    /// # Safety
+    ///
+    /// As for [`audit`](MultiMap::audit).
+    #[inline]
+    pub(super) unsafe fn audit_from(&self, time: Duration, gap: impl FnOnce()) -> Audit {
+        let claim_all = || {
+            self.claim_all();
+            gap();
+        };
+        // SAFETY: a node that is found was in no bucket that `claim_all` has walked through, and
+        // was claimed by no thread since an audit more than `time` before this one started. Each
+        // thread that unlinks a node claims it before. So when this one started, a thread that
+        // owned the node was inside the same operation for longer than `time`. The caller promises
+        // that it does not continue then, so it does not link the node either.
+        unsafe { self.buckets[0].audit(time, claim_all, |_| ()) }
+    }
+
+    /// Claims all nodes that are in a bucket.
+    pub(super) fn claim_all(&self) {
+        self.buckets.iter().for_each(Chain::claim_all);
     }
 }
 

@@ -151,20 +151,38 @@ impl<N: Node> Chain<N> {
         unsafe { self.memory.pool.claim(node) };
     }
 
-    /// Calls `last_look` with each node that was not claimed for longer than `time`, and frees it.
+    /// Calls `claim_all`, then `last_look` with each node that was not claimed for longer than
+    /// `time` when this function was called, and frees it.
     ///
     /// # Safety
     ///
     /// No link of a list leads to such a node, and no thread that continues owns it.
-    pub(super) unsafe fn audit(&self, time: Duration, mut last_look: impl FnMut(&N)) -> Audit {
+    pub(super) unsafe fn audit(
+        &self,
+        time: Duration,
+        claim_all: impl FnOnce(),
+        mut last_look: impl FnMut(&N),
+    ) -> Audit {
         // The audit of a pool finds everything if the time is zero, claimed or not.
         let time = time.max(Duration::from_nanos(1));
-        self.memory.pool.audit(time, |unclaimed| {
+        self.memory.pool.audit_after(time, claim_all, |unclaimed| {
             // SAFETY: the caller's promise: the owner uses the node no more.
             if let Some(node) = unsafe { unclaimed.reclaim() } {
                 last_look(&node);
             }
         })
+    }
+
+    /// Claims all nodes that are in the list at one version.
+    pub(super) fn claim_all(&self) {
+        until_unchanged(|| {
+            let version = self.versioned.begin();
+            self.seek(version, self.head(), |node| {
+                self.claim(node);
+                false
+            })?;
+            self.check(version)
+        });
     }
 
     /// Returns the value of a covered word, of the list or of a node.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dcas::{Cell, Change, Domain, Mechanism, Version};
+use crate::tests::rounds;
 
 mod arrays;
 mod hash_map;

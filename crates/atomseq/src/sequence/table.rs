@@ -143,15 +143,18 @@ pub fn finds_new_objects() -> bool {
     objects::is_finder_known() && !CURRENT.load(Ordering::SeqCst).is_null()
 }
 
-/// Enumerates all rows, and the identity of every object that has notes, if it is known. Other
-/// objects are left out: they may be unloaded, and another object with the same identity may be
-/// loaded in their place. Each look-up reads the notes of such an object itself.
+/// Enumerates all rows, and the identity of every object that has notes and is never unloaded, if
+/// it is known. The identities of other objects are left out: they may be unloaded, and another
+/// object with the same identity, such as the plug-in's next version, may be loaded in their place.
+/// Each look-up reads the notes of such an object itself.
 fn each_row(with: &mut dyn FnMut(Entry)) {
+    let lasting = objects::Lasting::look_up();
     objects::each(|object| {
         let mut rows = noted(object).peekable();
         for address in object.addresses() {
             if let Holder::Object(identity) = objects::containing(address) {
-                if rows.peek().is_some() || !object.is_found_by(identity) {
+                let has_rows = rows.peek().is_some();
+                if has_rows && lasting.has(object, identity) || !object.is_found_by(identity) {
                     with(Entry::Object(identity));
                 }
             }

@@ -87,10 +87,9 @@ impl Options {
     /// `bytes` is what the handler itself needs. Beside it, the stack must hold three deliveries
     /// that interrupt each other; [`install_with`](crate::signal::install_with) refuses if the
     /// calling thread's stack does not. A delivery takes the kernel's frame (`AT_MINSIGSTKSZ`) and
-    /// 2 KiB of atomseq's own, 3 KiB without optimisation. Three take about 16 KiB on x86-64 with
-    /// AVX-512, 19 KiB without optimisation. The standard library gives its threads 8 KiB, which
-    /// are refused. An [`AlternateStack`](crate::signal::AlternateStack) on each thread is large
-    /// enough.
+    /// 3 KiB of atomseq's own, 4 KiB without optimisation. Three take about 19 KiB on x86-64 with
+    /// AVX-512, 22 KiB without optimisation. The standard library gives its threads 8 KiB, which are
+    /// refused. An [`AlternateStack`](crate::signal::AlternateStack) on each thread is large enough.
     ///
     /// Only the calling thread's stack is checked. **On a thread without an `AlternateStack` of its
     /// own, a crash can end the process without a word:** with the standard library's 8 KiB the

@@ -53,8 +53,10 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// A descriptor counts as claimed when it is allocated and whenever [`Reference::claim`] is
     /// called. Before an audit, walk through your structures and claim everything they hold. Also
-    /// claim what a thread may hold for longer than `time` outside any structure. The time starts
-    /// with the first audit that finds a descriptor unclaimed, and restarts with each claim.
+    /// claim what a thread may hold for longer than `time` outside any structure, and what it is
+    /// about to put into a structure or take out, because your walk may have passed that place. The
+    /// time starts with the first audit that finds a descriptor unclaimed, and restarts with each
+    /// claim.
     ///
     /// GC96 uses t_stable as the time. It is rounded up to milliseconds, and restarts after more
     /// than 12 days without an audit. If `time` is zero, an audit finds all that is allocated,
@@ -95,15 +97,42 @@ impl<T: Descriptor> Pool<T> {
         self.audit_by(time, super::now, found)
     }
 
+    /// Calls `claim_all`, which claims all that the structures hold, and then finds what was not
+    /// claimed for longer than `time` when this function was called.
+    ///
+    /// So a descriptor that is found either was in no structure while `claim_all` was there, nor is
+    /// now; or the thread that has put it there since had held it for longer than `time`. If the
+    /// time went on until each look, that thread might have held it for less.
+    pub(crate) fn audit_after<'pool>(
+        &'pool self,
+        time: Duration,
+        claim_all: impl FnOnce(),
+        found: impl FnMut(Unclaimed<'pool, T>),
+    ) -> Audit {
+        let start = super::now();
+        claim_all();
+        self.audit_with(time, super::now, |look| look.before(start), found)
+    }
+
     pub(super) fn audit_by<'pool>(
         &'pool self,
         time: Duration,
         now: impl Fn() -> Option<Moment>,
+        found: impl FnMut(Unclaimed<'pool, T>),
+    ) -> Audit {
+        self.audit_with(time, now, |look| look, found)
+    }
+
+    fn audit_with<'pool, N: Fn() -> Option<Moment>>(
+        &'pool self,
+        time: Duration,
+        now: N,
+        adapt: impl FnOnce(Look<N>) -> Look<N>,
         mut found: impl FnMut(Unclaimed<'pool, T>),
     ) -> Audit {
         // Relaxed: the number orders no other data.
         let number = self.audits.fetch_add(1, Ordering::Relaxed);
-        let look = Look::new(number, now, whole_milliseconds(time));
+        let look = adapt(Look::new(number, now, whole_milliseconds(time)));
         let mut audit = Audit::default();
         for reference in self.allocated() {
             audit.allocated += 1;

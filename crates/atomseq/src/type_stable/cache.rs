@@ -53,7 +53,7 @@ pub trait WriteBack<T: Descriptor>: Sync {
     /// Writes the contents of a descriptor back. The descriptor is not in use and can no longer be
     /// used, and it is reused as soon as this returns. If this panics, the contents are lost and
     /// the descriptor is free. If the thread exits here, by a system call of its own, an
-    /// [audit](Cache::audit) calls this again with the same contents.
+    /// [audit](Cache::audit) calls this again with the same contents; without one, they are lost.
     ///
     /// This function may use the cache, but must not wait for a load that is [being written
     /// back](Gone::BeingWrittenBack). Its caller may be writing exactly that load back, or another
@@ -359,7 +359,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// * Taken by [`load`](Cache::load), or being freed. It is freed.
     ///
     /// A descriptor that such a thread was just moving to or from the pool's pages is not found.
-    /// Wait-free apart from the owner's functions; costs two to four atomic instructions for each
+    /// Wait-free apart from the owner's functions; costs up to four atomic instructions for each
     /// allocated descriptor, and makes the next load or unload of it cost one more. `time` is
     /// rounded up to milliseconds, and is one at least.
     ///
@@ -385,15 +385,65 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     ///
     /// # Safety
     ///
-    /// * When this returns, no thread that continues has had the same [`InUse`], or been inside one
-    ///   operation on this cache, since before an audit that was more than `time` ago, even if it
-    ///   was stopped meanwhile. The owner's functions, and handlers that interrupt an operation,
-    ///   are part of it. To keep a descriptor in use for longer, [`get`](Loaded::get) a new use
-    ///   between two audits, before the old one ends.
+    /// * When this is called, no thread that continues has had the same [`InUse`], or been inside
+    ///   one operation on this cache, for longer than `time` and since before an earlier audit
+    ///   returned, even if it was stopped meanwhile. The owner's functions, and handlers that
+    ///   interrupt an operation, are part of it. To keep a descriptor in use for longer,
+    ///   [`get`](Loaded::get) a new use between two audits, before the old one ends.
     /// * No other audit of this cache runs at the same time.
     ///
     /// Otherwise two threads might own a descriptor.
     pub unsafe fn audit(&self, time: Duration) -> Audit {
+        let claim_all = || self.claim_all();
+        let mut recovered = 0;
+        // The audit of a pool finds everything if the time is zero, claimed or not.
+        let time = time.max(Duration::from_nanos(1));
+        let audit = self.pool.audit_after(time, claim_all, |unclaimed| {
+            let entry = unclaimed.descriptor();
+            // Acquire: pairs with the Release of the thread that made the state what it is.
+            let state = entry.state.load(Ordering::Acquire);
+            if state & LOADED != 0 {
+                // An unused one was claimed above, unless it has become unused since.
+                if state & USES == 0 || state & SEEN_IN_USE == 0 {
+                    return;
+                }
+                // The bit was set by an audit more than `time` before this one started, since when
+                // there was no new use. The caller promises that the threads of all older ones do
+                // not continue.
+                // SeqCst: as at the end of a use.
+                let (unused, order) = (state & NAME | LOADED, Ordering::SeqCst);
+                let ended = entry.state.compare_exchange(state, unused, order, order);
+                if ended.is_ok() {
+                    self.vacancies.report();
+                    recovered += 1;
+                }
+                return;
+            }
+            // SAFETY: an entry that is not loaded belongs to a thread inside an operation, which
+            // claimed it as it became the owner. If that was before `claim_all`, the thread was
+            // inside for longer than `time` when this audit started, so the caller promises that it
+            // does not continue. It was not later: `claim_all` leaves a loaded entry unclaimed only
+            // if its uses are older than an earlier audit. The caller promises that their threads
+            // do not continue, and while there are uses, no thread becomes the owner.
+            let Some(entry) = (unsafe { unclaimed.reclaim() }) else {
+                return;
+            };
+            recovered += 1;
+            let freed = Freed(self);
+            let evicted = Evicted { entry, freed };
+            if state & BEING_WRITTEN_BACK != 0 {
+                evicted.write_back();
+            }
+        });
+        Audit {
+            unclaimed: recovered,
+            ..audit
+        }
+    }
+
+    /// Claims what no audit may recover: all that is loaded, except if every use is older than an
+    /// audit.
+    fn claim_all(&self) {
         for reference in self.pool.allocated() {
             let state = &reference.descriptor().state;
             // Relaxed: the exchange checks that the state is the same.
@@ -408,46 +458,6 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
                 let _ = state.compare_exchange(seen, new, order, order);
             }
             reference.claim();
-        }
-        let mut recovered = 0;
-        // The audit of a pool finds everything if the time is zero, claimed or not.
-        let time = time.max(Duration::from_nanos(1));
-        let audit = self.pool.audit(time, |unclaimed| {
-            let entry = unclaimed.descriptor();
-            // Acquire: pairs with the Release of the thread that made the state what it is.
-            let state = entry.state.load(Ordering::Acquire);
-            if state & LOADED != 0 {
-                // An unused one was claimed above, unless it has become unused since.
-                if state & USES == 0 || state & SEEN_IN_USE == 0 {
-                    return;
-                }
-                // The bit was set by an audit more than `time` ago, since when there was no new
-                // use. The caller promises that the threads of all older ones do not continue.
-                // SeqCst: as at the end of a use.
-                let (unused, order) = (state & NAME | LOADED, Ordering::SeqCst);
-                let ended = entry.state.compare_exchange(state, unused, order, order);
-                if ended.is_ok() {
-                    self.vacancies.report();
-                    recovered += 1;
-                }
-                return;
-            }
-            // SAFETY: an entry that is not loaded belongs to a thread inside an operation. Each
-            // claims it as it becomes its owner, so this one is inside since more than `time` ago.
-            // The caller promises that it does not continue then.
-            let Some(entry) = (unsafe { unclaimed.reclaim() }) else {
-                return;
-            };
-            recovered += 1;
-            let freed = Freed(self);
-            let evicted = Evicted { entry, freed };
-            if state & BEING_WRITTEN_BACK != 0 {
-                evicted.write_back();
-            }
-        });
-        Audit {
-            unclaimed: recovered,
-            ..audit
         }
     }
 

@@ -158,10 +158,10 @@ mod tests {
 
     #[test]
     fn small_descriptors_take_one_cache_line() {
-        let sizes = geometry::<[AtomicUsize; 6]>(None);
+        let sizes = geometry::<[AtomicU64; 6]>(None);
         assert_eq!(sizes.stride, 64);
         assert_eq!(sizes.per_page * 64, sizes.page);
-        assert_eq!(geometry::<[AtomicUsize; 7]>(None).stride, 128);
+        assert_eq!(geometry::<[AtomicU64; 7]>(None).stride, 128);
     }
 
     #[test]
@@ -208,8 +208,10 @@ mod tests {
         assert_eq!(limit(0), Err(Error::Zero));
         assert_eq!(limit(usize::MAX), Err(Error::TooLarge));
         assert_eq!(limit(1), Ok(1));
-        type Huge = [AtomicU64; 1 << 42];
         #[cfg(target_pointer_width = "64")]
-        assert_eq!(Geometry::of::<Huge>(None).err(), Some(Error::TooLarge));
+        {
+            type Huge = [AtomicU64; 1 << 42];
+            assert_eq!(Geometry::of::<Huge>(None).err(), Some(Error::TooLarge));
+        }
     }
 }

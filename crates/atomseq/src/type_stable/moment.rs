@@ -7,8 +7,8 @@
 //! 1. A recorded moment is read from the clock after the observation, so it is never too early.
 //! 2. It is recorded by a compare-and-swap, which fails if anything has changed since the
 //!    observation.
-//! 3. A moment to compare with a recorded one is read after the recorded one, and the observed
-//!    state is checked again afterwards.
+//! 3. A moment to compare with a recorded one is read after the recorded one, or when the audit
+//!    started, and the observed state is checked again afterwards.
 //! 4. If the recorded moment is nevertheless the later one, no time has passed.
 //! 5. If the system does not report the time, nothing is recorded and no time has passed.
 

@@ -34,13 +34,25 @@ pub(super) struct Look<N> {
     number: u32,
     now: N,
     time: u32,
+    start: Option<Option<Moment>>,
 }
 
 impl<N: Fn() -> Option<Moment>> Look<N> {
     /// Creates a look. The number is unique to this audit; the time is in milliseconds.
     pub fn new(number: u32, now: N, time: u32) -> Look<N> {
         let number = number | LOOKED_AT;
-        Look { number, now, time }
+        Look {
+            number,
+            now,
+            time,
+            start: None,
+        }
+    }
+
+    /// Counts the time until the audit started, at this moment, rather than until each look.
+    pub fn before(self, start: Option<Moment>) -> Look<N> {
+        let start = Some(start);
+        Look { start, ..self }
     }
 
     /// Returns whether the allocation still lasts and was not claimed for longer than the time. If
@@ -51,8 +63,9 @@ impl<N: Fn() -> Option<Moment>> Look<N> {
         let found = word.load(Ordering::Acquire);
         let has_said_when = found != 0 && found & LOOKED_AT == 0;
         let since = has_said_when.then(|| Moment::of_word(found));
+        let until = || self.start.unwrap_or_else(&self.now);
         let passed = match since {
-            Some(since) => (self.now)().map(|now| since.before(now)),
+            Some(since) => until().map(|now| since.before(now)),
             None => Some(None),
         };
         // Without a clock reading, the record stays as it is.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use verify_support::requirements::is_there_or_skipped;
+use verify_support::is_there_or_skipped;
 
 pub const ASSEMBLER: &str = "aarch64-linux-gnu-as";
 pub const COMPILER: &str = "aarch64-linux-gnu-gcc";

@@ -265,4 +265,13 @@ atomseq::sequence! {
     }
 }
 
+// An attribute that may stand once.
+atomseq::sequence! {
+    #[inline]
+    #[inline(never)]
+    pub unsafe fn attribute_twice(word: Word) -> Word {
+        load(word)
+    }
+}
+
 fn main() {}

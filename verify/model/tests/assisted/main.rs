@@ -73,7 +73,7 @@ macro_rules! sequence {
 
 use verify_model::controls;
 use verify_model::controls::Attempt;
-use verify_model::controls::{Orders, drawn};
+use verify_model::controls::Orders;
 
 /// The library, unchanged or with a protection removed.
 trait Library: 'static {
@@ -264,14 +264,9 @@ include!(concat!(env!("OUT_DIR"), "/assisted.rs"));
 
 /// Returns all models, each in this number of orders.
 fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
-    models::all::<L>().into_iter().map(move |(name, model)| {
-        let orders = Orders {
-            schedulers: drawn(most),
-            most_steps: 20_000,
-            stack_size: 32 << 10,
-        };
-        (name, orders, model)
-    })
+    models::all::<L>()
+        .into_iter()
+        .map(move |(name, model)| (name, Orders::drawn(most, 20_000), model))
 }
 
 #[test]

@@ -169,3 +169,8 @@ impl Slot {
         })
     }
 }
+
+/// Fails the model, where the library ends the process.
+pub fn abort(sentence: &str) -> ! {
+    panic!("{sentence}")
+}

@@ -322,15 +322,15 @@ impl<M: TestAndSet + Sync> Subject for Turns<M> {
     }
 }
 
-/// Descriptors that no thread has, and how many threads have ended.
+/// The free descriptors, and the number of threads that have finished.
 #[derive(Default)]
 struct Descriptors {
     free: Vec<usize>,
     ended: u64,
 }
 
-/// Coroutines of which each makes the next one and ends, with descriptors under a lock by `M`. Each
-/// kernel thread has its own, and they share the operations of one.
+/// Coroutines of which each makes the next one and finishes, with descriptors under a lock by `M`.
+/// Each kernel thread has its own, and does its share of the operations.
 struct Forks<M> {
     pools: Vec<CachePadded<Rc<Pool<M>>>>,
 }
@@ -353,7 +353,7 @@ impl<M: TestAndSet + 'static> Forks<M> {
         })
     }
 
-    /// The life of a thread that has `left` threads less one after it.
+    /// Runs a thread, after which `left - 1` others follow.
     fn live(pool: &Rc<Pool<M>>, left: u64) {
         let descriptor = pool.lock().free.pop();
         if left > 1 {
@@ -509,7 +509,8 @@ fn counts(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     })
 }
 
-/// The test-and-sets of a cycle, and what they would take alone, in per cent of its time.
+/// Returns the test-and-sets of a cycle, and the time that they would take alone, in per cent of
+/// the cycle's time.
 fn tried<M: TestAndSet + Sync + Send + 'static>(cycles: u64) -> Result<(f64, f64), Failure> {
     let counted = Turns::<Tried<M>>::default();
     cycled(&counted, cycles)?;
@@ -531,7 +532,7 @@ fn tried<M: TestAndSet + Sync + Send + 'static>(cycles: u64) -> Result<(f64, f64
     Ok((tries, 100.0 * tries * alone / cycle))
 }
 
-/// The time of that many cycles, by two threads on this thread's CPU.
+/// Returns the time of that many cycles, by two threads on this thread's CPU.
 fn cycled<M: TestAndSet + Sync + Send + 'static>(
     turns: &Turns<M>,
     cycles: u64,
@@ -550,7 +551,7 @@ fn cycled<M: TestAndSet + Sync + Send + 'static>(
     Ok(took)
 }
 
-/// Nothing: what is prepared is the CPU.
+/// A subject that does nothing: only its CPU is prepared.
 struct Ready;
 
 impl Subject for Ready {

@@ -1,12 +1,12 @@
-//! `hog`: one closure computes and never yields: how long do others wait until they begin?
+//! `hog`: how long closures wait until they begin, while another one computes and never yields.
 //!
-//! All run on one CPU. Again and again, another closure is spawned at some point of the hog's
-//! slice; its wait is from the call to its first instruction. A figure is the median, the 99th
+//! All run on one CPU. Closures are spawned at random points of the hog's slice. The wait of a
+//! closure is from the call of `spawn` to its first instruction. A figure is the median, the 99th
 //! percentile or the maximum of a hundred waits. On an executor that does not preempt, each wait
 //! would be as long as the hog computes.
 //!
-//! What that costs is the time of two computations that preempt each other, beside the time of
-//! both without preemption.
+//! The cost of preemption is the time of two computations that preempt each other, beside the time
+//! of both without preemption.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::Arc;
@@ -43,10 +43,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     beside: None,
 };
 
-/// How many waits make one figure of each kind.
+/// The number of waits of a figure.
 const WAITS: usize = 100;
 
-/// The fewest figures of a case.
+/// The minimum number of a case's figures.
 const FEWEST: usize = 5;
 
 /// A way to run others beside a hog: its cases, and how it measures so many waits.
@@ -72,7 +72,7 @@ const COSTS: [(&str, Duration); 2] = [
     ("cost:preempted", runtime::DEFAULT_SLICE),
 ];
 
-/// How many steps a computation has: about a tenth of a second.
+/// The number of a computation's steps, which take about a tenth of a second.
 const STEPS: u64 = 30_000_000;
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {

@@ -1,10 +1,10 @@
-//! `m94-paging`: M94 2.3.2: the price of the three ways by which a page fault in the middle of a
+//! `m94-paging`: M94 2.3.2: the cost of the three ways by which a page fault in the middle of a
 //! sequence does no harm, and of such a fault.
 //!
 //! The sequence moves 1 from one word to another. Without a gate it is the same whether its pages
-//! are pinned or both words lie on one page: what that costs is paid elsewhere, in `pin:atomseq`
-//! and in the layout of objects. A `fault:…` moves the second word's page out, which is a system
-//! call, and accesses it.
+//! are pinned or both words lie on one page. The cost of those two ways lies elsewhere: in
+//! `pin:atomseq`, and in the layout of objects. A `fault:…` moves the second word's page out, which
+//! is a system call, and accesses it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,9 +121,9 @@ fn first_page(way: Way, thread: usize) -> usize {
 /// Threads that each transfer between two pages of their own.
 struct Transfers {
     way: Way,
-    /// What is pinned while this lives.
+    /// The pages that are pinned while this lives.
     pinned: Mutex<Vec<Pinned>>,
-    /// Operations that did what they were to do.
+    /// The number of operations that moved a word or faulted, as they should.
     right: AtomicU64,
 }
 

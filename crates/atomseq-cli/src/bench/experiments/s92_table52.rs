@@ -1,10 +1,12 @@
-//! `s92-table52`: S92 5.3.3: what operations on threads take, the requester's part and the
-//! dispatcher's apart.
+//! `s92-table52`: S92 5.3.3: the cost of operations on threads. The requester's part and the
+//! dispatcher's part of an operation are measured apart.
 //!
 //! A round makes a crowd of coroutines and does each operation to all of them, so that a figure is
-//! of the operation alone. The dispatcher's parts contain the switch to the thread. Operations that
-//! coroutines do not have are left out: to destroy a thread that has not ended, to suspend another
-//! one, to signal it and to step it.
+//! of the operation alone. The dispatcher's parts contain the switch to the thread. Four operations
+//! of the table are left out, because coroutines do not have them: to suspend another thread, to
+//! signal it, to step it, and to destroy it before its end. The threads of
+//! [`atomseq_threads::runtime`] have these four. They are not measured here: such a thread occupies
+//! a kernel thread once it has begun, so a figure would be of the kernel's switches as well.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -50,7 +52,9 @@ pub const EXPERIMENT: Experiment = Experiment {
         nearest: &[("coroutine", "Time")],
         sections: &["5.3.3"],
         note: "Coroutines of one kernel thread stand nearest to Synthesis's threads: no other CPU's dispatcher interferes with their \
-               queue, so their operations take no atomic instruction. One that suspends itself calls the scheduler, as there.",
+               queue, so their operations take no atomic instruction. One that suspends itself calls the scheduler, as there. \
+               Only the threads of atomseq_threads::runtime can be suspended by others, signalled, stepped and destroyed; they take \
+               kernel threads, and are not measured here.",
         ..Beside::NOTHING
     }),
 };

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use crossbeam_utils::CachePadded;
 use fastrand::Rng;
 
-use super::ordered::Ordered;
+use super::ordered::{Ordered, all_came_back};
 use crate::bench::engine::{GRAIN, Subject};
 use crate::bench::fault::Fault;
 use crate::error::Refused;
@@ -95,20 +95,7 @@ impl<M: Ordered + 'static, const LOOKUPS: u64> Subject for Shared<M, LOOKUPS> {
     }
 
     fn check(&self, operations: u64) -> Result<(), Fault> {
-        let values: Vec<_> = (0..self.keys()).map(|key| self.map.get(key)).collect();
-        let missing = values.iter().filter(|value| value.is_none()).count() as u64;
-        if missing > 0 {
-            let keys = self.keys();
-            let sentence = format!("{missing} of {keys} keys are missing");
-            return Err(Fault::count(keys, [keys - missing], sentence));
-        }
-        let came: u64 = values.into_iter().flatten().sum();
-        if came == operations {
-            return Ok(());
-        }
-        let sentence =
-            format!("keys came back {came} times where they were inserted {operations} times");
-        Err(Fault::count(operations, [came], sentence))
+        all_came_back(&self.map, self.keys(), operations)
     }
 }
 

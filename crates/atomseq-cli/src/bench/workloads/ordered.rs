@@ -80,27 +80,27 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
     }
 
     fn check(&self, operations: u64) -> Result<(), Fault> {
-        let threads = self.counted.len();
-        let keys = 0..(threads * KEYS) as u64;
-        let values: Vec<_> = keys.map(|key| self.list.get(key)).collect();
-        let missing = values.iter().filter(|value| value.is_none()).count();
-        if missing > 0 {
-            let keys = values.len();
-            let sentence = format!("{missing} of {keys} keys are missing");
-            return Err(Fault::count(
-                keys as u64,
-                [(keys - missing) as u64],
-                sentence,
-            ));
-        }
-        let came: u64 = values.into_iter().flatten().sum();
-        if came == operations {
-            return Ok(());
-        }
-        let sentence =
-            format!("keys came back {came} times where they were inserted {operations} times");
-        Err(Fault::count(operations, [came], sentence))
+        let keys = self.counted.len() * KEYS;
+        all_came_back(&self.list, keys as u64, operations)
     }
+}
+
+/// Checks that all of this many keys are there, and that their values, which count how often each
+/// key was inserted again, have the right sum.
+pub fn all_came_back(list: &impl Ordered, keys: u64, operations: u64) -> Result<(), Fault> {
+    let values: Vec<_> = (0..keys).map(|key| list.get(key)).collect();
+    let missing = values.iter().filter(|value| value.is_none()).count() as u64;
+    if missing > 0 {
+        let sentence = format!("{missing} of {keys} keys are missing");
+        return Err(Fault::count(keys, [keys - missing], sentence));
+    }
+    let came: u64 = values.into_iter().flatten().sum();
+    if came == operations {
+        return Ok(());
+    }
+    let sentence =
+        format!("keys came back {came} times where they were inserted {operations} times");
+    Err(Fault::count(operations, [came], sentence))
 }
 
 const NO_MEMORY: &str = "there is no memory for a key";

@@ -20,7 +20,7 @@ fn exited_threads_leave_their_blocks_to_others() {
     let before = blocks();
     for _ in 0..400 {
         std::thread::spawn(|| {
-            (0..100).for_each(|_| {
+            (0..crate::tests::rounds(100)).for_each(|_| {
                 use_one();
             });
         })

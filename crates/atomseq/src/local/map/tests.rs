@@ -11,12 +11,12 @@ use crate::local::points::testing::interrupted;
 fn a_map_behaves_as_its_model() {
     let map: Map<usize, u32, 64> = Map::new();
     let mut model = BTreeMap::new();
-    let mut random = 1usize;
+    let mut random = 1u64;
     for step in 0..20_000u32 {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        let key = match (random >> 33) % 80 {
+        let key = match (random >> 33) as usize % 80 {
             0 => usize::MAX,
             key => key - 1,
         };

@@ -306,6 +306,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes long to interpret")]
     fn enough_exclusive_uses_make_the_flag_biased_again() {
         let usage = BiasedFlag::CLEAR.usage;
         usage.interlocked(1);

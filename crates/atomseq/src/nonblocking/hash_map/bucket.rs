@@ -123,6 +123,9 @@ pub(super) struct Entry<K, V> {
 #[repr(C)]
 pub(super) struct Node<K, V> {
     pub(super) next: StableWord,
+    /// The key's hash when the node was written. It decides whether the node is foreign: the key's
+    /// `Hash` and `Eq` may contradict themselves, and could show an entry that has moved.
+    pub(super) hash: Words<u64>,
     pub(super) entry: Entry<K, V>,
 }
 

@@ -67,7 +67,8 @@ unsafe impl<V: Send + Sync> Descriptor for Node<V> {}
 /// was removed or replaced is dropped with its last guard. No thread waits for a guard, and a
 /// stopped reader retains only its one value.
 ///
-/// Keys are [`Plain`]. The hasher, the scope and the growth are those of a [`HashMap`], and every
+/// Keys are [`Plain`]. Whatever their `hash` and `eq` return, no value is dropped twice or while it
+/// has a guard. The hasher, the scope and the growth are those of a [`HashMap`], and every
 /// operation is lock-free. A lookup costs one atomic instruction more than there, and the end of
 /// its guard another. An insertion or a removal costs as much as there, and the end of the guard
 /// that it returns one more. Memory: in addition to that of a [`HashMap`] with values of 8 bytes, a
@@ -194,8 +195,9 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
             let found = self.map.table.find(hash, key);
             let node = self.node(found.value?);
             gap(false);
-            // Acquire: pairs with the release in `HashMapRef::new`. If this loads the word of a
-            // later allocation, the check below loads the state after the removal.
+            // Acquire: pairs with the release in `HashMapRef::new` and at the end of guards. If
+            // this loads the word of a later allocation, or one without guards, the check below
+            // loads the state after the removal.
             let word = node.word.load(Ordering::Acquire);
             if CHECKED && !found.is_still() {
                 continue;
@@ -348,20 +350,23 @@ impl<K: Plain, V: Send + Sync, S> RefHashMap<K, V, S> {
 }
 
 impl<V> Node<V> {
-    /// Counts another guard. `word` was loaded while there was one. Returns `false` if there is
-    /// none of the same allocation any more.
+    /// Counts another guard of the allocation in `word`. Returns `false` if there is none of it any
+    /// more.
     #[inline(always)]
     fn acquire(&self, mut word: u64) -> bool {
         loop {
+            if word & GUARDS == 0 {
+                return false;
+            }
             assert!(
                 word & GUARDS < GUARDS,
                 "the value has 1,048,575 guards: drop some before more are acquired"
             );
-            // Relaxed: the caller has acquired the value with the address, or with its own guard.
+            // Relaxed: the caller has acquired the value with the word, or with its own guard.
             let order = Ordering::Relaxed;
             match self.word.compare_exchange(word, word + 1, order, order) {
                 Ok(_) => return true,
-                Err(seen) if (seen ^ word) & !GUARDS == 0 && seen & GUARDS != 0 => word = seen,
+                Err(seen) if (seen ^ word) & !GUARDS == 0 => word = seen,
                 Err(_) => return false,
             }
         }
@@ -441,8 +446,10 @@ impl<'a, V: Send + Sync> HashMapRef<'a, V> {
     pub fn into_inner(self) -> Result<V, HashMapRef<'a, V>> {
         // Relaxed, and at a failure: the exchange decides.
         let word = self.node.word.load(Ordering::Relaxed);
-        // Acquire: pairs with the release of the guards that were dropped before.
-        let (last, another) = (Ordering::Acquire, Ordering::Relaxed);
+        // Acquire: pairs with the release of the guards that were dropped before. Release: pairs
+        // with the acquire of the word in `get`. If this thread has taken the address out of the
+        // map, a reader that loads a word without guards also sees the bucket changed.
+        let (last, another) = (Ordering::AcqRel, Ordering::Relaxed);
         let is_last = word & GUARDS == 1
             && (self.node.word)
                 .compare_exchange(word, word - 1, last, another)
@@ -500,7 +507,7 @@ impl<V: Send + Sync> Drop for HashMapRef<'_, V> {
     #[inline]
     fn drop(&mut self) {
         // Release: orders this guard's accesses to the value before its end; pairs with the acquire
-        // fence below, and with the acquire in `into_inner`.
+        // fence below, and with the acquire in `into_inner` and of the word in `get`.
         if self.node.word.fetch_sub(1, Ordering::Release) & GUARDS == 1 {
             fence(Ordering::Acquire);
             // SAFETY: this call alone has just taken the number of guards to zero.

@@ -54,8 +54,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         loop {
             entries.clear();
             let (index, bucket, state) = self.table.route(hash);
-            let copied = self.table.each_entry(bucket, state, |_, key, value| {
-                let hash = self.hash(&key);
+            let hash_of = |key: &K| self.hash(key);
+            let copied = (self.table).each_entry(bucket, state, &hash_of, |_, hash, key, value| {
                 // Foreign nodes do not belong to the bucket: see `resize.rs`.
                 if index_at(hash, state.depth()) == index && hash.reverse_bits() >= from {
                     entries.push((key, value));
@@ -77,14 +77,16 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         loop {
             let (index, bucket, state) = self.table.route(from.reverse_bits());
             let mut first = None;
-            let seen = self.table.each_entry(bucket, state, |place, key, value| {
-                if index_at(self.hash(&key), state.depth()) != index {
-                    return Ok(());
-                }
-                first = Some((place, key, value));
-                // Ends the search.
-                Err(Changed)
-            });
+            let hash_of = |key: &K| self.hash(key);
+            let seen =
+                (self.table).each_entry(bucket, state, &hash_of, |place, hash, key, value| {
+                    if index_at(hash, state.depth()) != index {
+                        return Ok(());
+                    }
+                    first = Some((place, key, value));
+                    // Ends the search.
+                    Err(Changed)
+                });
             match first {
                 Some((place, key, value)) if self.table.take_out(bucket, state, place) => {
                     if from != start {

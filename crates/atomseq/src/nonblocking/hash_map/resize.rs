@@ -27,9 +27,13 @@
 //!
 //! A node in the chain of a bucket may be *foreign*: its hash does not belong to the bucket. A
 //! split leaves the nodes of keys that moved, and a merge adds the copies that have no room in
-//! place. No search finds a foreign node, because it looks for a key that belongs to the bucket.
+//! place. No search finds a foreign node, because it looks for a hash that belongs to the bucket.
 //! A merge starts with a chain without foreign nodes, and its own are no longer foreign when the
 //! depth changes.
+//!
+//! The hash of a node is stored in it, so each thread decides alike whether the node is foreign,
+//! whatever the key's `Hash` and `Eq` do. Otherwise one entry could be found in two places, and a
+//! [`RefHashMap`](super::RefHashMap) would end its value twice.
 //!
 //! No step waits. A thread that is stopped in a split or a merge delays neither operations on keys,
 //! which use the bucket that the depth names, nor growth:
@@ -285,8 +289,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
                 child.release(claim.mine);
                 return Ok(Split::ByAnother);
             };
-            let copied = self.each_entry(parent, state, |place, key, value| {
-                if index_at(hash(&key), depth + 1) != index {
+            let copied = self.each_entry(parent, state, hash, |place, of_key, key, value| {
+                if index_at(of_key, depth + 1) != index {
                     return Ok(());
                 }
                 if let Place::Slot(slot) = place {
@@ -298,7 +302,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
                         filled |= 1 << slot;
                         Ok(())
                     }
-                    None => self.push(child, &mut claim.state, key, value),
+                    None => self.push(child, &mut claim.state, of_key, key, value),
                 }
             });
             if copied.is_err() {
@@ -322,7 +326,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             if parent.change(state, commit).is_some() {
                 steps.after(Step::Split)?;
                 _ = child.change(nascent, |state| state.next().in_phase(LIVE));
-                self.sweep(parent_of(index), parent, hash);
+                self.sweep(parent_of(index), parent);
                 return Ok(Split::Done);
             }
             // This thread alone could have committed this state, and did not.
@@ -395,10 +399,11 @@ impl<K: Plain, V: Plain> Table<K, V> {
         &self,
         bucket: Bucket<'_, K, V>,
         state: &mut State,
+        hash: u64,
         key: K,
         value: V,
     ) -> Result<(), Changed> {
-        let node = self.node_of(key, value).map_err(|_| Changed)?;
+        let node = self.node_of(hash, key, value).map_err(|_| Changed)?;
         let is_linked = self.exchange(bucket, *state, State::next, || {
             let first = bucket.word().load(bucket.link());
             [(bucket.link(), address(&*node)), (&node.next, first)]
@@ -426,19 +431,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// Unlinks the foreign nodes of a bucket. Returns the state at which it has none, or `None` if
     /// other threads change it too often.
-    fn sweep(
-        &self,
-        index: usize,
-        bucket: Bucket<'_, K, V>,
-        hash: &impl Fn(&K) -> u64,
-    ) -> Option<State> {
+    fn sweep(&self, index: usize, bucket: Bucket<'_, K, V>) -> Option<State> {
         let mut left = ATTEMPTS;
         while left > 0 {
             let state = bucket.state();
             if state.phase() != LIVE {
                 return None;
             }
-            let foreign = self.foreign_node(index, bucket, state, hash);
+            let foreign = self.foreign_node(index, bucket, state);
             match foreign {
                 Ok(None) => return Some(state),
                 Ok(Some((link, node))) if self.unlink(bucket, state, link, node) => {}
@@ -454,20 +454,15 @@ impl<K: Plain, V: Plain> Table<K, V> {
         index: usize,
         bucket: Bucket<'a, K, V>,
         state: State,
-        hash: &impl Fn(&K) -> u64,
     ) -> Result<Option<Linked<'a, K, V>>, Changed> {
         let mut foreign = None;
-        let mut changed = false;
         self.each_node(bucket, state, |link, node| {
-            let key = node.entry.key.load();
-            // A key that no thread stored is not hashed.
-            changed = !bucket.is_still(state);
-            if !changed && index_at(hash(&key), state.depth()) != index {
+            if index_at(node.hash.load(), state.depth()) != index {
                 foreign = Some((link, node));
             }
-            !changed && foreign.is_none()
+            foreign.is_none()
         })?;
-        match !changed && bucket.is_still(state) {
+        match bucket.is_still(state) {
             true => Ok(foreign),
             false => Err(Changed),
         }
@@ -546,7 +541,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         if !merged {
             // Thaws it, unless another thread has.
             _ = self.live_state(index, child);
-            self.sweep(parent_of(index), parent, hash);
+            self.sweep(parent_of(index), parent);
             return Ok(false);
         }
         steps.after(Step::Merged)?;
@@ -570,7 +565,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         steps: &mut impl Steps,
     ) -> Result<bool, Stopped> {
         let depth = index.ilog2();
-        let Some(mut state) = self.sweep(parent_of(index), parent, hash) else {
+        let Some(mut state) = self.sweep(parent_of(index), parent) else {
             return Ok(false);
         };
         if state.depth() != depth + 1 || !child.is_still(frozen) {
@@ -585,8 +580,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
         state = state.with_reserved(state.reserved() | mine);
         let mut filled = 0;
-        let copied = self.each_entry(child, frozen, |_, key, value| {
-            if index_at(hash(&key), depth + 1) != index {
+        let copied = self.each_entry(child, frozen, hash, |_, of_key, key, value| {
+            if index_at(of_key, depth + 1) != index {
                 return Ok(());
             }
             match slots(mine & !filled).next() {
@@ -595,7 +590,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
                     filled |= 1 << slot;
                     Ok(())
                 }
-                None => self.push(parent, &mut state, key, value),
+                None => self.push(parent, &mut state, of_key, key, value),
             }
         });
         let commit = |state: State| {

@@ -86,6 +86,7 @@ pub(super) enum Place<'a, K: Plain, V: Plain> {
 
 /// What a search found, at one state of a bucket.
 pub(super) struct Found<'a, K: Plain, V: Plain> {
+    hash: u64,
     bucket: Bucket<'a, K, V>,
     state: State,
     place: Place<'a, K, V>,
@@ -237,8 +238,9 @@ impl<K: Plain, V: Plain> Table<K, V> {
     {
         loop {
             let (_, bucket, state) = self.route(hash);
-            if let Ok((place, value)) = self.search(bucket, state, key) {
+            if let Ok((place, value)) = self.search(bucket, state, hash, key) {
                 return Found {
+                    hash,
                     bucket,
                     state,
                     place,
@@ -262,6 +264,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         &'a self,
         bucket: Bucket<'a, K, V>,
         state: State,
+        hash: u64,
         key: &K,
     ) -> Result<(Place<'a, K, V>, Option<V>), Changed>
     where
@@ -272,7 +275,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
             found = (Place::Slot(slot), Some(bucket.entry(slot).value.load()));
         }
         if found.1.is_none() && bucket.word().load(bucket.link()) != 0 {
-            found = self.search_nodes(bucket, state, key)?;
+            found = self.search_nodes(bucket, state, hash, key)?;
         }
         match bucket.is_still(state) {
             true => Ok(found),
@@ -304,6 +307,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         &'a self,
         bucket: Bucket<'a, K, V>,
         state: State,
+        hash: u64,
         key: &K,
     ) -> Result<(Place<'a, K, V>, Option<V>), Changed>
     where
@@ -311,7 +315,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
     {
         let mut found = (Place::Nowhere, None);
         self.each_node(bucket, state, |link, node| {
-            let is_it = node.entry.key.load() == *key;
+            // A foreign node has another hash: see `resize.rs`.
+            let is_it = node.hash.load() == hash && node.entry.key.load() == *key;
             if is_it {
                 found = (Place::Node(link, node), Some(node.entry.value.load()));
             }
@@ -345,14 +350,15 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Calls `each` with every entry of a bucket. Each entry was valid at the state when it was
-    /// passed to `each`; all of them together are if this returns `Ok` and the state is unchanged
-    /// afterwards.
+    /// Calls `each` with every entry of a bucket and the hash of its key. Each entry was valid at
+    /// the state when it was passed to `each`; all of them together are if this returns `Ok` and
+    /// the state is unchanged afterwards.
     pub(super) fn each_entry<'a>(
         &'a self,
         bucket: Bucket<'a, K, V>,
         state: State,
-        mut each: impl FnMut(Place<'a, K, V>, K, V) -> Result<(), Changed>,
+        hash: &impl Fn(&K) -> u64,
+        mut each: impl FnMut(Place<'a, K, V>, u64, K, V) -> Result<(), Changed>,
     ) -> Result<(), Changed> {
         for slot in slots(state.live()) {
             let entry = bucket.entry(slot);
@@ -360,13 +366,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
             if !bucket.is_still(state) {
                 return Err(Changed);
             }
-            each(Place::Slot(slot), key, value)?;
+            each(Place::Slot(slot), hash(&key), key, value)?;
         }
         let mut outcome = Ok(());
         self.each_node(bucket, state, |link, node| {
             let (key, value) = (node.entry.key.load(), node.entry.value.load());
+            let hash = node.hash.load();
             outcome = match bucket.is_still(state) {
-                true => each(Place::Node(link, node), key, value),
+                true => each(Place::Node(link, node), hash, key, value),
                 false => Err(Changed),
             };
             outcome.is_ok()
@@ -397,8 +404,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
     }
 
     /// Allocates a node for an entry.
-    pub(super) fn node_of(&self, key: K, value: V) -> Result<Allocated<'_, Node<K, V>>, Error> {
+    pub(super) fn node_of(
+        &self,
+        hash: u64,
+        key: K,
+        value: V,
+    ) -> Result<Allocated<'_, Node<K, V>>, Error> {
         let node = self.nodes.allocate()?;
+        node.hash.store(hash);
         node.entry.key.store(key);
         node.entry.value.store(value);
         Ok(node)
@@ -449,8 +462,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         hash: &impl Fn(&K) -> u64,
     ) -> Result<(), Changed> {
         let mut count = 0;
-        self.each_entry(bucket, state, |_, key, _| {
-            count += u64::from(index_at(hash(&key), state.depth()) == index);
+        self.each_entry(bucket, state, hash, |_, of_key, _, _| {
+            count += u64::from(index_at(of_key, state.depth()) == index);
             Ok(())
         })?;
         let mut address = bucket.word().load(bucket.link());
@@ -603,7 +616,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         key: K,
         value: V,
     ) -> Result<bool, Error> {
-        let new = self.node_of(key, value)?;
+        let new = self.node_of(found.hash, key, value)?;
         let bucket = found.bucket;
         let (link, freed) = match found.place {
             Place::Slot(slot) => (bucket.link(), 1 << slot),

@@ -7,6 +7,10 @@
 //! Each operation that unlinks a node claims it before. Without that, a node that was in a list
 //! during one audit, and unlinked just before the next one, would be taken for one that was out of
 //! all lists all the time in between.
+//!
+//! The time counts until the audit starts. If it counted until the audit looks at the node, a node
+//! that a thread links meanwhile, where the audit has been already, would be taken for one of an
+//! exited thread, although its owner had it for less than the time.
 
 use std::time::Duration;
 
@@ -54,17 +58,19 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// * `siblings` contains every other list that shares this list's memory. There is no
     ///   [`IntoIter`](super::IntoIter) of such a list, and none is dropped before this returns.
     /// * Until this returns, no thread that continues has been inside one operation on these lists
-    ///   for longer than `time`, even if it was stopped there. Operations of handlers that
-    ///   interrupted it count as part of the interrupted one.
+    ///   for longer than `time`, even if it was stopped there. Another audit is such an operation,
+    ///   and operations of handlers count as part of the interrupted one.
     /// * Nor has it held for longer than `time` a [`Removal`](super::Removal), or a
     ///   [`Checkout`](super::Checkout) that was forgotten. This time includes the operations by
     ///   which the thread got it and gives it back.
     ///
     /// Otherwise a thread might use a node that this has freed.
     pub unsafe fn audit(&self, siblings: &[&List<K, V, A>], time: Duration) -> Audit {
-        for list in siblings.iter().chain([&self]) {
-            list.claim_all();
-        }
+        let claim_all = || {
+            for list in siblings.iter().chain([&self]) {
+                list.chain.claim_all();
+            }
+        };
         let unmark = |node: &Node<K, V>| {
             // The mark of an exited thread. No list leads to the node, and this call owns it.
             until_unchanged(|| match self.chain.load(&node.changer) {
@@ -75,22 +81,11 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 }
             });
         };
-        // SAFETY: a node that is found was in no list above, and was claimed by no thread since an
-        // audit more than `time` ago. Each thread that unlinks a node claims it before. So a thread
-        // that owns the node is inside the same operation, or holds the same entry, since before
-        // that audit. The caller promises that it does not continue then.
-        unsafe { self.chain.audit(time, unmark) }
-    }
-
-    /// Claims all nodes that are in the list at one version.
-    fn claim_all(&self) {
-        until_unchanged(|| {
-            let version = self.chain.versioned.begin();
-            self.chain.seek(version, self.chain.head(), |node| {
-                self.chain.claim(node);
-                false
-            })?;
-            self.chain.check(version)
-        });
+        // SAFETY: a node that is found was in no list that `claim_all` has walked through, and was
+        // claimed by no thread since an audit more than `time` before this one started. Each thread
+        // that unlinks a node claims it before. So when this one started, a thread that owned the
+        // node was inside the same operation, or held the same entry, for longer than `time`. The
+        // caller promises that it does not continue then, so it does not link the node either.
+        unsafe { self.chain.audit(time, claim_all, unmark) }
     }
 }

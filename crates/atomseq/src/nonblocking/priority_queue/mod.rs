@@ -156,7 +156,7 @@ pub struct Handle {
 /// Insertion and removal also take a search without atomic instructions, whose expected time grows
 /// with the logarithm of the number of entries. It relies on an index of hints; a thread that is
 /// stopped or exits between a change and the hints for it makes searches slower, until one of them
-/// restores the hints. Popping takes no search. Memory: 512 priorities and about 5 KiB, and one
+/// restores the hints. Popping takes no search. Memory: 512 priorities and about 4 KiB, and one
 /// node per entry, reused at once; it does not wait for readers. The memory of nodes is not
 /// returned before the queue is dropped; a [limit](PriorityQueue::try_with_limit) bounds it.
 ///

@@ -142,7 +142,7 @@ fn invalid_capacities_are_refused() {
 /// Values of two words that show whether they are torn.
 #[test]
 fn two_threads_lose_and_tear_nothing() {
-    const VALUES: u64 = 20_000;
+    const VALUES: u64 = crate::tests::rounds(20_000) as u64;
     let (mut producer, mut consumer) = Ring::with_capacity(7).into_ends();
     let thread = std::thread::spawn(move || {
         for value in 0..VALUES {

@@ -50,22 +50,23 @@ structure!(Queue pop_front |capacity, mechanism| match mechanism {
     Mechanism::Kcas => Queue::by_kcas(capacity),
 });
 
-/// Compares with a deque, with values of all 64 bits, and across each end of the array.
-fn matches_its_model<S: Structure<u64>>() {
+/// Compares with a deque, with values of all bits of a word, and across each end of the array.
+fn matches_its_model<S: Structure<usize>>() {
     for mechanism in MECHANISMS {
         for capacity in [1, 2, 3, 5, 8] {
             let (structure, mut model) = (S::forced(capacity, mechanism), VecDeque::new());
             let mut seed = 1u64;
-            for _ in 0..500 {
+            for _ in 0..rounds(500) {
                 seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                let value = seed as usize;
                 if seed >> 63 == 0 {
                     let expected = match model.len() < capacity {
                         true => Ok(()),
-                        false => Err(seed),
+                        false => Err(value),
                     };
-                    assert_eq!(structure.push(seed), expected);
+                    assert_eq!(structure.push(value), expected);
                     if expected.is_ok() {
-                        model.push_back(seed);
+                        model.push_back(value);
                     }
                 } else {
                     let expected = S::next(&mut model);
@@ -80,12 +81,12 @@ fn matches_its_model<S: Structure<u64>>() {
 
 #[test]
 fn a_stack_matches_its_model() {
-    matches_its_model::<Stack<u64>>();
+    matches_its_model::<Stack<usize>>();
 }
 
 #[test]
 fn a_queue_matches_its_model() {
-    matches_its_model::<Queue<u64>>();
+    matches_its_model::<Queue<usize>>();
 }
 
 fn what_is_left_is_dropped<S: Structure<Arc<()>>>() {
@@ -117,7 +118,7 @@ impl Drop for Counted {
 /// Owned values are dropped once: by threads that take them while others push, or with the
 /// structure.
 fn nothing_is_lost_or_duplicated<S: Structure<Box<Counted>>>(in_order: bool) {
-    const EACH: usize = 1_500;
+    const EACH: usize = rounds(1_500);
     for mechanism in MECHANISMS {
         let structure = S::forced(8, mechanism);
         let dropped: Arc<Vec<_>> = Arc::new((0..2 * EACH).map(|_| AtomicUsize::new(0)).collect());
@@ -194,7 +195,7 @@ fn a_stopped_thread_blocks_no_other() {
 /// Revokes holders continually, in all states.
 #[test]
 fn revoked_holders_lose_nothing() {
-    const EACH: usize = 300;
+    const EACH: usize = rounds(300);
     let stack = Stack::forced(64, Mechanism::Assisted);
     let seen: Vec<AtomicUsize> = (0..2 * EACH).map(|_| AtomicUsize::new(0)).collect();
     let (running, patience) = (AtomicUsize::new(2), &Patience::new());
@@ -260,9 +261,9 @@ fn they_are_collected_from_iterators() {
 #[test]
 fn a_stack_reports_its_mechanism() {
     for mechanism in MECHANISMS {
-        let used = Stack::<u64>::forced(1, mechanism).mechanism();
+        let used = Stack::<usize>::forced(1, mechanism).mechanism();
         assert_eq!(used, mechanism.or_kcas());
     }
     let chosen = crate::dcas::mechanism();
-    assert_eq!(Stack::<u64>::with_capacity(1).mechanism(), chosen);
+    assert_eq!(Stack::<usize>::with_capacity(1).mechanism(), chosen);
 }

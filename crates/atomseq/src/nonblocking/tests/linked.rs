@@ -48,7 +48,7 @@ impl Drop for Counted {
 /// Values are dropped once: by threads that pop them while others push, or with the stack.
 #[test]
 fn nothing_is_lost_or_duplicated_and_the_tail_keeps_its_order() {
-    const EACH: usize = 1_500;
+    const EACH: usize = rounds(1_500);
     for mechanism in MECHANISMS {
         let stack = LinkedStack::forced(mechanism);
         let dropped: Arc<Vec<_>> = Arc::new((0..4 * EACH).map(|_| AtomicUsize::new(0)).collect());

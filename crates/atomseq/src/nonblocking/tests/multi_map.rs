@@ -2,8 +2,9 @@
 //! by many threads.
 
 use std::collections::BTreeSet;
+use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::type_stable::Error;
@@ -162,6 +163,58 @@ fn each_pair_is_inserted_and_removed_by_one_thread() {
             joined.sum::<i64>()
         });
         assert_eq!(map.len() as i64, totals, "{mechanism:?}");
+    }
+}
+
+/// The audit walks through the bucket before an insertion links its node there, and takes long
+/// after that. The insertion itself takes less than the time.
+#[test]
+#[cfg_attr(miri, ignore = "needs the time")]
+fn an_audit_frees_no_node_that_is_linked_behind_it() {
+    const TIME: Duration = Duration::from_millis(50);
+    for mechanism in MECHANISMS {
+        let mut in_time = false;
+        while !in_time {
+            let map = MultiMap::<u64, u64>::forced(1, mechanism);
+            let (allocated, goes_on) = (Barrier::new(2), Barrier::new(2));
+            let start = Instant::now();
+            thread::scope(|scope| {
+                let inserting = scope.spawn(|| {
+                    let mut attempts = 0;
+                    map.insert_between(1, 10, |version| {
+                        attempts += 1;
+                        match attempts {
+                            // It fails after it has allocated the node.
+                            1 => assert_eq!(map.insert(2, 20), Ok(true)),
+                            2 => {
+                                allocated.wait();
+                                goes_on.wait();
+                            }
+                            _ => {}
+                        }
+                        version
+                    })
+                });
+                allocated.wait();
+                // SAFETY: the other thread owns its node for less than the time before the second
+                // audit starts, unless this thread is delayed. Then the node is claimed below, so
+                // neither audit finds it.
+                unsafe { map.audit(TIME) };
+                let gap = || {
+                    in_time = start.elapsed() < TIME;
+                    goes_on.wait();
+                    assert_eq!(inserting.join().unwrap(), Ok(true));
+                    match in_time {
+                        true => thread::sleep(2 * TIME),
+                        false => map.claim_all(),
+                    }
+                };
+                // SAFETY: the same.
+                let audit = unsafe { map.audit_from(TIME, gap) };
+                assert_eq!((audit.allocated, audit.unclaimed), (2, 0), "{mechanism:?}");
+            });
+            assert_eq!(map.snapshot(), [(1, 10), (2, 20)]);
+        }
     }
 }
 

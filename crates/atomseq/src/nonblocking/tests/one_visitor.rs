@@ -90,7 +90,7 @@ fn visits_are_exclusive() {
     }
     const TASKS: usize = 6;
     for mechanism in MECHANISMS {
-        let each = 300 * SCALE as u64;
+        let each = rounds(300 * SCALE) as u64;
         let new = |_| Task {
             steps: 0,
             sum: [0; 4],
@@ -143,7 +143,7 @@ impl Drop for Counted<'_> {
 fn every_value_is_dropped_once() {
     const THREADS: usize = 4;
     for mechanism in MECHANISMS {
-        let each = 400 * SCALE;
+        let each = rounds(400 * SCALE);
         let dropped: Vec<_> = (0..THREADS * each).map(|_| AtomicUsize::new(0)).collect();
         let list = list_of(mechanism, []);
         std::thread::scope(|scope| {

@@ -237,6 +237,88 @@ fn guards_keep_values_alive() {
     assert_eq!(alive.load(Ordering::Relaxed), 0);
 }
 
+/// The thread that takes an address out of the map also takes the value out of its node. No reader
+/// acquires a guard of it after that, whatever order the stores become visible in. (Miri shows a
+/// reader old values.)
+#[test]
+fn a_value_that_was_taken_out_of_its_node_has_no_reader() {
+    for _ in 0..if cfg!(miri) { 10 } else { 2_000 } {
+        let map =
+            RefHashMap::<u64, String, _>::with_hasher(BuildHasherDefault::<Itself>::default());
+        map.insert(1, "one".into()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if let Ok(value) = map.remove(&1).unwrap().into_inner() {
+                    assert_eq!(value, "one");
+                }
+            });
+            (0..20).for_each(|_| assert!(map.get(&1).is_none_or(|value| *value == "one")));
+        });
+    }
+}
+
+thread_local! {
+    /// How many hashes are true before the rest are 0.
+    static TRUE_HASHES: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
+}
+
+/// Hashes a number to itself at first.
+#[derive(Clone, Copy, Default)]
+struct Fickle(u64);
+
+impl Hasher for Fickle {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        let left = TRUE_HASHES.get();
+        TRUE_HASHES.set(left.saturating_sub(1));
+        self.0 = if left > 0 { key } else { 0 };
+    }
+}
+
+/// A key's hash is another one than before. An entry may not be found then, but in no case is it
+/// found where it was before a split.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn a_hash_that_changes_ends_no_value_twice() {
+    // Those that move from bucket 0 to bucket 8 when the map is split first.
+    let moves = |key: &u64| {
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash ^ hash >> 32) % 16 == 8
+    };
+    let keys = Vec::from_iter((1..).filter(moves).take(13));
+    // Where in the insertion that splits the bucket the hash changes.
+    for true_hashes in 1..40 {
+        let map = RefHashMap::with_hasher(BuildHasherDefault::<Fickle>::default());
+        TRUE_HASHES.set(usize::MAX);
+        for (index, key) in keys.iter().enumerate() {
+            if index == 12 {
+                assert_eq!(map.buckets(), 8);
+                TRUE_HASHES.set(true_hashes);
+            }
+            map.insert(*key, Value::new(*key)).unwrap();
+        }
+        // Each hash finds what it finds, and none of it ends twice.
+        for left in [usize::MAX, 0, usize::MAX] {
+            for key in &keys {
+                TRUE_HASHES.set(left);
+                drop(map.remove(key));
+                TRUE_HASHES.set(0);
+                assert!(map.get(key).is_none_or(|value| there().contains(&value.0)));
+            }
+        }
+        TRUE_HASHES.set(usize::MAX);
+        drop(map);
+        assert_eq!(there(), [], "{true_hashes}");
+    }
+}
+
 plain! {
     /// A key whose hash and comparison are calls that may panic.
     #[derive(Debug)]

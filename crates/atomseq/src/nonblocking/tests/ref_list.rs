@@ -200,7 +200,7 @@ fn every_value_is_dropped_once() {
                 let (list, made, dropped) = (&list, &made, &dropped);
                 scope.spawn(move || {
                     let mut kept = Vec::new();
-                    for step in 0..400 * SCALE {
+                    for step in 0..rounds(400 * SCALE) {
                         match (number + step) % 4 {
                             0 | 1 => {
                                 made.fetch_add(1, Ordering::SeqCst);
@@ -255,7 +255,7 @@ fn visitors_miss_nothing_that_stays() {
                     assert_eq!(seen, Vec::from_iter((0..20).rev().map(|half| half * 2)));
                 }
             });
-            for step in 0..300 * SCALE as i32 {
+            for step in 0..rounds(300 * SCALE) as i32 {
                 let odd = list.find(|value| value % 2 == 1).unwrap();
                 assert!(list.remove(&odd));
                 list.push_front(41 + 2 * step).unwrap();

@@ -55,7 +55,7 @@ fn every_operation_takes_place_once_while_threads_run_and_read() {
     const THREADS: usize = 4;
     for mechanism in MECHANISMS {
         let server = server(mechanism);
-        let count = 500 * SCALE;
+        let count = rounds(500 * SCALE);
         let is_over = AtomicBool::new(false);
         let mut outputs = thread::scope(|scope| {
             let server = &server;

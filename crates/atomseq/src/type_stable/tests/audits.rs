@@ -109,6 +109,38 @@ fn without_a_clock_no_time_passes() {
     assert_eq!(refusal::during(|| audit(&pool)).1.len(), 0);
 }
 
+/// An owner that links its descriptor behind the walk through the structure has not held it for
+/// too long only because the walk took long.
+#[test]
+fn a_long_walk_does_not_count() {
+    let pool = limited(10);
+    let held = all(&pool);
+    let found_after = |pause: Duration| {
+        loop {
+            let start = Instant::now();
+            audit(&pool);
+            sleep(pause);
+            let mut in_time = pause > TIME;
+            let audit = pool.audit_after(
+                TIME,
+                || {
+                    in_time |= start.elapsed() < TIME;
+                    sleep(2 * TIME);
+                },
+                |_| (),
+            );
+            // Otherwise this thread was delayed before the walk, and the time has passed.
+            if in_time {
+                return audit.unclaimed;
+            }
+            held.iter().for_each(|words| _ = words.reference().claim());
+        }
+    };
+    assert_eq!(found_after(Duration::ZERO), 0);
+    // The control: the time had passed before the walk.
+    assert_eq!(found_after(2 * TIME), held.len());
+}
+
 /// The next owner of a descriptor does not inherit the earlier owner's time.
 #[test]
 fn an_allocation_restarts_the_time() {

@@ -164,7 +164,7 @@ fn what_is_being_written_back_is_not_gone_yet() {
 #[test]
 fn what_is_loaded_again_is_what_was_written_back() {
     const NUMBERS: usize = 6;
-    const ADDITIONS: u64 = 3000;
+    const ADDITIONS: u64 = crate::tests::rounds(3000) as u64;
     /// The number and its value.
     #[derive(Default)]
     struct Page([AtomicU64; 2]);
@@ -221,7 +221,7 @@ fn what_is_impossible_is_refused() {
 /// written back once.
 #[test]
 fn threads_share_a_cache() {
-    const LOADS: u64 = 3000;
+    const LOADS: u64 = crate::tests::rounds(3000) as u64;
     let disk = Disk::default();
     let cache = Cache::try_new(20, &disk).unwrap();
     std::thread::scope(|scope| {

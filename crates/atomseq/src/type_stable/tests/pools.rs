@@ -189,7 +189,7 @@ fn threads_share_a_pool() {
         for thread in 1..=4 {
             let (pool, sender) = (&pool, sender.clone());
             scope.spawn(move || {
-                for round in 0..5000 {
+                for round in 0..crate::tests::rounds(5000) {
                     let words = pool.allocate().unwrap();
                     let before = words[0].swap(thread, Relaxed);
                     assert_eq!(before, 0, "another thread owns it");

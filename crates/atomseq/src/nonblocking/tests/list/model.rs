@@ -64,7 +64,7 @@ fn it_matches_a_map() {
     for mechanism in MECHANISMS {
         let (list, mut model) = (List::forced(mechanism), Model::new());
         let seed = &mut 1;
-        for step in 0..1_500 * SCALE {
+        for step in 0..rounds(1_500 * SCALE) {
             let (which, key) = (random(seed), random(seed) as u64 % 24);
             // Adds more of the operation that makes the list longer.
             let which = if random(seed) & 3 == 0 { 3 } else { which };

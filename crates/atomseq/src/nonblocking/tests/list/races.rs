@@ -24,7 +24,7 @@ fn nothing_is_lost_or_duplicated() {
         let add = |sum: &AtomicU64, value| sum.fetch_add(value, Ordering::Relaxed);
         by_threads(|number| {
             let seed = &mut (number + 1);
-            for step in 0..1_000 * SCALE {
+            for step in 0..rounds(1_000 * SCALE) {
                 let (key, value) = (random(seed) as u64 % 12, number << 32 | step as u64);
                 match random(seed) % 5 {
                     0 if list.try_insert(key, value).is_ok() => _ = add(&put, value),
@@ -64,7 +64,7 @@ fn nothing_is_lost_or_duplicated() {
 fn every_update_counts() {
     for mechanism in MECHANISMS {
         let list = List::<u64, u64>::forced(mechanism);
-        let times = 500 * SCALE as u64;
+        let times = rounds(500 * SCALE) as u64;
         by_threads(|number| {
             for step in 0..times {
                 let key = (number + step) % 3;
@@ -109,7 +109,7 @@ fn nothing_is_torn() {
             for number in 0..2 {
                 let (list, done) = (&list, &done);
                 scope.spawn(move || {
-                    for step in 0..800 * SCALE as u64 {
+                    for step in 0..rounds(800 * SCALE) as u64 {
                         let value = all(number << 32 | step);
                         if number == 0 {
                             let (from, to) = (5 + step % 2, 6 - step % 2);
@@ -149,7 +149,7 @@ fn changes_in_place_are_not_seen_half_done() {
                     }
                 }
             });
-            for step in 1..=2_000 * SCALE as u64 {
+            for step in 1..=rounds(2_000 * SCALE) as u64 {
                 let removed = list.check_out(&1).unwrap().unwrap();
                 assert_eq!(removed.value(), [step - 1; 6]);
                 removed.check_in([step; 6]).unwrap();

@@ -1,1 +1,0 @@
-//! Negative controls of `atomseq_threads::runtime`: see `tests`.
