@@ -280,15 +280,18 @@ fn wrong_options_are_refused() {
     assert!(matches!(refused, Ok(Err(Error::Stack(_)))));
 }
 
+/// Notes whether a run can begin where it is dropped.
+struct Runs(Rc<Cell<bool>>);
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.0.set(Builder::new().run(|| ()).is_ok());
+    }
+}
+
 /// A run that cannot begin drops its function outside of it: what that spawns could never run.
 #[test]
 fn a_refused_function_is_dropped_outside() {
-    struct Runs(Rc<Cell<bool>>);
-    impl Drop for Runs {
-        fn drop(&mut self) {
-            self.0.set(Builder::new().run(|| ()).is_ok());
-        }
-    }
     let ran = Rc::new(Cell::new(false));
     let value = Runs(Rc::clone(&ran));
     let refused = Builder::new()
@@ -296,6 +299,24 @@ fn a_refused_function_is_dropped_outside() {
         .signal(libc::SIGKILL)
         .run(move || drop(value));
     assert!(matches!(refused, Err(Error::Signal(_))));
+    assert!(ran.get());
+}
+
+/// A run that cannot finish drops its result outside of it, for the same reason.
+#[test]
+fn the_result_of_a_deadlock_is_dropped_outside() {
+    let ran = Rc::new(Cell::new(false));
+    let value = Runs(Rc::clone(&ran));
+    let run = AssertUnwindSafe(|| {
+        coroutine::run(|| {
+            drop(coroutine::spawn(|| {
+                drop(coroutine::spawn(coroutine::yield_now));
+                coroutine::park();
+            }));
+            value
+        })
+    });
+    assert!(panic::catch_unwind(run).is_err());
     assert!(ran.get());
 }
 

@@ -1,15 +1,18 @@
 //! A tick at every instruction of a region, one after the other: of the lock, of what it protects,
-//! and of a switch. A trap after each instruction counts them, and raises the tick's signal after
-//! the one that is due.
+//! and of a switch; and of a clone and a drop of handles. A trap after each instruction counts
+//! them, and raises the tick's signal after the one that is due.
 
 #![cfg(target_arch = "x86_64")]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::arch::asm;
 use std::cell::{Cell, UnsafeCell};
+use std::hint::black_box;
 use std::mem;
 use std::ptr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, compiler_fence};
 use std::time::Duration;
 
 use atomseq_threads::coroutine::{self, Builder, Condvar, Mutex, Semaphore, channel};
@@ -20,6 +23,41 @@ const TRAP: i64 = 1 << 8;
 /// Without optimisation there are some 2,000 instructions, and each is reached from the first: this
 /// visits every 31st.
 const STRIDE: usize = if cfg!(debug_assertions) { 31 } else { 1 };
+
+thread_local! {
+    /// Whether this thread is in the allocator.
+    static ALLOCATES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The system's allocator, which says when it runs.
+struct Noted;
+
+impl Noted {
+    fn during<R>(f: impl FnOnce() -> R) -> R {
+        ALLOCATES.set(true);
+        compiler_fence(SeqCst);
+        let result = f();
+        compiler_fence(SeqCst);
+        ALLOCATES.set(false);
+        result
+    }
+}
+
+// SAFETY: that of the system.
+unsafe impl GlobalAlloc for Noted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        Noted::during(|| unsafe { System.alloc(layout) })
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        Noted::during(|| unsafe { System.dealloc(memory, layout) })
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Noted = Noted;
 
 /// How many instructions are left until the tick; 0: no more traps.
 static LEFT: AtomicU64 = AtomicU64::new(0);
@@ -189,6 +227,103 @@ fn lost<L: Lock>() -> (u64, u64) {
     unreachable!();
 }
 
+/// Calls `f` in a run, with a tick after the `number`th instruction of what it passes to its
+/// argument. Returns what `f` returns, and whether there was a tick.
+fn ticked<R>(number: u64, f: impl FnOnce(&dyn Fn(&mut dyn FnMut())) -> R) -> (R, bool) {
+    let ticks = TICKS.load(Relaxed);
+    let result = Builder::new()
+        .slice(Duration::from_secs(3600))
+        .run(|| {
+            f(&|region| {
+                // SAFETY: the callers use handles, and no allocator.
+                unsafe { coroutine::preemptible(|| with_tick_after(number, region)) }
+            })
+        })
+        .unwrap();
+    (result, TICKS.load(Relaxed) > ticks)
+}
+
+/// Two coroutines clone a reference, the first with a tick at every instruction. The memory that it
+/// leads to is not reused while one of the references is left.
+fn references_are_counted() {
+    let address = || {
+        let local = 0u8;
+        black_box(&raw const local).addr()
+    };
+    for number in (1..).step_by(STRIDE) {
+        let (is_reused, is_ticked) = ticked(number, |region| {
+            let spawned = coroutine::spawn(address);
+            let left = spawned.coroutine().clone();
+            let before = spawned.join().unwrap();
+            let (theirs, also) = (Rc::new(Cell::new(None)), left.clone());
+            let others = Rc::clone(&theirs);
+            let other = coroutine::spawn(move || others.set(Some((also.clone(), also))));
+            let mut mine = None;
+            region(&mut || mine = Some(left.clone()));
+            other.join().unwrap();
+            drop((mine, theirs.take()));
+            let is_reused = coroutine::spawn(address).join().unwrap() == before;
+            mem::forget(left);
+            is_reused
+        });
+        assert!(!is_reused, "after {number} instructions");
+        if !is_ticked {
+            return println!("Coroutine::clone: {number} instructions");
+        }
+    }
+}
+
+/// A coroutine finishes at every instruction of the drop of its handle. One of both drops what it
+/// returned.
+fn an_outcome_is_dropped_once() {
+    /// The address of a count of drops, twice.
+    struct Counted([*const Cell<u32>; 2]);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            // SAFETY: the count outlives the run.
+            let count = unsafe { &*self.0[0] };
+            count.set(count.get() + 1);
+        }
+    }
+    for number in (1..).step_by(STRIDE) {
+        let drops = Cell::new(0);
+        let ((), is_ticked) = ticked(number, |region| {
+            // Where the outcome lies later. Taken for one, this would be one to drop.
+            let captured = [ptr::null(), &raw const drops, &raw const drops];
+            let mut handle = Some(coroutine::spawn(move || {
+                let [_, rest @ ..] = black_box(captured);
+                Counted(rest)
+            }));
+            region(&mut || drop(handle.take()));
+        });
+        assert_eq!(drops.get(), 1, "after {number} instructions");
+        if !is_ticked {
+            return println!("JoinHandle::drop: {number} instructions");
+        }
+    }
+}
+
+/// Calls `f` with a tick at every instruction. Returns whether another coroutine has run in the
+/// middle of the allocator.
+fn interrupts_the_allocator(f: impl Fn()) -> bool {
+    let mut any = false;
+    for number in (1..).step_by(STRIDE) {
+        let (is_inside, is_ticked) = ticked(number, |region| {
+            let is_inside = Rc::new(Cell::new(false));
+            let seen = Rc::clone(&is_inside);
+            let other = coroutine::spawn(move || seen.set(ALLOCATES.get()));
+            region(&mut || f());
+            other.join().unwrap();
+            is_inside.get()
+        });
+        any |= is_inside;
+        if !is_ticked {
+            return any;
+        }
+    }
+    unreachable!();
+}
+
 #[test]
 fn no_addition_is_lost() {
     // The first installation takes over the handlers of traps, so it comes before this one.
@@ -216,4 +351,14 @@ fn no_addition_is_lost() {
     }
     let (_, torn) = lost::<Torn>();
     assert!(torn > 0, "the control");
+    references_are_counted();
+    an_outcome_is_dropped_once();
+    let channel = || {
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(1).unwrap();
+        drop((receiver, sender));
+    };
+    assert!(!interrupts_the_allocator(channel));
+    let control = || drop(black_box(Box::new(1)));
+    assert!(interrupts_the_allocator(control), "the control");
 }

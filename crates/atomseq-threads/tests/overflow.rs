@@ -34,14 +34,21 @@ fn outcome(child: &str) -> (Option<i32>, String) {
     )
 }
 
-/// Ends the process, and takes more stack for that than the handlers of this crate do.
-extern "C" fn crash(_signal: i32) {
+/// Ends the process, and takes more stack for that than the handlers of this crate do. Needs the
+/// mask that it was installed with.
+extern "C" fn crash(signal: i32) {
     let frame = black_box([1u8; 100_000]);
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(if frame[99_999] == 1 { 42 } else { 1 }) }
+    // SAFETY: asks for the mask, and ends the process.
+    unsafe {
+        let mut mask: libc::sigset_t = mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut mask);
+        let blocks = |signal| libc::sigismember(&mask, signal) == 1;
+        let is_right = frame[99_999] == 1 && blocks(signal) && blocks(libc::SIGUSR1);
+        libc::_exit(if is_right { 42 } else { 1 })
+    }
 }
 
-/// A handler of faults that was there before keeps the room of its alternate stack.
+/// A handler of faults that was there before keeps the room of its alternate stack, and its mask.
 #[test]
 fn the_handler_before_has_its_room() {
     const CHILD: &str = "ATOMSEQ_THREADS_FAULTS";
@@ -61,6 +68,7 @@ fn the_handler_before_has_its_room() {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = crash as *const () as usize;
         action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
         assert_eq!(libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut()), 0);
     }
     // SAFETY: an address that nothing is at: this is the fault.

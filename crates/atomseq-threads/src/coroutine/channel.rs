@@ -3,7 +3,7 @@
 //! Messages arrive in the order in which they were sent. Each is received once. A channel is
 //! disconnected when all its senders or all its receivers have been dropped. The errors are those
 //! of [`std::sync::mpsc`]. Sending and receiving take no atomic instruction and no system call,
-//! unless the queue of an unbounded channel grows.
+//! unless the channel's queue grows: it starts empty, and grows up to the capacity.
 //!
 //! ```
 //! use atomseq_threads::coroutine::{self, channel};
@@ -144,14 +144,15 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 fn with<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
-    let shared = NonNull::from(Box::leak(Box::new(Shared {
+    let shared = Shared {
         messages: UnsafeCell::new(VecDeque::new()),
         capacity,
         sending: Queue::new(),
         receiving: Queue::new(),
         senders: Cell::new(1),
         receivers: Cell::new(1),
-    })));
+    };
+    let shared = NonNull::from(inside(|_| Box::leak(Box::new(shared))));
     (Sender { shared }, Receiver { shared })
 }
 
@@ -162,9 +163,9 @@ fn with<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
 ///
 /// The caller owns the reference, which `side` counts.
 unsafe fn release<T>(shared: NonNull<Shared<T>>, side: fn(&Shared<T>) -> &Cell<usize>) {
-    // SAFETY: not freed before the last reference is released.
-    let channel = unsafe { shared.as_ref() };
-    let (is_last, messages) = inside(|scheduler| {
+    let messages = inside(|scheduler| {
+        // SAFETY: not freed before the last reference is released.
+        let channel = unsafe { shared.as_ref() };
         let count = side(channel);
         count.set(count.get() - 1);
         if count.get() == 0
@@ -176,14 +177,18 @@ unsafe fn release<T>(shared: NonNull<Shared<T>>, side: fn(&Shared<T>) -> &Cell<u
         let has_receivers = channel.receivers.get() > 0;
         // SAFETY: the only one here. Nothing receives these any more.
         let messages = (!has_receivers).then(|| unsafe { core::mem::take(channel.messages()) });
-        (!has_receivers && channel.senders.get() == 0, messages)
+        if !has_receivers && channel.senders.get() == 0 {
+            // SAFETY: made by `with`, and this was the last reference of both sides.
+            drop(unsafe { Box::from_raw(shared.as_ptr()) });
+        }
+        messages
     });
-    if is_last {
-        // SAFETY: made by `with`, and this was the last reference of both sides.
-        drop(unsafe { Box::from_raw(shared.as_ptr()) });
+    if let Some(mut messages) = messages {
+        // The destructors of users last: they may run other coroutines. Their memory is freed where
+        // no tick finds the allocator.
+        messages.clear();
+        inside(|_| drop(messages));
     }
-    // The destructors of users last: they may run other coroutines.
-    drop(messages);
 }
 
 /// The sending side of a channel.

@@ -47,7 +47,8 @@ impl Condvar {
     /// # Panics
     ///
     /// Outside of [`run`](super::run), and, with the lock reacquired, if no other coroutine can
-    /// run, so that none can notify this one.
+    /// run, so that none can notify this one. If another one holds the lock then, the process ends
+    /// as in a deadlock of a [`Mutex`](super::Mutex#deadlocks).
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         let scheduler = expect_scheduler();

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use super::scheduler::{Control, Spawned, State, expect_scheduler, release, scheduler};
+use super::scheduler::{Control, Spawned, State, expect_scheduler, inside, release, scheduler};
 use super::{Error, MIN_STACK_SIZE};
 use crate::arch;
 
@@ -161,7 +161,9 @@ pub struct Coroutine(NonNull<Control>);
 #[track_caller]
 pub fn current() -> Coroutine {
     let scheduler = expect_scheduler();
+    scheduler.begin();
     scheduler.current().add_reference();
+    scheduler.end();
     Coroutine(scheduler.current_pointer())
 }
 
@@ -201,7 +203,7 @@ impl Coroutine {
 
 impl Clone for Coroutine {
     fn clone(&self) -> Coroutine {
-        self.control().add_reference();
+        inside(|_| self.control().add_reference());
         Coroutine(self.0)
     }
 }
@@ -284,8 +286,14 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let control = self.coroutine.control();
-        if control.is_wanted.replace(false) && self.is_finished() {
-            // SAFETY: as in `join`.
+        // Both or neither: a coroutine that finishes between them drops its outcome itself.
+        let is_left = || {
+            control.is_wanted.set(false);
+            self.is_finished()
+        };
+        if control.is_wanted.get() && inside(|_| is_left()) {
+            // SAFETY: it has finished and was wanted then, so the outcome is there; the flag says
+            // that it is no more.
             drop_unwanted(control, unsafe {
                 ManuallyDrop::take(&mut *self.outcome.as_ptr())
             });

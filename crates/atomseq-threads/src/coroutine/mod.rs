@@ -29,10 +29,11 @@
 //! control words, [`std::thread::current`]. A coroutine that blocks in the kernel blocks all of
 //! them. So does one that waits for a lock of `std` or of [`atomseq::mutex`] which another
 //! coroutine holds, and it never wakes: use the [`Mutex`] of this module, or the [`SharedMutex`]
-//! for what other threads lock too. Nothing else here is [`Send`].
+//! for what other threads lock too. No other structure, guard or handle here is [`Send`].
 //!
 //! Where a coroutine waits and all others wait too, so that none can wake it, its call panics and
-//! says so. [`Mutex`] and [`scope`](scope()) end the process instead, for they must not unwind.
+//! says so. [`Mutex`] and [`scope`](scope()) end the process instead, for they must not unwind. A
+//! [`SharedMutex`] waits on, since another thread may unlock it.
 //!
 //! While a coroutine unwinds and its destructors switch to others, these see
 //! [`std::thread::panicking`] as true. A panic hook must not switch: a panic of another coroutine
@@ -41,7 +42,13 @@
 //! **A scope that a library keeps in a thread-local must not contain a switch**, if the scopes must
 //! end in the reverse order. `scoped_tls`, for example, sets a pointer while a closure runs, and
 //! then restores the one before. Coroutines leave their scopes in any order, so the pointer to a
-//! scope that has ended can come back, which is undefined behaviour. No type prevents this.
+//! scope that has ended can come back, which is undefined behaviour.
+//!
+//! **Neither must the initial value of a `std::thread_local!`, or its destructor**, contain a
+//! switch. If another coroutine initialises it during the switch, the standard library later drops
+//! a value to which that coroutine has a reference. If a coroutine exits the process, destructors
+//! run inside of the run, and a switch can lead to a coroutine that has a reference to what was
+//! dropped. Both are undefined behaviour. No type prevents any of this.
 //!
 //! # Preemption
 //!
@@ -55,7 +62,9 @@
 //!
 //! A tick does not preempt while less than the saved registers need is left of the stack, nor on a
 //! thread whose [alternate stack](atomseq::signal::AlternateStack) other code has taken away. The
-//! coroutine then yields at its next call of this module inside of the region.
+//! coroutine then yields at its next call of this module inside of the region, if that is not to an
+//! uncontended [`Mutex`]. How much is left of the thread's own stack, which the first coroutine
+//! uses, is not examined: there a tick can be what makes it overflow.
 //!
 //! The timer belongs to the thread that runs: the child of a fork has no ticks. The signal is the
 //! run's: a handler that the process had for it is replaced, and is not called. Ticks interrupt
@@ -66,8 +75,9 @@
 //!
 //! A stack is mapped, has a guard page, and is touched by use alone. A coroutine that overflows it
 //! ends the process with a message, unless other code has installed a handler of `SIGSEGV` since
-//! the first run, or the system refuses an alternate stack. Stacks of finished coroutines are used
-//! again, and are unmapped when the run ends.
+//! the first run, or the system refuses an alternate stack. The stack of a finished coroutine is
+//! used again when all its handles have been dropped, and is unmapped when the run ends. A handle
+//! that outlives the run keeps it mapped.
 //!
 //! Beside its own frames, a coroutine's stack holds the closure and its result, a panic's frames
 //! (about 4 KiB and more), and those of signal handlers without `SA_ONSTACK` (the kernel's frame is
@@ -276,20 +286,21 @@ impl Builder {
             Some(slice) => Some(preempt::Ticks::start(slice, self.signal)?),
             None => None,
         };
-        let first = First(scheduler::first());
-        // SAFETY: `first` is dropped after it.
-        let scheduler = unsafe { Scheduler::new(first.0, size, preemption) };
-        scheduler.enter(|| {
-            let outcome = panic::catch_unwind(AssertUnwindSafe(f));
-            let left = scheduler.wait_for_all();
-            match outcome {
-                Err(payload) => panic::resume_unwind(payload),
-                Ok(_) if left > 0 => {
-                    panic!("{left} coroutines wait for each other and cannot finish")
-                }
-                Ok(result) => Ok(result),
-            }
-        })
+        let (outcome, left) = {
+            let first = First(scheduler::first());
+            // SAFETY: `first` is dropped after it.
+            let scheduler = unsafe { Scheduler::new(first.0, size, preemption) };
+            scheduler.enter(|| {
+                let outcome = panic::catch_unwind(AssertUnwindSafe(f));
+                (outcome, scheduler.wait_for_all())
+            })
+        };
+        // Outside of the run, so that a result which is dropped here spawns nothing in it.
+        match outcome {
+            Err(payload) => panic::resume_unwind(payload),
+            Ok(_) if left > 0 => panic!("{left} coroutines wait for each other and cannot finish"),
+            Ok(result) => Ok(result),
+        }
     }
 }
 
@@ -368,6 +379,7 @@ pub fn park() {
 /// * rely on the code that interrupts it to return before it continues, as signal handlers do:
 ///   [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) rely on that, and so does
 ///   [`atomseq::signal::mask`] if another coroutine yields inside of a mask;
+/// * run on another stack than the coroutine's;
 /// * use the matrix registers of AMX or SME.
 ///
 /// The functions of this module may be called, but not so that they panic. The signal handlers of

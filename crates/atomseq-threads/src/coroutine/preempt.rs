@@ -133,7 +133,14 @@ pub(super) fn report_overflows() -> Result<AlternateStack, signal::Error> {
             let _ = BEFORE.set(before);
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = overflow as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            // The handler before runs as it would without this one. Without one, the signal is not
+            // blocked while it is sent again.
+            action.sa_mask = before.sa_mask;
+            action.sa_flags = match before.sa_sigaction {
+                libc::SIG_DFL | libc::SIG_IGN => libc::SA_NODEFER,
+                _ => before.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART),
+            };
+            action.sa_flags |= libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
         }
     });

@@ -324,9 +324,12 @@ impl Scheduler {
                 // SAFETY: it lives as long as the scheduler.
                 unsafe { self.0.first.as_ref() }.ring.set(ptr::null());
                 SCHEDULER.with(|own| own.store(ptr::null_mut(), Relaxed));
+                compiler_fence(SeqCst);
             }
         }
         self.link_first();
+        // A tick finds all of it or none.
+        compiler_fence(SeqCst);
         SCHEDULER.with(|own| own.store((&raw const *self).cast_mut(), Relaxed));
         let _leave = Leave(self);
         f()
@@ -860,7 +863,7 @@ unsafe fn is_last(control: NonNull<Control>) -> bool {
 #[cold]
 unsafe fn free_first(control: NonNull<Control>) {
     // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(control.as_ptr()) });
+    inside(|_| drop(unsafe { Box::from_raw(control.as_ptr()) }));
 }
 
 #[cfg(test)]

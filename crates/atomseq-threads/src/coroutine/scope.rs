@@ -33,8 +33,10 @@ use super::scheduler::{Spawned, expect_scheduler};
 ///
 /// # Deadlocks
 ///
-/// If some cannot finish, since all coroutines wait, the process ends with a message: they borrow
-/// what a panic would drop.
+/// If some cannot finish, since all coroutines wait, `scope` does not return: they borrow what a
+/// panic would drop. The process ends with a message. If another coroutine than the first one has
+/// called `scope`, the run may panic instead, as [`Builder::run`](super::Builder::run) says, and
+/// leak the stacks of all that wait.
 #[track_caller]
 pub fn scope<'env, F, T>(f: F) -> T
 where
