@@ -809,18 +809,23 @@ fn a_slice_without_an_end_does_not_keep_a_worker_from_blocked_closures() {
     }
 }
 
+/// Runs a test in a process of its own, which must succeed. Returns whether this is that process.
+fn is_in_child(test: &str) -> bool {
+    const CHILD: &str = "ATOMSEQ_THREADS_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(CHILD, "1")
+        .status();
+    assert!(status.unwrap().success());
+    false
+}
+
 #[test]
 fn a_closure_that_blocks_is_seen_without_a_free_descriptor() {
-    const CHILD: &str = "ATOMSEQ_THREADS_DESCRIPTORS";
-    if std::env::var_os(CHILD).is_none() {
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "a_closure_that_blocks_is_seen_without_a_free_descriptor",
-            ])
-            .env(CHILD, "1")
-            .status();
-        assert!(status.unwrap().success());
+    if !is_in_child("a_closure_that_blocks_is_seen_without_a_free_descriptor") {
         return;
     }
     let runtime = with_workers(1);
@@ -983,16 +988,7 @@ fn bad_input_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn a_limit_of_threads_is_an_error_and_leaves_nothing() {
-    const CHILD: &str = "ATOMSEQ_THREADS_LIMIT";
-    if std::env::var_os(CHILD).is_none() {
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "a_limit_of_threads_is_an_error_and_leaves_nothing",
-            ])
-            .env(CHILD, "1")
-            .status();
-        assert!(status.unwrap().success());
+    if !is_in_child("a_limit_of_threads_is_an_error_and_leaves_nothing") {
         return;
     }
     let limit = libc::rlimit {
