@@ -4,6 +4,7 @@
 //! no node is marked without a holder.
 
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
@@ -309,8 +310,9 @@ fn rings_of_two_ends_lose_nothing() {
 }
 
 plain! {
+    /// A key whose comparisons and hash are calls that may panic.
     #[derive(Debug)]
-    struct Key {
+    pub struct Key {
         number: u64,
     }
 }
@@ -337,7 +339,14 @@ impl Ord for Key {
     }
 }
 
-fn key(number: u64) -> Key {
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        call();
+        hasher.write_u64(self.number);
+    }
+}
+
+pub fn key(number: u64) -> Key {
     Key { number }
 }
 

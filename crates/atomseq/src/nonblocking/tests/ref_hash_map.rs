@@ -3,11 +3,12 @@
 //! own.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::panics::{Key, key};
 use super::*;
-use crate::tests::panics::{Value, call, each_call, panics, there};
+use crate::tests::panics::{Value, each_call, panics, there};
 
 /// Hashes a number to itself: the first 8 keys lie in different buckets.
 #[derive(Clone, Copy, Default)]
@@ -319,35 +320,7 @@ fn a_hash_that_changes_ends_no_value_twice() {
     }
 }
 
-plain! {
-    /// A key whose hash and comparison are calls that may panic.
-    #[derive(Debug)]
-    struct Key {
-        number: u64,
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Key) -> bool {
-        call();
-        self.number == other.number
-    }
-}
-
-impl Eq for Key {}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        call();
-        hasher.write_u64(self.number);
-    }
-}
-
 type Panicking = RefHashMap<Key, Value, BuildHasherDefault<Itself>>;
-
-fn key(number: u64) -> Key {
-    Key { number }
-}
 
 /// Whatever panics, each value is in the map or was dropped, and no node is lost.
 #[test]
