@@ -64,7 +64,7 @@ pub mod dcas {
     }
 
     pub fn mechanism() -> Mechanism {
-        Mechanism::Kcas
+        Mechanism::Assisted
     }
 
     #[derive(Clone, Copy)]
@@ -75,8 +75,8 @@ pub mod dcas {
             self.0.begin()
         }
 
-        pub fn begin_at_once(self) -> Option<Version> {
-            Some(self.begin())
+        pub fn mechanism(self) -> Mechanism {
+            self.0.mechanism()
         }
 
         pub fn load(self, word: &StableWord) -> u64 {
@@ -111,12 +111,16 @@ pub mod dcas {
             Reader(self)
         }
 
+        pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
+            Some((self.begin(), Reader(self)))
+        }
+
         pub fn attached(&self) -> &StableWord {
             &self.attached
         }
 
         pub fn mechanism(&self) -> Mechanism {
-            Mechanism::Kcas
+            Mechanism::Assisted
         }
 
         pub fn version(&self) -> Version {
