@@ -21,8 +21,8 @@
 //! before the place, it goes on to the levels of that node. Its steps grow with the logarithm of
 //! the distance.
 
-use super::{Node, PriorityQueue, REMOVED};
-use crate::dcas::Version;
+use super::{END, Node, PriorityQueue, REMOVED};
+use crate::dcas::{Reader, StableWord, Version};
 use crate::heap;
 use crate::nonblocking::nodes::address;
 use crate::nonblocking::plain::{Plain, Words};
@@ -46,7 +46,7 @@ const TRIES: usize = 4;
 const STOPS: usize = 512;
 
 /// How many nodes behind a stop a search looks at before it uses the levels.
-const NEAR: usize = 8;
+const NEAR: u64 = 8;
 
 /// How many nodes one choice of stops looks at, at most.
 const LOOKS: usize = 3 * STOPS;
@@ -61,9 +61,11 @@ const FEWEST: u64 = 64;
 pub(super) struct Index<P> {
     /// The number of levels in use.
     levels: AtomicU64,
-    /// The version from which on stops are chosen anew, and how many there are.
+    /// The version from which on stops are chosen anew, how many there are, and how many entries
+    /// lie from one to the next.
     renewal: AtomicU64,
     count: AtomicU64,
+    spacing: AtomicU64,
     /// The priorities of the stops, and their nodes.
     priorities: [Words<P>; STOPS],
     stops: [AtomicU64; STOPS],
@@ -74,6 +76,15 @@ pub(super) struct Index<P> {
 // SAFETY: all zeros is a valid instance, and may appear at any time: every field is read as atomic
 // words.
 unsafe impl<P: Plain> Descriptor for Index<P> {}
+
+/// A place in the list that a search has reached by links from a stop, at a version.
+pub(super) struct Place<'a, N> {
+    pub(super) link: &'a StableWord,
+    /// What the link holds.
+    pub(super) behind: u64,
+    /// The last node before the place that is on a level.
+    indexed: Option<&'a N>,
+}
 
 /// The nodes that a search went by: the last one before the place in the list and on each level, or
 /// `None` for the start.
@@ -103,6 +114,18 @@ impl<P: Plain> Index<P> {
         self.levels.load(Ordering::Relaxed) as usize
     }
 
+    /// Returns whether most places lie close behind a stop.
+    #[inline(always)]
+    fn is_dense(&self) -> bool {
+        self.spacing.load(Ordering::Relaxed) <= NEAR
+    }
+
+    /// Returns the number of stops.
+    #[inline(always)]
+    fn count(&self) -> usize {
+        (self.count.load(Ordering::Relaxed) as usize).min(STOPS)
+    }
+
     /// Chooses on how many levels the node is that is linked next: none for three in four, and so
     /// on. At most one more than the levels in use.
     #[inline]
@@ -114,6 +137,30 @@ impl<P: Plain> Index<P> {
         }
         let height = (bits >> 32 | 1 << 32).trailing_zeros() as usize / 2;
         height.min(self.levels() + 1).min(LEVELS)
+    }
+}
+
+impl<P: Plain + Ord> Index<P> {
+    /// Returns the number of the last stop whose priority is lower, or 0.
+    #[inline(always)]
+    fn last_below(&self, priority: P) -> usize {
+        let mut size = self.count();
+        let mut base = 0;
+        // Without branches, which no processor could predict.
+        let is_below = |stop: usize| usize::from(self.priorities[stop].load() < priority);
+        // In quarters: the three comparisons do not wait for each other.
+        while size >= 4 {
+            let quarter = size / 4;
+            let [first, second, third] = [1, 2, 3].map(|part| is_below(base + part * quarter));
+            base += quarter * (first + second + third);
+            size -= 3 * quarter;
+        }
+        while size > 1 {
+            let half = size / 2;
+            base += half * is_below(base + half);
+            size -= half;
+        }
+        base
     }
 }
 
@@ -190,7 +237,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                 if of_stops_levels >= height {
                     (levels, climbs) = (of_stops_levels, true);
                     here = Some((stop, of_stop));
-                    if height == 0 {
+                    if height == 0 && self.index().is_dense() {
                         if let Some(last) = self.near(stop, of_stop, is_before) {
                             route.last = Some(last);
                             return route;
@@ -278,6 +325,74 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         None
     }
 
+    /// Returns where a search near a stop starts: at a node, which may have left, or at the head.
+    /// `None`: most places are far from a stop.
+    #[inline(always)]
+    pub(super) fn start_near(&self, version: Version, priority: P) -> Option<Option<&Node<P, T>>> {
+        let index = self.index();
+        let levels = index.levels().min(LEVELS);
+        if levels <= 1 {
+            return Some(None);
+        }
+        if version.number() >= index.renewal.load(Ordering::Relaxed) {
+            self.choose_stops(version.number(), levels);
+        }
+        if !index.is_dense() {
+            return None;
+        }
+        let stop = index.last_below(priority);
+        match index.priorities[stop].load() < priority {
+            true => self.hinted(&index.stops[stop]).map(Some),
+            false => Some(None),
+        }
+    }
+
+    /// Searches a place by links from a node, or from the head. Returns `None` if that node is not
+    /// in the list, or on no level, or not before the place, or if the place is too far behind it.
+    /// The result counts if the version is that from before the call.
+    #[inline(always)]
+    pub(super) fn place_near<'a>(
+        &'a self,
+        reader: Reader<'_>,
+        start: Option<&'a Node<P, T>>,
+        is_before: impl Fn(&Node<P, T>, P) -> bool,
+    ) -> Option<Place<'a, Node<P, T>>> {
+        let mut indexed = start;
+        let mut link = self.chain.head();
+        if let Some(stop) = start {
+            link = &stop.next;
+            if stop.height() == 0
+                || reader.load(link) == REMOVED
+                || !is_before(stop, stop.priority.load())
+            {
+                return None;
+            }
+        }
+        for _ in 0..NEAR {
+            let behind = reader.load(link);
+            let Some(next) = self.chain.node(behind) else {
+                let behind = END;
+                return Some(Place {
+                    link,
+                    behind,
+                    indexed,
+                });
+            };
+            if !is_before(next, next.priority.load()) {
+                return Some(Place {
+                    link,
+                    behind,
+                    indexed,
+                });
+            }
+            if next.height() > 0 {
+                indexed = Some(next);
+            }
+            link = &next.next;
+        }
+        None
+    }
+
     /// Returns the last stop before a place that is in the list.
     #[inline]
     fn stop_before(
@@ -286,22 +401,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         is_before: impl Fn(&Node<P, T>, P) -> bool,
     ) -> Option<(&Node<P, T>, P)> {
         let index = self.index();
-        let mut size = (index.count.load(Ordering::Relaxed) as usize).min(STOPS);
-        let mut base = 0;
-        // Without branches, which no processor could predict.
-        let is_behind = |stop: usize| usize::from(index.priorities[stop].load() < priority);
-        // In quarters: the three comparisons do not wait for each other.
-        while size >= 4 {
-            let quarter = size / 4;
-            let [first, second, third] = [1, 2, 3].map(|part| is_behind(base + part * quarter));
-            base += quarter * (first + second + third);
-            size -= 3 * quarter;
-        }
-        while size > 1 {
-            let half = size / 2;
-            base += half * is_behind(base + half);
-            size -= half;
-        }
+        let base = index.last_below(priority);
         // Those before the front of the list have left. Then the search starts there.
         for stop in index.stops[..=base].iter().rev().take(TRIES) {
             let node = self.hinted(stop)?;
@@ -349,7 +449,9 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             count += 1;
         }
         index.count.store(count as u64, Ordering::Relaxed);
-        let entries = ((count * step) as u64) << (2 * (level + 1));
+        let spacing = (step as u64) << (2 * (level + 1));
+        index.spacing.store(spacing, Ordering::Relaxed);
+        let entries = count as u64 * spacing;
         let renewal = version + FEWEST.max(entries);
         index.renewal.store(renewal, Ordering::Relaxed);
     }
@@ -422,7 +524,6 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
 
     /// Stores the hints of a node that was just linked. Compares no priorities: a comparison that
     /// panics would do so after the change.
-    #[inline]
     pub(super) fn enter_index(
         &self,
         node: &Node<P, T>,
@@ -430,19 +531,49 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         route: &Route<'_, Node<P, T>>,
     ) {
         for level in 0..height {
-            let hint = &self.hints(route.above[level])[level];
-            let behind = hint.load(Ordering::Relaxed);
-            let behind = if behind == address(node) { 0 } else { behind };
-            node.above[level].store(behind, Ordering::Relaxed);
-            hint.store(address(node), Ordering::Relaxed);
+            self.enter_level(node, level, route.above[level]);
         }
         if height > self.index().levels() {
             self.index().levels.store(height as u64, Ordering::Relaxed);
         }
     }
 
-    /// Replaces the hints to a node that was just unlinked, by its own.
+    /// Does the same for a node of one level.
     #[inline]
+    pub(super) fn enter_lowest_level(&self, node: &Node<P, T>, place: &Place<'_, Node<P, T>>) {
+        self.enter_level(node, 0, place.indexed);
+        if self.index().levels() == 0 {
+            self.index().levels.store(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn enter_level(&self, node: &Node<P, T>, level: usize, before: Option<&Node<P, T>>) {
+        let hint = &self.hints(before)[level];
+        let behind = hint.load(Ordering::Relaxed);
+        let behind = if behind == address(node) { 0 } else { behind };
+        node.above[level].store(behind, Ordering::Relaxed);
+        hint.store(address(node), Ordering::Relaxed);
+        // The last node on the lowest level becomes the last stop, if that is not far. So places
+        // behind all stops stay close to one while priorities ascend, as times do.
+        let index = self.index();
+        let count = index.count();
+        if level == 0 && behind == 0 && count > 0 && count < STOPS && index.is_dense() {
+            index.stops[count].store(address(node), Ordering::Relaxed);
+            index.priorities[count].store(node.priority.load());
+            index.count.store(count as u64 + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces the hints to a node that was just popped, by its own.
+    #[inline(always)]
+    pub(super) fn leave_front(&self, node: &Node<P, T>) {
+        if node.height() > 0 {
+            self.leave_index(node, &Route::to_the_front());
+        }
+    }
+
+    /// Replaces the hints to a node that was just unlinked, by its own.
     pub(super) fn leave_index(&self, node: &Node<P, T>, route: &Route<'_, Node<P, T>>) {
         for level in 0..node.height().min(LEVELS) {
             let hint = &self.hints(route.above[level])[level];
