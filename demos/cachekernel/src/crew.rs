@@ -21,7 +21,7 @@ use atomseq::type_stable::InUse;
 use demo_common::timer;
 use fastrand::Rng;
 
-use crate::kernel::{Kernel, LEVEL, ME, Record, Space, Spaces};
+use crate::kernel::{Kernel, LEVEL, ME, Space, Spaces};
 use crate::options::Fault;
 
 pub const READY: u64 = 0;
@@ -311,17 +311,19 @@ impl Shared<'_> {
     /// Signals the guests that are registered on a page.
     fn signal(&self, me: usize, space: u64, page: u64) {
         let world = &self.kernel.world;
-        // A signal reaches at most four guests.
-        let collect = |(mut guests, count): ([u64; 4], usize), record: Record| {
-            if record.is_signal() && count < guests.len() {
-                guests[count] = record.guest.into();
-                return (guests, count + 1);
-            }
-            (guests, count)
-        };
         let frame = world.frame(space, page);
-        let (guests, count) = world.dependencies.fold(&frame, ([0; 4], 0), collect);
-        for &guest in &guests[..count] {
+        let line = self.kernel.line(me, frame);
+        let receivers = match &line {
+            Some(line) => line.receivers(),
+            None => world.receivers(frame),
+        };
+        for guest in receivers
+            .into_iter()
+            .filter_map(|guest| guest.checked_sub(1))
+        {
+            if let Some(line) = &line {
+                world.count_sent(line);
+            }
             let worker = (guest as usize) % self.posts.len();
             world.workers[me].sent.fetch_add(1, SeqCst);
             match self.kernel.inboxes[worker].push(guest) {

@@ -7,6 +7,7 @@
 //! touches of a space       <──write-back── Cache<Space>     PageMap of each space: page -> stamp
 //! runs, signals of a guest <──write-back── Cache<Guest>
 //! where a guest registered <──write-back── MultiMap: frame -> (mapping | signal, space, page, …)
+//! signals of a CPU's line  <──write-back── Cache<Line> of each CPU: see `signals`
 //! ```
 //!
 //! Invariants, between operations:
@@ -28,6 +29,7 @@ use atomseq::percpu::Counter;
 use atomseq::type_stable::{Cache, Descriptor, Error, Gone, InUse, WriteBack, descriptor};
 
 use crate::options::{Fault, Plan};
+use crate::signals::{LINES, Line, Lines};
 
 descriptor! {
     /// A loaded address space.
@@ -120,6 +122,8 @@ pub struct Worker {
     pub touches: AtomicU64,
     pub runs: AtomicU64,
     pub sent: AtomicU64,
+    /// Those that a line of its signal cache has sent.
+    pub cached: AtomicU64,
     pub received: AtomicU64,
     pub dropped: AtomicU64,
 }
@@ -131,6 +135,8 @@ pub struct Home {
     pub received: Box<[AtomicU64]>,
     /// One more than the page of each guest's registration.
     pub signals: Box<[AtomicU64]>,
+    /// Of each worker's lines, the signals that each has sent.
+    pub sent: Box<[AtomicU64]>,
 }
 
 /// Counts of events, on which no check depends.
@@ -142,6 +148,10 @@ pub struct Counts {
     pub mappings: Counter,
     pub registrations: Counter,
     pub skipped: Counter,
+    /// Uses of a line that was current, and of one that was filled first.
+    pub hits: Counter,
+    pub fills: Counter,
+    pub lines: Counter,
 }
 
 /// What the kernel and the owners of its descriptors share.
@@ -151,6 +161,8 @@ pub struct World {
     pub maps: Box<[PageMap<u64>]>,
     pub dependencies: MultiMap<u64, Record>,
     pub workers: Box<[Worker]>,
+    /// Of each worker's lines: see [`signals`](crate::signals).
+    pub versions: Box<[AtomicU64]>,
     pub counts: Counts,
     stamps: AtomicU64,
 }
@@ -178,6 +190,7 @@ impl World {
                 runs: words(plan.guests),
                 received: words(plan.guests),
                 signals: (0..plan.guests).map(page).collect(),
+                sent: words(plan.threads * LINES),
             },
             maps: (0..plan.spaces).map(|_| PageMap::new()).collect(),
             dependencies: MultiMap::try_with_limit_and_hasher(
@@ -186,6 +199,7 @@ impl World {
                 std::hash::RandomState::new(),
             )?,
             workers: (0..plan.threads).map(|_| Worker::default()).collect(),
+            versions: words(plan.threads * LINES),
             counts: Counts {
                 faults: counter(),
                 reclaimed: counter(),
@@ -194,6 +208,9 @@ impl World {
                 mappings: counter(),
                 registrations: counter(),
                 skipped: counter(),
+                hits: counter(),
+                fills: counter(),
+                lines: counter(),
             },
             stamps: AtomicU64::new(1),
             plan,
@@ -230,6 +247,7 @@ impl World {
         let guest = record.guest as usize;
         self.home.signals[guest].store(u64::from(record.page) + 1, SeqCst);
         if self.dependencies.remove(&frame, record) {
+            self.make_stale(frame);
             self.counts.registrations.increment();
         }
     }
@@ -282,13 +300,15 @@ impl World {
         guest.page.store(page + 1, SeqCst);
         let record = Record::signal(space, page, id);
         let frame = self.frame(space, page);
-        if self.dependencies.insert(frame, record).is_err() {
-            self.reclaim(self.stamps.load(Relaxed) % self.plan.frames());
+        match self.dependencies.insert(frame, record) {
+            Ok(true) => self.make_stale(frame),
+            Ok(false) => {}
+            Err(_) => self.reclaim(self.stamps.load(Relaxed) % self.plan.frames()),
         }
     }
 
     /// Counts an event in a descriptor that is in use, and in this thread's worker.
-    fn count(&self, of_descriptor: [&AtomicU64; 2], of_worker: fn(&Worker) -> &AtomicU64) {
+    pub fn count(&self, of_descriptor: [&AtomicU64; 2], of_worker: fn(&Worker) -> &AtomicU64) {
         let [count, dirty] = of_descriptor;
         let Some((worker, level)) = self.here() else {
             return;
@@ -404,7 +424,7 @@ impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
     /// Returns a use of a descriptor, and loads it if need be. `None` if all are in use, or the
     /// descriptor is being written back. It does not wait for the write-back: that thread may have
     /// exited, or be the one that this handler has interrupted.
-    fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<InUse<'_, T, W>> {
+    pub fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<InUse<'_, T, W>> {
         loop {
             let name = self.names.get(&id)?;
             match self.get(id) {
@@ -429,6 +449,8 @@ pub struct Kernel {
     pub world: Arc<World>,
     pub spaces: Loads<Space, Spaces>,
     pub guests: Loads<Guest, Guests>,
+    /// The signal cache of each worker.
+    pub lines: Box<[Loads<Line, Lines>]>,
     /// The guests of each worker to which signals were sent.
     pub inboxes: Box<[Queue<u64>]>,
     /// Of each guest, see [`crew`](crate::crew).
@@ -443,6 +465,9 @@ impl Kernel {
         Ok(Kernel {
             spaces: Loads::new(plan.spaces, plan.loaded(plan.spaces), spaces)?,
             guests: Loads::new(plan.guests, plan.loaded(plan.guests), guests)?,
+            lines: (0..plan.threads)
+                .map(|_| Loads::new(LINES, plan.loaded(LINES), Lines(world.clone())))
+                .collect::<Result<_, _>>()?,
             inboxes: (0..plan.threads)
                 .map(|_| Queue::with_capacity(64))
                 .collect(),
