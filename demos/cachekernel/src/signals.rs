@@ -29,6 +29,11 @@ pub const LINES: u64 = 64;
 /// The maximum number of guests that a signal reaches.
 const RECEIVERS: usize = 4;
 
+/// Returns the number of the line of a frame: the upper bits of the product depend on all bits.
+fn line_of(frame: u64) -> u64 {
+    frame.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LINES.ilog2())
+}
+
 /// One more than each guest. 0: none.
 pub type Receivers = [u64; RECEIVERS];
 
@@ -78,9 +83,9 @@ impl WriteBack<Line> for Lines {
 }
 
 impl World {
-    /// Returns the index of a frame's line of a worker, in `versions` and in `Home::sent`.
-    pub fn line_index(&self, worker: usize, frame: u64) -> usize {
-        worker * LINES as usize + (frame % LINES) as usize
+    /// Returns the index of a worker's line in `versions` and in `Home::sent`.
+    pub fn line_index(&self, worker: usize, line: u64) -> usize {
+        worker * LINES as usize + line as usize
     }
 
     /// Makes the lines of a frame stale on each CPU, after a change of its receivers.
@@ -90,7 +95,7 @@ impl World {
             return;
         }
         for worker in 0..self.workers.len() {
-            self.versions[self.line_index(worker, frame)].fetch_add(1, SeqCst);
+            self.versions[self.line_index(worker, line_of(frame))].fetch_add(1, SeqCst);
         }
     }
 
@@ -116,8 +121,9 @@ impl Kernel {
     /// Returns a use of a frame's line of this worker, filled. `None` if no descriptor is free.
     pub fn line(&self, me: usize, frame: u64) -> Option<InUse<'_, Line, Lines>> {
         let world = &*self.world;
-        let index = world.line_index(me, frame);
-        let line = self.lines[me].load(frame % LINES, |line| {
+        let number = line_of(frame);
+        let index = world.line_index(me, number);
+        let line = self.lines[me].load(number, |line| {
             line.index.store(index as u64, SeqCst);
             line.dirty.store(0, SeqCst);
             line.sent.store(world.home.sent[index].load(SeqCst), SeqCst);
