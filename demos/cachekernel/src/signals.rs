@@ -24,7 +24,7 @@ use crate::kernel::{Kernel, Record, World};
 use crate::options::Fault;
 
 /// The number of lines of each CPU.
-pub const LINES: u64 = 64;
+pub const LINES: u64 = 16;
 
 /// The maximum number of guests that a signal reaches.
 const RECEIVERS: usize = 4;

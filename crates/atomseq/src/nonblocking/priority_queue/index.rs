@@ -4,8 +4,9 @@
 //! without any check, so a level may lose a node, or lead to one that has left the list:
 //!
 //! * when two threads store the same hint, or a thread is delayed or exits before it has stored its
-//!   hints. The level then lacks nodes, up to all that follow a place. A search finds them on the
-//!   level below, sees by their height that they belong to this one, and stores the hint.
+//!   hints, or has stored that on level 0 alone. The level then lacks nodes, up to all that follow
+//!   a place. A search finds them on the level below, sees by their height that they belong to this
+//!   one, and stores the hint.
 //! * when a node leaves. The search replaces a hint to a node that is not in the list by that
 //!   node's own hint, a few times; then it goes down.
 //!
@@ -14,12 +15,13 @@
 //! are in other cache lines each, and change. The stops are chosen anew after as many changes as
 //! the list was long. They are hints too.
 //!
-//! Most places lie a few nodes behind a stop. A search for one follows links from there, unless the
-//! node that it is for belongs to a level. The place may also be far behind the stop: if priorities
-//! ascend, if many are equal, or if the node of the stop has left and is in the list again. So a
-//! search goes up from a stop before it goes down: as long as the next node on its highest level is
-//! before the place, it goes on to the levels of that node. Its steps grow with the logarithm of
-//! the distance.
+//! Unless the list is long, most places lie a few nodes behind a stop. An insertion follows links
+//! from there, at one version, and uses no level. It stores the hint on level 0 alone.
+//!
+//! The place may also be far behind the stop: if the list is long or has grown, if many priorities
+//! are equal, or if the node of the stop has left and is in the list again. Then a search goes up
+//! from a stop before it goes down: as long as the next node on its highest level is before the
+//! place, it goes on to the levels of that node. Its steps grow with the logarithm of the distance.
 
 use super::{END, Node, PriorityQueue, REMOVED};
 use crate::dcas::{Reader, StableWord, Version};
@@ -45,8 +47,15 @@ const TRIES: usize = 4;
 /// The number of stops.
 const STOPS: usize = 512;
 
+/// With fewer stops, searches start at the front.
+const FEWEST_STOPS: usize = 4;
+
 /// How many nodes behind a stop a search looks at before it uses the levels.
-const NEAR: u64 = 8;
+const NEAR: usize = 32;
+
+/// How many entries lie from one stop to the next, at most, if searches are to use no level. Later
+/// half of these stops have left, and places are further from the others.
+const DENSE: u64 = 8;
 
 /// How many nodes one choice of stops looks at, at most.
 const LOOKS: usize = 3 * STOPS;
@@ -93,17 +102,6 @@ pub(super) struct Route<'a, N> {
     above: [Option<&'a N>; LEVELS],
 }
 
-impl<N> Route<'_, N> {
-    /// Returns the way to the front of the list.
-    #[inline(always)]
-    pub(super) fn to_the_front() -> Self {
-        Route {
-            last: None,
-            above: [None; LEVELS],
-        }
-    }
-}
-
 impl<P: Plain> Index<P> {
     /// Returns an empty one, or `None` if there is no memory.
     pub(super) fn new() -> Option<Box<[Index<P>]>> {
@@ -117,7 +115,7 @@ impl<P: Plain> Index<P> {
     /// Returns whether most places lie close behind a stop.
     #[inline(always)]
     fn is_dense(&self) -> bool {
-        self.spacing.load(Ordering::Relaxed) <= NEAR
+        self.spacing.load(Ordering::Relaxed) <= DENSE
     }
 
     /// Returns the number of stops.
@@ -223,7 +221,10 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         height: usize,
         is_before: impl Fn(&Node<P, T>, P) -> bool + Copy,
     ) -> Route<'_, Node<P, T>> {
-        let mut route = Route::to_the_front();
+        let mut route = Route {
+            last: None,
+            above: [None; LEVELS],
+        };
         let most = self.index().levels().min(LEVELS);
         let (mut levels, mut climbs) = (most, false);
         let mut here: Option<(&Node<P, T>, P)> = None;
@@ -331,7 +332,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     pub(super) fn start_near(&self, version: Version, priority: P) -> Option<Option<&Node<P, T>>> {
         let index = self.index();
         let levels = index.levels().min(LEVELS);
-        if levels <= 1 {
+        if levels == 0 {
             return Some(None);
         }
         if version.number() >= index.renewal.load(Ordering::Relaxed) {
@@ -339,6 +340,9 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         }
         if !index.is_dense() {
             return None;
+        }
+        if index.count() < FEWEST_STOPS {
+            return Some(None);
         }
         let stop = index.last_below(priority);
         match index.priorities[stop].load() < priority {
@@ -423,30 +427,22 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         // Other threads do not choose them meanwhile, in most cases. If they do, the stops of both
         // are mixed.
         index.renewal.store(version + FEWEST, Ordering::Relaxed);
-        let count_of = |level| self.on_level(level).take(LOOKS).count();
         let mut level = levels - 1;
-        let mut nodes = count_of(level);
-        // A level has a quarter of the nodes of the one below. The lowest one that is not too long
-        // is not counted before it is traversed.
+        let mut nodes = self.on_level(level).take(LOOKS).count();
+        // A level has a quarter of the nodes of the one below, or less. The lowest one that is not
+        // too long is not counted before it is traversed.
         while level > 0 && 4 * nodes < LOOKS {
             level -= 1;
             nodes *= 4;
             if level > 0 && 4 * nodes < LOOKS {
-                nodes = count_of(level);
+                nodes = self.on_level(level).take(LOOKS).count();
             }
         }
-        // It may have a few more.
-        let step = nodes.div_ceil(STOPS - STOPS / 8).max(1);
-        let mut count = 0;
-        for (node, priority) in self
-            .on_level(level)
-            .skip(step / 2)
-            .step_by(step)
-            .take(STOPS)
-        {
-            index.stops[count].store(address(node), Ordering::Relaxed);
-            index.priorities[count].store(priority);
-            count += 1;
+        let (mut is_all, mut step, mut count) = self.choose_on(level);
+        // The level above has lost many of its nodes.
+        while !is_all && level + 1 < levels {
+            level += 1;
+            (is_all, step, count) = self.choose_on(level);
         }
         index.count.store(count as u64, Ordering::Relaxed);
         let spacing = (step as u64) << (2 * (level + 1));
@@ -454,6 +450,35 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         let entries = count as u64 * spacing;
         let renewal = version + FEWEST.max(entries);
         index.renewal.store(renewal, Ordering::Relaxed);
+    }
+
+    /// Chooses stops among the first nodes of a level, evenly spaced. Returns whether these were
+    /// all, how many nodes lie from one stop to the next, and the number of stops.
+    fn choose_on(&self, level: usize) -> (bool, usize, usize) {
+        let index = self.index();
+        let (mut step, mut count) = (1, 0);
+        for (number, (node, priority)) in self.on_level(level).enumerate() {
+            if number == LOOKS {
+                return (false, step, count);
+            }
+            if number % step != step / 2 {
+                continue;
+            }
+            if count == STOPS {
+                // Every second one stays.
+                for stop in 0..STOPS / 2 {
+                    let kept = index.stops[2 * stop + 1].load(Ordering::Relaxed);
+                    index.stops[stop].store(kept, Ordering::Relaxed);
+                    index.priorities[stop].store(index.priorities[2 * stop + 1].load());
+                }
+                (step, count) = (2 * step, STOPS / 2);
+                continue;
+            }
+            index.stops[count].store(address(node), Ordering::Relaxed);
+            index.priorities[count].store(priority);
+            count += 1;
+        }
+        (true, step, count)
     }
 
     /// Returns the nodes of a level with their priorities, as far as its hints lead.
@@ -531,34 +556,58 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         route: &Route<'_, Node<P, T>>,
     ) {
         for level in 0..height {
-            self.enter_level(node, level, route.above[level]);
+            let hint = &self.hints(route.above[level])[level];
+            self.enter_level(node, level, hint);
         }
         if height > self.index().levels() {
             self.index().levels.store(height as u64, Ordering::Relaxed);
         }
     }
 
-    /// Does the same for a node of one level.
-    #[inline]
-    pub(super) fn enter_lowest_level(&self, node: &Node<P, T>, place: &Place<'_, Node<P, T>>) {
-        self.enter_level(node, 0, place.indexed);
-        if self.index().levels() == 0 {
-            self.index().levels.store(1, Ordering::Relaxed);
+    /// Stores the hint of such a node on the lowest level. A search that uses the others stores
+    /// theirs when it comes by.
+    #[inline(always)]
+    pub(super) fn enter_lowest_level(
+        &self,
+        node: &Node<P, T>,
+        height: usize,
+        place: &Place<'_, Node<P, T>>,
+    ) {
+        if height == 0 {
+            return;
+        }
+        let is_last = self.enter_level(node, 0, &self.hints(place.indexed)[0]);
+        if is_last {
+            self.append_stop(node);
+        }
+        if height > 1 {
+            // Not those of the node's last time in the list.
+            let others = node.above[1..].iter().take(height - 1);
+            others.for_each(|hint| hint.store(0, Ordering::Relaxed));
+        }
+        if height > self.index().levels() {
+            self.index().levels.store(height as u64, Ordering::Relaxed);
         }
     }
 
+    /// Stores the hint to a node on a level, in place of another one. Returns whether the node is
+    /// the last one there.
     #[inline(always)]
-    fn enter_level(&self, node: &Node<P, T>, level: usize, before: Option<&Node<P, T>>) {
-        let hint = &self.hints(before)[level];
+    fn enter_level(&self, node: &Node<P, T>, level: usize, hint: &AtomicU64) -> bool {
         let behind = hint.load(Ordering::Relaxed);
         let behind = if behind == address(node) { 0 } else { behind };
         node.above[level].store(behind, Ordering::Relaxed);
         hint.store(address(node), Ordering::Relaxed);
-        // The last node on the lowest level becomes the last stop, if that is not far. So places
-        // behind all stops stay close to one while priorities ascend, as times do.
+        behind == 0
+    }
+
+    /// Makes the last node on the lowest level the last stop. So places behind all stops stay close
+    /// to one while priorities ascend, as times do.
+    #[cold]
+    fn append_stop(&self, node: &Node<P, T>) {
         let index = self.index();
         let count = index.count();
-        if level == 0 && behind == 0 && count > 0 && count < STOPS && index.is_dense() {
+        if (1..STOPS).contains(&count) && index.is_dense() {
             index.stops[count].store(address(node), Ordering::Relaxed);
             index.priorities[count].store(node.priority.load());
             index.count.store(count as u64 + 1, Ordering::Relaxed);
@@ -568,25 +617,48 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     /// Replaces the hints to a node that was just popped, by its own.
     #[inline(always)]
     pub(super) fn leave_front(&self, node: &Node<P, T>) {
-        if node.height() > 0 {
-            self.leave_index(node, &Route::to_the_front());
+        let height = node.height().min(LEVELS);
+        if height == 0 {
+            return;
+        }
+        let index = self.index();
+        for (first, own) in index.first.iter().zip(&node.above).take(height) {
+            replace(first, node, own);
+        }
+        self.lower(height);
+    }
+
+    /// Uses one level less if the highest one was among so many, and is empty.
+    #[inline(always)]
+    fn lower(&self, height: usize) {
+        let index = self.index();
+        let levels = index.levels();
+        if (1..=height).contains(&levels) && index.first[levels - 1].load(Ordering::Relaxed) == 0 {
+            index.levels.store(levels as u64 - 1, Ordering::Relaxed);
         }
     }
 
     /// Replaces the hints to a node that was just unlinked, by its own.
     pub(super) fn leave_index(&self, node: &Node<P, T>, route: &Route<'_, Node<P, T>>) {
-        for level in 0..node.height().min(LEVELS) {
-            let hint = &self.hints(route.above[level])[level];
-            if hint.load(Ordering::Relaxed) == address(node) {
-                let behind = node.above[level].load(Ordering::Relaxed);
-                let behind = if behind == address(node) { 0 } else { behind };
-                hint.store(behind, Ordering::Relaxed);
-            }
-            let levels = self.index().levels();
-            if level + 1 == levels && self.index().first[level].load(Ordering::Relaxed) == 0 {
-                self.index().levels.store(level as u64, Ordering::Relaxed);
-            }
+        let height = node.height().min(LEVELS);
+        for level in 0..height {
+            replace(
+                &self.hints(route.above[level])[level],
+                node,
+                &node.above[level],
+            );
         }
+        self.lower(height);
+    }
+}
+
+/// Replaces a hint to a node that has left by the node's own.
+#[inline(always)]
+fn replace<N>(hint: &AtomicU64, node: &N, own: &AtomicU64) {
+    if hint.load(Ordering::Relaxed) == address(node) {
+        let behind = own.load(Ordering::Relaxed);
+        let behind = if behind == address(node) { 0 } else { behind };
+        hint.store(behind, Ordering::Relaxed);
     }
 }
 

@@ -14,8 +14,8 @@
 //! This list has the index of a skip list (Pugh 1990) beside it, and only the list is covered by
 //! the version. So each operation is one change of two words, whatever the height of a node.
 //!
-//! A search takes no version. It follows hints, and returns the node that seems to be the last one
-//! before a place. The operation then reads the version, checks that this node is in the list and
+//! A search takes no version. It follows hints, and returns a node that seems to be before a place,
+//! and close to it. The operation then reads the version, checks that this node is in the list and
 //! before the place, and goes on from there by links. So another thread's change makes it repeat
 //! these few steps, and not the search.
 //!
@@ -300,19 +300,14 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         let version = self.version();
         let height = self.index[0].height_of_next(version);
         let linked = match self.mechanism() {
-            _ if height > 1 => None,
-            // A constant: the search of the usual case decides it at no load.
-            Mechanism::Assisted => {
-                self.link_near(&node, height, version, Mechanism::Assisted, &mut begin)
-            }
-            Mechanism::Kcas => self.link_near(&node, height, version, Mechanism::Kcas, &mut begin),
+            // Decided once, and not again at each load.
+            Mechanism::Assisted => self.link_near::<true>(&node, height, version, &mut begin),
+            Mechanism::Kcas => self.link_near::<false>(&node, height, version, &mut begin),
         };
         let (node, stamp) = match linked {
             Some((stamp, place)) => {
                 let node = node.into_raw();
-                if height > 0 {
-                    self.enter_lowest_level(node, &place);
-                }
+                self.enter_lowest_level(node, height, &place);
                 (node, stamp)
             }
             None => self.link_far(node, height, begin),
@@ -324,21 +319,23 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         }
     }
 
-    /// Links a node of at most one level if its place is close to a stop, or to the front of a
-    /// short list. Returns its stamp and the place.
+    /// Links a node if its place is close to a stop, or to the front of a short list. Returns its
+    /// stamp and the place.
     #[inline(always)]
-    fn link_near(
+    fn link_near<const IS_ASSISTED: bool>(
         &self,
         node: &Filled<'_, P, T>,
         height: usize,
         version: Version,
-        mechanism: Mechanism,
         begin: &mut impl FnMut(&VersionedWords) -> Version,
     ) -> Option<(u64, Place<'_, Node<P, T>>)> {
         let priority = node.0.priority.load();
         let is_before = |_: &Node<P, T>, other: P| other <= priority;
         let start = self.start_near(version, priority)?;
-        let reader = self.chain.versioned.reader(mechanism);
+        let reader = self.chain.versioned.reader(match IS_ASSISTED {
+            true => Mechanism::Assisted,
+            false => Mechanism::Kcas,
+        });
         until_unchanged(|| {
             let version = begin(&self.chain.versioned);
             let Some(place) = self.place_near(reader, start, is_before) else {
