@@ -91,7 +91,7 @@ impl World {
     /// Makes the lines of a frame stale on each CPU, after a change of its receivers.
     pub fn make_stale(&self, frame: u64) {
         // The fault that the audit must find: a change of which the CPUs are not informed.
-        if self.plan.fault == Some(Fault::Stale) && frame % 4 == 0 {
+        if self.plan.fault == Some(Fault::Stale) && frame.is_multiple_of(4) {
             return;
         }
         for worker in 0..self.workers.len() {
