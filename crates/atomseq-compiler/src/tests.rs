@@ -209,7 +209,10 @@ fn a_test_of_a_claim_that_returns_a_computed_word_is_refused_for_that() {
     };
     assert_eq!(refused("found"), None);
     let reason = refused("found + 1").expect("a step between the two");
-    assert!(reason.starts_with("nothing is computed between"), "{reason}");
+    assert!(
+        reason.starts_with("nothing is computed between"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -88,8 +88,8 @@
 //! | the holder panics | unlocked, not poisoned | unlocked, not poisoned | the permit is released |
 //! | bytes, with [`Interlocked`] | 4 | 8 | 4 |
 //!
-//! **Cost of sleeping.** On Linux, unlocking a [`Mutex`] takes two loads more than the mechanism. On
-//! other systems, with [`Interlocked`], it takes an atomic instruction instead of a store. If a
+//! **Cost of sleeping.** On Linux, unlocking a [`Mutex`] takes two loads more than the mechanism.
+//! On other systems, with [`Interlocked`], it takes an atomic instruction instead of a store. If a
 //! thread sleeps, a wake-up costs one system call, and going to sleep costs two, of which one is a
 //! barrier on all CPUs.
 //!
