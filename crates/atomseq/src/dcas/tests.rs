@@ -314,6 +314,34 @@ fn a_stopped_holder_is_revoked() {
     }
 }
 
+/// A store that fails because of a stopped holder leaves the domain at another version, also for a
+/// caller that asks for nothing but the version, as a handler does that interrupted the holder.
+#[test]
+fn a_stopped_holder_leaves_no_version_at_which_stores_fail() {
+    for (changed, claimed) in [(true, false), (true, true), (false, false), (false, true)] {
+        let [domain, _] = by_each(words);
+        let (a, b) = (&domain.a, &domain.b);
+        let before = domain.version();
+        let left = if changed {
+            // SAFETY: the domain is not moved before a later operation has rolled the change back.
+            unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) }
+        } else {
+            domain.abandon_lock()
+        };
+        if !left {
+            return;
+        }
+        if claimed {
+            domain.abandon_claim();
+        }
+        assert_eq!(domain.store_pair_if(before, (a, 3), (b, 4)), Err(Changed));
+        assert!(domain.version() > before);
+        let mut stored = (0..1000).map(|_| domain.store_pair_if(domain.version(), (a, 3), (b, 4)));
+        assert!(stored.any(|stored| stored.is_ok()));
+        assert_eq!(domain.load_all([a, b]), [3, 4]);
+    }
+}
+
 /// Reports what its words held when it was dropped.
 #[derive(Covered)]
 struct Witness {
