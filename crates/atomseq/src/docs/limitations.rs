@@ -660,13 +660,13 @@
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
 //! * **Watchpoints** on a word that OS-assisted DCAS changes, and breakpoints in its sections,
-//!   abort every attempt at the same instruction, after it has taken the lock. `compare_exchange`
-//!   and `compare_exchange_pair` of a [`Domain`](crate::dcas::Domain) take the slow path after
+//!   abort every attempt at the same instruction, after it has taken the lock. The exchanges of a
+//!   [`Domain`](crate::dcas::Domain) take the slow path after
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts. But each such attempt of
-//!   [`store_pair_if`](crate::dcas::Domain::store_pair_if) fails, so
-//!   [`compare_exchange_all`](crate::dcas::Domain::compare_exchange_all) and the operations of
-//!   linked structures and maps retry as long as the watchpoint is there. Set
-//!   `ATOMSEQ_DISABLE_RSEQ=1`: then k-CAS makes the changes, and a watchpoint disturbs none.
+//!   [`store_pair_if`](crate::dcas::Domain::store_pair_if) fails. So the operations of structures
+//!   that are made of it, such as lists and linked queues, retry as long as the watchpoint is
+//!   there. Set `ATOMSEQ_DISABLE_RSEQ=1`: then k-CAS makes the changes, and a watchpoint disturbs
+//!   none.
 //! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is
 //!   under way: the kernel sees a program counter outside of it, and no longer restarts it. Leave
 //!   the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`. The same holds for
