@@ -524,7 +524,9 @@
 //!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
-//!   state for the current one.
+//!   state for the current one. A [`RefList`](crate::nonblocking::RefList) finds the place of a
+//!   removed value again by versions. So while it holds values from before a wrap and from after
+//!   it, a traversal that stands on a removed value may repeat values or miss some.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
