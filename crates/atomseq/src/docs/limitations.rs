@@ -524,7 +524,9 @@
 //!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
-//!   state for the current one.
+//!   state for the current one. A [`RefList`](crate::nonblocking::RefList) finds the place of a
+//!   removed value again by versions. So while it holds values from before a wrap and from after
+//!   it, a traversal that stands on a removed value may repeat values or miss some.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
@@ -659,6 +661,14 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **Watchpoints** on a word that OS-assisted DCAS changes, and breakpoints in its sections,
+//!   abort every attempt at the same instruction, after it has taken the lock. The exchanges of a
+//!   [`Domain`](crate::dcas::Domain) take the slow path after
+//!   [`set_restart_limit`](crate::set_restart_limit) restarts. But each such attempt of
+//!   [`store_pair_if`](crate::dcas::Domain::store_pair_if) fails. So the operations of structures
+//!   that are made of it, such as lists and linked queues, retry as long as the watchpoint is
+//!   there. Set `ATOMSEQ_DISABLE_RSEQ=1`: then k-CAS makes the changes, and a watchpoint disturbs
+//!   none.
 //! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is
 //!   under way: the kernel sees a program counter outside of it, and no longer restarts it. Leave
 //!   the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`. The same holds for
