@@ -35,6 +35,10 @@
 //! * Structures whose gates are closed permanently from the start
 //!   ([when](super::internals#start-up)) write those gates.
 //!
+//! Where the kernel backs all memory by huge pages (`transparent_hugepage/enabled` is `always`),
+//! pages in mappings of some megabytes are as large, and those that a CPU touches bring others with
+//! them.
+//!
 //! The size of a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one of
 //! eight sizes between a power of two and the next: by less than an eighth beyond the last page.
 //! That takes addresses, which count for `RLIMIT_AS`, for `RLIMIT_DATA`, and where the system does
@@ -218,8 +222,9 @@
 //!
 //! Several guards may be dropped in any order: signals stay blocked, and forks wait, until the last
 //! one is dropped. A `GateGuard` that is leaked, or skipped by `longjmp`, leaves its gate closed
-//! and signals blocked. Gates do not inherit priority: a real-time thread may wait for an ordinary
-//! one that holds a gate.
+//! and signals blocked, and each fork in another thread waits indefinitely, also after the thread
+//! has exited. Gates do not inherit priority: a real-time thread may wait for an ordinary one that
+//! holds a gate.
 //!
 //! # Locks with a home CPU
 //!
@@ -464,6 +469,8 @@
 //!   pushes each time, delays that push indefinitely.
 //! * **When a thread exits**, nothing in a [`per_thread!`](crate::local::per_thread!) static is
 //!   dropped, so it cannot hold values that need to be. Counts that were not taken are lost.
+//! * **Size.** With glibc, a thread's statics lie in the memory of its stack: give threads larger
+//!   stacks where the statics take megabytes.
 //! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the
 //!   C library keeps for all such objects: about 1.5 KiB with glibc unless
 //!   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` enlarges it, none with musl. `dlopen` fails
