@@ -88,8 +88,8 @@ pub use hash_map::{
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
-    Unordered,
+    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, NotReinserted,
+    Refused, Removal, Unordered,
 };
 pub use multi_map::MultiMap;
 pub use one_visitor::{OneVisitorList, Visit};

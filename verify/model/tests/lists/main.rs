@@ -94,6 +94,8 @@ mod sync {
 /// The library's own sources.
 #[path = "."]
 mod nonblocking {
+    #[path = "../../../../crates/atomseq/src/nonblocking/hash_map/error.rs"]
+    mod error;
     #[path = "../../../../crates/atomseq/src/nonblocking/list/mod.rs"]
     mod list;
     #[path = "../../../../crates/atomseq/src/nonblocking/nodes.rs"]
@@ -111,6 +113,7 @@ mod nonblocking {
     #[path = "../../../../crates/atomseq/src/nonblocking/server/mod.rs"]
     mod server;
 
+    pub use error::NotInserted;
     pub use list::{CheckedOut, List, Refused};
     pub use one_visitor::OneVisitorList;
     pub use page_map::PageMap;
@@ -119,8 +122,8 @@ mod nonblocking {
     pub use ref_list::{NoMemory, Ref, RefList};
     pub use server::{Operation, Server};
 
-    /// The link of a removed node.
-    pub const NO_ADDRESS: u64 = nodes::NO_ADDRESS;
+    /// The mark of a removed node.
+    pub const REMOVED: u64 = ref_list::REMOVED;
 }
 
 use std::sync::Arc;
@@ -237,7 +240,7 @@ fn a_visitor_of_a_deleted_node_counts_itself_in_elsewhere() {
     fails(
         "figure 5.7 as printed",
         "a guard of what is no node",
-        Protection::RemovedLink,
+        Protection::RemovedMark,
         model,
     );
 }

@@ -17,8 +17,8 @@ pub mod dcas {
         LastLook,
         /// Exchanges succeed whatever the version is.
         ExchangeVersion,
-        /// No link marks its node as removed.
-        RemovedLink,
+        /// Nothing marks a node as removed.
+        RemovedMark,
     }
 
     thread_local!(static LEFT_OUT: Cell<Option<Protection>> = const { Cell::new(None) });
@@ -88,8 +88,8 @@ pub mod dcas {
         }
     }
 
-    /// The link of a removed node.
-    const REMOVED: u64 = crate::nonblocking::NO_ADDRESS;
+    /// The mark of a removed node, which no address has.
+    const REMOVED: u64 = crate::nonblocking::REMOVED;
 
     impl VersionedWords {
         pub fn new() -> VersionedWords {
@@ -176,10 +176,11 @@ pub mod dcas {
                 return false;
             }
             for (word, new) in words {
-                if *new == REMOVED && is_left_out(Protection::RemovedLink) {
-                    continue;
-                }
-                word.0.store(*new, Ordering::SeqCst);
+                let new = match is_left_out(Protection::RemovedMark) {
+                    true => *new & !REMOVED,
+                    false => *new,
+                };
+                word.0.store(new, Ordering::SeqCst);
             }
             self.version.fetch_add(1, Ordering::SeqCst);
             true
@@ -401,12 +402,19 @@ pub mod type_stable {
 
     /// The counts of an audit.
     #[derive(Clone, Copy, Debug)]
-    pub struct Audit {}
+    pub struct Audit {
+        pub allocated: usize,
+        pub unclaimed: usize,
+    }
 
     /// What an audit finds.
     pub struct Unclaimed<'pool, T: Descriptor>(Allocated<'pool, T>);
 
     impl<'pool, T: Descriptor> Unclaimed<'pool, T> {
+        pub fn descriptor(&self) -> &'pool T {
+            self.0.descriptor
+        }
+
         /// # Safety
         ///
         /// None.
