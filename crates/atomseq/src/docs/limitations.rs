@@ -175,6 +175,10 @@
 //!   [`HashMap`](crate::nonblocking::HashMap), or of a
 //!   [`RefHashMap`](crate::nonblocking::RefHashMap) with its value, is lost until the map is
 //!   dropped.
+//! * **All lists of a link** of a [`ListCache`](crate::nonblocking::ListCache) share a version, so
+//!   operations on one retry after changes of another. Give lists that many threads change links of
+//!   their own. A descriptor is on all its lists, or off them, in no single step: to move it from one
+//!   list to another is two.
 //! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
 //!   another key is two steps: in between, it has neither or both.
 //!

@@ -23,7 +23,7 @@ use crate::sync::spin_loop;
 use crate::type_stable::{Allocated, Audit, Descriptor, Error, Pool};
 
 /// After how many nodes a traversal checks the version.
-const STEPS: usize = 64;
+pub(super) const STEPS: usize = 64;
 
 /// The largest value that is no node's address: addresses are multiples of 64.
 pub(super) const NO_ADDRESS: u64 = 63;
@@ -56,7 +56,7 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    fn new(versioned: VersionedWords) -> Result<Box<Anchor>, Error> {
+    pub(super) fn new(versioned: VersionedWords) -> Result<Box<Anchor>, Error> {
         boxed(Anchor { versioned }).ok_or(Error::OutOfMemory)
     }
 
