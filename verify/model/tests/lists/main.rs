@@ -11,6 +11,7 @@
     reason = "the library uses more of these files than the models do"
 )]
 
+mod cached;
 #[path = "../../../../crates/atomseq/src/drops.rs"]
 mod drops;
 #[path = "../../../../crates/atomseq/src/heap.rs"]
@@ -98,6 +99,8 @@ mod nonblocking {
     mod error;
     #[path = "../../../../crates/atomseq/src/nonblocking/list/mod.rs"]
     mod list;
+    #[path = "../../../../crates/atomseq/src/nonblocking/list_cache/mod.rs"]
+    mod list_cache;
     #[path = "../../../../crates/atomseq/src/nonblocking/nodes.rs"]
     mod nodes;
     #[path = "../../../../crates/atomseq/src/nonblocking/one_visitor/mod.rs"]
@@ -115,6 +118,7 @@ mod nonblocking {
 
     pub use error::NotInserted;
     pub use list::{CheckedOut, List, Refused};
+    pub use list_cache::{ListCache, Member};
     pub use one_visitor::OneVisitorList;
     pub use page_map::PageMap;
     pub use plain::Plain;

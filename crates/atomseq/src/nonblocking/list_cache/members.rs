@@ -130,9 +130,9 @@ where
     /// Folds the descriptors that are on the list at one time, from the front. If a list of this link
     /// changes meanwhile, this retries from `init`.
     ///
-    /// The contents of a descriptor may change at any time. It stays loaded, or is being written
-    /// back. Allocates nothing, and costs no atomic instruction. If `fold` changes a list of this
-    /// link on each call, this never returns.
+    /// The contents of a descriptor may change at any time. `fold` is called as the closure of
+    /// [`insert_before`](CacheList::insert_before). Allocates nothing, and costs no atomic
+    /// instruction.
     pub fn fold<B: Clone>(&self, init: B, mut fold: impl FnMut(B, &T) -> B) -> B {
         let (cache, link) = (self.cache, self.link);
         let lists = cache.lists(link);

@@ -31,7 +31,7 @@ use std::ptr::with_exposed_provenance;
 use std::time::Duration;
 
 use super::nodes::{Anchor, Changed, STEPS, until_unchanged};
-use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
+use crate::dcas::{Mechanism, StableWord, Version, VersionedWords, mechanism};
 use crate::heap::zeros;
 use crate::type_stable::{Audit, Cache, Candidate, Descriptor, Error, InUse, Loaded, WriteBack};
 
@@ -167,7 +167,6 @@ where
         owner: W,
         versioned: impl Fn() -> VersionedWords,
     ) -> Result<Self, Error> {
-        const { assert!(LINKS > 0, "without links, use a `Cache`") };
         let mut failed = None;
         let lists = lists.map(|count| {
             Lists::new(count, versioned())
@@ -184,7 +183,8 @@ where
 
     /// Returns the mechanism that the lists use.
     pub fn mechanism(&self) -> Mechanism {
-        self.lists(0).anchor.versioned.mechanism()
+        let first = self.cache.owner().lists.first();
+        first.map_or_else(mechanism, |lists| lists.anchor.versioned.mechanism())
     }
 
     /// Returns the max number of descriptors.
