@@ -172,6 +172,8 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 ///
 /// The cache does not know keys: keep a [`Loaded`] per key, or [its words](Loaded::to_words).
 /// [`get`](Loaded::get) it; if it is [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
+/// Lists of descriptors, which they leave when they are written back, are in a
+/// [`ListCache`](crate::nonblocking::ListCache).
 ///
 /// Scope: `Machine`. Progress: as for [`Pool`], apart from the owner's functions. May be called in
 /// signal handlers if the owner's functions may.
