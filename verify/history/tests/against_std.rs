@@ -553,7 +553,7 @@ fn lists_agree(
             new.number.store(number, Ordering::SeqCst);
             new
         };
-        let mut forget_written = |model: &mut _| {
+        let forget_written = |model: &mut _| {
             for victim in written.lock().unwrap().drain(..) {
                 forget(model, victim);
             }
