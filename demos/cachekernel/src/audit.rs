@@ -195,8 +195,8 @@ impl Findings {
         }
     }
 
-    /// Compares records with mappings, and the lists of frames with those of spaces, and removes each
-    /// entry that lacks the other half.
+    /// Compares records with mappings, and the lists of frames with those of spaces, and removes
+    /// each entry that lacks the other half.
     fn check_records(&mut self, kernel: &Kernel, notes: &Notes) {
         let world = &*kernel.world;
         let mut wrong = Vec::new();

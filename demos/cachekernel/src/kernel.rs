@@ -16,8 +16,8 @@
 //!    mapping has that mapping. No two mappings have the same stamp, so a late removal of one
 //!    removes no other.
 //! 2. A guest that is registered for signals is on two lists at once, that of the frame and that of
-//!    its space, and its descriptor names the page. When a guest leaves the cache, it leaves both by
-//!    itself; when a space does, it takes its guests off the frames' lists.
+//!    its space, and its descriptor names the page. When a guest leaves the cache, it leaves both
+//!    by itself; when a space does, it takes its guests off the frames' lists.
 //!
 //! Nothing here allocates from the global allocator or waits, so a handler may call all of it, and
 //! a thread may exit anywhere in it. It first notes in its [`Level`] what it works on.
@@ -317,8 +317,8 @@ impl WriteBack<Member<Space, 0>> for Spaces {
     }
 }
 
-/// Writes guests back: their registrations, and how often they ran and were signalled. They have left
-/// their lists.
+/// Writes guests back: their registrations, and how often they ran and were signalled. They have
+/// left their lists.
 pub struct Guests(Arc<World>);
 
 impl WriteBack<Member<Guest, 2>> for Guests {

@@ -526,8 +526,8 @@ descriptor! {
     }
 }
 
-/// Compares the lists of a cache of eight descriptors with vectors. `forget` may differ from what the
-/// cache does when it writes a descriptor back.
+/// Compares the lists of a cache of eight descriptors with vectors. `forget` may differ from what
+/// the cache does when it writes a descriptor back.
 fn lists_agree(
     mechanism: Mechanism,
     operations: &[OnLists],

@@ -643,10 +643,10 @@
 //! *Counts.* S92's figure 5.7 raises the count of the node that a link leads to if neither has
 //! changed meanwhile. But a link in a node that was deleted never changes again, and what it leads
 //! to may be deleted next, freed, and used for another value: the count and the link still match.
-//! In [`nonblocking::RefList`](crate::nonblocking::RefList), removing a node only marks it. It keeps
-//! its place, where others step over it, until one exchange takes its last guard and unlinks it. So
-//! the link of a node with a guard always leads to the node behind it, values can be inserted there,
-//! and a visitor of a removed value has not lost its place.
+//! In [`nonblocking::RefList`](crate::nonblocking::RefList), removing a node only marks it. It
+//! keeps its place, where others step over it, until one exchange takes its last guard and unlinks
+//! it. So the link of a node with a guard always leads to the node behind it, values can be
+//! inserted there, and a visitor of a removed value has not lost its place.
 //!
 //! *An index of hints.* A skip list needs one change for each level that a node is on. In
 //! [`nonblocking::PriorityQueue`](crate::nonblocking::PriorityQueue) only the list is covered by

@@ -160,8 +160,8 @@
 //!   that are visited. Searches of a `RefList` pass over a removed value until its last guard is
 //!   dropped.
 //! * **A thread that exits** with an entry checked out leaves the key occupied until
-//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard, or
-//!   in a visit, keeps that value from being freed until an
+//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
+//!   or in a visit, keeps that value from being freed until an
 //!   [audit](crate::nonblocking::RefList::audit).
 //! * **An entry that was removed to be changed** is absent until it is
 //!   [reinserted](crate::nonblocking::Removal::reinsert), which returns it if the key was inserted
@@ -177,8 +177,8 @@
 //!   dropped.
 //! * **All lists of a link** of a [`ListCache`](crate::nonblocking::ListCache) share a version, so
 //!   operations on one retry after changes of another. Give lists that many threads change links of
-//!   their own. A descriptor is on all its lists, or off them, in no single step: to move it from one
-//!   list to another is two.
+//!   their own. A descriptor is on all its lists, or off them, in no single step: to move it from
+//!   one list to another is two.
 //! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
 //!   another key is two steps: in between, it has neither or both.
 //!

@@ -47,7 +47,8 @@
 //!   holds values that are `Send`, and lends a value to one visitor at a time.
 //! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
 //!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
-//! * A [`ListCache`] holds [descriptors](crate::type_stable::Descriptor), whose contents are atomic.
+//! * A [`ListCache`] holds [descriptors](crate::type_stable::Descriptor), whose contents are
+//!   atomic.
 //! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
 //!   on a copy of its own.
 //!

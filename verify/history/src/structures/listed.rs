@@ -145,8 +145,8 @@ pub struct Mine(Option<(u64, ManuallyDrop<InUse<'static>>)>);
 
 impl Mine {
     fn keep(&mut self, number: u64, in_use: InUse<'_>) {
-        // SAFETY: the cache stays in place and unmoved until the history is over, and no thread uses
-        // the descriptor after that.
+        // SAFETY: the cache stays in place and unmoved until the history is over, and no thread
+        // uses the descriptor after that.
         let in_use = unsafe { std::mem::transmute::<InUse<'_>, InUse<'static>>(in_use) };
         if let Some((_, before)) = self.0.replace((number, ManuallyDrop::new(in_use))) {
             drop(ManuallyDrop::into_inner(before));

@@ -1,4 +1,5 @@
-//! The threads' operations on a cache whose descriptors are on lists, and the invariants afterwards.
+//! The threads' operations on a cache whose descriptors are on lists, and the invariants
+//! afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

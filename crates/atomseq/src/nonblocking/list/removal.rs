@@ -14,8 +14,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ///
     /// Removing and reinserting are one change each, at one atomic instruction under OS-assisted
     /// DCAS, and need no memory: the node is kept, as that of `extract` and `insert` of C++'s
-    /// `std::map` is. So an entry moves to another key without an operation that may fail for lack of
-    /// memory.
+    /// `std::map` is. So an entry moves to another key without an operation that may fail for lack
+    /// of memory.
     ///
     /// Meanwhile the key **is absent**, unlike that of an entry that is [checked
     /// out](List::check_out): other threads do not find it, and may insert it. Use this where

@@ -115,8 +115,8 @@ where
         })
     }
 
-    /// Takes a descriptor off this list. Returns `false` if it is not on it. Takes time in proportion
-    /// to the members before it.
+    /// Takes a descriptor off this list. Returns `false` if it is not on it. Takes time in
+    /// proportion to the members before it.
     ///
     /// # Panics
     ///
@@ -127,8 +127,8 @@ where
         self.cache.lists(self.link).unlink_from(self.number, word)
     }
 
-    /// Folds the descriptors that are on the list at one time, from the front. If a list of this link
-    /// changes meanwhile, this retries from `init`.
+    /// Folds the descriptors that are on the list at one time, from the front. If a list of this
+    /// link changes meanwhile, this retries from `init`.
     ///
     /// The contents of a descriptor may change at any time. `fold` is called as the closure of
     /// [`insert_before`](CacheList::insert_before). Allocates nothing, and costs no atomic

@@ -17,12 +17,12 @@
 //! Invariants, beside those of `list`:
 //!
 //! 1. A descriptor on a list is loaded, or is being retired: it is inserted by a thread that uses
-//!    it, and `Cache` calls `retire`, which takes it off all lists, after its last use and before it
-//!    is free or loaded again.
+//!    it, and `Cache` calls `retire`, which takes it off all lists, after its last use and before
+//!    it is free or loaded again.
 //! 2. So if a descriptor was on a list at a version, was used after that, and the version is still
 //!    the same, then the use is of the load that is on the list.
-//! 3. Links change by exchanges at their version only, also those of free descriptors. The memory is
-//!    never given back before the cache is dropped.
+//! 3. Links change by exchanges at their version only, also those of free descriptors. The memory
+//!    is never given back before the cache is dropped.
 
 use std::fmt;
 use std::mem::offset_of;
@@ -68,13 +68,13 @@ impl<T: fmt::Debug, const LINKS: usize> fmt::Debug for Member<T, LINKS> {
 
 /// A [`Cache`] whose descriptors are members of lists, each of several at once (GC96, section 5.2).
 ///
-/// Each descriptor has `LINKS` links, and is on at most one list of each link. Insertion and removal
-/// are one step for each list. A descriptor that is written back or
+/// Each descriptor has `LINKS` links, and is on at most one list of each link. Insertion and
+/// removal are one step for each list. A descriptor that is written back or
 /// [unloaded](InUse::unload) leaves all its lists before that, by itself. So a list contains only
-/// what is loaded, and whatever leads to a descriptor need not be known in order to reclaim it.
+/// what is loaded, and the owner need not know a descriptor's lists to reclaim it.
 ///
-/// GC96's example for section 5.1 is a list of the threads to which a signal is delivered. Here it is
-/// one list for each page, beside a list of the threads of each address space:
+/// GC96's example for section 5.1 is a list of the threads to which a signal is delivered. Here it
+/// is one list for each page, beside a list of the threads of each address space:
 ///
 /// ```
 /// use atomseq::nonblocking::{ListCache, Member};
@@ -110,16 +110,17 @@ impl<T: fmt::Debug, const LINKS: usize> fmt::Debug for Member<T, LINKS> {
 /// # Ok::<(), atomseq::type_stable::Error>(())
 /// ```
 ///
-/// The scope is `Machine`. Progress is that of the [mechanism](super#progress), for each link; loads
-/// and uses have that of a [`Cache`]. All lists of a link share a version: an operation is retried
-/// if another one has changed any of them meanwhile. Lists that should not conflict have links of
-/// their own, which cost a word in each descriptor. An insertion, and a removal, is one change of
-/// two words, after a search from the front: one atomic instruction under OS-assisted DCAS, at most
-/// six under k-CAS. An operation that returns a descriptor also starts a use of it, at two atomic
-/// instructions. A descriptor that leaves the cache first looks for its place on each of its lists.
+/// The scope is `Machine`. Progress is that of the [mechanism](super#progress), for each link;
+/// loads and uses have that of a [`Cache`]. All lists of a link share a version: an operation is
+/// retried if another one has changed any of them meanwhile. Lists that should not conflict have
+/// links of their own, which cost a word in each descriptor. An insertion, and a removal, is one
+/// change of two words, after a search from the front: one atomic instruction under OS-assisted
+/// DCAS, at most six under k-CAS. An operation that returns a descriptor also starts a use of it,
+/// at two atomic instructions. A descriptor that leaves the cache first looks for its place on each
+/// of its lists.
 ///
-/// Every operation may be called in a signal handler, if the owner's functions may. A thread that is
-/// stopped or exits inside an operation does not block the others. What it held comes back by an
+/// Every operation may be called in a signal handler, if the owner's functions may. A thread that
+/// is stopped or exits inside an operation does not block the others. What it held comes back by an
 /// [audit](ListCache::audit).
 pub struct ListCache<T, W, const LINKS: usize>
 where
@@ -138,8 +139,8 @@ where
     T: Descriptor,
     W: WriteBack<Member<T, LINKS>>,
 {
-    /// Creates a cache of up to `limit` descriptors, with so many lists of each link. If the owner is
-    /// a closure, annotate the type of its argument: `|victim: &Member<T, 2>|`.
+    /// Creates a cache of up to `limit` descriptors, with so many lists of each link. If the owner
+    /// is a closure, annotate the type of its argument: `|victim: &Member<T, 2>|`.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ where
         ListCache::made(limit, lists, owner, VersionedWords::new)
     }
 
-    /// Creates a cache whose lists use this mechanism whatever the process has chosen, for tests and
-    /// comparisons.
+    /// Creates a cache whose lists use this mechanism whatever the process has chosen, for tests
+    /// and comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(
         limit: usize,
@@ -376,8 +377,8 @@ impl Lists {
         1 + self.others.len()
     }
 
-    /// Returns the head of a list: the address of its first member's link, or another value if it is
-    /// empty.
+    /// Returns the head of a list: the address of its first member's link, or another value if it
+    /// is empty.
     fn head(&self, number: usize) -> &StableWord {
         match number.checked_sub(1) {
             None => self.anchor.head(),
@@ -427,8 +428,8 @@ impl Lists {
             return None;
         }
         // SAFETY: an even value is the address of this link of a descriptor of the cache. Its
-        // address was exposed when it was allocated, and it stays a descriptor, free or not, as long
-        // as the cache, which owns this.
+        // address was exposed when it was allocated, and it stays a descriptor, free or not, as
+        // long as the cache, which owns this.
         Some(unsafe { &*with_exposed_provenance::<StableWord>(value as usize) })
     }
 

@@ -9,8 +9,8 @@ use crate::sync::Ordering;
 use crate::type_stable::Audit;
 
 impl<T: Send> OneVisitorList<T> {
-    /// Frees nodes that exited threads held: GC96's audit. Returns how many nodes are allocated, and
-    /// how many of them were freed.
+    /// Frees nodes that exited threads held: GC96's audit. Returns how many nodes are allocated,
+    /// and how many of them were freed.
     ///
     /// The second audit frees a node if `time` has passed since the first one:
     ///

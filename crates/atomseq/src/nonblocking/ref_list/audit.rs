@@ -1,14 +1,14 @@
 //! Finding what exited threads held: nodes that are in no list, and guards (GC96, sections 2 and
 //! 5.1).
 //!
-//! A thread that exits inside an operation may leave a node that it has allocated and not linked, or
-//! unlinked and not freed. One that exits with a guard leaves a count that never returns to zero, so
-//! its value is never dropped.
+//! A thread that exits inside an operation may leave a node that it has allocated and not linked,
+//! or unlinked and not freed. One that exits with a guard leaves a count that never returns to
+//! zero, so its value is never dropped.
 //!
-//! An audit claims the nodes in the list, as that of a [`List`](crate::nonblocking::List) does, with
-//! one exception. In a node with guards it notes that it has seen them. Each new guard erases the
-//! note. If a later audit still finds the note, all guards are older, so it does not claim the node.
-//! What was not claimed for long enough is recovered.
+//! An audit claims the nodes in the list, as that of a [`List`](crate::nonblocking::List) does,
+//! with one exception. In a node with guards it notes that it has seen them. Each new guard erases
+//! the note. If a later audit still finds the note, all guards are older, so it does not claim the
+//! node. What was not claimed for long enough is recovered.
 
 use std::time::Duration;
 
@@ -88,11 +88,11 @@ impl<T: Send + Sync> RefList<T> {
             matches!(found, Found::Lost)
         };
         // SAFETY: a node that is lost has no guard. So it was in the list in no state in which
-        // `claim_all` leaves it unclaimed: such a node has guards, all older than an audit more than
-        // `time` before this one started. The caller promises that their threads do not continue, so
-        // they do not release them. Nor was it claimed since that audit, as it is by a thread that
-        // unlinks it. So a thread that owns it was inside one operation for longer than `time` when
-        // this one started, and does not continue.
+        // `claim_all` leaves it unclaimed: such a node has guards, all older than an audit more
+        // than `time` before this one started. The caller promises that their threads do not
+        // continue, so they do not release them. Nor was it claimed since that audit, as it is by a
+        // thread that unlinks it. So a thread that owns it was inside one operation for longer than
+        // `time` when this one started, and does not continue.
         let audit = unsafe { self.chain.audit_where(time, || self.claim_all(), is_lost) };
         Audit {
             unclaimed: recovered,
@@ -106,8 +106,8 @@ impl<T: Send + Sync> RefList<T> {
             let version = self.chain.versioned.begin();
             self.chain.seek(version, self.chain.head(), |node| {
                 let is_held = self.chain.load(&node.guards) & !REMOVED != 0;
-                // Relaxed, also below: pairs with `one_more` by the changes of the version. A thread
-                // that acquires a guard meanwhile has begun to do so before this.
+                // Relaxed, also below: pairs with `one_more` by the changes of the version. A
+                // thread that acquires a guard meanwhile has begun to do so before this.
                 if !is_held || node.seen.load(Ordering::Relaxed) == 0 {
                     if is_held {
                         node.seen.store(1, Ordering::Relaxed);

@@ -84,8 +84,9 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
 /// value costs one change of two words: one atomic instruction under OS-assisted DCAS, at most six
 /// under k-CAS. Insertion costs the same; removal changes one word. The last guard of a removed
 /// value costs a search for its place, and one change of two words. Memory: one node for each value
-/// that is in the list or has a guard. If visitors may exclude each other, a [`OneVisitorList`](super::OneVisitorList) needs no counts. Values that can be copied
-/// are cheaper to search in a [`List`](super::List).
+/// that is in the list or has a guard. If visitors may exclude each other, a
+/// [`OneVisitorList`](super::OneVisitorList) needs no counts. Values that can be copied are cheaper
+/// to search in a [`List`](super::List).
 ///
 /// Every operation may be called in a signal handler. But a guard that is dropped there may be the
 /// last one, and then the value's destructor runs in the handler.
