@@ -54,7 +54,8 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
     /// let stops = RefList::from_iter(["terminus", "depot"]);
     /// let depot = stops.front().unwrap();
     /// depot.insert_behind("market").unwrap();
-    /// assert_eq!(stops.iter().map(|stop| *stop).collect::<Vec<_>>(), ["depot", "market", "terminus"]);
+    /// let names = Vec::from_iter(stops.iter().map(|stop| *stop));
+    /// assert_eq!(names, ["depot", "market", "terminus"]);
     ///
     /// stops.remove(&depot);
     /// let refused = depot.insert_behind("harbour").unwrap_err();
