@@ -159,23 +159,30 @@
 //! * **Visiting writes.** Guards of a [`RefList`](crate::nonblocking::RefList) and marks of a
 //!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in
 //!   its version.
-//! * **A [`RefList`](crate::nonblocking::RefList)** inserts at its front only: a visitor whose
-//!   value was removed continues in the order of insertion. A
-//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) inserts behind the values that are
-//!   being visited.
+//! * **A [`RefList`](crate::nonblocking::RefList)** and a
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) insert at the front, and behind values
+//!   that are visited. Searches of a `RefList` pass over a removed value until its last guard is
+//!   dropped.
 //! * **A thread that exits** with an entry checked out leaves the key occupied until
 //!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
-//!   or in a visit, keeps that value from being freed.
+//!   or in a visit, keeps that value from being freed until an
+//!   [audit](crate::nonblocking::RefList::audit).
 //! * **An entry that was removed to be changed** is absent until it is
-//!   [reinserted](crate::nonblocking::Removal::reinsert), which fails if the key was inserted
+//!   [reinserted](crate::nonblocking::Removal::reinsert), which returns it if the key was inserted
 //!   meanwhile. A thread that exits before loses the entry.
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
 //!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
 //!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
+//!   [`RefList`](crate::nonblocking::RefList::audit), a
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList::audit) or a
 //!   [`MultiMap`](crate::nonblocking::MultiMap::audit). That of a
 //!   [`HashMap`](crate::nonblocking::HashMap), or of a
 //!   [`RefHashMap`](crate::nonblocking::RefHashMap) with its value, is lost until the map is
 //!   dropped.
+//! * **All lists of a link** of a [`ListCache`](crate::nonblocking::ListCache) share a version, so
+//!   operations on one retry after changes of another. Give lists that many threads change links of
+//!   their own. A descriptor is on all its lists, or off them, in no single step: to move it from
+//!   one list to another is two.
 //! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
 //!   another key is two steps: in between, it has neither or both.
 //!
