@@ -1,7 +1,16 @@
 //! The stacks of coroutines: mappings with a guard page at their low end.
 
+use std::cell::RefCell;
 use std::io;
 use std::ptr::{self, NonNull};
+
+/// How many bytes of stacks a thread keeps for its next run: sixteen of the default size.
+const KEPT: usize = 1024 * 1024;
+
+thread_local! {
+    /// Stacks that this thread has used. Their pages stay touched.
+    static IDLE: RefCell<Vec<Stack>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A stack of a coroutine. Its memory is touched by use alone.
 ///
@@ -19,8 +28,38 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
+    /// Returns a stack of at least `size` bytes, kept by this thread or new. Not in a tick.
+    pub fn take(size: usize) -> io::Result<Stack> {
+        // Without the list, as the thread exits: a new one.
+        let kept = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            let last = idle.pop_if(|stack| (size..size + page_size()).contains(&stack.size()));
+            last.or_else(|| {
+                // Of another size: they make room for those of this one.
+                idle.clear();
+                None
+            })
+        });
+        match kept {
+            Ok(Some(stack)) => Ok(stack),
+            _ => Stack::new(size),
+        }
+    }
+
+    /// Keeps a stack for this thread, or unmaps it if there are enough. Not in a tick.
+    pub fn keep(self) {
+        let mut stack = Some(self);
+        // Without the list, as the thread exits: `stack` unmaps it.
+        let _ = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            if idle.iter().map(Stack::size).sum::<usize>() < KEPT {
+                idle.extend(stack.take());
+            }
+        });
+    }
+
     /// Maps a stack of at least `size` bytes.
-    pub fn new(size: usize) -> io::Result<Stack> {
+    fn new(size: usize) -> io::Result<Stack> {
         let page = page_size();
         let mapped = size
             .checked_next_multiple_of(page)
