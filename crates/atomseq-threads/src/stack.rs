@@ -16,16 +16,24 @@ thread_local! {
 ///
 /// ```text
 /// base               limit                                        top
-///  | guard: no access | grows down <───────────────────────────────|
+///  | guard: no access | grows down <───────────────────────────────| colour |
 /// ```
+///
+/// Tops at the same place of their pages would compete for the same sets of the cache, so the
+/// stacks of neighbouring pages begin at different lines.
+///
+/// Two words, which fit in registers: a copy of three would wait for its parts.
 #[derive(Debug)]
 pub(crate) struct Stack {
     base: NonNull<u8>,
-    /// Bytes from `base` to `limit`, which is a page.
-    guard: usize,
-    /// Bytes from `base` to `top`, the guard included.
-    mapped: usize,
+    /// Bytes of the mapping, which are whole pages. In the low bits, the logarithm of the size of a
+    /// page, which is the guard, and the colour.
+    sizes: usize,
 }
+
+/// The bits of the logarithm of a page, and those of the colour, a multiple of a line of the cache.
+const LOGARITHM: usize = 0x3f;
+const COLOUR: usize = 0x3c0;
 
 impl Stack {
     /// Returns a stack of at least `size` bytes, kept by this thread or new. Not in a tick.
@@ -80,10 +88,16 @@ impl Stack {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
+        let colour = (base as usize / page * (LOGARITHM + 1)) & COLOUR;
+        // Not much of a small stack.
+        let colour = if mapped - page < 32 * COLOUR {
+            0
+        } else {
+            colour
+        };
         let stack = Stack {
             base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            guard: page,
-            mapped,
+            sizes: mapped | colour | page.trailing_zeros() as usize,
         };
         // SAFETY: the first page of the mapping, which nothing uses.
         match unsafe { libc::mprotect(base, page, libc::PROT_NONE) } {
@@ -92,19 +106,33 @@ impl Stack {
         }
     }
 
+    #[inline]
+    fn guard(&self) -> usize {
+        1 << (self.sizes & LOGARITHM)
+    }
+
+    #[inline]
+    fn mapped(&self) -> usize {
+        self.sizes & !(COLOUR | LOGARITHM)
+    }
+
     /// Returns the lowest address that may be used.
+    #[inline]
     pub fn limit(&self) -> *mut u8 {
-        self.base.as_ptr().wrapping_add(self.guard)
+        self.base.as_ptr().wrapping_add(self.guard())
     }
 
     /// Returns the address after the highest byte.
+    #[inline]
     pub fn top(&self) -> *mut u8 {
-        self.base.as_ptr().wrapping_add(self.mapped)
+        let mapped = self.base.as_ptr().wrapping_add(self.mapped());
+        mapped.wrapping_sub(self.sizes & COLOUR)
     }
 
-    /// Returns how many bytes may be used.
+    /// Returns the number of bytes above the guard page. At most a 32nd of them is the colour.
+    #[inline]
     pub fn size(&self) -> usize {
-        self.mapped - self.guard
+        self.mapped() - self.guard()
     }
 
     /// Returns whether the guard page contains `address`.
@@ -117,7 +145,7 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: the mapping of `new`; the owner drops it after the last use. The kernel refuses
         // only if it has no memory to split a mapping; then this one stays.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped()) };
     }
 }
 

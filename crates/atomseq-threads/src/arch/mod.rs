@@ -44,6 +44,7 @@ pub(crate) type Body = unsafe extern "C" fn(*const ()) -> !;
 /// # Safety
 ///
 /// `top` is a multiple of 16, and the 40 bytes below it may be written.
+#[inline]
 pub(crate) unsafe fn prepare(top: *mut u8, body: Body, argument: *const ()) -> *mut u8 {
     let sp = top.cast::<usize>().wrapping_sub(WORDS);
     // SAFETY: the caller's promise.

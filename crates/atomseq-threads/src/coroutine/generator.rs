@@ -64,6 +64,16 @@ use crate::stack::Stack;
 pub struct Generator<T: 'static>(NonNull<Yielder<T>>);
 
 /// What the function of a [`Generator`] suspends by. It lies at the top of the function's stack.
+///
+/// Invariant in the type of the values, which it takes, and which the generator returns:
+///
+/// ```compile_fail
+/// use atomseq_threads::coroutine::Yielder;
+///
+/// fn narrow<'a>(yielder: &'a Yielder<fn(&str)>) -> &'a Yielder<fn(&'static str)> {
+///     yielder
+/// }
+/// ```
 #[repr(C)]
 pub struct Yielder<T: 'static> {
     /// The stack pointer of the side that does not run: the caller's or the function's. Null when
@@ -75,7 +85,7 @@ pub struct Yielder<T: 'static> {
     is_started: Cell<bool>,
     panic: Cell<Option<Box<dyn Any + Send>>>,
     link: Link,
-    values: PhantomData<fn() -> T>,
+    values: PhantomData<fn(T) -> T>,
 }
 
 /// The stack of a generator, in the list of those of its thread, which the handler of faults reads.

@@ -374,6 +374,7 @@ impl Scheduler {
     }
 
     /// Returns the number of the run.
+    #[inline]
     pub fn run(&self) -> u64 {
         self.run
     }
