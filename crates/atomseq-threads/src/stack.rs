@@ -135,6 +135,11 @@ impl Stack {
         self.mapped() - self.guard()
     }
 
+    /// Returns whether `address` lies above the guard page.
+    pub fn contains(&self, address: usize) -> bool {
+        (self.limit() as usize..self.top() as usize).contains(&address)
+    }
+
     /// Returns whether the guard page contains `address`.
     pub fn guards(&self, address: usize) -> bool {
         (self.base.as_ptr() as usize..self.limit() as usize).contains(&address)

@@ -11,11 +11,11 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{Preemption, own, set_own, switch};
+pub(crate) use aarch64::{Preemption, own, set_own, stack_pointer, switch};
 #[cfg(target_arch = "aarch64")]
 use aarch64::{WORDS, enter};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{Preemption, own, set_own, switch};
+pub(crate) use x86_64::{Preemption, own, set_own, stack_pointer, switch};
 #[cfg(target_arch = "x86_64")]
 use x86_64::{WORDS, enter};
 

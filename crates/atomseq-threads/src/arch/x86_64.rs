@@ -52,6 +52,15 @@ pub(crate) fn own() -> *const () {
     word
 }
 
+/// Returns the stack pointer.
+#[inline(always)]
+pub(crate) fn stack_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
 /// Sets the calling thread's own word.
 #[inline(always)]
 pub(crate) fn set_own(word: *const ()) {

@@ -13,7 +13,6 @@ use std::panic::{self, AssertUnwindSafe};
 
 use atomseq::local::per_thread;
 
-use super::scheduler::{self, scheduler};
 use super::{DEFAULT_STACK_SIZE, Error, MIN_STACK_SIZE, preempt};
 use crate::arch;
 use crate::stack::Stack;
@@ -79,17 +78,21 @@ pub struct Yielder<T: 'static> {
     /// The stack pointer of the side that does not run: the caller's or the function's. Null when
     /// the function has ended.
     other: Cell<*mut u8>,
-    /// The coroutine that has resumed it; null outside of a run, and `DROPPED` while the generator
-    /// is dropped, so that the function is to end.
-    resumer: Cell<*const scheduler::Control>,
-    is_started: Cell<bool>,
-    panic: Cell<Option<Box<dyn Any + Send>>>,
     link: Link,
+    is_started: Cell<bool>,
+    /// Whether the generator is being dropped, so that the function is to end.
+    is_dropped: Cell<bool>,
+    panic: Cell<Option<Box<dyn Any + Send>>>,
     values: PhantomData<fn(T) -> T>,
 }
 
 /// The stack of a generator, in the list of those of its thread, which the handler of faults reads.
+#[repr(C)]
 struct Link {
+    /// How far below the yielder the stack reaches: where the function may suspend. Code on the
+    /// stack runs as the coroutine that has resumed it, and other code is elsewhere. 0 while a run
+    /// has begun on the stack, whose first coroutine that code is, and while it is dropped.
+    room: Cell<usize>,
     stack: Stack,
     next: Cell<*mut Link>,
     previous: Cell<*mut Link>,
@@ -99,8 +102,8 @@ per_thread! {
     static GENERATORS: AtomicPtr<Link> = AtomicPtr::new(ptr::null_mut());
 }
 
-/// No address of a coroutine.
-const DROPPED: *const scheduler::Control = ptr::without_provenance(1);
+/// The message of a switch that ends the function.
+const DROPPED: *const () = ptr::without_provenance(1);
 
 /// The payload with which a function unwinds whose generator is dropped.
 struct Dropped;
@@ -158,14 +161,15 @@ impl<T: 'static> Generator<T> {
             packet.write(Packet {
                 yielder: Yielder {
                     other: Cell::new(arch::prepare(top, body::<F, T>, packet.cast())),
-                    resumer: Cell::new(ptr::null()),
-                    is_started: Cell::new(false),
-                    panic: Cell::new(None),
                     link: Link {
+                        room: Cell::new(top as usize - stack.limit() as usize),
                         stack,
                         next: Cell::new(ptr::null_mut()),
                         previous: Cell::new(ptr::null_mut()),
                     },
+                    is_started: Cell::new(false),
+                    is_dropped: Cell::new(false),
+                    panic: Cell::new(None),
                     values: PhantomData,
                 },
                 function: ManuallyDrop::new(f),
@@ -210,7 +214,6 @@ impl<T: 'static> Iterator for Generator<T> {
         if to.is_null() {
             return None;
         }
-        yielder.resumer.set(running());
         // SAFETY: of `prepare`, or saved as the function suspended; it does not run.
         let value = unsafe { arch::switch(yielder.other.as_ptr(), to, ptr::null()) };
         match value.is_null() {
@@ -231,9 +234,10 @@ impl<T: 'static> Drop for Generator<T> {
             if cfg!(panic = "abort") && yielder.is_started.get() {
                 return;
             }
-            yielder.resumer.set(DROPPED);
+            yielder.is_dropped.set(true);
+            yielder.link.room.set(0);
             // SAFETY: as in `next`. It switches back once, when it has ended.
-            unsafe { arch::switch(yielder.other.as_ptr(), to, DROPPED.cast()) };
+            unsafe { arch::switch(yielder.other.as_ptr(), to, DROPPED) };
         }
         let payload = yielder.panic.take();
         // SAFETY: the function has ended, so its stack is used no more, and what was left of the
@@ -271,7 +275,10 @@ impl<T: 'static> Yielder<T> {
     #[inline(always)] // as `yield_now`
     #[track_caller]
     pub fn suspend(&self, value: T) {
-        if running() != self.resumer.get() {
+        let depth = ptr::from_ref(self)
+            .addr()
+            .wrapping_sub(arch::stack_pointer());
+        if depth >= self.link.room.get() {
             self.refuse();
         }
         let value = ManuallyDrop::new(value);
@@ -287,7 +294,7 @@ impl<T: 'static> Yielder<T> {
     #[cold]
     #[track_caller]
     fn refuse(&self) -> ! {
-        if self.resumer.get() == DROPPED {
+        if self.is_dropped.get() {
             end_function();
         }
         panic!("only the coroutine that has called `next` can suspend this generator's function");
@@ -297,15 +304,6 @@ impl<T: 'static> Yielder<T> {
 impl<T: 'static> fmt::Debug for Yielder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Yielder").finish_non_exhaustive()
-    }
-}
-
-/// Returns the running coroutine; null outside of a run.
-#[inline(always)]
-fn running() -> *const scheduler::Control {
-    match scheduler() {
-        Some(scheduler) => scheduler.current_pointer().as_ptr(),
-        None => ptr::null(),
     }
 }
 
@@ -331,7 +329,7 @@ where
         let yielder = &(*packet).yielder;
         let function = ManuallyDrop::take(&mut (*packet).function);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
-            if yielder.resumer.get() != DROPPED {
+            if !yielder.is_dropped.get() {
                 yielder.is_started.set(true);
                 function(yielder);
             }
@@ -385,13 +383,42 @@ impl Link {
     }
 }
 
+/// While it lives, the function on whose stack it was made does not suspend: a run has begun there,
+/// which would be left.
+pub(super) struct NoSuspension(Option<(*const Link, usize)>);
+
+impl NoSuspension {
+    pub fn new() -> NoSuspension {
+        let here = arch::stack_pointer();
+        NoSuspension(find(|stack| stack.contains(here)).map(|link| {
+            // SAFETY: in the list, and its function, which runs, ends before its drop.
+            (link, unsafe { &*link }.room.replace(0))
+        }))
+    }
+}
+
+impl Drop for NoSuspension {
+    fn drop(&mut self) {
+        if let Some((link, room)) = self.0 {
+            // SAFETY: as above.
+            unsafe { &*link }.room.set(room);
+        }
+    }
+}
+
 /// Returns the size of this thread's generator stack whose guard page contains `address`.
 pub(super) fn overflowed(address: usize) -> Option<usize> {
-    let mut link = GENERATORS.with(|first| first.load(Relaxed));
+    // SAFETY: in the list.
+    find(|stack| stack.guards(address)).map(|link| unsafe { &*link }.stack.size())
+}
+
+/// Returns the first link of this thread whose stack is the one.
+fn find(is_it: impl Fn(&Stack) -> bool) -> Option<*const Link> {
+    let mut link = GENERATORS.with(|first| first.load(Relaxed)).cast_const();
     // SAFETY: all of the list live, and only this thread changes it.
     while let Some(found) = unsafe { link.as_ref() } {
-        if found.stack.guards(address) {
-            return Some(found.stack.size());
+        if is_it(&found.stack) {
+            return Some(link);
         }
         link = found.next.get();
     }

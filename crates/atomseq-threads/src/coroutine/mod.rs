@@ -291,6 +291,8 @@ impl Builder {
             Some(slice) => Some(preempt::Ticks::start(slice, self.signal)?),
             None => None,
         };
+        // Made before the scheduler, and dropped after it.
+        let _no_suspension = generator::NoSuspension::new();
         let (outcome, left) = {
             let first = First(scheduler::first());
             // SAFETY: `first` is dropped after it.
