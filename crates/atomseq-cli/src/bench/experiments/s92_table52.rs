@@ -75,7 +75,11 @@ pub const EXPERIMENT: Experiment = Experiment {
         counterparts: &[("runtime", "Time")],
         nearest: &[("coroutine", "Time")],
         sections: &["5.3.3"],
-        note: "runtime: a dispatcher's part of destroy and signal contains the beginning and the end of the thread, which end has alone;                there, the scheduler calls the procedure on the thread's stack, and here the thread does at its first safepoint. A step                there is one instruction, and here leads to the next safepoint, on a kernel thread of its own. coroutine: no other CPU's                dispatcher interferes with their queue, so their operations take no atomic instruction. One that suspends itself calls                the scheduler, as there.",
+        note: "runtime: a dispatcher's part of destroy and signal contains the beginning and the end of the thread, which end has alone; \
+               there, the scheduler calls the procedure on the thread's stack, and here the thread does at its first safepoint. A step \
+               there is one instruction, and here leads to the next safepoint, on a kernel thread of its own. coroutine: no other CPU's \
+               dispatcher interferes with their queue, so their operations take no atomic instruction. One that suspends itself calls \
+               the scheduler, as there.",
         ..Beside::NOTHING
     }),
 };
