@@ -109,7 +109,8 @@
 //! It is for glibc on x86-64 Linux, and empty elsewhere. What depends on the processor is
 //! `arch/x86_64.rs`, where `context`, `wait` and `delivery` find the registers of a frame
 //! (`context::make`, `wait::Waiting::is`), and the layout of the C library's `jmp_buf` in
-//! `context`.
+//! `context`. AArch64 would need another way than `arch::restart`: the result of an interrupted
+//! system call is in the register of its first argument, so a handler cannot make the call again.
 
 #![cfg_attr(
     not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
