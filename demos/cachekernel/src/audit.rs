@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread::sleep;
 use std::time::Duration;
 
+use atomseq::nonblocking::Member;
 use atomseq::type_stable::{Audit, Descriptor, WriteBack};
 
 use crate::crew::{Crew, LEAVE, PARK, Post, READY, activity};
-use crate::kernel::{Kernel, Level, Loads, Record, Worker, World};
+use crate::kernel::{Kernel, Level, Loads, OF_FRAME, OF_SPACE, Record, Worker, World};
 use crate::signals::LINES;
 
 /// The time after which an audit recovers a descriptor that an earlier one found in use.
@@ -42,7 +43,7 @@ pub struct Findings {
     pub spaces: Fate,
     pub guests: Fate,
     pub lines: Fate,
-    /// Nodes of the dependency map, and records and mappings without the other half.
+    /// Nodes of the dependency map, and records, mappings and registrations without the other half.
     pub nodes: usize,
     pub halves: usize,
     /// Guests that were in no queue.
@@ -217,8 +218,7 @@ impl Findings {
         }
     }
 
-    /// Compares each line that is current with the dependency map, and makes those that differ
-    /// stale.
+    /// Compares each line that is current with its frame's list, and makes those that differ stale.
     fn check_lines(&mut self, kernel: &Kernel, notes: &Notes) {
         let world = &*kernel.world;
         for (worker, lines) in kernel.lines.iter().enumerate() {
@@ -230,54 +230,41 @@ impl Findings {
                 let Some(frame) = line.frame_at(version.load(SeqCst)) else {
                     continue;
                 };
-                let (cached, mapped) = (line.receivers(), world.receivers(frame));
-                if cached == mapped {
+                let (cached, listed) = (line.receivers(), kernel.receivers(frame));
+                if cached == listed {
                     continue;
                 }
                 version.fetch_add(1, SeqCst);
                 self.stale += 1;
-                // An exited thread may have changed the map, and not the version. The guest that it
-                // has removed may leave its place to another one.
+                // An exited thread may have changed the list, and not the version. The guest that
+                // it has removed may leave its place to another one.
                 let is_in = |guest: &u64, others: &[u64]| others.contains(guest);
-                let differ = cached.iter().filter(|guest| !is_in(guest, &mapped));
-                let differ = differ.chain(mapped.iter().filter(|guest| !is_in(guest, &cached)));
+                let differ = cached.iter().filter(|guest| !is_in(guest, &listed));
+                let differ = differ.chain(listed.iter().filter(|guest| !is_in(guest, &cached)));
                 let mut guests = differ.filter_map(|guest| guest.checked_sub(1));
                 let is_explained = guests
                     .any(|guest| notes.guest(guest) || notes.space(guest % world.plan.spaces));
                 if !is_explained {
                     self.fault(format!(
-                        "a line of CPU {worker} has the receivers {cached:?} of frame {frame}, which are {mapped:?}"
+                        "a line of CPU {worker} has the receivers {cached:?} of frame {frame}, which are {listed:?}"
                     ));
                 }
             }
         }
     }
 
-    /// Compares records with mappings and registrations, and removes each that lacks the other
-    /// half.
+    /// Compares records with mappings, and the lists of frames with those of spaces, and removes
+    /// each entry that lacks the other half.
     fn check_records(&mut self, kernel: &Kernel, notes: &Notes) {
         let world = &*kernel.world;
         let mut wrong = Vec::new();
         for (frame, record) in world.dependencies.snapshot() {
-            let (space, page, guest) =
-                (record.space.into(), record.page.into(), record.guest.into());
-            let (is_right, is_explained) = match record.is_signal() {
-                false => (
-                    world.maps[space as usize].get(page) == Some(record.stamp),
-                    notes.space(space),
-                ),
-                true => {
-                    let found = kernel.guests.get(guest);
-                    let is_registered =
-                        found.is_ok_and(|guest| guest.page.load(SeqCst) == page + 1);
-                    (is_registered, notes.guest(guest) || notes.space(space))
-                }
-            };
+            let (space, page) = (u64::from(record.space), u64::from(record.page));
+            let is_right = world.maps[space as usize].get(page) == Some(record.stamp);
             if !is_right || world.frame(space, page) != frame {
                 world.dependencies.remove(&frame, &record);
-                world.make_stale(frame);
                 wrong.push((
-                    is_explained,
+                    notes.space(space),
                     format!("nothing corresponds to the record {record:?} of frame {frame}"),
                 ));
             }
@@ -297,6 +284,48 @@ impl Findings {
                         format!("page {page} of space {space} is mapped without a record"),
                     ));
                 }
+            }
+        }
+        let cache = &kernel.guests.cache;
+        let all = |link, count| {
+            (0..count).flat_map(move |number| {
+                let list = cache.list(link, number as usize);
+                let ids = list.fold(Vec::new(), |mut ids, guest| {
+                    ids.push(guest.id.load(SeqCst));
+                    ids
+                });
+                ids.into_iter().map(move |id| (id, number))
+            })
+        };
+        let of_frames = all(OF_FRAME, world.plan.frames()).collect::<Vec<_>>();
+        let of_spaces = all(OF_SPACE, world.plan.spaces).collect::<Vec<_>>();
+        for id in 0..world.plan.guests {
+            let of = |lists: &[(u64, u64)]| {
+                let numbers = lists.iter().filter(|(other, _)| *other == id);
+                numbers.map(|(_, number)| *number).collect::<Vec<_>>()
+            };
+            let (frames, spaces) = (of(&of_frames), of(&of_spaces));
+            if frames.is_empty() && spaces.is_empty() {
+                continue;
+            }
+            let space = id % world.plan.spaces;
+            // No list has a guest that is not loaded.
+            let Ok(guest) = kernel.guests.get(id) else {
+                self.fault(format!("guest {id} is on a list, and not loaded"));
+                continue;
+            };
+            let page = guest.page.load(SeqCst);
+            let is_right =
+                page != 0 && frames == [world.frame(space, page - 1)] && spaces == [space];
+            if !is_right {
+                _ = [OF_FRAME, OF_SPACE].map(|link| cache.remove(link, &guest));
+                frames.iter().for_each(|frame| world.make_stale(*frame));
+                wrong.push((
+                    notes.guest(id) || notes.space(space),
+                    format!(
+                        "guest {id} is on the lists of frames {frames:?} and spaces {spaces:?}"
+                    ),
+                ));
             }
         }
         self.halves += wrong.len();
@@ -380,6 +409,19 @@ impl Findings {
                 ));
             }
         }
+        let cache = &kernel.guests.cache;
+        let lists = [
+            (OF_FRAME, kernel.world.plan.frames()),
+            (OF_SPACE, kernel.world.plan.spaces),
+        ];
+        let lists = lists.map(|(link, count)| (0..count).map(move |number| (link, number)));
+        for (link, number) in lists.into_iter().flatten() {
+            if !cache.list(link, number as usize).is_empty() {
+                self.fault(format!(
+                    "list {number} of link {link} has guests, and none is loaded"
+                ));
+            }
+        }
         self.spaces.leaked = kernel.spaces.leaked();
         self.guests.leaked = kernel.guests.leaked();
         self.lines.leaked = kernel.lines.iter().map(Loads::leaked).sum();
@@ -451,7 +493,7 @@ impl Fate {
     }
 }
 
-impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
+impl<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize> Loads<T, W, LINKS> {
     /// Returns how many of this many ids are loaded.
     fn loaded(&self, ids: u64) -> usize {
         (0..ids).filter(|id| self.get(*id).is_ok()).count()

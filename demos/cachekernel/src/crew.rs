@@ -17,11 +17,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64};
 use std::time::Duration;
 
-use atomseq::type_stable::InUse;
 use demo_common::timer;
 use fastrand::Rng;
 
-use crate::kernel::{Kernel, LEVEL, ME, Space, Spaces};
+use crate::kernel::{Kernel, LEVEL, ME, SpaceInUse};
 use crate::options::Fault;
 
 pub const READY: u64 = 0;
@@ -315,7 +314,7 @@ impl Shared<'_> {
         let line = self.kernel.line(me, frame);
         let receivers = match &line {
             Some(line) => line.receivers(),
-            None => world.receivers(frame),
+            None => self.kernel.receivers(frame),
         };
         for guest in receivers
             .into_iter()
@@ -357,7 +356,7 @@ impl Shared<'_> {
     }
 
     /// Runs one guest for a while.
-    fn step<'a>(&'a self, me: usize, rng: &mut Rng, held: &mut Option<InUse<'a, Space, Spaces>>) {
+    fn step<'a>(&'a self, me: usize, rng: &mut Rng, held: &mut Option<SpaceInUse<'a>>) {
         let Some(id) = self.next(me) else {
             return sleep(Duration::from_micros(20));
         };
@@ -368,7 +367,7 @@ impl Shared<'_> {
         let space_id = id % world.plan.spaces;
         worker.levels[0].space.store(space_id + 1, SeqCst);
         if let (Some(space), Some(guest)) = (kernel.space(space_id), kernel.guest(id)) {
-            world.register(space_id, id, &guest);
+            kernel.register(space_id, id, &guest);
             for _ in 0..8 {
                 let page = rng.u64(..world.plan.pages);
                 world.count_touch(&space);

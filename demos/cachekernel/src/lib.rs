@@ -155,7 +155,7 @@ fn report(
         plan.loaded(plan.guests),
         plan.guests,
         grouped(plan.records()),
-        grouped(plan.spaces * plan.pages + plan.guests),
+        grouped(plan.spaces * plan.pages),
     )?;
     writeln!(out, "{:>14} {:>14}", "in all", "per second")?;
     let per_second = |number: u64| grouped((number as f64 / ran.as_secs_f64()) as u64);
@@ -177,7 +177,7 @@ fn report(
             "signals sent by a line of a CPU's signal cache",
         ),
         (counts.hits.sum(), "lines found in a signal cache"),
-        (counts.fills.sum(), "lines filled from the dependency map"),
+        (counts.fills.sum(), "lines filled from the lists of frames"),
         (counts.lines.sum(), "lines written back"),
         (
             sum(|worker| &worker.received),
@@ -217,7 +217,7 @@ fn report(
     }
     writeln!(
         out,
-        "{:>14}  nodes of records recovered, {} half-made mappings removed, {} guests put back in a queue, {} lines made stale",
+        "{:>14}  nodes of records recovered, {} half-made mappings and registrations removed, {} guests put back in a queue, {} lines made stale",
         findings.nodes, findings.halves, findings.lost, findings.stale
     )?;
     match findings.faults.len() {

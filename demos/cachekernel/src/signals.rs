@@ -1,9 +1,9 @@
 //! The signal caches: each CPU keeps the guests that are signalled on the frames that it signals, so
-//! that most signals do not access the dependency map (GC96, section 3).
+//! that a signal on one of them need not access the lists that all CPUs share (GC96, section 3).
 //!
 //! ```text
-//! a change of a frame's receivers:  change the dependency map;  then versions of the frame's line + 1, on each CPU
-//! a CPU fills its line:             version;  then read the dependency map;  the line has that version
+//! a change of a frame's receivers:  change the frame's list;  then versions of the frame's line + 1, on each CPU
+//! a CPU fills its line:             version;  then read the frame's list;  the line has that version
 //! a CPU uses its line:              it is of that frame, and its version is still the line's
 //! ```
 //!
@@ -12,15 +12,16 @@
 //!
 //! Invariants, between operations:
 //!
-//! 1. A line whose version is current has the receivers that the dependency map has for its frame.
+//! 1. A line whose version is current has the receivers that are on the list of its frame.
 //! 2. Only the CPU's own thread fills a line, and not in its handler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use atomseq::type_stable::{InUse, WriteBack, descriptor};
+use atomseq::nonblocking::{Member, MemberInUse};
+use atomseq::type_stable::{WriteBack, descriptor};
 
-use crate::kernel::{Kernel, Record, World};
+use crate::kernel::{Guest, Kernel, OF_FRAME, World};
 use crate::options::Fault;
 
 /// The number of lines of each CPU.
@@ -68,8 +69,8 @@ impl Line {
 /// Writes lines of one CPU back: how many signals they have sent.
 pub struct Lines(pub Arc<World>);
 
-impl WriteBack<Line> for Lines {
-    fn write_back(&self, victim: &Line) {
+impl WriteBack<Member<Line, 0>> for Lines {
+    fn write_back(&self, victim: &Member<Line, 0>) {
         let world = &*self.0;
         if victim.dirty.load(SeqCst) == 0 {
             return;
@@ -99,27 +100,27 @@ impl World {
         }
     }
 
-    /// Returns the receivers of a frame, by the dependency map.
-    pub fn receivers(&self, frame: u64) -> Receivers {
-        let collect = |(mut guests, count): (Receivers, usize), record: Record| {
-            if record.is_signal() && count < RECEIVERS {
-                guests[count] = u64::from(record.guest) + 1;
-                return (guests, count + 1);
-            }
-            (guests, count)
-        };
-        let none = ([0; RECEIVERS], 0);
-        self.dependencies.fold(&frame, none, collect).0
-    }
-
     pub fn count_sent(&self, line: &Line) {
         self.count([&line.sent, &line.dirty], |worker| &worker.cached);
     }
 }
 
 impl Kernel {
+    /// Returns the receivers of a frame, by its list.
+    pub fn receivers(&self, frame: u64) -> Receivers {
+        let collect = |(mut guests, count): (Receivers, usize), guest: &Guest| {
+            if count < RECEIVERS {
+                guests[count] = guest.id.load(SeqCst) + 1;
+                return (guests, count + 1);
+            }
+            (guests, count)
+        };
+        let registered = self.guests.cache.list(OF_FRAME, frame as usize);
+        registered.fold(([0; RECEIVERS], 0), collect).0
+    }
+
     /// Returns a use of a frame's line of this worker, filled. `None` if no descriptor is free.
-    pub fn line(&self, me: usize, frame: u64) -> Option<InUse<'_, Line, Lines>> {
+    pub fn line(&self, me: usize, frame: u64) -> Option<MemberInUse<'_, Line, Lines, 0>> {
         let world = &*self.world;
         let number = line_of(frame);
         let index = world.line_index(me, number);
@@ -129,7 +130,7 @@ impl Kernel {
             line.sent.store(world.home.sent[index].load(SeqCst), SeqCst);
             line.frame.store(0, SeqCst);
         })?;
-        // Before the map is read: a change after that makes the line stale.
+        // Before the list is read: a change after that makes the line stale.
         let version = world.versions[index].load(SeqCst);
         if line.frame_at(version) == Some(frame) {
             world.counts.hits.increment();
@@ -137,7 +138,7 @@ impl Kernel {
         }
         // Until it is filled, for a thread that exits here.
         line.frame.store(0, SeqCst);
-        for (place, guest) in line.receivers.iter().zip(world.receivers(frame)) {
+        for (place, guest) in line.receivers.iter().zip(self.receivers(frame)) {
             place.store(guest, SeqCst);
         }
         line.version.store(version, SeqCst);

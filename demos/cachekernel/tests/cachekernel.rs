@@ -49,7 +49,7 @@ fn the_working_set_does_not_fit_in() {
         "frames reclaimed",
         "signals received by a handler",
         "lines found in a signal cache",
-        "lines filled from the dependency map",
+        "lines filled from the lists of frames",
         "lines written back",
         "threads stopped",
         "threads exited",
