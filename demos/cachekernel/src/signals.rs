@@ -1,5 +1,5 @@
-//! The signal caches: each CPU keeps the guests that are signalled on the frames that it signals, so
-//! that a signal on one of them need not access the lists that all CPUs share (GC96, section 3).
+//! The signal caches: each CPU keeps the guests that are signalled on the frames that it signals,
+//! so that a signal on one of them need not access the lists that all CPUs share (GC96, section 3).
 //!
 //! ```text
 //! a change of a frame's receivers:  change the frame's list;  then versions of the frame's line + 1, on each CPU

@@ -156,8 +156,8 @@ impl VersionedWords {
         }
     }
 
-    /// Returns the version and a reader of OS-assisted DCAS, or `None` if this uses k-CAS or another
-    /// thread must be waited for. Loads the version alone: this value was created by
+    /// Returns the version and a reader of OS-assisted DCAS, or `None` if this uses k-CAS or
+    /// another thread must be waited for. Loads the version alone: this value was created by
     /// [`like`](VersionedWords::like), so under k-CAS its lock is never free.
     #[inline(always)]
     pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
