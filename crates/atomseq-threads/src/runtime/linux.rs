@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -40,6 +40,53 @@ fn wake_many(word: *const AtomicU32, count: c_int) {
     unsafe {
         let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         libc::syscall(libc::SYS_futex, word, operation, count);
+    }
+}
+
+/// An event that happens once, and for which one kernel thread waits.
+#[derive(Debug)]
+pub(super) struct Event(AtomicU32);
+
+/// The waiter sleeps, or is about to.
+const AWAITED: u32 = 1;
+const HAPPENED: u32 = 2;
+
+impl Event {
+    pub const fn new() -> Event {
+        Event(AtomicU32::new(0))
+    }
+
+    pub fn has_happened(&self) -> bool {
+        self.0.load(SeqCst) == HAPPENED
+    }
+
+    /// Waits for the event: looks that often, and then sleeps.
+    pub fn wait(&self, looks: usize) {
+        for _ in 0..looks {
+            if self.has_happened() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        let _ = self.0.compare_exchange(0, AWAITED, SeqCst, SeqCst);
+        while !self.has_happened() {
+            wait(&self.0, AWAITED, None);
+        }
+    }
+
+    /// Lets the event happen.
+    ///
+    /// # Safety
+    ///
+    /// The event is valid until the waiter can see that it has happened.
+    pub unsafe fn set(event: *const Event) {
+        // SAFETY: the caller's promise. After the exchange, only the address is used.
+        unsafe {
+            let word = &raw const (*event).0;
+            if (*word).swap(HAPPENED, SeqCst) == AWAITED {
+                wake(word);
+            }
+        }
     }
 }
 

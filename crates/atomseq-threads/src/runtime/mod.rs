@@ -43,8 +43,9 @@
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
-//! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
-//! threads wait in another way for one that has not begun, all may wait indefinitely.
+//! scope waits for then begins on the stack of the waiting thread, while half of that is left and no
+//! panic unwinds it. If threads wait in another way for one that has not begun, all may wait
+//! indefinitely.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -65,6 +66,7 @@
 //! The child of a fork has only the calling thread, and no kernel thread of a runtime. It must not
 //! use a runtime.
 
+pub(crate) mod lending;
 mod linux;
 mod monitor;
 mod preempt;
@@ -76,7 +78,7 @@ mod task;
 mod thread;
 mod worker;
 
-use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -100,6 +102,10 @@ pub const MIN_SLICE: Duration = Duration::from_millis(1);
 /// A slice that never ends, in nanoseconds, so that sums with it do not overflow.
 const LONGEST_SLICE: u128 = 1 << 60;
 
+/// The maximum number of workers: that of the CPUs in the C library's sets. An idle worker looks at
+/// the queues of all others.
+pub const MAX_WORKERS: usize = 1024;
+
 /// The smallest stack of a kernel thread, in bytes.
 pub const MIN_STACK_SIZE: usize = 64 * 1024;
 
@@ -109,6 +115,8 @@ pub const MIN_STACK_SIZE: usize = 64 * 1024;
 pub enum Error {
     /// The number of workers is zero.
     NoWorkers,
+    /// The number of workers is larger than [`MAX_WORKERS`].
+    TooManyWorkers(usize),
     /// The maximum number of kernel threads is too small for the workers, or larger than 32,766.
     MaxThreads {
         /// The maximum that was asked for.
@@ -147,6 +155,10 @@ impl fmt::Display for Error {
             Error::NoWorkers => write!(
                 f,
                 "a runtime without workers runs nothing; give `Options::workers` 1 or more"
+            ),
+            Error::TooManyWorkers(count) => write!(
+                f,
+                "{count} workers are too many; give `Options::workers` at most {MAX_WORKERS}"
             ),
             Error::MaxThreads { max, needs } => write!(
                 f,
@@ -236,6 +248,8 @@ pub struct Options {
     name: String,
     #[cfg(feature = "unstable-internals")]
     without: Vec<Protection>,
+    #[cfg(feature = "unstable-internals")]
+    gap: Option<fn()>,
 }
 
 /// What can be switched off, for tests which show that it is needed.
@@ -250,6 +264,20 @@ pub enum Protection {
     Stealing,
     /// Each level has its turns.
     Turns,
+    /// A scheduler frees no entry.
+    LaterFrees,
+    /// A thread that is resumed is pushed to its queue.
+    Resumption,
+    /// A thread that is destroyed unwinds at its next safepoint.
+    Destruction,
+}
+
+/// Returns whether the calling kernel thread is the scheduler of a worker, or a monitor: it must
+/// neither allocate nor free. For tests; a global allocator may call it.
+#[cfg(feature = "unstable-internals")]
+pub fn is_scheduling() -> bool {
+    Carrier::get().is_some_and(|carrier| carrier.shared().is_scheduling(carrier))
+        || monitor::IS_MONITOR.get()
 }
 
 impl Default for Options {
@@ -274,10 +302,13 @@ impl Options {
             name: "atomseq".to_owned(),
             #[cfg(feature = "unstable-internals")]
             without: Vec::new(),
+            #[cfg(feature = "unstable-internals")]
+            gap: None,
         }
     }
 
-    /// Sets the number of workers, which is the number of closures that run at a time.
+    /// Sets the number of workers, which is the number of closures that run at a time: at most
+    /// [`MAX_WORKERS`].
     pub fn workers(mut self, count: usize) -> Options {
         self.workers = Some(count);
         self
@@ -341,6 +372,13 @@ impl Options {
         self
     }
 
+    /// Sets what a scheduler calls between the end of a sleeper's time and its wake.
+    #[cfg(feature = "unstable-internals")]
+    pub fn gap(mut self, gap: fn()) -> Options {
+        self.gap = Some(gap);
+        self
+    }
+
     /// Starts a runtime: two kernel threads for each worker, and two more.
     ///
     /// # Errors
@@ -348,13 +386,16 @@ impl Options {
     /// All of [`Error`] but [`Level`](Error::Level). No kernel thread is left then.
     pub fn start(self) -> Result<Runtime, Error> {
         let cpus = linux::cpus();
-        let workers = self.workers.unwrap_or(cpus.len().max(1));
+        let workers = self.workers.unwrap_or(cpus.len().clamp(1, MAX_WORKERS));
         if workers == 0 {
             return Err(Error::NoWorkers);
         }
-        let needs = workers.saturating_mul(2);
+        if workers > MAX_WORKERS {
+            return Err(Error::TooManyWorkers(workers));
+        }
+        let needs = 2 * workers;
         let max = match self.max_threads {
-            0 => needs.saturating_add(512).min(role::MAX_CARRIERS.max(needs)),
+            0 => needs + 512,
             max => max,
         };
         if max < needs || max > role::MAX_CARRIERS {
@@ -391,8 +432,10 @@ impl Options {
             live: AtomicUsize::new(1),
             ended: AtomicU32::new(0),
             turn: AtomicUsize::new(0),
+            looks: if cpus.len() > 1 { role::LOOKS } else { 0 },
             monitor: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
+            unused: AtomicPtr::new(core::ptr::null_mut()),
             threads,
             options: self,
         });
@@ -468,7 +511,15 @@ macro_rules! protections {
         }
     };
 }
-protections! { hands_off HandOff preempts Preemption steals Stealing takes_turns Turns }
+protections! {
+    hands_off HandOff
+    preempts Preemption
+    steals Stealing
+    takes_turns Turns
+    frees_later LaterFrees
+    resumes Resumption
+    destroys Destruction
+}
 
 /// Workers with their kernel threads: see the [module](self).
 ///

@@ -53,6 +53,12 @@ struct Detached {
     used: Nanoseconds,
 }
 
+#[cfg(feature = "unstable-internals")]
+thread_local! {
+    /// Whether the calling kernel thread is a monitor that has begun to look.
+    pub(super) static IS_MONITOR: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+}
+
 /// Runs the monitor until all is over.
 pub(super) fn monitor(shared: &Shared) {
     const NOTHING: Sample = Sample {
@@ -67,6 +73,8 @@ pub(super) fn monitor(shared: &Shared) {
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
     let mut pause = longest;
     let mut last_work = linux::now();
+    #[cfg(feature = "unstable-internals")]
+    IS_MONITOR.set(true);
     while !shared.is_over() {
         // When something ends: a thread's sleep, or a slice.
         let mut next_time = Nanoseconds::MAX;
@@ -182,6 +190,8 @@ pub(super) fn monitor(shared: &Shared) {
             false => linux::wait(&shared.ended, 0, Some(limit)),
         }
     }
+    #[cfg(feature = "unstable-internals")]
+    IS_MONITOR.set(false);
 }
 
 /// Sleeps until `wake_monitor`; for a length of time at most.
@@ -260,4 +270,6 @@ pub(super) fn nursery(shared: &Arc<Shared>, mut threads: Vec<JoinHandle<()>>) {
         // Closures do not unwind out of it.
         let _ = thread.join();
     }
+    // Entries keep the runtime's memory.
+    shared.free_unused();
 }
