@@ -1,8 +1,8 @@
 //! Writes variants of the library's sources for the models: k-CAS, OS-assisted changes, rings, the
 //! shelves of the depot, kept mappings, the turns of threads that grow a structure, the states of a
-//! runtime's threads, and how one lends its stack. Each is written unchanged and with one protection removed at a time
-//! (`mutations/`), with a control for each protection: see `src/controls.rs` and the tests of these
-//! names.
+//! runtime's threads, and how one lends its stack. Each is written unchanged and with one
+//! protection removed at a time (`mutations/`), with a control for each protection: see
+//! `src/controls.rs` and the tests of these names.
 
 use std::fmt::Write;
 use std::path::Path;

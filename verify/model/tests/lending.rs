@@ -1,8 +1,8 @@
 //! How a runtime's thread lends its stack to one that it waits for (`runtime/lending.rs` and
 //! `runtime/state.rs` of atomseq-threads) under shuttle. No kernel thread is left, or one comes at
 //! any time. Requests come to the waiter and to the new thread, and the waiter is preempted before
-//! and after its wait. The new thread runs once, and no offer is used that is over. Runs the crate's
-//! own source.
+//! and after its wait. The new thread runs once, and no offer is used that is over. Runs the
+//! crate's own source.
 //!
 //! Each protection is removed in turn, by a mutation of the source (`mutations/`), and must be
 //! detected.

@@ -1,6 +1,7 @@
 //! Requests that are fired at random at many threads, while those run, wait, sleep, spawn and join.
 //! No thread is lost, none runs twice, none passes a safepoint after it was destroyed, and each
-//! procedure is called at most once and dropped. The controls switch protections of the runtime off.
+//! procedure is called at most once and dropped. The controls switch protections of the runtime
+//! off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! waiter     offer ── leaves RUNNING ── ... ── goes on ── withdraw ── runs what a turn brought
-//! scheduler              claim ── takes the waiter, or not ── decide ── takes the new thread ── grant
+//! scheduler              claim ── takes the waiter, or not ── takes the new thread ── grant
 //! ```
 //!
 //! Invariants:
@@ -12,8 +12,8 @@
 //!    entry that it compares, and by it to the count. So equal addresses are of the same object.
 //! 2. One scheduler at a time has claimed an offer. While it has, the waiter does not get past
 //!    `withdraw`, so the waiter exists, and no later wait of it is taken for this one.
-//! 3. A waiter that was taken is RUNNING until it has withdrawn its offer, so it is not taken again.
-//!    It continues by the one grant of the scheduler that took it, which brings the new thread, or
+//! 3. A waiter that was taken is RUNNING until it has withdrawn its offer, so it is taken once. It
+//!    continues by the one grant of the scheduler that took it, which brings the new thread, or
 //!    none if that was suspended.
 //! 4. What a turn brought runs before its waiter waits again.
 

@@ -33,7 +33,7 @@
 //! wait for a worker, and at least every 5 ms. It passes the role on from a closure that
 //! `/proc/self/task` shows as blocked, and that has used less than half of the CPU's time since the
 //! last look. Where the system does not show it, as without a free descriptor, the second condition
-//! alone decides. A closure that has used its slice of CPU time is interrupted by a signal, whose
+//! alone decides. A closure whose [slice](Options::slice) is over is interrupted by a signal, whose
 //! handler waits until it is the closure's turn again. While no thread waits for a worker, its
 //! closure is left alone.
 //!
@@ -43,9 +43,10 @@
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
-//! scope waits for then begins on the stack of the waiting thread, while half of that is left and no
-//! panic unwinds it. If threads wait in another way for one that has not begun, all may wait
-//! indefinitely.
+//! scope waits for then begins on the stack of the waiting thread, while half of that is left and
+//! the waiting thread does not unwind. If threads wait in another way for one that has not begun,
+//! all may wait indefinitely. A worker that has nothing to do, and a caller outside that joins a
+//! thread, look for some microseconds before they sleep, unless the runtime has only one CPU.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -321,8 +322,9 @@ impl Options {
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time. The
-    /// monitor may notice the end up to two [looks](self#kernel-threads) late.
+    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time, or by the
+    /// clock once it has used a quarter of that, where other processes use its CPU. The monitor may
+    /// notice the end up to two [looks](self#kernel-threads) late.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self

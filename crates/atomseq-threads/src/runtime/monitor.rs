@@ -29,6 +29,9 @@ const LONGEST: Nanoseconds = 5_000_000;
 /// The minimum time between two looks.
 const SHORTEST: Nanoseconds = 100_000;
 
+/// The part of a slice that a closure has at least, of CPU time, when the slice ends by the clock.
+const LEAST_SHARE: Nanoseconds = 4;
+
 /// The time without work after which the monitor sleeps until there is some.
 const PATIENCE: Nanoseconds = 50_000_000;
 
@@ -37,10 +40,11 @@ const PATIENCE: Nanoseconds = 50_000_000;
 struct Sample {
     /// The worker's `owner`.
     owner: u64,
-    /// The CPU time of its kernel thread at the first look and at the last one, and the time of the
-    /// last one.
+    /// The CPU time of its kernel thread at the first look and at the last one, and the times of
+    /// both.
     first: Nanoseconds,
     last: Nanoseconds,
+    begin: Nanoseconds,
     time: Nanoseconds,
 }
 
@@ -65,6 +69,7 @@ pub(super) fn monitor(shared: &Shared) {
         owner: role::NEVER,
         first: 0,
         last: 0,
+        begin: 0,
         time: 0,
     };
     let mut samples = vec![NOTHING; shared.workers.len()];
@@ -112,6 +117,7 @@ pub(super) fn monitor(shared: &Shared) {
                     owner,
                     first: used,
                     last: used,
+                    begin: now,
                     time: now,
                 };
                 continue;
@@ -127,7 +133,10 @@ pub(super) fn monitor(shared: &Shared) {
                 let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
             }
             let used_of_slice = used.saturating_sub(sample.first);
-            let slice_is_over = used_of_slice >= shared.slice;
+            // By the clock, if other processes use the CPU; but never before it has made progress.
+            let has_share = used_of_slice >= shared.slice / LEAST_SHARE;
+            let slice_is_over =
+                used_of_slice >= shared.slice || has_share && now - sample.begin >= shared.slice;
             if !slice_is_over {
                 let end = now + (shared.slice - used_of_slice).max(SHORTEST);
                 next_time = next_time.min(end);
