@@ -84,7 +84,7 @@ fn main() {
     let states = source(Path::new(
         "../../crates/atomseq-threads/src/runtime/state.rs",
     ));
-    write("states", &[states.clone()], threads::STATES);
+    write("states", std::slice::from_ref(&states), threads::STATES);
     let lending = source(Path::new(
         "../../crates/atomseq-threads/src/runtime/lending.rs",
     ));

@@ -30,7 +30,7 @@
 //! (`atomseq bench threads`, on a busy machine of two CPUs).
 //!
 //! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
-//! wait for a worker, and at least every 5 ms. It passes the role on from a closure that
+//! wait for a worker, twice if the closures compute, and at least every 5 ms. It passes the role on from a closure that
 //! `/proc/self/task` shows as blocked, and that has used less than half of the CPU's time since the
 //! last look. Where the system does not show it, as without a free descriptor, the second condition
 //! alone decides. A closure whose [slice](Options::slice) is over is interrupted by a signal, whose
@@ -46,7 +46,8 @@
 //! scope waits for then begins on the stack of the waiting thread, while half of that is left and
 //! the waiting thread does not unwind. If threads wait in another way for one that has not begun,
 //! all may wait indefinitely. A worker that has nothing to do, and a caller outside that joins a
-//! thread, look for some microseconds before they sleep, unless the runtime has only one CPU.
+//! thread, look for up to 50 µs before they sleep, if their last wait was as short and the runtime
+//! may use more than one CPU.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -90,7 +91,7 @@ pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};
 pub use worker::LEVELS;
 
-use linux::Threads;
+use linux::{Patience, Threads};
 use shared::{Carrier, Shared};
 use worker::Worker;
 
@@ -322,9 +323,8 @@ impl Options {
         self
     }
 
-    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time, or by the
-    /// clock once it has used a quarter of that, where other processes use its CPU. The monitor may
-    /// notice the end up to two [looks](self#kernel-threads) late.
+    /// Sets how long a closure runs before it is preempted, if others wait: in CPU time. The
+    /// monitor may notice the end up to two [looks](self#kernel-threads) late.
     pub fn slice(mut self, slice: Duration) -> Options {
         self.slice = slice;
         self
@@ -424,7 +424,10 @@ impl Options {
         let shared = Arc::new(Shared {
             slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
-                .map(|index| Worker::new(role::ORPHAN, cpu_of(index), max, strict))
+                .map(|index| {
+                    let patience = Patience::new(cpus.len() > 1);
+                    Worker::new(role::ORPHAN, cpu_of(index), max, strict, patience)
+                })
                 .collect(),
             carriers: (0..max).map(|_| OnceLock::new()).collect(),
             created: AtomicUsize::new(0),
@@ -434,7 +437,7 @@ impl Options {
             live: AtomicUsize::new(1),
             ended: AtomicU32::new(0),
             turn: AtomicUsize::new(0),
-            looks: if cpus.len() > 1 { role::LOOKS } else { 0 },
+            patience: Patience::new(cpus.len() > 1),
             monitor: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
             unused: AtomicPtr::new(core::ptr::null_mut()),

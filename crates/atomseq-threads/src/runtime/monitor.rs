@@ -19,7 +19,8 @@ use super::shared::{Carrier, Shared};
 /// frames without optimisation, and those of the handlers of faults.
 const HANDLER: usize = 64 * 1024;
 
-/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart.
+/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart, at
+/// closures that have not computed since the last one.
 const LOOKS: u64 = 8;
 
 /// The maximum time between two looks while threads wait: a closure that blocks must not keep its
@@ -29,9 +30,6 @@ const LONGEST: Nanoseconds = 5_000_000;
 /// The minimum time between two looks.
 const SHORTEST: Nanoseconds = 100_000;
 
-/// The part of a slice that a closure has at least, of CPU time, when the slice ends by the clock.
-const LEAST_SHARE: Nanoseconds = 4;
-
 /// The time without work after which the monitor sleeps until there is some.
 const PATIENCE: Nanoseconds = 50_000_000;
 
@@ -40,11 +38,10 @@ const PATIENCE: Nanoseconds = 50_000_000;
 struct Sample {
     /// The worker's `owner`.
     owner: u64,
-    /// The CPU time of its kernel thread at the first look and at the last one, and the times of
-    /// both.
+    /// The CPU time of its kernel thread at the first look and at the last one, and the time of the
+    /// last one.
     first: Nanoseconds,
     last: Nanoseconds,
-    begin: Nanoseconds,
     time: Nanoseconds,
 }
 
@@ -69,13 +66,14 @@ pub(super) fn monitor(shared: &Shared) {
         owner: role::NEVER,
         first: 0,
         last: 0,
-        begin: 0,
         time: 0,
     };
     let mut samples = vec![NOTHING; shared.workers.len()];
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
+    // Between two looks at closures that compute.
+    let half = (shared.slice / 2).clamp(SHORTEST, LONGEST);
     let mut pause = longest;
     let mut last_work = linux::now();
     #[cfg(feature = "unstable-internals")]
@@ -85,6 +83,8 @@ pub(super) fn monitor(shared: &Shared) {
         let mut next_time = Nanoseconds::MAX;
         let now = linux::now();
         let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
+        // Whether all closures have computed since the last look, and go on.
+        let mut computes = true;
         for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
             let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
             let has_work = worker.has_work() || time <= now;
@@ -101,6 +101,7 @@ pub(super) fn monitor(shared: &Shared) {
             waits |= has_work;
             let owner = worker.owner.load(SeqCst);
             if is_orphan(owner) {
+                computes = false;
                 if has_work {
                     shared.adopt(index as u32);
                 }
@@ -108,16 +109,17 @@ pub(super) fn monitor(shared: &Shared) {
             }
             let Some(carrier) = carrier_of(owner).filter(|_| is_inside(owner)) else {
                 *sample = NOTHING;
+                computes = false;
                 continue;
             };
             let carrier = shared.carrier(carrier);
             let used = linux::cpu_time(carrier.number.load(SeqCst));
             if sample.owner != owner {
+                computes = false;
                 *sample = Sample {
                     owner,
                     first: used,
                     last: used,
-                    begin: now,
                     time: now,
                 };
                 continue;
@@ -125,6 +127,7 @@ pub(super) fn monitor(shared: &Shared) {
             // Saturating: the system reports 0 of a thread that has exited since.
             let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
             (sample.last, sample.time) = (used, now);
+            computes &= is_busy;
             if !has_work {
                 continue;
             }
@@ -133,10 +136,7 @@ pub(super) fn monitor(shared: &Shared) {
                 let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
             }
             let used_of_slice = used.saturating_sub(sample.first);
-            // By the clock, if other processes use the CPU; but never before it has made progress.
-            let has_share = used_of_slice >= shared.slice / LEAST_SHARE;
-            let slice_is_over =
-                used_of_slice >= shared.slice || has_share && now - sample.begin >= shared.slice;
+            let slice_is_over = used_of_slice >= shared.slice;
             if !slice_is_over {
                 let end = now + (shared.slice - used_of_slice).max(SHORTEST);
                 next_time = next_time.min(end);
@@ -158,6 +158,7 @@ pub(super) fn monitor(shared: &Shared) {
                     }
                 }
             } else if slice_is_over && shared.options.preempts() {
+                computes = false;
                 tick(shared, carrier, owner - 1);
             }
         }
@@ -174,13 +175,12 @@ pub(super) fn monitor(shared: &Shared) {
             is_there
         });
         // Soon after a closure has blocked, the next one may.
-        pause = match has_detached {
-            true => SHORTEST,
-            false => (pause * 2).min(if waits {
-                longest
-            } else {
-                shared.slice.max(longest)
-            }),
+        pause = match (has_detached, waits) {
+            (true, _) => SHORTEST,
+            // A look costs some microseconds, and what has computed probably goes on.
+            (false, true) if computes => half,
+            (false, true) => (pause * 2).min(longest),
+            (false, false) => (pause * 2).min(shared.slice.max(longest)),
         };
         if !is_idle {
             last_work = now;
@@ -193,10 +193,10 @@ pub(super) fn monitor(shared: &Shared) {
         }
         // A worker that does not sleep leaves it to the monitor to see that a time has come.
         let limit = pause.min(next_time - now);
-        match limit > longest {
-            true => sleep_until_work(shared, Some(limit)),
+        match waits || limit <= longest {
             // What is pushed meanwhile can wait for that.
-            false => linux::wait(&shared.ended, 0, Some(limit)),
+            true => linux::wait(&shared.ended, 0, Some(limit)),
+            false => sleep_until_work(shared, Some(limit)),
         }
     }
     #[cfg(feature = "unstable-internals")]

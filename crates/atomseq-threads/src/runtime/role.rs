@@ -37,11 +37,11 @@ use core::sync::atomic::{
 
 use std::sync::{Arc, OnceLock};
 
-use super::linux;
+use super::linux::{self, Nanoseconds};
 use super::shared::{Carrier, GRANT, POKE, Shared};
 use super::state::{ANYWHERE, KILLED, Taken};
 use super::task::{Header, Task};
-use super::worker::{ASLEEP, AWAKE, WATCHES, Worker};
+use super::worker::{ASLEEP, AWAKE, WATCHES};
 
 /// In a closure.
 const INSIDE: u64 = 1;
@@ -62,9 +62,9 @@ pub(super) const ORPHAN: u64 = NO_CARRIER << 1;
 /// before the role waits for one.
 const TRIES: usize = 64;
 
-/// How often a kernel thread looks before it sleeps, and at the queues of other workers before it
-/// takes a thread that its spawner may be about to join: for some microseconds.
-pub(super) const LOOKS: usize = 200;
+/// How often an idle worker looks at the queues of others before it takes a thread that its spawner
+/// may be about to join.
+const LOOKS: usize = 200;
 
 /// Returns the carrier that has the role, if one has.
 pub(super) fn carrier_of(owner: u64) -> Option<u32> {
@@ -439,12 +439,19 @@ impl Shared {
             false => worker.has_work(),
         };
         if !has_work && !self.is_over() {
-            let limit = worker
-                .next_time()
-                .map(|time| time.saturating_sub(linux::now()));
-            if limit != Some(0) && self.watch(carrier, worker) {
-                linux::wait(&carrier.word, 0, limit);
-            }
+            let is_over =
+                || carrier.word.load(SeqCst) != 0 || worker.sleeping.load(SeqCst) == AWAKE;
+            let sleep = || {
+                let slept = worker
+                    .sleeping
+                    .compare_exchange(WATCHES, ASLEEP, SeqCst, SeqCst);
+                let left = |time: Nanoseconds| time.saturating_sub(linux::now());
+                let limit = worker.next_time().map(left);
+                if slept.is_ok() && limit != Some(0) {
+                    linux::wait(&carrier.word, 0, limit);
+                }
+            };
+            worker.patience.wait(is_over, sleep);
         }
         if worker.sleeping.swap(AWAKE, SeqCst) != AWAKE {
             self.sleeping.fetch_sub(1, SeqCst);
@@ -454,21 +461,6 @@ impl Shared {
         if worker.next_time().is_some() {
             self.wake_monitor();
         }
-    }
-
-    /// Looks for a while whether there is something to do. If not, the worker is ASLEEP and this
-    /// returns true.
-    fn watch(&self, carrier: &Carrier, worker: &Worker) -> bool {
-        for _ in 0..self.looks {
-            if carrier.word.load(SeqCst) != 0 || worker.sleeping.load(SeqCst) == AWAKE {
-                return false;
-            }
-            core::hint::spin_loop();
-        }
-        let slept = worker
-            .sleeping
-            .compare_exchange(WATCHES, ASLEEP, SeqCst, SeqCst);
-        slept.is_ok()
     }
 
     /// Waits until the calling carrier is granted a role. Returns false if all is over.

@@ -10,7 +10,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use super::Error;
-use super::linux::Event;
+use super::linux::{Event, Patience};
 use super::shared::{Carrier, Shared};
 use super::task::Task;
 use super::thread::{self, Builder, JoinHandle, Thread, expect_carrier};
@@ -54,12 +54,12 @@ impl Count {
         }
     }
 
-    fn wait(&self, looks: usize) {
+    fn wait(&self, patience: &Patience) {
         match Carrier::get() {
             Some(carrier) => {
                 thread::wait_until(carrier, self, || self.is_over.has_happened());
             }
-            None => self.is_over.wait(looks),
+            None => self.is_over.wait(patience),
         }
     }
 }
@@ -168,7 +168,7 @@ where
     let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.count.finish();
     // Also if `f` has panicked: the threads borrow what would be dropped.
-    scope.count.wait(shared.looks);
+    scope.count.wait(&shared.patience);
     match result {
         Err(payload) => panic::resume_unwind(payload),
         // Relaxed: see `note_panic`.

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use super::Options;
 use super::lending::Lending;
-use super::linux::{self, Nanoseconds, Threads};
+use super::linux::{self, Nanoseconds, Patience, Threads};
 use super::role;
 use super::task::{Header, Task};
 use super::worker::{ASLEEP, AWAKE, Worker};
@@ -37,9 +37,8 @@ pub(super) struct Shared {
     pub ended: AtomicU32,
     /// The worker of the next thread that is spawned from outside.
     pub turn: AtomicUsize,
-    /// How often a kernel thread looks before it sleeps: not at all on one CPU, where it would look
-    /// at its own delay.
-    pub looks: usize,
+    /// Of those that wait outside.
+    pub patience: Patience,
     /// 1 while the monitor sleeps until there is work.
     pub monitor: AtomicU32,
     /// 1 when more kernel threads are needed.

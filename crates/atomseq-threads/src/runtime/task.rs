@@ -353,7 +353,7 @@ impl Task {
         let address = &raw const end as usize | 1;
         let exchanged = self.joiner.compare_exchange(NONE, address, SeqCst, SeqCst);
         if exchanged.is_ok() {
-            end.wait(self.shared.looks);
+            end.wait(&self.shared.patience);
         }
     }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use atomseq::nonblocking::{Handle, LinkedQueue, PriorityQueue, Stack};
 
-use super::linux::Nanoseconds;
+use super::linux::{Nanoseconds, Patience};
 use super::task::{Header, Task};
 
 /// The number of levels.
@@ -50,6 +50,8 @@ pub(super) struct Worker {
     /// Whether the kernel thread that has the role waits for something to do: AWAKE, WATCHES,
     /// ASLEEP.
     pub sleeping: AtomicU32,
+    /// Of that wait.
+    pub patience: Patience,
     /// The CPU of its kernel threads.
     pub cpu: Option<u32>,
     queues: [LinkedQueue<Task>; LEVELS as usize],
@@ -65,10 +67,17 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(owner: u64, cpu: Option<u32>, threads: usize, strict: bool) -> Worker {
+    pub fn new(
+        owner: u64,
+        cpu: Option<u32>,
+        threads: usize,
+        strict: bool,
+        patience: Patience,
+    ) -> Worker {
         Worker {
             owner: AtomicU64::new(owner),
             sleeping: AtomicU32::new(AWAKE),
+            patience,
             cpu,
             queues: core::array::from_fn(|_| LinkedQueue::new()),
             newest: AtomicPtr::new(ptr::null_mut()),
