@@ -373,6 +373,9 @@ impl<L: Library> World<L> {
 
 type Requester<L> = fn(&World<L>);
 
+/// What a kernel thread does.
+type Work<L> = Box<dyn FnOnce(&World<L>) + Send>;
+
 /// Runs this number of waiters and two schedulers, beside these requesters.
 fn world<L: Library>(waiters: usize, is_preempted: bool, requesters: &[Requester<L>]) {
     let waiter = |_| Waiter {
@@ -399,7 +402,7 @@ fn world<L: Library>(waiters: usize, is_preempted: bool, requesters: &[Requester
         world.grant(number, ptr::null_mut());
     }
     world.push_new();
-    let mut works: Vec<Box<dyn FnOnce(&World<L>) + Send>> = Vec::new();
+    let mut works: Vec<Work<L>> = Vec::new();
     for number in 0..waiters {
         works.push(Box::new(move |world| world.join(number)));
     }
