@@ -68,6 +68,7 @@
 //! The child of a fork has only the calling thread, and no kernel thread of a runtime. It must not
 //! use a runtime.
 
+mod inherited;
 pub(crate) mod lending;
 mod linux;
 mod monitor;
@@ -86,6 +87,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use inherited::Inherited;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};
