@@ -133,7 +133,7 @@ fn fire(threads: &[(Thread, Arc<Record>)], seed: u64, dropped: &Arc<AtomicUsize>
 }
 
 /// Runs a wave, and returns what was wrong with its threads.
-fn wave(runtime: &Runtime, seed: u64, limit: Duration) -> Vec<&'static str> {
+fn wave(runtime: &Runtime, seed: u64) -> Vec<&'static str> {
     let dropped = Arc::default();
     let mut made = 0;
     let (mut handles, mut threads) = (Vec::new(), Vec::new());
@@ -162,7 +162,7 @@ fn wave(runtime: &Runtime, seed: u64, limit: Duration) -> Vec<&'static str> {
     let mut faults = Vec::new();
     let mut lost = 0;
     for (handle, (thread, record)) in handles.into_iter().zip(threads) {
-        while !handle.is_finished() && begin.elapsed() < limit {
+        while !handle.is_finished() && begin.elapsed() < LIMIT {
             std::thread::sleep(Duration::from_micros(100));
         }
         drop(thread);
@@ -171,7 +171,7 @@ fn wave(runtime: &Runtime, seed: u64, limit: Duration) -> Vec<&'static str> {
         faults.extend(fault(&record, end));
     }
     // Those of a lost thread are not dropped.
-    let in_time = || begin.elapsed() < limit;
+    let in_time = || begin.elapsed() < LIMIT;
     while lost == 0 && dropped.load(SeqCst) < made && in_time() {
         std::thread::sleep(Duration::from_micros(100));
     }
@@ -207,29 +207,68 @@ fn random_requests_lose_no_thread_and_run_none_twice_or_after_its_end() {
     let runtime = options().start().unwrap();
     for number in 0..usize::div_ceil(threads, WAVE) {
         let seed = SEED.fetch_add(0x2545_f491_4f6c_dd1d, SeqCst);
-        let faults = wave(&runtime, seed, LIMIT);
+        let faults = wave(&runtime, seed);
         assert!(faults.is_empty(), "wave {number}: {:?}", faults[0]);
     }
     println!("requests: {threads} threads");
+}
+
+/// Runs one thread that passes checkpoints until the flag is set.
+fn passes_checkpoints(
+    runtime: &Runtime,
+    is_over: &Arc<AtomicBool>,
+) -> (JoinHandle<()>, Arc<Record>) {
+    let record = Arc::new(Record::default());
+    let (of_thread, is_over) = (Arc::clone(&record), Arc::clone(is_over));
+    let handle = runtime.spawn(move || {
+        of_thread.runs.fetch_add(1, SeqCst);
+        let _ends = Ends(Arc::clone(&of_thread));
+        while !is_over.load(SeqCst) {
+            let is_destroyed = of_thread.is_destroyed.load(SeqCst);
+            runtime::checkpoint();
+            of_thread.passed.fetch_add(is_destroyed.into(), SeqCst);
+        }
+    });
+    (handle, record)
+}
+
+fn until(what: &str, limit: Duration, is_true: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_true() && begin.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(limit != LIMIT || is_true(), "never: {what}");
 }
 
 #[test]
 fn without_a_push_a_resumed_thread_is_lost() {
     let options = options().without(Protection::Resumption);
     let runtime = options.on_drop(runtime::OnDrop::Detach).start().unwrap();
-    let faults = wave(&runtime, 1, SHORT);
-    assert!(faults.contains(&"it is lost"), "{faults:?}");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (handle, record) = passes_checkpoints(&runtime, &is_over);
+    let thread = handle.thread();
+    thread.suspend();
+    until("it is suspended", LIMIT, || thread.is_suspended());
+    is_over.store(true, SeqCst);
+    thread.resume();
+    until("it has finished", SHORT, || handle.is_finished());
+    assert_eq!(fault(&record, end_of(handle)), Some("it is lost"));
 }
 
 #[test]
 fn without_unwinding_a_destroyed_thread_goes_on() {
     let options = options().without(Protection::Destruction);
     let runtime = options.start().unwrap();
-    let faults = wave(&runtime, 1, LIMIT);
-    assert!(
-        faults.contains(&"it went on after it was destroyed"),
-        "{faults:?}"
-    );
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (handle, record) = passes_checkpoints(&runtime, &is_over);
+    until("it runs", LIMIT, || record.runs.load(SeqCst) == 1);
+    handle.thread().destroy();
+    record.is_destroyed.store(true, SeqCst);
+    until("it goes on", LIMIT, || record.passed.load(SeqCst) > 0);
+    is_over.store(true, SeqCst);
+    until("it has finished", LIMIT, || handle.is_finished());
+    let found = fault(&record, end_of(handle));
+    assert_eq!(found, Some("it went on after it was destroyed"));
 }
 
 #[test]
