@@ -1,8 +1,8 @@
 //! Writes variants of the library's sources for the models: k-CAS, OS-assisted changes, rings, the
-//! shelves of the depot, kept mappings, the turns of threads that grow a structure, and the states
-//! of a runtime's threads. Each is written unchanged and with one protection removed at a time
-//! (`mutations/`), with a control for each protection: see `src/controls.rs` and the tests of these
-//! names.
+//! shelves of the depot, kept mappings, the turns of threads that grow a structure, the states of a
+//! runtime's threads, and how one lends its stack. Each is written unchanged and with one
+//! protection removed at a time (`mutations/`), with a control for each protection: see
+//! `src/controls.rs` and the tests of these names.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -84,7 +84,11 @@ fn main() {
     let states = source(Path::new(
         "../../crates/atomseq-threads/src/runtime/state.rs",
     ));
-    write("states", &[states], threads::STATES);
+    write("states", std::slice::from_ref(&states), threads::STATES);
+    let lending = source(Path::new(
+        "../../crates/atomseq-threads/src/runtime/lending.rs",
+    ));
+    write("lending", &[states, lending], threads::LENDING);
 }
 
 /// Returns the source with some texts, each of which occurs once, replaced.

@@ -1,6 +1,7 @@
 //! The runtime: outcomes, waits, what a closure may do, levels, requests, drops and bad input.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -313,7 +314,9 @@ fn two_threads_take_turns_by_parking() {
 #[test]
 fn each_level_has_half_the_turns_of_the_one_above() {
     const TURNS: usize = 6000;
-    let runtime = with_workers(1);
+    // A thread that is preempted while it holds the lock would cost the others turns.
+    let options = Options::new().workers(1).slice(Duration::MAX);
+    let runtime = options.start().unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
     runtime.run(|| {
         let threads: Vec<_> = (0..3)
@@ -337,7 +340,7 @@ fn each_level_has_half_the_turns_of_the_one_above() {
     });
     let log = log.lock().unwrap();
     let count = |level| log.iter().filter(|&&of| of == level).count();
-    // Of seven turns, 4, 2 and 1: a thread that is preempted while it holds the lock costs some.
+    // Of seven turns, 4, 2 and 1.
     let share = |level| count(level) * 7 / TURNS;
     assert!((3..=4).contains(&share(0)), "{}", count(0));
     assert!((1..=2).contains(&share(1)), "{}", count(1));
@@ -528,6 +531,195 @@ fn work_that_is_divided_needs_no_kernel_thread_for_each_part() {
             (1024, 1024)
         );
     }
+}
+
+/// Threads that divide their work, and requests to each of them.
+#[derive(Default)]
+struct Tree {
+    threads: Mutex<Vec<runtime::Thread>>,
+    leaves: AtomicU32,
+    drops: AtomicUsize,
+}
+
+/// Counts a node that has ended, by whatever way.
+struct Node(Arc<Tree>);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.0.drops.fetch_add(1, SeqCst);
+    }
+}
+
+impl Tree {
+    /// Divides by joins and by scopes in turn. Every eighth leaf panics.
+    fn divide(self: &Arc<Tree>, depth: u32) {
+        thread_local! {
+            static DEPTHS: RefCell<Vec<Box<u32>>> = const { RefCell::new(Vec::new()) };
+        }
+        DEPTHS.with_borrow_mut(|depths| depths.push(Box::new(depth)));
+        let _node = Node(Arc::clone(self));
+        self.threads.lock().unwrap().push(runtime::current());
+        let Some(below) = depth.checked_sub(1) else {
+            if self.leaves.fetch_add(1, SeqCst) % 8 == 7 {
+                std::panic::resume_unwind(Box::new(depth));
+            }
+            return runtime::yield_now();
+        };
+        if depth % 2 == 0 {
+            let part = || {
+                let tree = Arc::clone(self);
+                runtime::spawn(move || tree.divide(below))
+            };
+            for part in [part(), part()] {
+                let _ = part.join();
+            }
+        } else {
+            let all = std::panic::AssertUnwindSafe(|| {
+                runtime::scope(|scope| {
+                    let _first = scope.spawn(|| self.divide(below));
+                    let _second = scope.spawn(|| self.divide(below));
+                });
+            });
+            // A leaf's panic is the scope's. One of a thread that is destroyed goes on.
+            let outcome = std::panic::catch_unwind(all);
+            if let Err(payload) = outcome
+                && payload.is::<Destroyed>()
+            {
+                std::panic::resume_unwind(payload);
+            }
+        }
+    }
+}
+
+#[test]
+fn lent_stacks_come_back_under_any_requests() {
+    const DEPTH: u32 = 8;
+    for (workers, destroys) in [(1, false), (2, false), (2, true), (3, true)] {
+        let options = Options::new().workers(workers).max_threads(2 * workers);
+        let options = options.slice(Duration::from_millis(1));
+        let runtime = options.start().unwrap();
+        let tree = Arc::new(Tree::default());
+        let root = Arc::clone(&tree);
+        drop(runtime.spawn(move || root.divide(DEPTH)));
+        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = |below: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed >> 33) as usize % below
+        };
+        let begin = Instant::now();
+        while runtime.threads() > 0 {
+            assert!(begin.elapsed() < LIMIT, "never: all have finished");
+            let threads = tree.threads.lock().unwrap();
+            let some: Vec<_> = (0..threads.len().min(16))
+                .map(|_| threads[random(threads.len())].clone())
+                .collect();
+            drop(threads);
+            for thread in some {
+                match random(16) {
+                    0..4 => thread.suspend(),
+                    4..7 => drop(thread.step()),
+                    7..10 => thread.signal(|| ()),
+                    10 if destroys && random(50) == 0 => thread.destroy(),
+                    _ => thread.unpark(),
+                }
+            }
+            // None of them for long: a scope waits for its threads.
+            for thread in tree.threads.lock().unwrap().iter() {
+                thread.resume();
+            }
+        }
+        let leaves = tree.leaves.load(SeqCst);
+        let nodes = tree.threads.lock().unwrap().len();
+        assert_eq!(tree.drops.load(SeqCst), nodes);
+        if !destroys {
+            assert_eq!((leaves, nodes), (1 << DEPTH, (2 << DEPTH) - 1));
+        }
+        assert!(runtime.kernel_threads() <= 2 * workers);
+    }
+}
+
+#[test]
+fn a_drop_waits_for_threads_on_lent_stacks() {
+    for _ in 0..20 {
+        let runtime = Options::new().workers(1).max_threads(2).start().unwrap();
+        let tree = Arc::new(Tree::default());
+        let root = Arc::clone(&tree);
+        drop(runtime.spawn(move || root.divide(5)));
+        drop(runtime);
+        assert_eq!(tree.leaves.load(SeqCst), 32);
+        assert_eq!(tree.drops.load(SeqCst), 63);
+    }
+}
+
+#[test]
+fn a_lender_is_suspended_anywhere_as_soon_as_its_stack_is_its_own_again() {
+    let runtime = Options::new().workers(1).max_threads(2).start().unwrap();
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let (goes_on, is_over) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let count = Arc::new(AtomicUsize::new(0));
+    // Without it, another kernel thread runs the child.
+    let blocks = runtime.spawn(runtime::park);
+    let (begun, goes) = (Arc::clone(&has_begun), Arc::clone(&goes_on));
+    let (over, counts) = (Arc::clone(&is_over), Arc::clone(&count));
+    let lender = runtime.spawn(move || {
+        runtime::scope(|scope| {
+            scope.spawn(|| {
+                begun.store(true, SeqCst);
+                hog(&goes);
+            });
+        });
+        // No safepoint from here on.
+        while !AtomicBool::load(&over, SeqCst) {
+            counts.fetch_add(1, SeqCst);
+        }
+    });
+    until("the child has begun", || has_begun.load(SeqCst));
+    let thread = lender.thread();
+    // SAFETY: it holds no lock.
+    unsafe { thread.suspend_anywhere() };
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(!thread.is_suspended(), "while its stack is lent");
+    goes_on.store(true, SeqCst);
+    until("it is suspended", || thread.is_suspended());
+    is_over.store(true, SeqCst);
+    thread.resume();
+    lender.join().unwrap();
+    blocks.thread().unpark();
+    blocks.join().unwrap();
+}
+
+#[test]
+fn a_thread_that_joins_itself_panics() {
+    let runtime = with_workers(1);
+    let (give, take) = mpsc::channel::<runtime::JoinHandle<()>>();
+    let (send, receive) = mpsc::channel();
+    let own = runtime.spawn(move || {
+        let own = take.recv_timeout(LIMIT).unwrap();
+        let joins = std::panic::AssertUnwindSafe(|| own.join());
+        send.send(std::panic::catch_unwind(joins).is_err()).unwrap();
+    });
+    give.send(own).unwrap();
+    assert_eq!(receive.recv_timeout(LIMIT), Ok(true));
+}
+
+#[test]
+fn as_many_workers_as_are_allowed_begin() {
+    // An emulator has not the memory for so many kernel threads.
+    let workers = if is_emulated() {
+        16
+    } else {
+        runtime::MAX_WORKERS
+    };
+    let options = Options::new().workers(workers);
+    let begin = Instant::now();
+    match options.stack_size(runtime::MIN_STACK_SIZE).start() {
+        Ok(runtime) => assert_eq!(runtime.run(|| 1), 1),
+        // A limit of the machine.
+        Err(error) => assert!(matches!(error, Error::Thread(_)), "{error}"),
+    }
+    assert!(begin.elapsed() < LIMIT);
 }
 
 #[test]
@@ -919,13 +1111,23 @@ fn a_slice_without_an_end_does_not_keep_a_worker_from_blocked_closures() {
     }
 }
 
+/// Returns whether another processor is emulated, by the program that the variable names.
+fn is_emulated() -> bool {
+    std::env::var_os("ATOMSEQ_VERIFY_RUNNER").is_some()
+}
+
 /// Runs a test in a process of its own, which must succeed. Returns whether this is that process.
 fn is_in_child(test: &str) -> bool {
     const CHILD: &str = "ATOMSEQ_THREADS_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return true;
     }
-    let status = std::process::Command::new(std::env::current_exe().unwrap())
+    // Where another processor is emulated, its emulator runs this program.
+    let runner = std::env::var("ATOMSEQ_VERIFY_RUNNER").unwrap_or_default();
+    let mut words: Vec<_> = runner.split_whitespace().map(OsString::from).collect();
+    words.push(std::env::current_exe().unwrap().into());
+    let status = std::process::Command::new(&words[0])
+        .args(&words[1..])
         .args(["--exact", test])
         .env(CHILD, "1")
         .status();
@@ -1067,7 +1269,9 @@ fn bad_input_is_an_error_and_leaves_nothing() {
     ));
     let few = Options::new().workers(2).max_threads(3).start();
     assert!(matches!(few, Err(Error::MaxThreads { max: 3, needs: 4 })));
-    let many = Options::new().workers(1_000_000).start();
+    let many = Options::new().workers(runtime::MAX_WORKERS + 1).start();
+    assert!(matches!(many, Err(Error::TooManyWorkers(_))));
+    let many = Options::new().max_threads(1_000_000).start();
     assert!(matches!(many, Err(Error::MaxThreads { .. })));
     let short = Options::new().slice(Duration::from_micros(10)).start();
     assert!(matches!(short, Err(Error::SliceTooShort(_))));
@@ -1086,7 +1290,10 @@ fn bad_input_is_an_error_and_leaves_nothing() {
     assert!(matches!(level, Err(Error::Level(8))));
     let name = Options::new().name("zero\0byte").start();
     assert!(matches!(name, Err(Error::Name(_))));
-    // Stacks that no machine has the addresses for.
+    if is_emulated() {
+        return;
+    }
+    // Stacks that no machine has the addresses for. An emulator would note each page.
     let options = Options::new()
         .name("refused")
         .workers(4)

@@ -1,4 +1,5 @@
-//! What is taken out of the states of a runtime's threads, one at a time.
+//! What is taken out of the states of a runtime's threads, and of how one lends its stack, one at a
+//! time.
 
 /// A name, a text that occurs once in the source, and its replacement. Each must be detected.
 pub const STATES: &[(&str, &str, &str)] = &[
@@ -71,5 +72,54 @@ pub const STATES: &[(&str, &str, &str)] = &[
         "a_step_makes_no_step",
         "ready_if_stopped(word & !ANYWHERE | STEP)",
         "ready_if_stopped(word & !ANYWHERE)",
+    ),
+];
+
+/// Likewise, of both sources together.
+pub const LENDING: &[(&str, &str, &str)] = &[
+    (
+        "an_offer_is_claimed_that_was_withdrawn",
+        "self.offered.compare_exchange(awaited, CLAIMED, SeqCst, SeqCst).is_err()",
+        "{ self.offered.store(CLAIMED, SeqCst); false }",
+    ),
+    (
+        "a_claim_in_vain_ends_the_offer",
+        "self.offered.store(awaited, SeqCst);\n        is_taken",
+        "self.offered.store(ptr::null_mut(), SeqCst);\n        is_taken",
+    ),
+    (
+        "a_waiter_goes_on_while_its_offer_is_claimed",
+        "SeqCst) == Err(CLAIMED) {",
+        "SeqCst) == Ok(CLAIMED) {",
+    ),
+    (
+        "an_offer_is_not_withdrawn",
+        "self.offered.compare_exchange(awaited, null, SeqCst, SeqCst) ==",
+        "(match self.offered.load(SeqCst) { CLAIMED => Err(CLAIMED), _ => Ok::<*mut (), _>(null) }) ==",
+    ),
+    (
+        "a_turn_that_brings_none_replaces_what_was_brought",
+        "if !task.is_null() {",
+        "if true {",
+    ),
+    (
+        "what_was_brought_is_run_twice",
+        "self.brought.swap(ptr::null_mut(), SeqCst)",
+        "self.brought.load(SeqCst)",
+    ),
+    (
+        "a_waiter_is_taken_and_stays_in_its_wait",
+        "WAITING => (word & !PHASE | RUNNING, true),",
+        "WAITING => (word, true),",
+    ),
+    (
+        "a_thread_is_taken_that_does_not_wait",
+        "WAITING => (word & !PHASE | RUNNING, true),",
+        "READY | RUNNING | WAITING => (word & !PHASE | RUNNING, true),",
+    ),
+    (
+        "a_suspended_thread_is_brought",
+        "(true, _) => (word & !PHASE | STOPPED, Taken::Stopped),",
+        "(true, _) => (word & !PHASE | STOPPED, Taken::New),",
     ),
 ];

@@ -3,7 +3,10 @@
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -40,6 +43,101 @@ fn wake_many(word: *const AtomicU32, count: c_int) {
     unsafe {
         let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         libc::syscall(libc::SYS_futex, word, operation, count);
+    }
+}
+
+/// How a kernel thread waits: it looks for a while, and then sleeps. It looks for as long as it
+/// takes to sleep and to be woken, if the last wait was that short. Otherwise two threads that
+/// answer each other at once would both sleep each time. On one CPU it sleeps at once.
+#[derive(Debug)]
+pub(super) struct Patience {
+    looks: bool,
+    /// How long the last wait took.
+    last: AtomicU64,
+}
+
+/// A wait that is worth looking for: on virtual CPUs, a wake-up takes 10 µs and more.
+const SHORT: Nanoseconds = 50_000;
+
+/// The number of looks before the clock is read, and the minimum.
+const LOOKS: usize = 50;
+
+impl Patience {
+    pub const fn new(looks: bool) -> Patience {
+        Patience {
+            looks,
+            last: AtomicU64::new(0),
+        }
+    }
+
+    /// Looks until `is_over` returns true; calls `sleep` if that takes long.
+    pub fn wait(&self, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
+        if !self.looks {
+            return sleep();
+        }
+        let begin = now();
+        // Relaxed: an estimate.
+        let limit = match self.last.load(Relaxed) <= SHORT {
+            true => SHORT,
+            false => 0,
+        };
+        loop {
+            for _ in 0..LOOKS {
+                if is_over() {
+                    return self.last.store(now() - begin, Relaxed);
+                }
+                core::hint::spin_loop();
+            }
+            if now() - begin >= limit {
+                break;
+            }
+        }
+        sleep();
+        self.last.store(now() - begin, Relaxed);
+    }
+}
+
+/// An event that happens once, and for which one kernel thread waits.
+#[derive(Debug)]
+pub(super) struct Event(AtomicU32);
+
+/// The waiter sleeps, or is about to.
+const AWAITED: u32 = 1;
+const HAPPENED: u32 = 2;
+
+impl Event {
+    pub const fn new() -> Event {
+        Event(AtomicU32::new(0))
+    }
+
+    pub fn has_happened(&self) -> bool {
+        self.0.load(SeqCst) == HAPPENED
+    }
+
+    /// Waits for the event.
+    pub fn wait(&self, patience: &Patience) {
+        let sleep = || {
+            let _ = self.0.compare_exchange(0, AWAITED, SeqCst, SeqCst);
+            while !self.has_happened() {
+                wait(&self.0, AWAITED, None);
+            }
+        };
+        patience.wait(|| self.has_happened(), sleep);
+    }
+
+    /// Lets the event happen.
+    ///
+    /// # Safety
+    ///
+    /// The event is valid until the waiter can see that it has happened.
+    pub unsafe fn set(event: *const Event) {
+        // SAFETY: the caller's promise. After the exchange, only the address is used.
+        unsafe {
+            let word = &raw const (*event).0;
+            if (*word).swap(HAPPENED, SeqCst) == AWAITED {
+                wake(word);
+            }
+        }
     }
 }
 

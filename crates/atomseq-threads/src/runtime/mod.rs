@@ -25,17 +25,17 @@
 //! state that the C library, `std` and the compiler keep for a kernel thread remains valid, unlike
 //! on a stack that moves between kernel threads. A closure that does none of these costs two queue
 //! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
-//! microseconds. To spawn and join takes less than 100 ns if the spawner is a thread of the runtime
-//! and joins at once, and 5 µs from outside, where a thread of `std` takes 32 µs
-//! (`atomseq bench threads`, on a busy machine of two CPUs).
+//! microseconds. To spawn and join takes about 100 ns if the spawner is a thread of the runtime
+//! and joins at once, and 5 µs from outside on the worker's CPU, where a thread of `std` takes 33
+//! µs (`atomseq bench threads`, on a virtual machine of two CPUs).
 //!
 //! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
-//! wait for a worker, and at least every 5 ms. It passes the role on from a closure that
-//! `/proc/self/task` shows as blocked, and that has used less than half of the CPU's time since the
-//! last look. Where the system does not show it, as without a free descriptor, the second condition
-//! alone decides. A closure that has used its slice of CPU time is interrupted by a signal, whose
-//! handler waits until it is the closure's turn again. While no thread waits for a worker, its
-//! closure is left alone.
+//! wait for a worker, twice if the closures compute, and at least every 5 ms. It passes the role on
+//! from a closure that `/proc/self/task` shows as blocked, and that has used less than half of the
+//! CPU's time since the last look. Where the system does not show it, as without a free descriptor,
+//! the second condition alone decides. A closure that has used its slice of CPU time is interrupted
+//! by a signal, whose handler waits until it is the closure's turn again. While no thread waits for
+//! a worker, its closure is left alone.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
 //! the signal arrives as the thread enters one. While a preempted closure waits, the signals that
@@ -43,8 +43,11 @@
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
-//! scope waits for then begins on the stack of the waiting thread, while half of that is left. If
-//! threads wait in another way for one that has not begun, all may wait indefinitely.
+//! scope waits for then begins on the stack of the waiting thread, while half of that is left and
+//! the waiting thread does not unwind. If threads wait in another way for one that has not begun,
+//! all may wait indefinitely. A worker that has nothing to do, and a caller outside that joins a
+//! thread, look for up to 50 µs before they sleep, if their last wait was as short and the runtime
+//! may use more than one CPU.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -66,6 +69,7 @@
 //! use a runtime.
 
 mod inherited;
+pub(crate) mod lending;
 mod linux;
 mod monitor;
 mod preempt;
@@ -77,7 +81,7 @@ mod task;
 mod thread;
 mod worker;
 
-use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -89,7 +93,7 @@ pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};
 pub use worker::LEVELS;
 
-use linux::Threads;
+use linux::{Patience, Threads};
 use shared::{Carrier, Shared};
 use worker::Worker;
 
@@ -102,6 +106,10 @@ pub const MIN_SLICE: Duration = Duration::from_millis(1);
 /// A slice that never ends, in nanoseconds, so that sums with it do not overflow.
 const LONGEST_SLICE: u128 = 1 << 60;
 
+/// The maximum number of workers: that of the CPUs in the C library's sets. An idle worker looks at
+/// the queues of all others.
+pub const MAX_WORKERS: usize = 1024;
+
 /// The smallest stack of a kernel thread, in bytes.
 pub const MIN_STACK_SIZE: usize = 64 * 1024;
 
@@ -111,6 +119,8 @@ pub const MIN_STACK_SIZE: usize = 64 * 1024;
 pub enum Error {
     /// The number of workers is zero.
     NoWorkers,
+    /// The number of workers is larger than [`MAX_WORKERS`].
+    TooManyWorkers(usize),
     /// The maximum number of kernel threads is too small for the workers, or larger than 32,766.
     MaxThreads {
         /// The maximum that was asked for.
@@ -149,6 +159,10 @@ impl fmt::Display for Error {
             Error::NoWorkers => write!(
                 f,
                 "a runtime without workers runs nothing; give `Options::workers` 1 or more"
+            ),
+            Error::TooManyWorkers(count) => write!(
+                f,
+                "{count} workers are too many; give `Options::workers` at most {MAX_WORKERS}"
             ),
             Error::MaxThreads { max, needs } => write!(
                 f,
@@ -238,6 +252,8 @@ pub struct Options {
     name: String,
     #[cfg(feature = "unstable-internals")]
     without: Vec<Protection>,
+    #[cfg(feature = "unstable-internals")]
+    gap: Option<fn()>,
 }
 
 /// What can be switched off, for tests which show that it is needed.
@@ -252,6 +268,20 @@ pub enum Protection {
     Stealing,
     /// Each level has its turns.
     Turns,
+    /// A scheduler frees no entry.
+    LaterFrees,
+    /// A thread that is resumed is pushed to its queue.
+    Resumption,
+    /// A thread that is destroyed unwinds at its next safepoint.
+    Destruction,
+}
+
+/// Returns whether the calling kernel thread is the scheduler of a worker, or a monitor: it must
+/// neither allocate nor free. For tests; a global allocator may call it.
+#[cfg(feature = "unstable-internals")]
+pub fn is_scheduling() -> bool {
+    Carrier::get().is_some_and(|carrier| carrier.shared().is_scheduling(carrier))
+        || monitor::IS_MONITOR.get()
 }
 
 impl Default for Options {
@@ -276,10 +306,13 @@ impl Options {
             name: "atomseq".to_owned(),
             #[cfg(feature = "unstable-internals")]
             without: Vec::new(),
+            #[cfg(feature = "unstable-internals")]
+            gap: None,
         }
     }
 
-    /// Sets the number of workers, which is the number of closures that run at a time.
+    /// Sets the number of workers, which is the number of closures that run at a time: at most
+    /// [`MAX_WORKERS`].
     pub fn workers(mut self, count: usize) -> Options {
         self.workers = Some(count);
         self
@@ -343,6 +376,13 @@ impl Options {
         self
     }
 
+    /// Sets what a scheduler calls between the end of a sleeper's time and its wake.
+    #[cfg(feature = "unstable-internals")]
+    pub fn gap(mut self, gap: fn()) -> Options {
+        self.gap = Some(gap);
+        self
+    }
+
     /// Starts a runtime: two kernel threads for each worker, and two more.
     ///
     /// # Errors
@@ -350,13 +390,16 @@ impl Options {
     /// All of [`Error`] but [`Level`](Error::Level). No kernel thread is left then.
     pub fn start(self) -> Result<Runtime, Error> {
         let cpus = linux::cpus();
-        let workers = self.workers.unwrap_or(cpus.len().max(1));
+        let workers = self.workers.unwrap_or(cpus.len().clamp(1, MAX_WORKERS));
         if workers == 0 {
             return Err(Error::NoWorkers);
         }
-        let needs = workers.saturating_mul(2);
+        if workers > MAX_WORKERS {
+            return Err(Error::TooManyWorkers(workers));
+        }
+        let needs = 2 * workers;
         let max = match self.max_threads {
-            0 => needs.saturating_add(512).min(role::MAX_CARRIERS.max(needs)),
+            0 => needs + 512,
             max => max,
         };
         if max < needs || max > role::MAX_CARRIERS {
@@ -383,7 +426,10 @@ impl Options {
         let shared = Arc::new(Shared {
             slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
-                .map(|index| Worker::new(role::ORPHAN, cpu_of(index), max, strict))
+                .map(|index| {
+                    let patience = Patience::new(cpus.len() > 1);
+                    Worker::new(role::ORPHAN, cpu_of(index), max, strict, patience)
+                })
                 .collect(),
             carriers: (0..max).map(|_| OnceLock::new()).collect(),
             created: AtomicUsize::new(0),
@@ -393,8 +439,10 @@ impl Options {
             live: AtomicUsize::new(1),
             ended: AtomicU32::new(0),
             turn: AtomicUsize::new(0),
+            patience: Patience::new(cpus.len() > 1),
             monitor: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
+            unused: AtomicPtr::new(core::ptr::null_mut()),
             threads,
             options: self,
         });
@@ -470,7 +518,15 @@ macro_rules! protections {
         }
     };
 }
-protections! { hands_off HandOff preempts Preemption steals Stealing takes_turns Turns }
+protections! {
+    hands_off HandOff
+    preempts Preemption
+    steals Stealing
+    takes_turns Turns
+    frees_later LaterFrees
+    resumes Resumption
+    destroys Destruction
+}
 
 /// Workers with their kernel threads: see the [module](self).
 ///

@@ -19,7 +19,8 @@ use super::shared::{Carrier, Shared};
 /// frames without optimisation, and those of the handlers of faults.
 const HANDLER: usize = 64 * 1024;
 
-/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart.
+/// The number of the monitor's looks in a slice, if those are not more than `LONGEST` apart, at
+/// closures that have not computed since the last one.
 const LOOKS: u64 = 8;
 
 /// The maximum time between two looks while threads wait: a closure that blocks must not keep its
@@ -53,6 +54,12 @@ struct Detached {
     used: Nanoseconds,
 }
 
+#[cfg(feature = "unstable-internals")]
+thread_local! {
+    /// Whether the calling kernel thread is a monitor that has begun to look.
+    pub(super) static IS_MONITOR: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+}
+
 /// Runs the monitor until all is over.
 pub(super) fn monitor(shared: &Shared) {
     const NOTHING: Sample = Sample {
@@ -65,13 +72,19 @@ pub(super) fn monitor(shared: &Shared) {
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
+    // Between two looks at closures that compute.
+    let half = (shared.slice / 2).clamp(SHORTEST, LONGEST);
     let mut pause = longest;
     let mut last_work = linux::now();
+    #[cfg(feature = "unstable-internals")]
+    IS_MONITOR.set(true);
     while !shared.is_over() {
         // When something ends: a thread's sleep, or a slice.
         let mut next_time = Nanoseconds::MAX;
         let now = linux::now();
         let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
+        // Whether all closures have computed since the last look, and go on.
+        let mut computes = true;
         for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
             let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
             let has_work = worker.has_work() || time <= now;
@@ -88,6 +101,7 @@ pub(super) fn monitor(shared: &Shared) {
             waits |= has_work;
             let owner = worker.owner.load(SeqCst);
             if is_orphan(owner) {
+                computes = false;
                 if has_work {
                     shared.adopt(index as u32);
                 }
@@ -95,11 +109,13 @@ pub(super) fn monitor(shared: &Shared) {
             }
             let Some(carrier) = carrier_of(owner).filter(|_| is_inside(owner)) else {
                 *sample = NOTHING;
+                computes = false;
                 continue;
             };
             let carrier = shared.carrier(carrier);
             let used = linux::cpu_time(carrier.number.load(SeqCst));
             if sample.owner != owner {
+                computes = false;
                 *sample = Sample {
                     owner,
                     first: used,
@@ -111,6 +127,7 @@ pub(super) fn monitor(shared: &Shared) {
             // Saturating: the system reports 0 of a thread that has exited since.
             let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
             (sample.last, sample.time) = (used, now);
+            computes &= is_busy;
             if !has_work {
                 continue;
             }
@@ -141,6 +158,7 @@ pub(super) fn monitor(shared: &Shared) {
                     }
                 }
             } else if slice_is_over && shared.options.preempts() {
+                computes = false;
                 tick(shared, carrier, owner - 1);
             }
         }
@@ -157,13 +175,12 @@ pub(super) fn monitor(shared: &Shared) {
             is_there
         });
         // Soon after a closure has blocked, the next one may.
-        pause = match has_detached {
-            true => SHORTEST,
-            false => (pause * 2).min(if waits {
-                longest
-            } else {
-                shared.slice.max(longest)
-            }),
+        pause = match (has_detached, waits) {
+            (true, _) => SHORTEST,
+            // A look costs some microseconds, and what has computed probably goes on.
+            (false, true) if computes => half,
+            (false, true) => (pause * 2).min(longest),
+            (false, false) => (pause * 2).min(shared.slice.max(longest)),
         };
         if !is_idle {
             last_work = now;
@@ -176,12 +193,14 @@ pub(super) fn monitor(shared: &Shared) {
         }
         // A worker that does not sleep leaves it to the monitor to see that a time has come.
         let limit = pause.min(next_time - now);
-        match limit > longest {
-            true => sleep_until_work(shared, Some(limit)),
+        match waits || limit <= longest {
             // What is pushed meanwhile can wait for that.
-            false => linux::wait(&shared.ended, 0, Some(limit)),
+            true => linux::wait(&shared.ended, 0, Some(limit)),
+            false => sleep_until_work(shared, Some(limit)),
         }
     }
+    #[cfg(feature = "unstable-internals")]
+    IS_MONITOR.set(false);
 }
 
 /// Sleeps until `wake_monitor`; for a length of time at most.
@@ -260,4 +279,6 @@ pub(super) fn nursery(shared: &Arc<Shared>, mut threads: Vec<JoinHandle<()>>) {
         // Closures do not unwind out of it.
         let _ = thread.join();
     }
+    // Entries keep the runtime's memory.
+    shared.free_unused();
 }

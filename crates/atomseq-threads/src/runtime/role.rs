@@ -37,10 +37,11 @@ use core::sync::atomic::{
 
 use std::sync::{Arc, OnceLock};
 
-use super::linux;
-use super::shared::{CLAIMED, Carrier, GRANT, POKE, Shared};
-use super::state::Taken;
-use super::task::Task;
+use super::linux::{self, Nanoseconds};
+use super::shared::{Carrier, GRANT, POKE, Shared};
+use super::state::{ANYWHERE, KILLED, Taken};
+use super::task::{Header, Task};
+use super::worker::{ASLEEP, AWAKE, WATCHES};
 
 /// In a closure.
 const INSIDE: u64 = 1;
@@ -61,8 +62,8 @@ pub(super) const ORPHAN: u64 = NO_CARRIER << 1;
 /// before the role waits for one.
 const TRIES: usize = 64;
 
-/// How often an idle worker looks at the queues before it sleeps, or takes a thread that its
-/// spawner may be about to join.
+/// How often an idle worker looks at the queues of others before it takes a thread that its spawner
+/// may be about to join.
 const LOOKS: usize = 200;
 
 /// Returns the carrier that has the role, if one has.
@@ -175,8 +176,11 @@ impl Shared {
     /// Takes a spare kernel thread, if possible one that has run on this worker's CPU.
     fn take_spare(&self, index: u32) -> Option<u32> {
         let count = self.workers.len();
-        let spare = (0..count)
-            .find_map(|offset| self.workers[(index as usize + offset) % count].spares.pop());
+        let mut workers = (0..count).map(|offset| &self.workers[(index as usize + offset) % count]);
+        // One that is pushed and not yet counted looks for orphans.
+        let is_any = self.spares.load(SeqCst) > 0;
+        let spare = is_any.then(|| workers.find_map(|worker| worker.spares.pop()));
+        let spare = spare.flatten();
         let left = match spare {
             Some(_) => self.spares.fetch_sub(1, SeqCst) - 1,
             None => 0,
@@ -215,6 +219,21 @@ impl Shared {
         self.grant(index, carrier, None, INSIDE);
     }
 
+    /// What a test does between the end of a sleeper's time and its wake.
+    fn in_gap(&self) {
+        #[cfg(feature = "unstable-internals")]
+        if let Some(gap) = self.options.gap {
+            gap();
+        }
+    }
+
+    /// Returns whether the calling carrier has the role, and is in no closure.
+    #[cfg(feature = "unstable-internals")]
+    pub fn is_scheduling(&self, carrier: &Carrier) -> bool {
+        let worker = self.worker(carrier.worker.load(Relaxed));
+        worker.owner.load(SeqCst) == carrier.value.load(Relaxed)
+    }
+
     /// Passes the role on: to the thread whose turn is next, or else to a spare. The caller has the
     /// role, and does not any more afterwards.
     pub fn pass(&self, index: u32) {
@@ -248,9 +267,13 @@ impl Shared {
                 break;
             };
             if task.state.is_started() {
-                if task.state.take() == Taken::Started {
-                    self.grant_started(index, task);
-                    return true;
+                match task.state.take() {
+                    Taken::Started => {
+                        self.grant_started(index, task);
+                        return true;
+                    }
+                    // It may be resumed and finish before this line.
+                    _ => self.drop_later(task),
                 }
             } else if let Some(spare) = self.take_spare(index) {
                 match self.take_new(&task, spare) {
@@ -304,8 +327,10 @@ impl Shared {
         let scope = scope.map_or(entry, |scope| scope.cast_mut().cast());
         let mut carriers = self.carriers.iter().map_while(OnceLock::get);
         let waiter = carriers.find(|carrier| {
-            let awaited = carrier.awaited.load(SeqCst);
-            (awaited == entry || awaited == scope) && self.take_waiting(carrier, awaited, index)
+            let awaited = [entry, scope]
+                .into_iter()
+                .find(|&awaited| carrier.lending.offers(awaited));
+            awaited.is_some_and(|awaited| self.take_waiting(carrier, awaited, index))
         });
         let Some(waiter) = waiter else {
             return Err(task);
@@ -322,26 +347,16 @@ impl Shared {
 
     /// Takes the current thread of a carrier if it still waits for that, with this worker's role.
     fn take_waiting(&self, carrier: &Carrier, awaited: *mut (), index: u32) -> bool {
-        let claimed = carrier
-            .awaited
-            .compare_exchange(awaited, CLAIMED, SeqCst, SeqCst);
-        if claimed.is_err() {
-            return false;
-        }
-        // While this is claimed, the thread does not go on, so it exists.
-        let is_taken = carrier.current().is_some_and(|waiter| {
-            let is_taken = waiter.state.take_waiting();
-            if is_taken {
-                waiter.worker.store(index, Relaxed);
-            }
-            is_taken
-        });
-        let after = match is_taken {
-            true => ptr::null_mut(),
-            false => awaited,
-        };
-        carrier.awaited.store(after, SeqCst);
-        is_taken
+        carrier.lending.claim(awaited, || {
+            // While this is claimed, the thread does not go on, so it exists.
+            carrier.current().is_some_and(|waiter| {
+                let is_taken = waiter.state.take_waiting();
+                if is_taken {
+                    waiter.worker.store(index, Relaxed);
+                }
+                is_taken
+            })
+        })
     }
 
     fn put_back(&self, index: u32, task: Task) {
@@ -376,10 +391,13 @@ impl Shared {
             return;
         }
         while let Some(task) = worker.pop_due(now) {
-            if task.state.wake() {
+            self.in_gap();
+            match task.state.wake() {
                 // With this reference; the frame of the thread has another one. Here, not where
                 // it waits: the worker there may sleep.
-                self.put_back(index, task);
+                true => self.put_back(index, task),
+                // Woken by another event. It may have finished since.
+                false => self.drop_later(task),
             }
         }
     }
@@ -394,7 +412,7 @@ impl Shared {
             return None;
         }
         let others = || (1..count).map(|offset| (index as usize + offset) % count);
-        for _ in 0..LOOKS {
+        for _ in 0..LOOKS.div_ceil(count - 1) {
             for other in others() {
                 self.wake_due(other as u32);
                 if let Some(task) = self.workers[other].pop() {
@@ -413,22 +431,29 @@ impl Shared {
     /// word. The calling carrier has the role.
     fn idle(&self, carrier: &Carrier, index: u32) {
         let worker = self.worker(index);
-        // In this order: `poke` subtracts after it has seen the 1.
+        // In this order: `poke` subtracts after it has seen that this waits.
         self.sleeping.fetch_add(1, SeqCst);
-        worker.sleeping.store(1, SeqCst);
+        worker.sleeping.store(WATCHES, SeqCst);
         let has_work = match self.options.steals() {
             true => self.workers.iter().any(|worker| worker.has_work()),
             false => worker.has_work(),
         };
         if !has_work && !self.is_over() {
-            let limit = worker
-                .next_time()
-                .map(|time| time.saturating_sub(linux::now()));
-            if limit != Some(0) {
-                linux::wait(&carrier.word, 0, limit);
-            }
+            let is_over =
+                || carrier.word.load(SeqCst) != 0 || worker.sleeping.load(SeqCst) == AWAKE;
+            let sleep = || {
+                let slept = worker
+                    .sleeping
+                    .compare_exchange(WATCHES, ASLEEP, SeqCst, SeqCst);
+                let left = |time: Nanoseconds| time.saturating_sub(linux::now());
+                let limit = worker.next_time().map(left);
+                if slept.is_ok() && limit != Some(0) {
+                    linux::wait(&carrier.word, 0, limit);
+                }
+            };
+            worker.patience.wait(is_over, sleep);
         }
-        if worker.sleeping.swap(0, SeqCst) != 0 {
+        if worker.sleeping.swap(AWAKE, SeqCst) != AWAKE {
             self.sleeping.fetch_sub(1, SeqCst);
         }
         carrier.word.fetch_and(!POKE, SeqCst);
@@ -467,10 +492,7 @@ impl Shared {
         // A closure that has begun is not over, so there is a grant.
         while !self.wait_for_grant(carrier) {}
         let task = carrier.granted_task.swap(ptr::null_mut(), SeqCst);
-        // A turn after a preemption brings none, and must not replace one that is still to run.
-        if !task.is_null() {
-            carrier.to_run.store(task, Relaxed);
-        }
+        carrier.lending.bring(task.cast());
         carrier.allow_preemption();
     }
 
@@ -491,13 +513,16 @@ impl Shared {
             };
             if task.state.is_started() {
                 let is_current = task.as_ptr() == carrier.current.load(Relaxed);
-                if task.state.take() == Taken::Started {
-                    if is_current {
+                match task.state.take() {
+                    Taken::Started if is_current => {
                         task.worker.store(index, Relaxed);
                         return true;
                     }
-                    self.grant_started(index, task);
-                    return false;
+                    Taken::Started => {
+                        self.grant_started(index, task);
+                        return false;
+                    }
+                    _ => self.drop_later(task),
                 }
             } else if let Some(spare) = self.take_spare(index) {
                 if self.take_new(&task, spare) {
@@ -510,7 +535,7 @@ impl Shared {
                 match self.take_with_waiter(index, task) {
                     Ok((waiter, task)) if waiter == carrier.index => {
                         let task = task.map_or(ptr::null_mut(), Task::into_raw);
-                        carrier.to_run.store(task, Relaxed);
+                        carrier.lending.bring(task.cast());
                         return true;
                     }
                     Ok((waiter, task)) => {
@@ -562,9 +587,12 @@ impl Shared {
                 continue;
             };
             if task.state.is_started() {
-                if task.state.take() == Taken::Started {
-                    self.grant_started(index, task);
-                    return false;
+                match task.state.take() {
+                    Taken::Started => {
+                        self.grant_started(index, task);
+                        return false;
+                    }
+                    _ => self.drop_later(task),
                 }
             } else if !self.take_new(&task, carrier.index) {
                 core::mem::forget(task);
@@ -589,7 +617,7 @@ impl Shared {
     /// Runs a taken thread, which is the current one, to its end. Its memory is freed while the
     /// flag is set, so that the monitor passes the role on if that takes long.
     fn run_taken(&self, carrier: &Carrier, task: Task) {
-        let is_destroyed = task.state.requests() & super::state::KILLED != 0;
+        let is_destroyed = task.state.requests() & KILLED != 0;
         // SAFETY: taken as a new one.
         unsafe { task.run(is_destroyed) };
         // SAFETY: it has run.
@@ -604,6 +632,7 @@ impl Shared {
             scope.finish();
         }
         drop(task);
+        self.free_unused();
         self.release();
     }
 
@@ -637,10 +666,10 @@ impl Shared {
     /// Runs the thread that came with a turn of the current one, if one did.
     pub fn run_granted(&self, carrier: &Carrier) {
         let unpreempted = Unpreempted::new(carrier);
-        let task = carrier.to_run.swap(ptr::null_mut(), Relaxed);
+        let task = carrier.lending.receive();
         if !task.is_null() {
             // SAFETY: the granter's reference, once.
-            let task = unsafe { Task::from_raw(task) };
+            let task = unsafe { Task::from_raw(task.cast()) };
             self.run_here(carrier, task, unpreempted);
         }
     }
@@ -652,6 +681,11 @@ impl Shared {
         drop(unpreempted);
         self.run_taken(carrier, task);
         carrier.current.store(before, Relaxed);
+        // A request to stop anywhere has sent its signal while the other one ran.
+        let stops = |current: &Header| current.state.requests() & ANYWHERE != 0;
+        if carrier.current().is_some_and(stops) {
+            carrier.has_missed.store(true, Relaxed);
+        }
         carrier.allow_preemption();
     }
 
@@ -661,6 +695,10 @@ impl Shared {
         let Some(current) = carrier.current() else {
             return;
         };
+        // Until it has finished, the lender is not suspended: see `run_here`.
+        if carrier.lending.has_brought() {
+            return;
+        }
         let index = carrier.worker.load(Relaxed);
         current.worker.store(index, Relaxed);
         let stops = current.state.stop_anywhere();

@@ -2,17 +2,18 @@
 
 use core::marker::PhantomData;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicUsize,
+    AtomicBool, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
+use super::Error;
+use super::linux::{Event, Patience};
 use super::shared::{Carrier, Shared};
 use super::task::Task;
 use super::thread::{self, Builder, JoinHandle, Thread, expect_carrier};
-use super::{Error, linux};
 
 /// A scope, in which threads may borrow what outlives it: see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -28,8 +29,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 pub(super) struct Count {
     /// Those that have not finished, and one more until the scope's closure has returned.
     running: AtomicUsize,
-    /// 1 when there are none any more.
-    is_over: AtomicU32,
+    /// There are none any more.
+    is_over: Event,
     has_panicked: AtomicBool,
     /// The thread that waits, if it is one of a runtime.
     owner: Option<Task>,
@@ -45,23 +46,20 @@ impl Count {
     /// Counts one fewer.
     pub fn finish(&self) {
         if self.running.fetch_sub(1, SeqCst) == 1 {
-            self.is_over.store(1, SeqCst);
-            match &self.owner {
-                Some(owner) => thread::wake(owner),
-                None => linux::wake(&self.is_over),
+            // SAFETY: the caller has a reference.
+            unsafe { Event::set(&self.is_over) };
+            if let Some(owner) = &self.owner {
+                thread::wake(owner);
             }
         }
     }
 
-    fn wait(&self) {
-        let is_over = || self.is_over.load(SeqCst) != 0;
+    fn wait(&self, patience: &Patience) {
         match Carrier::get() {
-            Some(carrier) => thread::wait_until(carrier, self, is_over),
-            None => {
-                while !is_over() {
-                    linux::wait(&self.is_over, 0, None);
-                }
+            Some(carrier) => {
+                thread::wait_until(carrier, self, || self.is_over.has_happened());
             }
+            None => self.is_over.wait(patience),
         }
     }
 }
@@ -102,6 +100,11 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Errors
     ///
     /// The payload of its panic, or [`Destroyed`](super::Destroyed).
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself.
+    #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
         self.handle.join()
     }
@@ -155,7 +158,7 @@ where
         shared: Arc::clone(shared),
         count: Arc::new(Count {
             running: AtomicUsize::new(1),
-            is_over: AtomicU32::new(0),
+            is_over: Event::new(),
             has_panicked: AtomicBool::new(false),
             owner: Carrier::get().map(reference),
         }),
@@ -165,7 +168,7 @@ where
     let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.count.finish();
     // Also if `f` has panicked: the threads borrow what would be dropped.
-    scope.count.wait();
+    scope.count.wait(&shared.patience);
     match result {
         Err(payload) => panic::resume_unwind(payload),
         // Relaxed: see `note_panic`.

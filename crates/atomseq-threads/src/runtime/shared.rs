@@ -10,10 +10,11 @@ use core::sync::atomic::{
 use std::sync::OnceLock;
 
 use super::Options;
-use super::linux::{self, Nanoseconds, Threads};
+use super::lending::Lending;
+use super::linux::{self, Nanoseconds, Patience, Threads};
 use super::role;
 use super::task::{Header, Task};
-use super::worker::Worker;
+use super::worker::{ASLEEP, AWAKE, Worker};
 
 /// What the kernel threads of a runtime share.
 pub(super) struct Shared {
@@ -36,10 +37,14 @@ pub(super) struct Shared {
     pub ended: AtomicU32,
     /// The worker of the next thread that is spawned from outside.
     pub turn: AtomicUsize,
+    /// Of those that wait outside.
+    pub patience: Patience,
     /// 1 while the monitor sleeps until there is work.
     pub monitor: AtomicU32,
     /// 1 when more kernel threads are needed.
     pub wanted: AtomicU32,
+    /// Entries of which a scheduler had the last reference, to be freed by a thread.
+    pub unused: AtomicPtr<Header>,
     pub threads: Threads,
 }
 
@@ -65,11 +70,8 @@ pub(super) struct Carrier {
     pub tick: AtomicU64,
     /// The thread that it runs. The frame that runs it owns a reference.
     pub current: AtomicPtr<Header>,
-    /// What its current thread waits for and may run on its stack: an entry, the count of a scope,
-    /// null, or CLAIMED.
-    pub awaited: AtomicPtr<()>,
-    /// A new thread that came with a turn of the current one, to run on its stack, or null.
-    pub to_run: AtomicPtr<Header>,
+    /// What may run on the stack of its current thread, which waits for it.
+    pub lending: Lending,
     /// The CPU that it is pinned to.
     pub cpu: AtomicU32,
     /// Where its stack begins.
@@ -81,10 +83,6 @@ pub(super) struct Carrier {
 unsafe impl Send for Carrier {}
 // SAFETY: as above; the rest is atomic.
 unsafe impl Sync for Carrier {}
-
-/// In `awaited`, while a scheduler takes the current thread, which does not go on meanwhile. No
-/// address of what is awaited, which is a multiple of 8.
-pub(super) const CLAIMED: *mut () = ptr::without_provenance_mut(1);
 
 /// The carrier has a role, or a thread of its own to go on with.
 pub(super) const GRANT: u32 = 1;
@@ -110,8 +108,7 @@ impl Carrier {
             has_missed: AtomicBool::new(false),
             tick: AtomicU64::new(role::NEVER),
             current: AtomicPtr::new(ptr::null_mut()),
-            awaited: AtomicPtr::new(ptr::null_mut()),
-            to_run: AtomicPtr::new(ptr::null_mut()),
+            lending: Lending::new(),
             cpu: AtomicU32::new(u32::MAX),
             top: AtomicUsize::new(0),
             shared,
@@ -240,18 +237,25 @@ impl Shared {
         }
     }
 
-    /// Wakes a worker if it sleeps.
+    /// Wakes a worker if it sleeps or watches.
     pub fn poke(&self, index: usize) -> bool {
         let worker = &self.workers[index];
-        let sleeps = worker.sleeping.load(SeqCst) != 0 && worker.sleeping.swap(0, SeqCst) != 0;
-        if sleeps {
-            self.sleeping.fetch_sub(1, SeqCst);
-            // If another one has the role by now, it has looked since.
-            if let Some(carrier) = role::carrier_of(worker.owner.load(SeqCst)) {
-                self.carrier(carrier).wake(POKE);
-            }
+        let before = match worker.sleeping.load(SeqCst) {
+            AWAKE => AWAKE,
+            _ => worker.sleeping.swap(AWAKE, SeqCst),
+        };
+        if before == AWAKE {
+            return false;
         }
-        sleeps
+        self.sleeping.fetch_sub(1, SeqCst);
+        // One that watches has seen the exchange.
+        if before == ASLEEP
+            // If another one has the role by now, it has looked since.
+            && let Some(carrier) = role::carrier_of(worker.owner.load(SeqCst))
+        {
+            self.carrier(carrier).wake(POKE);
+        }
+        true
     }
 
     /// Pushes a thread that a request has made NEW or READY.

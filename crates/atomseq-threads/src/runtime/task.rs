@@ -14,7 +14,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use super::inherited;
-use super::linux;
+use super::linux::Event;
 use super::scope::Count;
 use super::shared::Shared;
 use super::state::State;
@@ -35,7 +35,7 @@ pub(super) struct Header {
     /// The kernel thread that its stack belongs to, once it is started.
     pub carrier: AtomicU32,
     /// NONE, DONE, DETACHED, or the address of the joiner: an entry of which this owns a
-    /// reference, or one more than that of a futex word.
+    /// reference, or one more than that of an event. Of an unused entry, the next one's.
     joiner: AtomicUsize,
     /// The procedures that it is to run, the newest first.
     signals: AtomicPtr<Signal>,
@@ -261,6 +261,26 @@ impl Task {
         self.0.as_ptr()
     }
 
+    /// Drops a reference, unless it is the last one, which it returns.
+    fn drop_unless_last(self) -> Option<Task> {
+        let mut count = self.references.load(Relaxed);
+        // If this is the only reference, no other thread can make another one.
+        while count > 1 {
+            // Release: as in `drop`.
+            match self
+                .references
+                .compare_exchange_weak(count, count - 1, Release, Relaxed)
+            {
+                Ok(_) => {
+                    mem::forget(self);
+                    return None;
+                }
+                Err(now) => count = now,
+            }
+        }
+        Some(self)
+    }
+
     pub fn into_raw(self) -> *mut Header {
         mem::ManuallyDrop::new(self).0.as_ptr()
     }
@@ -298,11 +318,8 @@ impl Task {
                 None
             }
             word if word & 1 != 0 => {
-                let word = (word & !1) as *const AtomicU32;
-                // SAFETY: the joiner leaves its frame after this store only. After it, only the
-                // address is used.
-                unsafe { (*word).store(1, SeqCst) };
-                linux::wake(word);
+                // SAFETY: the joiner leaves its frame only after this.
+                unsafe { Event::set((word & !1) as *const Event) };
                 None
             }
             // SAFETY: the joiner's reference, which it gave away with the exchange.
@@ -341,11 +358,11 @@ impl Task {
 
     /// Waits for the end, as a kernel thread.
     pub fn wait_for_end(&self) {
-        let word = AtomicU32::new(0);
-        let address = &raw const word as usize | 1;
+        let end = Event::new();
+        let address = &raw const end as usize | 1;
         let exchanged = self.joiner.compare_exchange(NONE, address, SeqCst, SeqCst);
-        while exchanged.is_ok() && word.load(SeqCst) == 0 {
-            linux::wait(&word, 0, None);
+        if exchanged.is_ok() {
+            end.wait(&self.shared.patience);
         }
     }
 
@@ -404,6 +421,42 @@ impl Task {
         let mut signals = Signals(taken.unwrap_or(ptr::null_mut()));
         while let Some(procedure) = signals.pop() {
             procedure();
+        }
+    }
+}
+
+impl Shared {
+    /// Drops a reference as a scheduler, which must not free: see invariant 4 of `role`. The last
+    /// one is left to `free_unused`.
+    pub fn drop_later(&self, task: Task) {
+        if !self.options.frees_later() {
+            return drop(task);
+        }
+        let Some(last) = task.drop_unless_last() else {
+            return;
+        };
+        let last = last.into_raw();
+        let mut first = self.unused.load(SeqCst);
+        loop {
+            // SAFETY: with the only reference, this alone uses the entry. No joiner has one.
+            unsafe { (*last).joiner.store(first as usize, Relaxed) };
+            match self.unused.compare_exchange(first, last, SeqCst, SeqCst) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Frees what schedulers have left.
+    pub fn free_unused(&self) {
+        if self.unused.load(SeqCst).is_null() {
+            return;
+        }
+        let mut next = self.unused.swap(ptr::null_mut(), SeqCst);
+        while !next.is_null() {
+            // SAFETY: of `drop_later`, with the reference that was the last.
+            let task = unsafe { Task::from_raw(next) };
+            next = task.joiner.load(Relaxed) as *mut Header;
         }
     }
 }

@@ -13,9 +13,10 @@ use atomseq::nonblocking::Handle;
 use super::linux::{self, Nanoseconds};
 use super::role::Unpreempted;
 use super::scope::{Count, Scope, ScopedJoinHandle};
-use super::shared::{CLAIMED, Carrier, Shared};
+use super::shared::{Carrier, Shared};
 use super::state::{ANYWHERE, KILLED, REQUESTS, SIGNALLED, STOPME, Wait};
 use super::task::{Destroyed, Task};
+use super::worker::{ASLEEP, WATCHES};
 use super::{Error, LEVELS, Runtime};
 
 /// A reference to a thread of a runtime. Any thread of the process may use it (S92, section 5.3.2).
@@ -101,7 +102,7 @@ impl Thread {
     /// Withdraws a request to suspend the thread; if it is suspended, it is ready to run again.
     pub fn resume(&self) {
         let _unpreempted = Carrier::get().map(Unpreempted::new);
-        if self.0.state.resume() {
+        if self.0.state.resume() && self.0.shared.options.resumes() {
             self.push();
         }
     }
@@ -198,8 +199,16 @@ impl<T> JoinHandle<T> {
     /// # Errors
     ///
     /// The payload of its panic, or [`Destroyed`].
+    ///
+    /// # Panics
+    ///
+    /// If the thread joins itself. Threads that join each other wait indefinitely.
+    #[track_caller]
     pub fn join(mut self) -> std::thread::Result<T> {
         match Carrier::get() {
+            Some(carrier) if carrier.current.load(Relaxed) == self.task().as_ptr() => {
+                panic!("a thread that joins itself would wait indefinitely; join it in another one")
+            }
             Some(carrier) => wait_for(carrier, self.task()),
             None => self.task().wait_for_end(),
         }
@@ -261,19 +270,10 @@ pub(super) fn wait_until(carrier: &Carrier, count: &Count, is_over: impl Fn() ->
 fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
     let shared = carrier.shared();
     if shared.has_room(carrier) {
-        carrier.awaited.store(awaited, SeqCst);
+        carrier.lending.offer(awaited);
     }
     block(carrier, |task| task.state.wait(requests));
-    // A scheduler that has claimed it decides in a moment.
-    let null = ptr::null_mut();
-    let withdraw = || {
-        carrier
-            .awaited
-            .compare_exchange(awaited, null, SeqCst, SeqCst)
-    };
-    while withdraw() == Err(CLAIMED) {
-        std::thread::yield_now();
-    }
+    carrier.lending.withdraw(awaited);
     shared.run_granted(carrier);
 }
 
@@ -340,6 +340,9 @@ pub fn checkpoint() {
 
 fn checkpoint_on(carrier: &Carrier) {
     let mut answers = unanswered();
+    if !carrier.shared().options.destroys() {
+        answers &= !KILLED;
+    }
     loop {
         let Some(current) = carrier.current() else {
             return;
@@ -604,9 +607,15 @@ impl Builder {
             None => {
                 let count = shared.workers.len();
                 let turn = shared.turn.fetch_add(1, SeqCst);
-                let mut workers = (0..count).map(|offset| turn.wrapping_add(offset) % count);
-                let sleeps = |index: &usize| shared.workers[*index].sleeping.load(SeqCst) != 0;
-                let index = workers.find(sleeps).unwrap_or(turn % count);
+                let workers = (0..count).map(|offset| turn.wrapping_add(offset) % count);
+                // One that watches is there sooner than one that sleeps.
+                let find = |state| {
+                    let is = |index: &usize| shared.workers[*index].sleeping.load(SeqCst) == state;
+                    workers.clone().find(is)
+                };
+                let index = find(WATCHES)
+                    .or_else(|| find(ASLEEP))
+                    .unwrap_or(turn % count);
                 // Relaxed: as above.
                 task.worker.store(index as u32, Relaxed);
                 shared.push(task);

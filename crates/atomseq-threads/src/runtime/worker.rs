@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use atomseq::nonblocking::{Handle, LinkedQueue, PriorityQueue, Stack};
 
-use super::linux::Nanoseconds;
+use super::linux::{Nanoseconds, Patience};
 use super::task::{Header, Task};
 
 /// The number of levels.
@@ -35,13 +35,23 @@ pub(crate) fn next_turn(turn: u64, levels: u8) -> u64 {
     nonempty.map(next).min().unwrap_or(turn + 1)
 }
 
+/// Of a worker that does not wait.
+pub(super) const AWAKE: u32 = 0;
+/// Of one that waits, and looks at this word.
+pub(super) const WATCHES: u32 = 1;
+/// Of one whose kernel thread sleeps, or is about to.
+pub(super) const ASLEEP: u32 = 2;
+
 /// One of them.
 #[repr(align(128))]
 pub(super) struct Worker {
     /// The kernel thread that has this role: see [`super::role`].
     pub owner: AtomicU64,
-    /// 1 while the kernel thread that has the role waits for something to do.
+    /// Whether the kernel thread that has the role waits for something to do: AWAKE, WATCHES,
+    /// ASLEEP.
     pub sleeping: AtomicU32,
+    /// Of that wait.
+    pub patience: Patience,
     /// The CPU of its kernel threads.
     pub cpu: Option<u32>,
     queues: [LinkedQueue<Task>; LEVELS as usize],
@@ -57,10 +67,17 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(owner: u64, cpu: Option<u32>, threads: usize, strict: bool) -> Worker {
+    pub fn new(
+        owner: u64,
+        cpu: Option<u32>,
+        threads: usize,
+        strict: bool,
+        patience: Patience,
+    ) -> Worker {
         Worker {
             owner: AtomicU64::new(owner),
-            sleeping: AtomicU32::new(0),
+            sleeping: AtomicU32::new(AWAKE),
+            patience,
             cpu,
             queues: core::array::from_fn(|_| LinkedQueue::new()),
             newest: AtomicPtr::new(ptr::null_mut()),

@@ -2,15 +2,17 @@
 //!
 //! All run on one CPU. Closures are spawned at random points of the hog's slice. The wait of a
 //! closure is from the call of `spawn` to its first instruction. A figure is the median, the 99th
-//! percentile or the maximum of a hundred waits. On an executor that does not preempt, each wait
-//! would be as long as the hog computes.
+//! percentile or the maximum of a hundred waits. An executor that does not preempt has no figure:
+//! its tasks wait for as long as the hog computes. The case counts those that begin in half a
+//! second.
 //!
-//! The cost of preemption is the time of two computations that preempt each other, beside the time
-//! of both without preemption.
+//! The cost of preemption is the CPU time of the process for two computations that preempt each
+//! other, beside that for both without preemption. A figure is the median of several runs, which
+//! alternate. The time that other processes take is not in it.
 
 use std::hint::{black_box, spin_loop};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,10 +36,13 @@ pub const EXPERIMENT: Experiment = Experiment {
         "p99:std", "threads of std";
         "max:runtime", "runtime::Runtime: the longest of a hundred waits";
         "max:std", "threads of std";
-        "cost:alone", "two computations on one worker, one after the other";
-        "cost:preempted", "the same, with slices of 10 ms";
+        "p50:tokio", "tasks of the crate tokio on one worker, beside one that does not await";
+        "p99:tokio", "tasks of tokio";
+        "max:tokio", "tasks of tokio";
+        "cost:alone", "the CPU time of two computations on one worker, one after the other";
+        "cost:preempted", "the same, with slices of 10 ms: both run in turns";
     },
-    peers: &["std"],
+    peers: &["std", "tokio"],
     method: Method::Own { threads: 1, run },
     threads: Threads::Alone,
     beside: None,
@@ -55,7 +60,7 @@ struct Way {
     measure: fn(usize) -> Result<Vec<Duration>, Fault>,
 }
 
-const WAYS: [Way; 2] = [
+const WAYS: [Way; 3] = [
     Way {
         cases: ["p50:runtime", "p99:runtime", "max:runtime"],
         measure: with_runtime,
@@ -64,7 +69,14 @@ const WAYS: [Way; 2] = [
         cases: ["p50:std", "p99:std", "max:std"],
         measure: with_std,
     },
+    Way {
+        cases: ["p50:tokio", "p99:tokio", "max:tokio"],
+        measure: with_tokio,
+    },
 ];
+
+/// How long the hog of an executor without preemption computes.
+const BOUND: Duration = Duration::from_millis(500);
 
 /// The cases of the computations, and their slices.
 const COSTS: [(&str, Duration); 2] = [
@@ -72,8 +84,11 @@ const COSTS: [(&str, Duration); 2] = [
     ("cost:preempted", runtime::DEFAULT_SLICE),
 ];
 
-/// The number of a computation's steps, which take about a tenth of a second.
+/// The number of a computation's steps, which take about three slices.
 const STEPS: u64 = 30_000_000;
+
+/// The number of runs of which a cost is the median.
+const RUNS: usize = 7;
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     let mut values = WAYS
@@ -85,6 +100,10 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     let mut rounds = 0;
     while rounds < FEWEST || rounds < effort.rounds && start.elapsed() < effort.budget {
         for (way, (values, fault)) in WAYS.iter().zip(values.iter_mut().zip(&mut faults)) {
+            // What has failed once has failed.
+            if fault.is_some() {
+                continue;
+            }
             match (way.measure)(WAITS) {
                 Ok(mut waits) => {
                     waits.sort_unstable();
@@ -96,11 +115,19 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
                 Err(found) => *fault = Some(found),
             }
         }
-        for ((_, slice), (values, fault)) in COSTS.into_iter().zip(&mut costs) {
-            match two_computations(slice) {
-                Ok(took) => values.push(took.as_nanos() as f64),
-                Err(found) => *fault = Some(found),
+        let mut runs = COSTS.map(|_| Vec::new());
+        for _ in 0..RUNS {
+            let both = COSTS.into_iter().zip(costs.iter_mut().zip(&mut runs));
+            for ((_, slice), ((_, fault), runs)) in both {
+                match two_computations(slice) {
+                    Ok(took) => runs.push(took),
+                    Err(found) => *fault = Some(found),
+                }
             }
+        }
+        for ((values, _), mut runs) in costs.iter_mut().zip(runs) {
+            runs.sort_unstable();
+            values.extend(runs.get(RUNS / 2).map(|run| run.as_nanos() as f64));
         }
         rounds += 1;
         let time = start.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
@@ -120,22 +147,42 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// Returns how long two computations take on one worker.
+/// Returns the CPU time that two computations take on one worker.
 fn two_computations(slice: Duration) -> Result<Duration, Fault> {
     let runtime = with_one_worker(slice)?;
-    let begin = Instant::now();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let begin = cpu_time();
     let both = [1, 2].map(|seed| {
+        let begun = Arc::clone(&begun);
         runtime.spawn(move || {
+            // Relaxed: one worker runs both.
+            begun.fetch_add(1, Ordering::Relaxed);
             // The multiplier of Knuth's MMIX.
             let step = |x: u64, step| black_box(x.wrapping_mul(6364136223846793005) ^ step);
-            (0..STEPS).fold(seed, step)
+            black_box((0..STEPS).fold(seed, step));
+            begun.load(Ordering::Relaxed)
         })
     });
-    let ended = both.map(|one| one.join().is_ok());
-    match ended {
-        [true, true] => Ok(begin.elapsed()),
-        _ => Err(Fault::from("a thread has panicked")),
+    let [first, second] = both.map(|one| one.join().ok());
+    let took = cpu_time() - begin;
+    // The one that ends first has seen the other one begin only if that has preempted it.
+    match (first.min(second), slice == runtime::DEFAULT_SLICE) {
+        (None, _) => Err(Fault::from("a thread has panicked")),
+        (Some(1), true) => Err(Fault::from("no computation was preempted")),
+        (Some(2), false) => Err(Fault::from("a computation was preempted")),
+        _ => Ok(took),
     }
+}
+
+/// Returns the CPU time of this process.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes a time.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 fn with_one_worker(slice: Duration) -> Result<Runtime, Fault> {
@@ -202,4 +249,42 @@ fn with_std(count: usize) -> Result<Vec<Duration>, Fault> {
         is_over.store(true, Ordering::Relaxed);
         waits.map_err(|_| Fault::from("a thread has panicked"))
     })
+}
+
+fn with_tokio(count: usize) -> Result<Vec<Duration>, Fault> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).build();
+    let runtime = runtime.map_err(|error| Fault::untried(error.to_string()))?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&is_over);
+    let (begin, begun) = mpsc::channel();
+    let hog = runtime.spawn(async move {
+        let _ = begin.send(());
+        compute(&until);
+    });
+    let _ = begun.recv();
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..count {
+        let waits = Arc::clone(&waits);
+        let begin = Instant::now();
+        runtime.spawn(async move {
+            let wait = begin.elapsed();
+            waits
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(wait);
+        });
+    }
+    thread::sleep(BOUND);
+    let waits = waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // Relaxed: nothing depends on it.
+    is_over.store(true, Ordering::Relaxed);
+    let hog = runtime.block_on(hog);
+    match (hog, waits.len()) {
+        (Ok(()), begun) if begun == count => Ok(waits),
+        (Ok(()), begun) => Err(Fault::from(format!(
+            "{begun} of {count} tasks began while another one computed for {BOUND:?}: no bound"
+        ))),
+        (Err(_), _) => Err(Fault::from("a task has panicked")),
+    }
 }

@@ -42,6 +42,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         "spawn:corosensei", "a coroutine of corosensei on a stack that is used again",
             |_| Counted::boxed(spawn_corosensei);
         "spawn:std", "std::thread::spawn and join", |_| Counted::boxed(spawn_std);
+        "outside:runtime", "Runtime::spawn and join, by a thread of std; it and the one worker may use all CPUs",
+            |_| Counted::boxed(|operations| on_all_cpus(move || outside_runtime(operations)));
+        "outside:may", "a coroutine of may, spawned and joined by a thread of std, likewise",
+            |_| Counted::boxed(|operations| on_all_cpus(move || outside_may(operations)));
+        "outside:std", "std::thread::spawn and join, likewise",
+            |_| Counted::boxed(|operations| on_all_cpus(move || spawn_std(operations)));
         "pingpong:atomseq", "two coroutines that take turns by coroutine::Mutex and Condvar",
             |_| Counted::boxed(pingpong_atomseq);
         "pingpong:std", "two threads of std, by its Mutex and Condvar", |_| Counted::boxed(pingpong_std);
@@ -210,6 +216,48 @@ fn spawn_outside(operations: u64) -> u64 {
             .map(|_| runtime.spawn(|| black_box(1)).join().unwrap_or(0))
             .sum()
     })
+}
+
+/// Calls `work` in a thread that may use all CPUs.
+fn on_all_cpus(work: impl FnOnce() -> u64 + Send + 'static) -> u64 {
+    let on_all = move || {
+        use_all_cpus();
+        work()
+    };
+    std::thread::spawn(on_all).join().unwrap_or(0)
+}
+
+/// Lets the calling kernel thread use all CPUs that the process may use.
+fn use_all_cpus() {
+    // SAFETY: plain old data; the kernel leaves out the CPUs that there are not.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        (0..libc::CPU_SETSIZE as usize).for_each(|cpu| libc::CPU_SET(cpu, &mut set));
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+fn outside_runtime(operations: u64) -> u64 {
+    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    let start = || Options::new().workers(1).start().ok();
+    let runtime = RUNTIME.get_or_init(start).as_ref();
+    runtime.map_or(0, |runtime| {
+        (0..operations)
+            .map(|_| runtime.spawn(|| black_box(1)).join().unwrap_or(0))
+            .sum()
+    })
+}
+
+fn outside_may(operations: u64) -> u64 {
+    may::config().set_workers(1);
+    // SAFETY: neither of the closures uses thread-locals, nor much of its stack.
+    unsafe {
+        // Its one worker is pinned if a pinned thread was the first to spawn.
+        let _ = may::coroutine::spawn(use_all_cpus).join();
+        (0..operations)
+            .map(|_| may::coroutine::spawn(|| black_box(1)).join().unwrap_or(0))
+            .sum()
+    }
 }
 
 fn spawn_may(operations: u64) -> u64 {
