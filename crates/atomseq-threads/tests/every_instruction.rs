@@ -1,6 +1,7 @@
 //! A tick at every instruction of a region, one after the other: of the lock, of what it protects,
-//! and of a switch; and of a clone and a drop of handles. A trap after each instruction counts
-//! them, and raises the tick's signal after the one that is due.
+//! and of a switch; of a barrier, a park, and a turn that is given; and of a clone and a drop of
+//! handles. A trap after each instruction counts them, and raises the tick's signal after the one
+//! that is due.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -15,7 +16,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, compiler_fence};
 use std::time::Duration;
 
-use atomseq_threads::coroutine::{self, Builder, Condvar, Mutex, Semaphore, channel};
+use atomseq_threads::coroutine::{
+    self, Barrier, Builder, Condvar, Mutex, Semaphore, SharedMutex, channel,
+};
 
 /// The trap flag.
 const TRAP: i64 = 1 << 8;
@@ -102,6 +105,18 @@ trait Lock: 'static {
 impl Lock for Mutex<()> {
     fn new() -> Self {
         Mutex::new(())
+    }
+
+    #[inline(always)]
+    fn with(&self, f: impl FnOnce()) {
+        let _guard = self.lock();
+        f();
+    }
+}
+
+impl Lock for SharedMutex<()> {
+    fn new() -> Self {
+        SharedMutex::new(())
     }
 
     #[inline(always)]
@@ -243,6 +258,99 @@ fn ticked<R>(number: u64, f: impl FnOnce(&dyn Fn(&mut dyn FnMut())) -> R) -> (R,
     (result, TICKS.load(Relaxed) > ticks)
 }
 
+/// Two coroutines meet at a barrier twice, the first with a tick at every instruction. One of both
+/// is the leader each time, and neither leaves before the other has arrived.
+fn both_leave_a_barrier() {
+    for number in (1..).step_by(STRIDE) {
+        let ((arrived, leaders), is_ticked) = ticked(number, |region| {
+            let shared = Rc::new((Barrier::new(2), Cell::new(0), Cell::new(0)));
+            let meet = |shared: &(Barrier, Cell<u32>, Cell<u32>)| {
+                let (barrier, arrived, leaders) = shared;
+                for round in 1..=2 {
+                    arrived.set(arrived.get() + 1);
+                    if barrier.wait().is_leader() {
+                        leaders.set(leaders.get() + 1);
+                    }
+                    // No panic in the region: a count that is wrong stays wrong.
+                    if arrived.get() < 2 * round {
+                        arrived.set(100);
+                    }
+                }
+            };
+            let theirs = Rc::clone(&shared);
+            let other = coroutine::spawn(move || meet(&theirs));
+            region(&mut || meet(&shared));
+            other.join().unwrap();
+            (shared.1.get(), shared.2.get())
+        });
+        assert_eq!((arrived, leaders), (4, 2), "after {number} instructions");
+        if !is_ticked {
+            return println!("Barrier: {number} instructions");
+        }
+    }
+}
+
+/// Two coroutines wake each other, the first with a tick at every instruction. Were an unpark lost,
+/// both would wait, and the call would panic.
+fn no_unpark_is_lost() {
+    for number in (1..).step_by(STRIDE) {
+        let (turns, is_ticked) = ticked(number, |region| {
+            let first = coroutine::current();
+            let turns = Rc::new(Cell::new(0));
+            let theirs = Rc::clone(&turns);
+            let other = coroutine::spawn(move || {
+                for _ in 0..2 {
+                    coroutine::park();
+                    theirs.set(theirs.get() + 1);
+                    first.unpark();
+                }
+            });
+            region(&mut || {
+                for _ in 0..2 {
+                    other.coroutine().unpark();
+                    coroutine::park();
+                }
+            });
+            let turns = turns.get();
+            other.join().unwrap();
+            turns
+        });
+        assert_eq!(turns, 2, "after {number} instructions");
+        if !is_ticked {
+            return println!("park and unpark: {number} instructions");
+        }
+    }
+}
+
+/// A coroutine gives its turn to another one, with a tick at every instruction.
+fn a_turn_is_given() {
+    for number in (1..).step_by(STRIDE) {
+        let ((is_given, ran), is_ticked) = ticked(number, |region| {
+            let ran = Rc::new(Cell::new(0));
+            let theirs = Rc::clone(&ran);
+            let between = coroutine::spawn(coroutine::yield_now);
+            let other = coroutine::spawn(move || {
+                for _ in 0..8 {
+                    theirs.set(theirs.get() + 1);
+                    coroutine::yield_now();
+                }
+            });
+            let mut seen = (false, 0);
+            region(&mut || {
+                let is_given = other.coroutine().yield_to();
+                seen = (is_given, ran.get());
+            });
+            between.join().unwrap();
+            other.join().unwrap();
+            seen
+        });
+        assert!(is_given && ran >= 1, "after {number} instructions: {ran}");
+        if !is_ticked {
+            return println!("yield_to: {number} instructions");
+        }
+    }
+}
+
 /// Two coroutines clone a reference, the first with a tick at every instruction. The memory that it
 /// leads to is not reused while one of the references is left.
 fn references_are_counted() {
@@ -341,6 +449,7 @@ fn no_addition_is_lost() {
     }
     for (name, (instructions, torn)) in [
         ("Mutex", lost::<Mutex<()>>()),
+        ("SharedMutex", lost::<SharedMutex<()>>()),
         ("Semaphore", lost::<Semaphore>()),
         ("channel", lost::<Token>()),
         ("Condvar", lost::<Monitor>()),
@@ -351,6 +460,9 @@ fn no_addition_is_lost() {
     }
     let (_, torn) = lost::<Torn>();
     assert!(torn > 0, "the control");
+    both_leave_a_barrier();
+    no_unpark_is_lost();
+    a_turn_is_given();
     references_are_counted();
     an_outcome_is_dropped_once();
     let channel = || {

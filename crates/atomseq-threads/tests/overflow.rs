@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::ptr;
 
-use atomseq_threads::coroutine::Builder;
+use atomseq_threads::coroutine::{Builder, Generator};
 
 /// In the environment of the process that overflows: whose stack.
 const CHILD: &str = "ATOMSEQ_THREADS_OVERFLOWS";
@@ -89,6 +89,16 @@ fn an_overflow_is_reported() {
             .unwrap();
             unreachable!("a million levels do not fit");
         }
+        Ok("generator") => {
+            let generator = Generator::with_stack_size(20 * 1024, |yielder| {
+                yielder.suspend(0);
+                yielder.suspend(deep(1_000_000));
+            });
+            // One more that is not the one, and no run.
+            let _other = Generator::<()>::new(|_| ());
+            assert_eq!(generator.unwrap().count(), 2);
+            unreachable!("a million levels do not fit");
+        }
         Ok("thread") => {
             Builder::new().run(|| deep(black_box(100_000_000))).unwrap();
             unreachable!("a hundred million levels do not fit");
@@ -98,6 +108,9 @@ fn an_overflow_is_reported() {
     let (signal, message) = outcome("coroutine");
     assert_eq!(signal, Some(libc::SIGABRT), "{message}");
     assert!(message.contains("stack of 16384 bytes"), "{message}");
+    let (signal, message) = outcome("generator");
+    assert_eq!(signal, Some(libc::SIGABRT), "{message}");
+    assert!(message.contains("stack of 20480 bytes"), "{message}");
     // That of the thread itself is reported as it is without coroutines.
     let (signal, message) = outcome("thread");
     assert_eq!(signal, Some(libc::SIGABRT), "{message}");

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use atomseq_threads::runtime::{self, Builder, Destroyed, Error, OnDrop, Options, Runtime};
+use atomseq_threads::runtime::{
+    self, Builder, Destroyed, Error, Inherited, OnDrop, Options, Runtime,
+};
 
 /// Longer than any wait of a test on the slowest machine. A test that waits so long has failed.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -357,6 +359,114 @@ fn a_thread_inherits_its_spawners_name_and_level() {
         parent.unwrap().join().unwrap(),
         (Some("parent".to_owned()), 5)
     );
+}
+
+/// Says when it is dropped.
+struct Noted(u32, Arc<AtomicU32>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_thread_inherits_values_and_changes_its_own() {
+    static FIRST: Inherited<Noted> = Inherited::new();
+    static SECOND: Inherited<u32> = Inherited::new();
+    let first = || FIRST.get().map(|noted| noted.0);
+    let second = || SECOND.get().as_deref().copied();
+    let drops = Arc::new(AtomicU32::new(0));
+    assert_eq!(first(), None);
+
+    let runtime = with_workers(2);
+    runtime.run(|| {
+        assert_eq!((first(), second()), (None, None));
+        FIRST.set(Noted(1, Arc::clone(&drops)));
+        SECOND.set(10);
+        // Several levels, of which each changes one.
+        let child = runtime::spawn(move || {
+            assert_eq!((first(), second()), (Some(1), Some(10)));
+            SECOND.set(11);
+            let grandchild = runtime::spawn(move || (first(), second()));
+            assert_eq!(grandchild.join().unwrap(), (Some(1), Some(11)));
+            second()
+        });
+        SECOND.set(12);
+        assert_eq!(child.join().unwrap(), Some(11));
+        assert_eq!((first(), second()), (Some(1), Some(12)));
+        // The threads of a scope, and the value before comes back after a panic.
+        let panic = std::panic::catch_unwind(|| {
+            SECOND.scope(13, || {
+                let seen = runtime::scope(|scope| scope.spawn(second).join().unwrap());
+                assert_eq!(seen, Some(13));
+                std::panic::resume_unwind(Box::new(0));
+            })
+        });
+        assert!(panic.is_err());
+        assert_eq!(second(), Some(12));
+        assert_eq!(drops.load(SeqCst), 0);
+        let before = FIRST.set(Noted(2, Arc::clone(&drops)));
+        assert_eq!(before.map(|noted| noted.0), Some(1));
+        until("the last reference is dropped", || drops.load(SeqCst) == 1);
+    });
+    // The closure has returned, so its thread has given the second one up.
+    assert_eq!(drops.load(SeqCst), 2);
+    // A thread that is spawned outside begins with none, whatever ran before on its stack.
+    assert_eq!(
+        runtime.spawn(move || (first(), second())).join().unwrap(),
+        (None, None)
+    );
+}
+
+#[test]
+fn what_a_thread_inherits_is_dropped_by_the_last_that_has_it() {
+    static VALUE: Inherited<Noted> = Inherited::new();
+    let drops = Arc::new(AtomicU32::new(0));
+    let runtime = with_workers(1);
+    let held = {
+        let drops = Arc::clone(&drops);
+        runtime.run(move || {
+            VALUE.set(Noted(0, drops));
+            runtime::spawn(runtime::park)
+        })
+    };
+    assert_eq!(drops.load(SeqCst), 0);
+    held.thread().unpark();
+    held.join().unwrap();
+    assert_eq!(drops.load(SeqCst), 1);
+
+    // One that is destroyed before it begins.
+    let destroyed = {
+        let drops = Arc::clone(&drops);
+        runtime.run(move || {
+            VALUE.set(Noted(0, drops));
+            let thread = runtime::spawn(|| unreachable!());
+            thread.thread().destroy();
+            thread
+        })
+    };
+    assert!(destroyed.join().unwrap_err().is::<Destroyed>());
+    assert_eq!(drops.load(SeqCst), 2);
+
+    // The destructor of a result that no handle takes, after the closure.
+    struct Sets(Arc<AtomicU32>);
+    impl Drop for Sets {
+        fn drop(&mut self) {
+            VALUE.set(Noted(0, Arc::clone(&self.0)));
+            assert!(VALUE.get().is_none());
+        }
+    }
+    let is_detached = Arc::new(AtomicBool::new(false));
+    let (sets, until_detached) = (Sets(Arc::clone(&drops)), Arc::clone(&is_detached));
+    drop(runtime.spawn(move || {
+        while !until_detached.load(SeqCst) {
+            runtime::sleep(Duration::from_millis(1));
+        }
+        sets
+    }));
+    is_detached.store(true, SeqCst);
+    until("the value is dropped", || drops.load(SeqCst) == 3);
 }
 
 #[test]

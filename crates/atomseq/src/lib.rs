@@ -73,7 +73,7 @@
 //! | [`Stack`](percpu::Stack) | bounded, last in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`List`](percpu::List) | unbounded, last in first out, nodes of your own | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Queue`](percpu::Queue) | unbounded, first in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
-//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of any size, in batches | waits only for a held [gate](percpu::GateGuard) | 0 |
+//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of up to 4 KiB, in batches | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
 //!
@@ -97,7 +97,7 @@
 //! |---|---|---|---|
 //! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; when nothing is free, waits for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Reference`](type_stable::Reference) | validated reads of an allocation that may have been freed | wait-free | 0 |
-//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | its pool's, plus its owner's `load` and `write_back` | 2 a use, and 1 to count it |
+//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | its pool's, plus its owner's `choose` and `write_back` | 2 a use, and 1 to count it |
 //!
 //! For words that all CPUs change, [`dcas`] has scope `Machine`. A thread that is preempted,
 //! stopped or interrupted in an operation, or exits there, does not block the others.

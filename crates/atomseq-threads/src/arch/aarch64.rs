@@ -23,6 +23,64 @@ use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 use core::mem;
 
+use super::Image;
+
+/// The initial value of the word that each thread has of its own.
+#[unsafe(link_section = ".tdata.atomseq_threads")]
+static OWN: Image = Image::NULL;
+
+/// Returns the calling thread's own word, which is null at first. A handler may call it.
+///
+/// Neither the word nor its address is kept across a switch: what is kept lies on the stack that
+/// was switched to, and the processor would wait for it.
+#[inline(always)]
+pub(crate) fn own() -> *const () {
+    let word;
+    // SAFETY: reads a constant that linkers know, the thread pointer, and the word of the thread
+    // at that offset.
+    unsafe {
+        asm!(
+            "adrp {word}, :gottprel:{image}",              // the page that holds its offset
+            "ldr {word}, [{word}, :gottprel_lo12:{image}]", // its offset
+            "mrs {pointer}, tpidr_el0",                    // the thread pointer
+            "ldr {word}, [{pointer}, {word}]",
+            word = out(reg) word,
+            pointer = out(reg) _,
+            image = sym OWN,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    word
+}
+
+/// Returns the stack pointer.
+#[inline(always)]
+pub(crate) fn stack_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
+/// Sets the calling thread's own word.
+#[inline(always)]
+pub(crate) fn set_own(word: *const ()) {
+    // SAFETY: as above; writes the word, which `own` alone reads.
+    unsafe {
+        asm!(
+            "adrp {offset}, :gottprel:{image}",
+            "ldr {offset}, [{offset}, :gottprel_lo12:{image}]",
+            "mrs {pointer}, tpidr_el0",
+            "str {word}, [{pointer}, {offset}]",
+            word = in(reg) word,
+            offset = out(reg) _,
+            pointer = out(reg) _,
+            image = sym OWN,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// How many words [`prepare`](super::prepare) takes of a stack: the stack pointer is aligned.
 pub(super) const WORDS: usize = 4;
 

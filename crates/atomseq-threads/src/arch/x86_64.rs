@@ -25,6 +25,58 @@
 
 use core::arch::{asm, naked_asm, x86_64};
 
+use super::Image;
+
+/// The initial value of the word that each thread has of its own.
+#[unsafe(link_section = ".tdata.atomseq_threads")]
+static OWN: Image = Image::NULL;
+
+/// Returns the calling thread's own word, which is null at first. Two instructions: an address that
+/// is computed first would take one more, and one more load. A handler may call it.
+///
+/// Neither the word nor its address is kept across a switch: what is kept lies on the stack that
+/// was switched to, and the processor would wait for it.
+#[inline(always)]
+pub(crate) fn own() -> *const () {
+    let word;
+    // SAFETY: reads a constant that linkers know, and the word of the thread at that offset.
+    unsafe {
+        asm!(
+            "mov {word}, qword ptr [rip + {image}@GOTTPOFF]", // its offset
+            "mov {word}, qword ptr fs:[{word}]",
+            word = out(reg) word,
+            image = sym OWN,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    word
+}
+
+/// Returns the stack pointer.
+#[inline(always)]
+pub(crate) fn stack_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
+/// Sets the calling thread's own word.
+#[inline(always)]
+pub(crate) fn set_own(word: *const ()) {
+    // SAFETY: as above; writes the word, which `own` alone reads.
+    unsafe {
+        asm!(
+            "mov {offset}, qword ptr [rip + {image}@GOTTPOFF]",
+            "mov qword ptr fs:[{offset}], {word}",
+            word = in(reg) word,
+            offset = out(reg) _,
+            image = sym OWN,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// How many words [`prepare`](super::prepare) takes of a stack: the switch to it consumes three,
 /// and `enter` calls with an aligned stack pointer.
 pub(super) const WORDS: usize = 5;

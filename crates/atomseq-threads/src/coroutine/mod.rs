@@ -4,7 +4,8 @@
 //! and [`yield_now`], [`park`], [`JoinHandle::join`], the [`Mutex`], the [`Condvar`], the
 //! [`Semaphore`], the [`Barrier`] and [`channel`]s let others run, first in, first out;
 //! [`scope`](scope()) makes coroutines that borrow. A switch takes no system call and no atomic
-//! instruction, and costs a few nanoseconds.
+//! instruction, and costs a few nanoseconds. A [`Generator`] is an iterator whose function has a
+//! stack of its own; it needs no run.
 //!
 //! ```
 //! use atomseq_threads::coroutine;
@@ -75,9 +76,11 @@
 //!
 //! A stack is mapped, has a guard page, and is touched by use alone. A coroutine that overflows it
 //! ends the process with a message, unless other code has installed a handler of `SIGSEGV` since
-//! the first run, or the system refuses an alternate stack. The stack of a finished coroutine is
-//! used again when all its handles have been dropped, and is unmapped when the run ends. A handle
-//! that outlives the run keeps it mapped.
+//! the first run, or the thread has no alternate stack: the system refuses one, or other code takes
+//! it away. The stack of a finished coroutine is used again when all its handles have been dropped.
+//! Of those that are left when the run ends, the thread keeps 1 MiB for its next runs and
+//! generators until it exits, and unmaps the others. A handle that outlives the run keeps its stack
+//! mapped.
 //!
 //! Beside its own frames, a coroutine's stack holds the closure and its result, a panic's frames
 //! (about 4 KiB and more), and those of signal handlers without `SA_ONSTACK` (the kernel's frame is
@@ -87,6 +90,7 @@
 mod barrier;
 pub mod channel;
 mod condvar;
+mod generator;
 mod handle;
 mod mutex;
 mod preempt;
@@ -103,6 +107,7 @@ use std::{fmt, io};
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::Condvar;
+pub use generator::{Generator, Yielder};
 pub use handle::{Coroutine, JoinHandle, current, spawn, try_spawn};
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 use scheduler::{Control, Scheduler, State, expect_scheduler, scheduler};
@@ -277,7 +282,7 @@ impl Builder {
             Some(slice) => Some(preempt::prepare(slice, size)?),
             None => None,
         };
-        let alternate = preempt::report_overflows();
+        let alternate = preempt::report_overflows(self.slice.is_some());
         if let (Some(_), Err(error)) = (self.slice, &alternate) {
             return Err(Error::Signal(*error));
         }
@@ -286,6 +291,8 @@ impl Builder {
             Some(slice) => Some(preempt::Ticks::start(slice, self.signal)?),
             None => None,
         };
+        // Made before the scheduler, and dropped after it.
+        let _no_suspension = generator::NoSuspension::new();
         let (outcome, left) = {
             let first = First(scheduler::first());
             // SAFETY: `first` is dropped after it.
@@ -379,7 +386,7 @@ pub fn park() {
 /// * rely on the code that interrupts it to return before it continues, as signal handlers do:
 ///   [`atomseq::local::Map`] and [`Ring`](atomseq::local::Ring) rely on that, and so does
 ///   [`atomseq::signal::mask`] if another coroutine yields inside of a mask;
-/// * run on another stack than the coroutine's;
+/// * run on another stack than the coroutine's, as the function of a [`Generator`] does;
 /// * use the matrix registers of AMX or SME.
 ///
 /// The functions of this module may be called, but not so that they panic. The signal handlers of

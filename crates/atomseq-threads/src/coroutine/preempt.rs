@@ -10,7 +10,7 @@ use std::time::Duration;
 use atomseq::signal::{self, AlternateStack, Event, Interrupted, Options};
 
 use super::scheduler::{expect_scheduler, scheduler};
-use super::{Error, MIN_SLICE};
+use super::{Error, MIN_SLICE, generator};
 use crate::arch::Preemption;
 
 /// What `yield_preempted` may take of the stack, in bytes: its frames, and those of the scheduler,
@@ -120,9 +120,29 @@ unsafe extern "C" fn yield_preempted() {
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Lets faults in guard pages be reported, on this thread for as long as the result lives, which is
-/// the stack of the handlers here. If the system refuses it, an overflow ends the process without a
-/// message.
-pub(super) fn report_overflows() -> Result<AlternateStack, signal::Error> {
+/// the stack of the handlers here; or for as long as the thread keeps the alternate stack that it
+/// has, if that has room for the report, and if no ticks come on it. That saves six system calls.
+/// If the system refuses a stack, an overflow ends the process without a message.
+pub(super) fn report_overflows(has_ticks: bool) -> Result<Option<AlternateStack>, signal::Error> {
+    install_report();
+    let size = alternate_stack_size();
+    if !has_ticks && size >= frame() + HANDLER {
+        return Ok(None);
+    }
+    // The handlers of other code keep the room that they had.
+    AlternateStack::new(HANDLER.max(size)).map(Some)
+}
+
+/// Returns the size of the kernel's frame of a signal, in bytes.
+fn frame() -> usize {
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: reads a number that the kernel has passed at program start; 0 if it has not.
+    let reported = unsafe { libc::getauxval(AT_MINSIGSTKSZ) } as usize;
+    reported.max(libc::MINSIGSTKSZ)
+}
+
+/// Installs the handler that reports them, once.
+pub(super) fn install_report() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         // SAFETY: plain old data; `overflow` does only what a handler may do.
@@ -144,8 +164,6 @@ pub(super) fn report_overflows() -> Result<AlternateStack, signal::Error> {
             libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
         }
     });
-    // The handlers of other code keep the room that they had.
-    AlternateStack::new(HANDLER.max(alternate_stack_size()))
 }
 
 /// Returns the size of the alternate stack that this thread has, in bytes; 0 if it has none.
@@ -169,10 +187,10 @@ fn alternate_stack_size() -> usize {
 unsafe extern "C" fn overflow(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the record of a fault.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
-    let size = scheduler()
-        .filter(|_| code > 0)
-        .and_then(|scheduler| scheduler.overflowed(address));
-    if let Some(size) = size {
+    let of_coroutine = || scheduler()?.overflowed(address);
+    if code > 0
+        && let Some(size) = of_coroutine().or_else(|| generator::overflowed(address))
+    {
         report(size);
     }
     let Some(before) = BEFORE.get() else { return };
@@ -218,7 +236,7 @@ fn report(size: usize) -> ! {
     let parts: [&[u8]; 3] = [
         b"\natomseq-threads: a coroutine has overflowed its stack of ",
         &digits[first..],
-        b" bytes; use Builder::stack_size\n",
+        b" bytes; give it a larger one (Builder::stack_size, Generator::with_stack_size)\n",
     ];
     for part in parts {
         // SAFETY: writes a part of the message.

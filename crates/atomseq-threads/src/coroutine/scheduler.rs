@@ -17,11 +17,9 @@
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicPtr, compiler_fence};
+use core::sync::atomic::{AtomicBool, compiler_fence};
 use std::io::{self, Write};
 use std::{iter, process};
-
-use atomseq::local::per_thread;
 
 use crate::arch;
 use crate::stack::Stack;
@@ -215,6 +213,13 @@ impl Spawned {
             has_panicked: Cell::new(false),
         }
     }
+
+    /// Ends the process if one has not finished, after the end of their run.
+    pub fn expect_none(&self) {
+        if self.running.get() > 0 {
+            deadlock("the run of a scope's coroutines has ended, so they cannot finish");
+        }
+    }
 }
 
 /// What one call of `run` shares among its coroutines. What a switch writes comes first, in one
@@ -245,18 +250,12 @@ thread_local! {
     static RUNS: Cell<u64> = const { Cell::new(0) };
 }
 
-per_thread! {
-    /// The running scheduler. Its address is not kept across a switch: what is kept lies on the
-    /// stack that was switched to, and the processor would wait for it.
-    static SCHEDULER: AtomicPtr<Scheduler> = AtomicPtr::new(ptr::null_mut());
-}
-
-/// Returns this thread's scheduler, if it is in a run.
-#[inline]
+/// Returns this thread's scheduler, if it is in a run: its own word.
+#[inline(always)]
 pub(super) fn scheduler<'a>() -> Option<&'a Scheduler> {
     // SAFETY: `enter` sets it for the time that the scheduler lives. The caller is one of its
     // coroutines, or a handler on the thread, and these end before.
-    unsafe { SCHEDULER.with(|own| own.load(Relaxed)).as_ref() }
+    unsafe { arch::own().cast::<Scheduler>().as_ref() }
 }
 
 /// As [`scheduler`], for functions that need one.
@@ -284,7 +283,7 @@ pub(super) fn first() -> NonNull<Control> {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         while let Some(stack) = self.idle() {
-            drop(stack);
+            stack.keep();
         }
     }
 }
@@ -323,14 +322,14 @@ impl Scheduler {
             fn drop(&mut self) {
                 // SAFETY: it lives as long as the scheduler.
                 unsafe { self.0.first.as_ref() }.ring.set(ptr::null());
-                SCHEDULER.with(|own| own.store(ptr::null_mut(), Relaxed));
+                arch::set_own(ptr::null());
                 compiler_fence(SeqCst);
             }
         }
         self.link_first();
         // A tick finds all of it or none.
         compiler_fence(SeqCst);
-        SCHEDULER.with(|own| own.store((&raw const *self).cast_mut(), Relaxed));
+        arch::set_own((&raw const *self).cast());
         let _leave = Leave(self);
         f()
     }
@@ -375,6 +374,7 @@ impl Scheduler {
     }
 
     /// Returns the number of the run.
+    #[inline]
     pub fn run(&self) -> u64 {
         self.run
     }
@@ -644,7 +644,7 @@ impl Scheduler {
         self.end();
         match stack {
             Some(stack) => Ok(stack),
-            None => Stack::new(self.stack_size),
+            None => Stack::take(self.stack_size),
         }
     }
 

@@ -8,7 +8,7 @@ use std::thread;
 
 use super::Error;
 use super::handle::{self, Coroutine, JoinHandle};
-use super::scheduler::{Spawned, expect_scheduler};
+use super::scheduler::{Spawned, expect_scheduler, scheduler};
 
 /// Calls `f` with a scope in which coroutines can be spawned that borrow what outlives the scope.
 /// Returns when all of them have finished, as [`std::thread::scope`] does.
@@ -42,14 +42,18 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scheduler = expect_scheduler();
+    expect_scheduler();
     let scope = Scope {
         spawned: Spawned::new(),
         scope: PhantomData,
         environment: PhantomData,
     };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    scheduler.wait_for_scope(&scope.spawned);
+    // Not the scheduler from above: the function of a generator may be resumed after its run.
+    match scheduler() {
+        Some(scheduler) => scheduler.wait_for_scope(&scope.spawned),
+        None => scope.spawned.expect_none(),
+    }
     match outcome {
         Err(payload) => panic::resume_unwind(payload),
         Ok(_) if scope.spawned.has_panicked.get() => panic!("a scoped coroutine panicked"),

@@ -65,6 +65,7 @@
 //! The child of a fork has only the calling thread, and no kernel thread of a runtime. It must not
 //! use a runtime.
 
+mod inherited;
 mod linux;
 mod monitor;
 mod preempt;
@@ -82,6 +83,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use inherited::Inherited;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};

@@ -13,6 +13,7 @@ use core::sync::atomic::{
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
+use super::inherited;
 use super::linux;
 use super::scope::Count;
 use super::shared::Shared;
@@ -40,6 +41,8 @@ pub(super) struct Header {
     signals: AtomicPtr<Signal>,
     pub shared: Arc<Shared>,
     pub name: Option<Arc<str>>,
+    /// What it hands down: accessed by the thread itself alone, once it is published.
+    pub inherited: inherited::Table,
     /// The scope that waits for it.
     pub scope: Option<Arc<Count>>,
 }
@@ -119,7 +122,10 @@ impl<F: FnOnce() -> T, T> Entry<F, T> {
         };
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the caller's promise.
-            let _closes = Closes(unsafe { header.as_ref() });
+            let header = unsafe { header.as_ref() };
+            // Also if a destructor of a procedure panics.
+            let _values = inherited::Closes(&header.inherited);
+            let _closes = Closes(header);
             match is_destroyed {
                 true => {
                     drop(closure);
@@ -170,7 +176,8 @@ impl<F: FnOnce() -> T, T> Entry<F, T> {
 /// A reference to an entry.
 pub(super) struct Task(NonNull<Header>);
 
-// SAFETY: the header is of atomics and constants. Closure and outcome are `Send`, and accessed by
+// SAFETY: the header is of atomics and constants, and of a table of values that are `Send` and
+// `Sync`, which the thread itself alone accesses. Closure and outcome are `Send`, and accessed by
 // the thread that runs the entry and then by the one that joins it.
 unsafe impl Send for Task {}
 // SAFETY: as above.
@@ -222,6 +229,7 @@ impl Task {
         shared: Arc<Shared>,
         name: Option<Arc<str>>,
         level: u8,
+        inherited: Option<inherited::Table>,
         scope: Option<Arc<Count>>,
     ) -> Task
     where
@@ -239,6 +247,7 @@ impl Task {
             signals: AtomicPtr::new(ptr::null_mut()),
             shared,
             name,
+            inherited: inherited.unwrap_or_default(),
             scope,
         };
         let entry = Box::new(Entry {

@@ -584,8 +584,10 @@ impl Builder {
         }
         let name = self.name.map(Arc::from);
         let name = name.or_else(|| spawner.and_then(|spawner| spawner.name.clone()));
+        // SAFETY: the current thread's.
+        let inherited = spawner.map(|spawner| unsafe { spawner.inherited.share() });
         // SAFETY: the caller's promise.
-        let task = unsafe { Task::new(f, Arc::clone(shared), name, level, scope) };
+        let task = unsafe { Task::new(f, Arc::clone(shared), name, level, inherited, scope) };
         shared.live.fetch_add(1, SeqCst);
         let handle = JoinHandle::new(task.clone());
         match carrier {

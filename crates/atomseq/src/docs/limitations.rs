@@ -35,6 +35,10 @@
 //! * Structures whose gates are closed permanently from the start
 //!   ([when](super::internals#start-up)) write those gates.
 //!
+//! Where the kernel backs all memory by huge pages (`transparent_hugepage/enabled` is `always`),
+//! pages in mappings of some megabytes are as large, and those that a CPU touches bring others with
+//! them.
+//!
 //! The size of a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one of
 //! eight sizes between a power of two and the next: by less than an eighth beyond the last page.
 //! That takes addresses, which count for `RLIMIT_AS`, for `RLIMIT_DATA`, and where the system does
@@ -225,8 +229,9 @@
 //!
 //! Several guards may be dropped in any order: signals stay blocked, and forks wait, until the last
 //! one is dropped. A `GateGuard` that is leaked, or skipped by `longjmp`, leaves its gate closed
-//! and signals blocked. Gates do not inherit priority: a real-time thread may wait for an ordinary
-//! one that holds a gate.
+//! and signals blocked, and each fork in another thread waits indefinitely, also after the thread
+//! has exited. Gates do not inherit priority: a real-time thread may wait for an ordinary one that
+//! holds a gate.
 //!
 //! # Locks with a home CPU
 //!
@@ -471,6 +476,8 @@
 //!   pushes each time, delays that push indefinitely.
 //! * **When a thread exits**, nothing in a [`per_thread!`](crate::local::per_thread!) static is
 //!   dropped, so it cannot hold values that need to be. Counts that were not taken are lost.
+//! * **Size.** With glibc, a thread's statics lie in the memory of its stack: give threads larger
+//!   stacks where the statics take megabytes.
 //! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the
 //!   C library keeps for all such objects: about 1.5 KiB with glibc unless
 //!   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` enlarges it, none with musl. `dlopen` fails
@@ -531,7 +538,9 @@
 //!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
-//!   state for the current one.
+//!   state for the current one. A [`RefList`](crate::nonblocking::RefList) finds the place of a
+//!   removed value again by versions. So while it holds values from before a wrap and from after
+//!   it, a traversal that stands on a removed value may repeat values or miss some.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
@@ -666,6 +675,14 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **Watchpoints** on a word that OS-assisted DCAS changes, and breakpoints in its sections,
+//!   abort every attempt at the same instruction, after it has taken the lock. The exchanges of a
+//!   [`Domain`](crate::dcas::Domain) take the slow path after
+//!   [`set_restart_limit`](crate::set_restart_limit) restarts. But each such attempt of
+//!   [`store_pair_if`](crate::dcas::Domain::store_pair_if) fails. So the operations of structures
+//!   that are made of it, such as lists and linked queues, retry as long as the watchpoint is
+//!   there. Set `ATOMSEQ_DISABLE_RSEQ=1`: then k-CAS makes the changes, and a watchpoint disturbs
+//!   none.
 //! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is
 //!   under way: the kernel sees a program counter outside of it, and no longer restarts it. Leave
 //!   the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`. The same holds for

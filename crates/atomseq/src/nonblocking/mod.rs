@@ -2,8 +2,9 @@
 //!
 //! A thread that is preempted, stopped or has exited inside an operation does not block the others.
 //! A signal handler may call any operation, whatever it has interrupted, with two exceptions:
-//! operations that return a `Vec` or an iterator over a hash map, and the end of a [`spsc::Ring`]
-//! that it has interrupted. The scope is `Machine`, within one process.
+//! operations that return a `Vec` or an iterator over a hash map, which allocate, and with them
+//! `Debug` of a [`List`] or a map; and the end of a [`spsc::Ring`] that it has interrupted. The
+//! scope is `Machine`, within one process.
 //!
 //! Most structures have one version number, and change it together with every change of their
 //! words, by [`dcas`](crate::dcas). So every operation has the same form. It reads the structure as

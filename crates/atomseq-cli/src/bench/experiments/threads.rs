@@ -26,6 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "switch:atomseq", "coroutine::yield_now, which lets another one run that does the same",
             |_| Counted::boxed(switch_atomseq);
         "switch:atomseq-to", "Coroutine::yield_to, which names the other one", |_| Counted::boxed(switch_atomseq_to);
+        "switch:atomseq-generator", "Generator::next, and Yielder::suspend back", |_| Counted::boxed(switch_generator);
         "switch:corosensei", "a coroutine of the crate corosensei, resumed and suspended",
             |_| Counted::boxed(switch_corosensei);
         #[cfg(target_env = "gnu")]
@@ -136,6 +137,15 @@ fn switch_atomseq_to(operations: u64) -> u64 {
         is_done.set(true);
         other.join().unwrap_or(0)
     })
+}
+
+fn switch_generator(operations: u64) -> u64 {
+    let mut turns =
+        coroutine::Generator::new(|yielder| (1..).for_each(|turn| yielder.suspend(turn)));
+    for _ in 1..operations {
+        turns.next();
+    }
+    turns.next().unwrap_or(0)
 }
 
 fn switch_corosensei(operations: u64) -> u64 {
