@@ -14,11 +14,12 @@ use atomseq::type_stable::{Audit, Descriptor, WriteBack};
 
 use crate::crew::{Crew, LEAVE, PARK, Post, READY, activity};
 use crate::kernel::{Kernel, Level, Loads, OF_FRAME, OF_SPACE, Record, Worker, World};
+use crate::signals::LINES;
 
 /// The time after which an audit recovers a descriptor that an earlier one found in use.
 const TIME: Duration = Duration::from_millis(1);
 
-/// The fate of the descriptors of one cache.
+/// The fate of the descriptors of one cache, or of one for each CPU.
 #[derive(Clone, Copy, Default)]
 pub struct Fate {
     /// All that are not free.
@@ -41,11 +42,14 @@ pub struct Findings {
     pub audits: u64,
     pub spaces: Fate,
     pub guests: Fate,
+    pub lines: Fate,
     /// Nodes of the dependency map, and records, mappings and registrations without the other half.
     pub nodes: usize,
     pub halves: usize,
     /// Guests that were in no queue.
     pub lost: usize,
+    /// Lines whose receivers exited threads had changed.
+    pub stale: usize,
     /// How many events may have been counted in a descriptor only, and how many threads exited.
     pending: u64,
     exited: u64,
@@ -95,16 +99,23 @@ fn words(level: &Level) -> [&AtomicU64; 6] {
     [space, guest, victim_space, victim_guest, counting, popping]
 }
 
-/// Audits the three pools once. Recovers what an audit more than `time` ago found in use.
-fn look(kernel: &Kernel, time: Duration) -> [Audit; 3] {
+/// Audits the pools once: of spaces, guests, nodes and lines. Recovers what an audit more than
+/// `time` ago found in use. Returns how many it recovered of each, and how many are allocated.
+fn look(kernel: &Kernel, time: Duration) -> [[usize; 2]; 4] {
+    let numbers = |audit: Audit| [audit.unclaimed, audit.allocated];
+    let add = |sum: [usize; 2], audit: [usize; 2]| [sum[0] + audit[0], sum[1] + audit[1]];
+    let caches = kernel.lines.iter();
     // SAFETY: no live thread is inside an operation, and each has begun a new use of what it keeps
     // in use since the last call with as short a time. Exited threads do not continue. This thread
     // alone audits.
     unsafe {
         [
-            kernel.spaces.cache.audit(time),
-            kernel.guests.cache.audit(time),
-            kernel.world.dependencies.audit(time),
+            numbers(kernel.spaces.cache.audit(time)),
+            numbers(kernel.guests.cache.audit(time)),
+            numbers(kernel.world.dependencies.audit(time)),
+            caches
+                .map(|lines| numbers(lines.cache.audit(time)))
+                .fold([0; 2], add),
         ]
     }
 }
@@ -136,19 +147,26 @@ impl Findings {
         self.audits += 1;
         self.exited += exited.len() as u64;
         self.pending += notes.sum(4);
-        let [spaces, guests, nodes] = [0, 1, 2].map(|pool| {
-            let unclaimed = looks.iter().map(|look| look[pool].unclaimed);
-            (unclaimed.sum::<usize>(), looks[2][pool].allocated)
+        let [spaces, guests, nodes, lines] = [0, 1, 2, 3].map(|pool| {
+            let unclaimed = looks.iter().map(|look| look[pool][0]);
+            (unclaimed.sum::<usize>(), looks[2][pool][1])
         });
-        self.spaces.add(spaces, &kernel.spaces, world.plan.spaces);
-        self.guests.add(guests, &kernel.guests, world.plan.guests);
+        self.spaces
+            .add(spaces, kernel.spaces.loaded(world.plan.spaces));
+        self.guests
+            .add(guests, kernel.guests.loaded(world.plan.guests));
+        self.lines.add(
+            lines,
+            kernel.lines.iter().map(|lines| lines.loaded(LINES)).sum(),
+        );
         self.nodes += nodes.0;
         // A thread keeps one space in use, works on a second, and may be replacing a third. It uses
-        // one guest at each level.
+        // one guest at each level. It uses one line, or replaces one by another.
         let recovered = [
             ("spaces", self.spaces.recovered, 3),
             ("guests", self.guests.recovered, 2),
             ("nodes of records", self.nodes, 2),
+            ("lines", self.lines.recovered, 2),
         ];
         for (name, recovered, per_thread) in recovered {
             if recovered > per_thread * self.exited as usize {
@@ -164,7 +182,11 @@ impl Findings {
             }
         }
         self.spaces.held = held.len();
-        for (name, fate) in [("spaces", self.spaces), ("guests", self.guests)] {
+        for (name, fate) in [
+            ("spaces", self.spaces),
+            ("guests", self.guests),
+            ("lines", self.lines),
+        ] {
             if fate.claimed < fate.loaded || fate.unpublished > 2 * self.exited as usize {
                 self.fault(format!(
                     "{} {name} are claimed, and {} loaded",
@@ -172,6 +194,7 @@ impl Findings {
                 ));
             }
         }
+        self.check_lines(kernel, &notes);
         self.check_records(kernel, &notes);
         self.check_guests(kernel, &notes);
         // The notes are dealt with.
@@ -192,6 +215,41 @@ impl Findings {
     fn fault(&mut self, sentence: String) {
         if self.faults.len() < 20 {
             self.faults.push(sentence);
+        }
+    }
+
+    /// Compares each line that is current with its frame's list, and makes those that differ stale.
+    fn check_lines(&mut self, kernel: &Kernel, notes: &Notes) {
+        let world = &*kernel.world;
+        for (worker, lines) in kernel.lines.iter().enumerate() {
+            for number in 0..LINES {
+                let version = &world.versions[world.line_index(worker, number)];
+                let Ok(line) = lines.get(number) else {
+                    continue;
+                };
+                let Some(frame) = line.frame_at(version.load(SeqCst)) else {
+                    continue;
+                };
+                let (cached, listed) = (line.receivers(), kernel.receivers(frame));
+                if cached == listed {
+                    continue;
+                }
+                version.fetch_add(1, SeqCst);
+                self.stale += 1;
+                // An exited thread may have changed the list, and not the version. The guest that
+                // it has removed may leave its place to another one.
+                let is_in = |guest: &u64, others: &[u64]| others.contains(guest);
+                let differ = cached.iter().filter(|guest| !is_in(guest, &listed));
+                let differ = differ.chain(listed.iter().filter(|guest| !is_in(guest, &cached)));
+                let mut guests = differ.filter_map(|guest| guest.checked_sub(1));
+                let is_explained = guests
+                    .any(|guest| notes.guest(guest) || notes.space(guest % world.plan.spaces));
+                if !is_explained {
+                    self.fault(format!(
+                        "a line of CPU {worker} has the receivers {cached:?} of frame {frame}, which are {listed:?}"
+                    ));
+                }
+            }
         }
     }
 
@@ -261,6 +319,7 @@ impl Findings {
                 page != 0 && frames == [world.frame(space, page - 1)] && spaces == [space];
             if !is_right {
                 _ = [OF_FRAME, OF_SPACE].map(|link| cache.remove(link, &guest));
+                frames.iter().for_each(|frame| world.make_stale(*frame));
                 wrong.push((
                     notes.guest(id) || notes.space(space),
                     format!(
@@ -336,8 +395,14 @@ impl Findings {
         let kernel = crew.shared.kernel;
         kernel.guests.cache.write_back();
         kernel.spaces.cache.write_back();
-        let left = look(kernel, TIME).map(|audit| audit.allocated);
-        for (name, left) in ["spaces", "guests", "records"].into_iter().zip(left) {
+        for lines in &kernel.lines {
+            lines.cache.write_back();
+        }
+        let left = look(kernel, TIME).map(|[_, allocated]| allocated);
+        for (name, left) in ["spaces", "guests", "records", "lines"]
+            .into_iter()
+            .zip(left)
+        {
             if left > 0 {
                 self.fault(format!(
                     "{left} {name} are left after everything was written back"
@@ -357,12 +422,14 @@ impl Findings {
                 ));
             }
         }
-        self.spaces.check_free(&kernel.spaces);
-        self.guests.check_free(&kernel.guests);
-        if self.spaces.leaked.max(self.guests.leaked) as u64 > self.exited {
-            let (spaces, guests) = (self.spaces.leaked, self.guests.leaked);
+        self.spaces.leaked = kernel.spaces.leaked();
+        self.guests.leaked = kernel.guests.leaked();
+        self.lines.leaked = kernel.lines.iter().map(Loads::leaked).sum();
+        let leaked = [self.spaces, self.guests, self.lines].map(|fate| fate.leaked);
+        if leaked.into_iter().max() > Some(self.exited as usize) {
+            let [spaces, guests, lines] = leaked;
             self.fault(format!(
-                "{spaces} spaces and {guests} guests are neither claimed nor free"
+                "{spaces} spaces, {guests} guests and {lines} lines are neither claimed nor free"
             ));
         }
         self.check_totals(
@@ -393,6 +460,11 @@ impl Findings {
                 sum(&home.received),
                 counted(|worker| &worker.received),
             ),
+            (
+                "signals of lines",
+                sum(&home.sent),
+                counted(|worker| &worker.cached),
+            ),
         ] {
             if !(counted..=counted + self.pending).contains(&at_home) {
                 let pending = self.pending;
@@ -413,28 +485,27 @@ impl Findings {
 }
 
 impl Fate {
-    fn add<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize>(
-        &mut self,
-        (recovered, claimed): (usize, usize),
-        loads: &Loads<T, W, LINKS>,
-        ids: u64,
-    ) {
+    fn add(&mut self, (recovered, claimed): (usize, usize), loaded: usize) {
         self.recovered += recovered;
         self.claimed = claimed;
-        self.loaded = (0..ids).filter(|id| loads.get(*id).is_ok()).count();
-        self.unpublished = claimed.saturating_sub(self.loaded);
+        self.loaded = loaded;
+        self.unpublished = claimed.saturating_sub(loaded);
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize> Loads<T, W, LINKS> {
+    /// Returns how many of this many ids are loaded.
+    fn loaded(&self, ids: u64) -> usize {
+        (0..ids).filter(|id| self.get(*id).is_ok()).count()
     }
 
     /// Counts the descriptors that cannot be claimed although none is: an exited thread was moving
     /// them to or from the pool's pages.
-    fn check_free<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize>(
-        &mut self,
-        loads: &Loads<T, W, LINKS>,
-    ) {
+    fn leaked(&self) -> usize {
         let mut uses = Vec::new();
-        while let Ok(new) = loads.cache.load() {
+        while let Ok(new) = self.cache.load() {
             uses.push(new);
         }
-        self.leaked = loads.cache.limit() - uses.len();
+        self.cache.limit() - uses.len()
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use demo_common::timer;
 use fastrand::Rng;
 
-use crate::kernel::{Guest, Kernel, LEVEL, ME, OF_FRAME, SpaceInUse};
+use crate::kernel::{Kernel, LEVEL, ME, SpaceInUse};
 use crate::options::Fault;
 
 pub const READY: u64 = 0;
@@ -310,18 +310,19 @@ impl Shared<'_> {
     /// Signals the guests that are registered on a page.
     fn signal(&self, me: usize, space: u64, page: u64) {
         let world = &self.kernel.world;
-        // A signal reaches at most four guests.
-        let collect = |(mut guests, count): ([u64; 4], usize), guest: &Guest| {
-            if count < guests.len() {
-                guests[count] = guest.id.load(SeqCst);
-                return (guests, count + 1);
-            }
-            (guests, count)
+        let frame = world.frame(space, page);
+        let line = self.kernel.line(me, frame);
+        let receivers = match &line {
+            Some(line) => line.receivers(),
+            None => self.kernel.receivers(frame),
         };
-        let frame = world.frame(space, page) as usize;
-        let registered = self.kernel.guests.cache.list(OF_FRAME, frame);
-        let (guests, count) = registered.fold(([0; 4], 0), collect);
-        for &guest in &guests[..count] {
+        for guest in receivers
+            .into_iter()
+            .filter_map(|guest| guest.checked_sub(1))
+        {
+            if let Some(line) = &line {
+                world.count_sent(line);
+            }
             let worker = (guest as usize) % self.posts.len();
             world.workers[me].sent.fetch_add(1, SeqCst);
             match self.kernel.inboxes[worker].push(guest) {

@@ -8,6 +8,7 @@
 //!                                                           MultiMap: frame -> (space, page, stamp)
 //! runs, signals of a guest <──write-back── guests           lists: frame -> guests to be signalled
 //! where a guest registered <──write-back──                         space -> guests that are registered
+//! signals of a CPU's line  <──write-back── lines of each CPU: see `signals`
 //! ```
 //!
 //! Invariants, between operations:
@@ -33,6 +34,7 @@ use atomseq::percpu::Counter;
 use atomseq::type_stable::{Descriptor, Error, Gone, WriteBack, descriptor};
 
 use crate::options::{Fault, Plan};
+use crate::signals::{LINES, Line, Lines};
 
 descriptor! {
     /// A loaded address space.
@@ -103,6 +105,8 @@ pub struct Worker {
     pub touches: AtomicU64,
     pub runs: AtomicU64,
     pub sent: AtomicU64,
+    /// Those that a line of its signal cache has sent.
+    pub cached: AtomicU64,
     pub received: AtomicU64,
     pub dropped: AtomicU64,
 }
@@ -114,6 +118,8 @@ pub struct Home {
     pub received: Box<[AtomicU64]>,
     /// One more than the page of each guest's registration.
     pub signals: Box<[AtomicU64]>,
+    /// Of each worker's lines, the signals that each has sent.
+    pub sent: Box<[AtomicU64]>,
 }
 
 /// Counts of events, on which no check depends.
@@ -125,6 +131,10 @@ pub struct Counts {
     pub mappings: Counter,
     pub registrations: Counter,
     pub skipped: Counter,
+    /// Uses of a line that was current, and of one that was filled first.
+    pub hits: Counter,
+    pub fills: Counter,
+    pub lines: Counter,
 }
 
 /// What the kernel and the owners of its descriptors share.
@@ -134,6 +144,8 @@ pub struct World {
     pub maps: Box<[PageMap<u64>]>,
     pub dependencies: MultiMap<u64, Record>,
     pub workers: Box<[Worker]>,
+    /// Of each worker's lines: see [`signals`](crate::signals).
+    pub versions: Box<[AtomicU64]>,
     pub counts: Counts,
     stamps: AtomicU64,
 }
@@ -161,6 +173,7 @@ impl World {
                 runs: words(plan.guests),
                 received: words(plan.guests),
                 signals: (0..plan.guests).map(page).collect(),
+                sent: words(plan.threads * LINES),
             },
             maps: (0..plan.spaces).map(|_| PageMap::new()).collect(),
             dependencies: MultiMap::try_with_limit_and_hasher(
@@ -169,6 +182,7 @@ impl World {
                 std::hash::RandomState::new(),
             )?,
             workers: (0..plan.threads).map(|_| Worker::default()).collect(),
+            versions: words(plan.threads * LINES),
             counts: Counts {
                 faults: counter(),
                 reclaimed: counter(),
@@ -177,6 +191,9 @@ impl World {
                 mappings: counter(),
                 registrations: counter(),
                 skipped: counter(),
+                hits: counter(),
+                fills: counter(),
+                lines: counter(),
             },
             stamps: AtomicU64::new(1),
             plan,
@@ -248,15 +265,20 @@ impl World {
 
     /// Stores outside of the kernel where a guest was registered, which is on no frame's list now.
     fn write_registration_back(&self, guest: &Guest) {
+        let id = guest.id.load(SeqCst);
+        // First: if the thread exits in between, this is called again.
+        if let Some(page) = guest.page.load(SeqCst).checked_sub(1) {
+            self.make_stale(self.frame(id % self.plan.spaces, page));
+        }
         let page = guest.page.swap(0, SeqCst);
         if page != 0 {
-            self.home.signals[guest.id.load(SeqCst) as usize].store(page, SeqCst);
+            self.home.signals[id as usize].store(page, SeqCst);
             self.counts.registrations.increment();
         }
     }
 
     /// Counts an event in a descriptor that is in use, and in this thread's worker.
-    fn count(&self, of_descriptor: [&AtomicU64; 2], of_worker: fn(&Worker) -> &AtomicU64) {
+    pub fn count(&self, of_descriptor: [&AtomicU64; 2], of_worker: fn(&Worker) -> &AtomicU64) {
         let [count, dirty] = of_descriptor;
         let Some((worker, level)) = self.here() else {
             return;
@@ -380,7 +402,7 @@ where
     /// Returns a use of a descriptor, and loads it if need be. `None` if all are in use, or the
     /// descriptor is being written back. It does not wait for the write-back: that thread may have
     /// exited, or be the one that this handler has interrupted.
-    fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<MemberInUse<'_, T, W, LINKS>> {
+    pub fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<MemberInUse<'_, T, W, LINKS>> {
         loop {
             let name = self.names.get(&id)?;
             match self.get(id) {
@@ -405,6 +427,8 @@ pub struct Kernel {
     pub world: Arc<World>,
     pub spaces: Loads<Space, Spaces, 0>,
     pub guests: Arc<Loads<Guest, Guests, 2>>,
+    /// The signal cache of each worker.
+    pub lines: Box<[Loads<Line, Lines, 0>]>,
     /// The guests of each worker to which signals were sent.
     pub inboxes: Box<[Queue<u64>]>,
     /// Of each guest, see [`crew`](crate::crew).
@@ -426,6 +450,9 @@ impl Kernel {
         Ok(Kernel {
             spaces: Loads::new(plan.spaces, plan.loaded(plan.spaces), [], owner)?,
             guests,
+            lines: (0..plan.threads)
+                .map(|_| Loads::new(LINES, plan.loaded(LINES), [], Lines(world.clone())))
+                .collect::<Result<_, _>>()?,
             inboxes: (0..plan.threads)
                 .map(|_| Queue::with_capacity(64))
                 .collect(),
@@ -469,6 +496,8 @@ impl Kernel {
         guest.page.store(page + 1, SeqCst);
         lists.list(OF_SPACE, space as usize).push_front(guest);
         let frame = world.frame(space, page) as usize;
-        lists.list(OF_FRAME, frame).push_front(guest);
+        if lists.list(OF_FRAME, frame).push_front(guest) {
+            world.make_stale(frame as u64);
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | `kernel` | the caches, page maps and dependencies, and their write-back: read this first |
+//! | `signals` | the signal cache of each CPU |
 //! | `crew` | the kernel threads, their signal handlers, and how they are stopped and exited |
 //! | `audit` | the fate of everything that was ever claimed |
 //! | `options` | the command line |
@@ -17,6 +18,7 @@ mod audit;
 mod crew;
 mod kernel;
 mod options;
+mod signals;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -171,6 +173,13 @@ fn report(
         (counts.reclaimed.sum(), "frames reclaimed for records"),
         (sum(|worker| &worker.sent), "signals sent"),
         (
+            sum(|worker| &worker.cached),
+            "signals sent by a line of a CPU's signal cache",
+        ),
+        (counts.hits.sum(), "lines found in a signal cache"),
+        (counts.fills.sum(), "lines filled from the lists of frames"),
+        (counts.lines.sum(), "lines written back"),
+        (
             sum(|worker| &worker.received),
             "signals received by a handler",
         ),
@@ -195,7 +204,11 @@ fn report(
         "\n{} audits. At the last one, before everything was written back:",
         findings.audits
     )?;
-    for (name, fate) in [("spaces", findings.spaces), ("guests", findings.guests)] {
+    for (name, fate) in [
+        ("spaces", findings.spaces),
+        ("guests", findings.guests),
+        ("lines", findings.lines),
+    ] {
         writeln!(
             out,
             "{:>14}  {name} claimed: {} loaded, {} unpublished; {} recovered from exited threads, {} leaked",
@@ -204,8 +217,8 @@ fn report(
     }
     writeln!(
         out,
-        "{:>14}  nodes of records recovered, {} half-made mappings and registrations removed, {} guests put back in a queue",
-        findings.nodes, findings.halves, findings.lost
+        "{:>14}  nodes of records recovered, {} half-made mappings and registrations removed, {} guests put back in a queue, {} lines made stale",
+        findings.nodes, findings.halves, findings.lost, findings.stale
     )?;
     match findings.faults.len() {
         0 => writeln!(out, "\nEverything is accounted for."),

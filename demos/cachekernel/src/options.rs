@@ -53,6 +53,8 @@ pub enum Fault {
     Leak,
     /// Some write-backs of guests are skipped.
     Skip,
+    /// Some changes of registrations leave the CPUs' signal caches as they are.
+    Stale,
 }
 
 impl Plan {

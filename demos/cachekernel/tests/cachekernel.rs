@@ -48,6 +48,9 @@ fn the_working_set_does_not_fit_in() {
         "registrations written back",
         "frames reclaimed",
         "signals received by a handler",
+        "lines found in a signal cache",
+        "lines filled from the lists of frames",
+        "lines written back",
         "threads stopped",
         "threads exited",
     ] {
@@ -58,7 +61,11 @@ fn the_working_set_does_not_fit_in() {
 /// The controls.
 #[test]
 fn each_fault_is_found() {
-    for (fault, sentence) in [("leak", "were recovered"), ("skip", "were counted")] {
+    for (fault, sentence) in [
+        ("leak", "were recovered"),
+        ("skip", "were counted"),
+        ("stale", "has the receivers"),
+    ] {
         for exits in ["0", "20"] {
             let run = run(&["--seconds=2", "--fault", fault, "--exits", exits]);
             assert_eq!(run.code, 1, "{fault}\n{}", run.out);

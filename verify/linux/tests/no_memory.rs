@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
 use atomseq::nonblocking::{
-    self, HashMap, LinkedQueue, LinkedStack, List, ListCache, Member, OneVisitorList, PageMap, PriorityQueue, RefList,
-    Unordered, spsc,
+    self, HashMap, LinkedQueue, LinkedStack, List, ListCache, Member, OneVisitorList, PageMap,
+    PriorityQueue, RefList, Unordered, spsc,
 };
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;

@@ -132,9 +132,18 @@ pub(super) struct RevocableLock {
 
 impl RevocableLock {
     pub(super) const fn new() -> RevocableLock {
+        // Version 1, whose stamp the log does not have: it is 0.
+        RevocableLock::with(VERSION)
+    }
+
+    /// Creates one that is never free, and that no operation takes.
+    pub(super) const fn unused() -> RevocableLock {
+        RevocableLock::with(VERSION | BELOW_VERSION)
+    }
+
+    const fn with(lock: u64) -> RevocableLock {
         RevocableLock {
-            // Version 1, whose stamp the log does not have: it is 0.
-            lock: AtomicU64::new(VERSION),
+            lock: AtomicU64::new(lock),
             log: [const { AtomicU64::new(0) }; 5],
             spare: AtomicU64::new(0),
             attached: AtomicU64::new(0),

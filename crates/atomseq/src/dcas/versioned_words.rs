@@ -51,13 +51,10 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns the version, or `None` if a holder of OS-assisted DCAS must be waited for.
+    /// Returns the mechanism, which is a constant for a caller that has created this from one.
     #[inline(always)]
-    pub fn begin_at_once(self) -> Option<Version> {
-        match self.mechanism {
-            Mechanism::Assisted => self.words.lock.begin_at_once().map(Version),
-            Mechanism::Kcas => Some(self.begin()),
-        }
+    pub fn mechanism(self) -> Mechanism {
+        self.mechanism
     }
 
     /// Returns the value of a word, as [`VersionedWords::load`] does.
@@ -97,14 +94,23 @@ impl VersionedWords {
         VersionedWords::of(Choice::made(mechanism.or_kcas()))
     }
 
-    /// Creates it for the mechanism of another one, for a structure that consists of several.
+    /// Creates it for the mechanism of another one, for a structure that consists of several, and
+    /// for [`read_at_once`](VersionedWords::read_at_once).
     pub const fn like(mechanism: Mechanism) -> VersionedWords {
-        VersionedWords::of(Choice::made(mechanism))
+        let lock = match mechanism {
+            Mechanism::Assisted => RevocableLock::new(),
+            Mechanism::Kcas => RevocableLock::unused(),
+        };
+        VersionedWords::with(lock, Choice::made(mechanism))
     }
 
     const fn of(choice: Choice) -> VersionedWords {
+        VersionedWords::with(RevocableLock::new(), choice)
+    }
+
+    const fn with(lock: RevocableLock, choice: Choice) -> VersionedWords {
         VersionedWords {
-            lock: RevocableLock::new(),
+            lock,
             version: Cell::new(1),
             choice,
         }
@@ -148,6 +154,15 @@ impl VersionedWords {
             words: self,
             mechanism,
         }
+    }
+
+    /// Returns the version and a reader of OS-assisted DCAS, or `None` if this uses k-CAS or another
+    /// thread must be waited for. Loads the version alone: this value was created by
+    /// [`like`](VersionedWords::like), so under k-CAS its lock is never free.
+    #[inline(always)]
+    pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
+        let version = self.lock.begin_at_once()?;
+        Some((Version(version), self.reader(Mechanism::Assisted)))
     }
 
     /// Returns the number of modifications plus 1.

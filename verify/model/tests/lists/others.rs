@@ -130,16 +130,16 @@ fn a_handle_names_one_entry() {
 }
 
 /// The entries of page 64, which differ in both of their words.
-const BOTH: [u64; 2] = [u64::MAX, 0];
+const BOTH: [[u32; 3]; 2] = [[u32::MAX; 3], [0; 3]];
 
 fn lookups() {
-    let map = Arc::new(PageMap::<u64>::new());
+    let map = Arc::new(PageMap::<[u32; 3]>::new());
     map.insert(64, BOTH[0]).unwrap();
     let other = beside(&map, |map| {
         map.insert(64, BOTH[1]).unwrap();
         map.unload(64, |page, entry| assert_eq!((page, entry), (64, BOTH[1])));
         // Reuses the leaf that was just freed.
-        map.insert(128, 9).unwrap();
+        map.insert(128, [9; 3]).unwrap();
     });
     let found = map.get(64);
     assert!(
@@ -147,7 +147,7 @@ fn lookups() {
         "another entry: {found:?}"
     );
     other.join().unwrap();
-    assert_eq!((map.get(64), map.get(128)), (None, Some(9)));
+    assert_eq!((map.get(64), map.get(128)), (None, Some([9; 3])));
 }
 
 #[test]

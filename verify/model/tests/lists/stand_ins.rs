@@ -66,7 +66,7 @@ pub mod dcas {
     }
 
     pub fn mechanism() -> Mechanism {
-        Mechanism::Kcas
+        Mechanism::Assisted
     }
 
     #[derive(Clone, Copy)]
@@ -77,8 +77,8 @@ pub mod dcas {
             self.0.begin()
         }
 
-        pub fn begin_at_once(self) -> Option<Version> {
-            Some(self.begin())
+        pub fn mechanism(self) -> Mechanism {
+            self.0.mechanism()
         }
 
         pub fn load(self, word: &StableWord) -> u64 {
@@ -113,12 +113,16 @@ pub mod dcas {
             Reader(self)
         }
 
+        pub fn read_at_once(&self) -> Option<(Version, Reader<'_>)> {
+            Some((self.begin(), Reader(self)))
+        }
+
         pub fn attached(&self) -> &StableWord {
             &self.attached
         }
 
         pub fn mechanism(&self) -> Mechanism {
-            Mechanism::Kcas
+            Mechanism::Assisted
         }
 
         pub fn version(&self) -> Version {

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{Domain, Mechanism};
-use atomseq::nonblocking::{PageMap, PriorityQueue};
+use atomseq::nonblocking::{HashMap, PageMap, PriorityQueue};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
@@ -35,6 +35,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread";
         "k-cas:crowded", "dcas::Domain, k-CAS, 32 threads";
         "k-cas:alone", "dcas::Domain, k-CAS, 1 thread";
+        "map:crowded", "nonblocking::HashMap, two entries updated one by one, 32 threads";
+        "map:alone", "nonblocking::HashMap, two entries updated one by one, 1 thread";
         "priority-queue:crowded", "nonblocking::PriorityQueue, an entry popped and inserted, 32 threads";
         "priority-queue:alone", "nonblocking::PriorityQueue, an entry popped and inserted, 1 thread";
         "page-map:crowded", "nonblocking::PageMap, two entries updated one by one, 32 threads";
@@ -80,7 +82,7 @@ struct Way {
     make: fn() -> Box<dyn Measured>,
 }
 
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 8] = [
     Way {
         crowded: "os-assisted:crowded",
         alone: "os-assisted:alone",
@@ -90,6 +92,11 @@ const WAYS: [Way; 7] = [
         crowded: "k-cas:crowded",
         alone: "k-cas:alone",
         make: || Box::new(Shared::of(domain(Mechanism::Kcas))),
+    },
+    Way {
+        crowded: "map:crowded",
+        alone: "map:alone",
+        make: || Box::new(Shared::of(HashMap::new())),
     },
     Way {
         crowded: "priority-queue:crowded",
@@ -140,6 +147,26 @@ impl Pair for PriorityQueue<u64, u64> {
         let sum = self.drain().map(|(_, count)| count).sum();
         self.insert(sum, sum).expect("there is memory for an entry");
         (sum, sum)
+    }
+}
+
+/// Two entries, in buckets of their own or in one.
+impl Pair for HashMap<u64, u64> {
+    type Hand = ();
+
+    fn hand(&self) {}
+
+    #[inline(always)]
+    fn add(&self, _hand: &mut (), amount: u64) {
+        for key in [0, 1] {
+            self.fetch_update(key, |count| Some(count.unwrap_or_default() + amount))
+                .expect("there is memory for an entry");
+        }
+    }
+
+    fn both(&self) -> (u64, u64) {
+        let [a, b] = [0, 1].map(|key| self.get(&key).unwrap_or_default());
+        (a, b)
     }
 }
 

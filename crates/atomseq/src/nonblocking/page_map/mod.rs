@@ -217,44 +217,60 @@ impl<T: Plain, const BITS: u32> PageMap<T, BITS> {
         if page >= Self::PAGES {
             return None;
         }
-        // Decided once, and not again at each load.
-        let first = match self.trees.mechanism() {
-            Mechanism::Assisted => self.look_up(page, Mechanism::Assisted, &mut gap),
-            Mechanism::Kcas => self.look_up(page, Mechanism::Kcas, &mut gap),
-        };
-        match first {
+        match self.look_up(page, &mut gap) {
             Ok(value) => value,
             Err(_) => self.get_again(page, &mut gap),
         }
     }
 
-    /// Looks the entry of a page up once, and waits for no other thread.
+    /// Looks the entry of a page up once under OS-assisted DCAS, and waits for no other thread.
+    ///
+    /// Callers inline it, so it has no code of k-CAS: its calls would take callers' registers.
     #[inline(always)]
     fn look_up(
         &self,
         page: u64,
-        mechanism: Mechanism,
         gap: &mut impl FnMut(Version) -> Version,
     ) -> Result<Option<T>, Changed> {
-        let Some(child) = self.trees.child(page, mechanism) else {
+        let Some(place) = self.trees.place(page) else {
             return Ok(None);
         };
-        let version = gap(child.begin_at_once().ok_or(Changed::Seen)?);
-        let value = self.entry(child, page).and_then(|entry| entry.load(child));
-        child.check(version).map(|()| value)
+        let (version, child) = ChildRef::at_once(place).ok_or(Changed::Seen)?;
+        self.entry_at(child, gap(version), page)
     }
 
-    /// Looks the entry of a page up until nothing has changed meanwhile. Apart from the first
-    /// attempt, which callers inline.
+    /// Looks the entry of a page up until nothing has changed meanwhile, by any mechanism.
     #[cold]
     #[inline(never)]
     fn get_again(&self, page: u64, gap: &mut impl FnMut(Version) -> Version) -> Option<T> {
-        let child = self.child(page)?;
-        until_unchanged(|| {
-            let version = gap(child.begin());
-            let value = self.entry(child, page).and_then(|entry| entry.load(child));
-            child.check(version).map(|()| value)
-        })
+        // Decided once, and not again at each load.
+        match self.trees.mechanism() {
+            Mechanism::Assisted => self.get_by(Mechanism::Assisted, page, gap),
+            Mechanism::Kcas => self.get_by(Mechanism::Kcas, page, gap),
+        }
+    }
+
+    #[inline(always)]
+    fn get_by(
+        &self,
+        mechanism: Mechanism,
+        page: u64,
+        gap: &mut impl FnMut(Version) -> Version,
+    ) -> Option<T> {
+        let child = self.trees.child(page, mechanism)?;
+        until_unchanged(|| self.entry_at(child, gap(child.begin()), page))
+    }
+
+    /// Loads the entry of a page, if the version is unchanged afterwards.
+    #[inline(always)]
+    fn entry_at(
+        &self,
+        child: ChildRef<'_>,
+        version: Version,
+        page: u64,
+    ) -> Result<Option<T>, Changed> {
+        let value = self.entry(child, page).and_then(|entry| entry.load(child));
+        child.check(version).map(|()| value)
     }
 
     /// Returns the entries of the 64 pages in whose leaf a page is, the first of which has the
@@ -475,19 +491,28 @@ fn entries_of<T: Plain>(child: ChildRef<'_>, leaf: &Words) -> Leaf<T> {
     std::array::from_fn(|index| Entry::of(leaf, index).load(child))
 }
 
-/// The bytes of an entry that fit into a word. Covered words hold values below 2^63.
+/// The bytes of an entry that fit into the first word, with the bit that says that it is present.
 const BYTES: usize = 7;
 
-/// The bit of the first word of an entry in two words that says that it is present. It lies behind
-/// the 14 bytes of an entry.
+/// That bit in an entry of two words. It lies behind what the first word has of 14 bytes.
 const PRESENT: u64 = 1 << (2 * BYTES * 8 - 63);
+
+/// Returns how many bits of an entry its second word holds: all under OS-assisted DCAS, so that a
+/// value of 8 bytes is one word. Under k-CAS covered words hold values below 2^63.
+#[inline(always)]
+const fn bits_of_second(mechanism: Mechanism) -> u32 {
+    match mechanism {
+        Mechanism::Assisted => 64,
+        Mechanism::Kcas => 63,
+    }
+}
 
 /// An entry in a leaf.
 ///
 /// ```text
 /// up to 7 bytes    first   63 … 57 zero | 56 … 1 value | 0 present
-/// up to 14 bytes   first   63 … 50 zero | 49 present | 48 … 0 bits 63 to 111 of the value
-///                  second  63 zero | 62 … 0 bits 0 to 62 of the value
+/// up to 14 bytes   first   63 … 50 zero | 49 present | 48 … 0 the value's bits behind the second
+///                  second  the value's first 64 bits; under k-CAS 63
 /// ```
 #[derive(Clone, Copy)]
 struct Entry<'a> {
@@ -512,7 +537,10 @@ impl<'a> Entry<'a> {
             return None;
         }
         let all = match size_of::<T>() > BYTES {
-            true => u128::from(child.load(self.second)) | u128::from(first) << 63,
+            true => {
+                let second = u128::from(child.load(self.second));
+                second | u128::from(first) << bits_of_second(child.mechanism())
+            }
             false => u128::from(first >> 1),
         };
         let bytes = all.to_le_bytes();
@@ -541,8 +569,9 @@ impl<'a> Entry<'a> {
         let all = u128::from_le_bytes(bytes);
         match size_of::<T>() > BYTES {
             true => {
-                let first = (all >> 63) as u64 | PRESENT;
-                let second = all as u64 & (u64::MAX >> 1);
+                let bits = bits_of_second(child.mechanism());
+                let first = (all >> bits) as u64 | PRESENT;
+                let second = all as u64 & (u64::MAX >> (64 - bits));
                 child.store_both(version, (self.first, first), (self.second, second))
             }
             false => child.store(version, (self.first, (all as u64) << 1 | 1)),

@@ -64,10 +64,18 @@ impl<'a> ChildRef<'a> {
         ChildRef { child, reader }
     }
 
-    /// Returns the version, or `None` if another thread must be waited for.
+    /// Returns the version and a child of OS-assisted DCAS, or `None` if the map uses k-CAS or
+    /// another thread must be waited for. Loads the version alone.
     #[inline(always)]
-    pub(super) fn begin_at_once(self) -> Option<Version> {
-        self.reader.begin_at_once()
+    pub(super) fn at_once(child: &'a Child) -> Option<(Version, ChildRef<'a>)> {
+        let (version, reader) = child.versioned.read_at_once()?;
+        Some((version, ChildRef { child, reader }))
+    }
+
+    /// Returns the mechanism.
+    #[inline(always)]
+    pub(super) fn mechanism(self) -> Mechanism {
+        self.reader.mechanism()
     }
 
     /// Returns the version at a time when no operation is unfinished.
@@ -244,13 +252,19 @@ impl<const BITS: u32> Trees<BITS> {
     /// of the map as a constant gets code for this one alone.
     #[inline(always)]
     pub(super) fn child(&self, page: u64, mechanism: Mechanism) -> Option<ChildRef<'_>> {
+        Some(ChildRef::of(self.place(page)?, mechanism))
+    }
+
+    /// Returns the place of the child below which a page is, if it is there.
+    #[inline(always)]
+    pub(super) fn place(&self, page: u64) -> Option<&Child> {
         let number = page / PAGES_OF_TREE;
         let tree = match self.top() {
             Ok(tree) => tree,
             Err(top) => top.get(number / DIRECTORY as u64)?.get(number)?,
         };
         let index = (page / PAGES_OF_CHILD) as usize % WIDTH;
-        Some(ChildRef::of(&tree.0[index], mechanism))
+        Some(&tree.0[index])
     }
 
     /// Returns the child below which a page is; maps what is missing above it.

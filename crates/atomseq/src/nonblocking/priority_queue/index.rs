@@ -4,8 +4,9 @@
 //! without any check, so a level may lose a node, or lead to one that has left the list:
 //!
 //! * when two threads store the same hint, or a thread is delayed or exits before it has stored its
-//!   hints. The level then lacks nodes, up to all that follow a place. A search finds them on the
-//!   level below, sees by their height that they belong to this one, and stores the hint.
+//!   hints, or has stored that on level 0 alone. The level then lacks nodes, up to all that follow
+//!   a place. A search finds them on the level below, sees by their height that they belong to this
+//!   one, and stores the hint.
 //! * when a node leaves. The search replaces a hint to a node that is not in the list by that
 //!   node's own hint, a few times; then it goes down.
 //!
@@ -14,15 +15,16 @@
 //! are in other cache lines each, and change. The stops are chosen anew after as many changes as
 //! the list was long. They are hints too.
 //!
-//! Most places lie a few nodes behind a stop. A search for one follows links from there, unless the
-//! node that it is for belongs to a level. The place may also be far behind the stop: if priorities
-//! ascend, if many are equal, or if the node of the stop has left and is in the list again. So a
-//! search goes up from a stop before it goes down: as long as the next node on its highest level is
-//! before the place, it goes on to the levels of that node. Its steps grow with the logarithm of
-//! the distance.
+//! Unless the list is long, most places lie a few nodes behind a stop. An insertion follows links
+//! from there, at one version, and uses no level. It stores the hint on level 0 alone.
+//!
+//! The place may also be far behind the stop: if the list is long or has grown, if many priorities
+//! are equal, or if the node of the stop has left and is in the list again. Then a search goes up
+//! from a stop before it goes down: as long as the next node on its highest level is before the
+//! place, it goes on to the levels of that node. Its steps grow with the logarithm of the distance.
 
-use super::{Node, PriorityQueue, REMOVED};
-use crate::dcas::Version;
+use super::{END, Node, PriorityQueue, REMOVED};
+use crate::dcas::{Reader, StableWord, Version};
 use crate::heap;
 use crate::nonblocking::nodes::address;
 use crate::nonblocking::plain::{Plain, Words};
@@ -45,8 +47,15 @@ const TRIES: usize = 4;
 /// The number of stops.
 const STOPS: usize = 512;
 
+/// With fewer stops, searches start at the front.
+const FEWEST_STOPS: usize = 4;
+
 /// How many nodes behind a stop a search looks at before it uses the levels.
-const NEAR: usize = 8;
+const NEAR: usize = 32;
+
+/// How many entries lie from one stop to the next, at most, if searches are to use no level. Later
+/// half of these stops have left, and places are further from the others.
+const DENSE: u64 = 8;
 
 /// How many nodes one choice of stops looks at, at most.
 const LOOKS: usize = 3 * STOPS;
@@ -61,9 +70,11 @@ const FEWEST: u64 = 64;
 pub(super) struct Index<P> {
     /// The number of levels in use.
     levels: AtomicU64,
-    /// The version from which on stops are chosen anew, and how many there are.
+    /// The version from which on stops are chosen anew, how many there are, and how many entries
+    /// lie from one to the next.
     renewal: AtomicU64,
     count: AtomicU64,
+    spacing: AtomicU64,
     /// The priorities of the stops, and their nodes.
     priorities: [Words<P>; STOPS],
     stops: [AtomicU64; STOPS],
@@ -75,22 +86,20 @@ pub(super) struct Index<P> {
 // words.
 unsafe impl<P: Plain> Descriptor for Index<P> {}
 
+/// A place in the list that a search has reached by links from a stop, at a version.
+pub(super) struct Place<'a, N> {
+    pub(super) link: &'a StableWord,
+    /// What the link holds.
+    pub(super) behind: u64,
+    /// The last node before the place that is on a level.
+    indexed: Option<&'a N>,
+}
+
 /// The nodes that a search went by: the last one before the place in the list and on each level, or
 /// `None` for the start.
 pub(super) struct Route<'a, N> {
     pub(super) last: Option<&'a N>,
     above: [Option<&'a N>; LEVELS],
-}
-
-impl<N> Route<'_, N> {
-    /// Returns the way to the front of the list.
-    #[inline(always)]
-    pub(super) fn to_the_front() -> Self {
-        Route {
-            last: None,
-            above: [None; LEVELS],
-        }
-    }
 }
 
 impl<P: Plain> Index<P> {
@@ -101,6 +110,18 @@ impl<P: Plain> Index<P> {
 
     fn levels(&self) -> usize {
         self.levels.load(Ordering::Relaxed) as usize
+    }
+
+    /// Returns whether most places lie close behind a stop.
+    #[inline(always)]
+    fn is_dense(&self) -> bool {
+        self.spacing.load(Ordering::Relaxed) <= DENSE
+    }
+
+    /// Returns the number of stops.
+    #[inline(always)]
+    fn count(&self) -> usize {
+        (self.count.load(Ordering::Relaxed) as usize).min(STOPS)
     }
 
     /// Chooses on how many levels the node is that is linked next: none for three in four, and so
@@ -114,6 +135,30 @@ impl<P: Plain> Index<P> {
         }
         let height = (bits >> 32 | 1 << 32).trailing_zeros() as usize / 2;
         height.min(self.levels() + 1).min(LEVELS)
+    }
+}
+
+impl<P: Plain + Ord> Index<P> {
+    /// Returns the number of the last stop whose priority is lower, or 0.
+    #[inline(always)]
+    fn last_below(&self, priority: P) -> usize {
+        let mut size = self.count();
+        let mut base = 0;
+        // Without branches, which no processor could predict.
+        let is_below = |stop: usize| usize::from(self.priorities[stop].load() < priority);
+        // In quarters: the three comparisons do not wait for each other.
+        while size >= 4 {
+            let quarter = size / 4;
+            let [first, second, third] = [1, 2, 3].map(|part| is_below(base + part * quarter));
+            base += quarter * (first + second + third);
+            size -= 3 * quarter;
+        }
+        while size > 1 {
+            let half = size / 2;
+            base += half * is_below(base + half);
+            size -= half;
+        }
+        base
     }
 }
 
@@ -176,7 +221,10 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         height: usize,
         is_before: impl Fn(&Node<P, T>, P) -> bool + Copy,
     ) -> Route<'_, Node<P, T>> {
-        let mut route = Route::to_the_front();
+        let mut route = Route {
+            last: None,
+            above: [None; LEVELS],
+        };
         let most = self.index().levels().min(LEVELS);
         let (mut levels, mut climbs) = (most, false);
         let mut here: Option<(&Node<P, T>, P)> = None;
@@ -190,7 +238,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                 if of_stops_levels >= height {
                     (levels, climbs) = (of_stops_levels, true);
                     here = Some((stop, of_stop));
-                    if height == 0 {
+                    if height == 0 && self.index().is_dense() {
                         if let Some(last) = self.near(stop, of_stop, is_before) {
                             route.last = Some(last);
                             return route;
@@ -278,6 +326,77 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         None
     }
 
+    /// Returns where a search near a stop starts: at a node, which may have left, or at the head.
+    /// `None`: most places are far from a stop.
+    #[inline(always)]
+    pub(super) fn start_near(&self, version: Version, priority: P) -> Option<Option<&Node<P, T>>> {
+        let index = self.index();
+        let levels = index.levels().min(LEVELS);
+        if levels == 0 {
+            return Some(None);
+        }
+        if version.number() >= index.renewal.load(Ordering::Relaxed) {
+            self.choose_stops(version.number(), levels);
+        }
+        if !index.is_dense() {
+            return None;
+        }
+        if index.count() < FEWEST_STOPS {
+            return Some(None);
+        }
+        let stop = index.last_below(priority);
+        match index.priorities[stop].load() < priority {
+            true => self.hinted(&index.stops[stop]).map(Some),
+            false => Some(None),
+        }
+    }
+
+    /// Searches a place by links from a node, or from the head. Returns `None` if that node is not
+    /// in the list, or on no level, or not before the place, or if the place is too far behind it.
+    /// The result counts if the version is that from before the call.
+    #[inline(always)]
+    pub(super) fn place_near<'a>(
+        &'a self,
+        reader: Reader<'_>,
+        start: Option<&'a Node<P, T>>,
+        is_before: impl Fn(&Node<P, T>, P) -> bool,
+    ) -> Option<Place<'a, Node<P, T>>> {
+        let mut indexed = start;
+        let mut link = self.chain.head();
+        if let Some(stop) = start {
+            link = &stop.next;
+            if stop.height() == 0
+                || reader.load(link) == REMOVED
+                || !is_before(stop, stop.priority.load())
+            {
+                return None;
+            }
+        }
+        for _ in 0..NEAR {
+            let behind = reader.load(link);
+            let Some(next) = self.chain.node(behind) else {
+                let behind = END;
+                return Some(Place {
+                    link,
+                    behind,
+                    indexed,
+                });
+            };
+            if !is_before(next, next.priority.load()) {
+                return Some(Place {
+                    link,
+                    behind,
+                    indexed,
+                });
+            }
+            if next.height() > 0 {
+                indexed = Some(next);
+            }
+            link = &next.next;
+        }
+        None
+    }
+
     /// Returns the last stop before a place that is in the list.
     #[inline]
     fn stop_before(
@@ -286,22 +405,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         is_before: impl Fn(&Node<P, T>, P) -> bool,
     ) -> Option<(&Node<P, T>, P)> {
         let index = self.index();
-        let mut size = (index.count.load(Ordering::Relaxed) as usize).min(STOPS);
-        let mut base = 0;
-        // Without branches, which no processor could predict.
-        let is_behind = |stop: usize| usize::from(index.priorities[stop].load() < priority);
-        // In quarters: the three comparisons do not wait for each other.
-        while size >= 4 {
-            let quarter = size / 4;
-            let [first, second, third] = [1, 2, 3].map(|part| is_behind(base + part * quarter));
-            base += quarter * (first + second + third);
-            size -= 3 * quarter;
-        }
-        while size > 1 {
-            let half = size / 2;
-            base += half * is_behind(base + half);
-            size -= half;
-        }
+        let base = index.last_below(priority);
         // Those before the front of the list have left. Then the search starts there.
         for stop in index.stops[..=base].iter().rev().take(TRIES) {
             let node = self.hinted(stop)?;
@@ -323,35 +427,58 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         // Other threads do not choose them meanwhile, in most cases. If they do, the stops of both
         // are mixed.
         index.renewal.store(version + FEWEST, Ordering::Relaxed);
-        let count_of = |level| self.on_level(level).take(LOOKS).count();
         let mut level = levels - 1;
-        let mut nodes = count_of(level);
-        // A level has a quarter of the nodes of the one below. The lowest one that is not too long
-        // is not counted before it is traversed.
+        let mut nodes = self.on_level(level).take(LOOKS).count();
+        // A level has a quarter of the nodes of the one below, or less. The lowest one that is not
+        // too long is not counted before it is traversed.
         while level > 0 && 4 * nodes < LOOKS {
             level -= 1;
             nodes *= 4;
             if level > 0 && 4 * nodes < LOOKS {
-                nodes = count_of(level);
+                nodes = self.on_level(level).take(LOOKS).count();
             }
         }
-        // It may have a few more.
-        let step = nodes.div_ceil(STOPS - STOPS / 8).max(1);
-        let mut count = 0;
-        for (node, priority) in self
-            .on_level(level)
-            .skip(step / 2)
-            .step_by(step)
-            .take(STOPS)
-        {
+        let (mut is_all, mut step, mut count) = self.choose_on(level);
+        // The level above has lost many of its nodes.
+        while !is_all && level + 1 < levels {
+            level += 1;
+            (is_all, step, count) = self.choose_on(level);
+        }
+        index.count.store(count as u64, Ordering::Relaxed);
+        let spacing = (step as u64) << (2 * (level + 1));
+        index.spacing.store(spacing, Ordering::Relaxed);
+        let entries = count as u64 * spacing;
+        let renewal = version + FEWEST.max(entries);
+        index.renewal.store(renewal, Ordering::Relaxed);
+    }
+
+    /// Chooses stops among the first nodes of a level, evenly spaced. Returns whether these were
+    /// all, how many nodes lie from one stop to the next, and the number of stops.
+    fn choose_on(&self, level: usize) -> (bool, usize, usize) {
+        let index = self.index();
+        let (mut step, mut count) = (1, 0);
+        for (number, (node, priority)) in self.on_level(level).enumerate() {
+            if number == LOOKS {
+                return (false, step, count);
+            }
+            if number % step != step / 2 {
+                continue;
+            }
+            if count == STOPS {
+                // Every second one stays.
+                for stop in 0..STOPS / 2 {
+                    let kept = index.stops[2 * stop + 1].load(Ordering::Relaxed);
+                    index.stops[stop].store(kept, Ordering::Relaxed);
+                    index.priorities[stop].store(index.priorities[2 * stop + 1].load());
+                }
+                (step, count) = (2 * step, STOPS / 2);
+                continue;
+            }
             index.stops[count].store(address(node), Ordering::Relaxed);
             index.priorities[count].store(priority);
             count += 1;
         }
-        index.count.store(count as u64, Ordering::Relaxed);
-        let entries = ((count * step) as u64) << (2 * (level + 1));
-        let renewal = version + FEWEST.max(entries);
-        index.renewal.store(renewal, Ordering::Relaxed);
+        (true, step, count)
     }
 
     /// Returns the nodes of a level with their priorities, as far as its hints lead.
@@ -422,7 +549,6 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
 
     /// Stores the hints of a node that was just linked. Compares no priorities: a comparison that
     /// panics would do so after the change.
-    #[inline]
     pub(super) fn enter_index(
         &self,
         node: &Node<P, T>,
@@ -431,31 +557,108 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     ) {
         for level in 0..height {
             let hint = &self.hints(route.above[level])[level];
-            let behind = hint.load(Ordering::Relaxed);
-            let behind = if behind == address(node) { 0 } else { behind };
-            node.above[level].store(behind, Ordering::Relaxed);
-            hint.store(address(node), Ordering::Relaxed);
+            self.enter_level(node, level, hint);
         }
         if height > self.index().levels() {
             self.index().levels.store(height as u64, Ordering::Relaxed);
         }
     }
 
-    /// Replaces the hints to a node that was just unlinked, by its own.
-    #[inline]
-    pub(super) fn leave_index(&self, node: &Node<P, T>, route: &Route<'_, Node<P, T>>) {
-        for level in 0..node.height().min(LEVELS) {
-            let hint = &self.hints(route.above[level])[level];
-            if hint.load(Ordering::Relaxed) == address(node) {
-                let behind = node.above[level].load(Ordering::Relaxed);
-                let behind = if behind == address(node) { 0 } else { behind };
-                hint.store(behind, Ordering::Relaxed);
-            }
-            let levels = self.index().levels();
-            if level + 1 == levels && self.index().first[level].load(Ordering::Relaxed) == 0 {
-                self.index().levels.store(level as u64, Ordering::Relaxed);
-            }
+    /// Stores the hint of such a node on the lowest level. A search that uses the others stores
+    /// theirs when it comes by.
+    #[inline(always)]
+    pub(super) fn enter_lowest_level(
+        &self,
+        node: &Node<P, T>,
+        height: usize,
+        place: &Place<'_, Node<P, T>>,
+    ) {
+        if height == 0 {
+            return;
         }
+        let is_last = self.enter_level(node, 0, &self.hints(place.indexed)[0]);
+        if is_last {
+            self.append_stop(node);
+        }
+        if height > 1 {
+            // Not those of the node's last time in the list.
+            let others = node.above[1..].iter().take(height - 1);
+            others.for_each(|hint| hint.store(0, Ordering::Relaxed));
+        }
+        if height > self.index().levels() {
+            self.index().levels.store(height as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Stores the hint to a node on a level, in place of another one. Returns whether the node is
+    /// the last one there.
+    #[inline(always)]
+    fn enter_level(&self, node: &Node<P, T>, level: usize, hint: &AtomicU64) -> bool {
+        let behind = hint.load(Ordering::Relaxed);
+        let behind = if behind == address(node) { 0 } else { behind };
+        node.above[level].store(behind, Ordering::Relaxed);
+        hint.store(address(node), Ordering::Relaxed);
+        behind == 0
+    }
+
+    /// Makes the last node on the lowest level the last stop. So places behind all stops stay close
+    /// to one while priorities ascend, as times do.
+    #[cold]
+    fn append_stop(&self, node: &Node<P, T>) {
+        let index = self.index();
+        let count = index.count();
+        if (1..STOPS).contains(&count) && index.is_dense() {
+            index.stops[count].store(address(node), Ordering::Relaxed);
+            index.priorities[count].store(node.priority.load());
+            index.count.store(count as u64 + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces the hints to a node that was just popped, by its own.
+    #[inline(always)]
+    pub(super) fn leave_front(&self, node: &Node<P, T>) {
+        let height = node.height().min(LEVELS);
+        if height == 0 {
+            return;
+        }
+        let index = self.index();
+        for (first, own) in index.first.iter().zip(&node.above).take(height) {
+            replace(first, node, own);
+        }
+        self.lower(height);
+    }
+
+    /// Uses one level less if the highest one was among so many, and is empty.
+    #[inline(always)]
+    fn lower(&self, height: usize) {
+        let index = self.index();
+        let levels = index.levels();
+        if (1..=height).contains(&levels) && index.first[levels - 1].load(Ordering::Relaxed) == 0 {
+            index.levels.store(levels as u64 - 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces the hints to a node that was just unlinked, by its own.
+    pub(super) fn leave_index(&self, node: &Node<P, T>, route: &Route<'_, Node<P, T>>) {
+        let height = node.height().min(LEVELS);
+        for level in 0..height {
+            replace(
+                &self.hints(route.above[level])[level],
+                node,
+                &node.above[level],
+            );
+        }
+        self.lower(height);
+    }
+}
+
+/// Replaces a hint to a node that has left by the node's own.
+#[inline(always)]
+fn replace<N>(hint: &AtomicU64, node: &N, own: &AtomicU64) {
+    if hint.load(Ordering::Relaxed) == address(node) {
+        let behind = own.load(Ordering::Relaxed);
+        let behind = if behind == address(node) { 0 } else { behind };
+        hint.store(behind, Ordering::Relaxed);
     }
 }
 

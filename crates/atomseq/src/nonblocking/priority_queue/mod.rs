@@ -14,8 +14,8 @@
 //! This list has the index of a skip list (Pugh 1990) beside it, and only the list is covered by
 //! the version. So each operation is one change of two words, whatever the height of a node.
 //!
-//! A search takes no version. It follows hints, and returns the node that seems to be the last one
-//! before a place. The operation then reads the version, checks that this node is in the list and
+//! A search takes no version. It follows hints, and returns a node that seems to be before a place,
+//! and close to it. The operation then reads the version, checks that this node is in the list and
 //! before the place, and goes on from there by links. So another thread's change makes it repeat
 //! these few steps, and not the search.
 //!
@@ -53,7 +53,7 @@ use crate::type_stable::{self, Allocated, Descriptor};
 
 mod index;
 
-use index::{Index, LEVELS, Route};
+use index::{Index, LEVELS, Place, Route};
 
 /// The link of a node that is not in the list. Zero, as in a node that never was.
 const REMOVED: u64 = 0;
@@ -93,6 +93,7 @@ impl<P: Plain, T: Send> nodes::Node for Node<P, T> {
 }
 
 impl<P: Plain, T: Send> Node<P, T> {
+    #[inline(always)]
     fn height(&self) -> usize {
         // Relaxed: a hint.
         (self.stamp.load(Ordering::Relaxed) & 15) as usize
@@ -109,6 +110,15 @@ impl<'a, P: Plain, T: Send> Filled<'a, P, T> {
         // access the value.
         unsafe { (*node.value.get()).write(value) };
         Filled(ManuallyDrop::new(node))
+    }
+
+    /// Stamps the node, for a change at this version that links it.
+    #[inline(always)]
+    fn stamp(&self, version: Version, height: usize) -> u64 {
+        let stamp = version.number() << 4 | height as u64;
+        // Relaxed: the change publishes it, or it does not count.
+        self.0.stamp.store(stamp, Ordering::Relaxed);
+        stamp
     }
 
     /// Leaves the node to the list that it was linked into.
@@ -286,10 +296,71 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     ) -> Handle {
         node.priority.store(priority);
         let node = Filled::with(node, value);
-        let is_before = |_: &Node<P, T>, other: P| other <= priority;
         // Before the search: this chooses the mechanism, by which links are loaded.
         let version = self.version();
         let height = self.index[0].height_of_next(version);
+        let linked = match self.mechanism() {
+            // Decided once, and not again at each load.
+            Mechanism::Assisted => self.link_near::<true>(&node, height, version, &mut begin),
+            Mechanism::Kcas => self.link_near::<false>(&node, height, version, &mut begin),
+        };
+        let (node, stamp) = match linked {
+            Some((stamp, place)) => {
+                let node = node.into_raw();
+                self.enter_lowest_level(node, height, &place);
+                (node, stamp)
+            }
+            None => self.link_far(node, height, begin),
+        };
+        Handle {
+            queue: self.number,
+            node: address(node),
+            stamp,
+        }
+    }
+
+    /// Links a node if its place is close to a stop, or to the front of a short list. Returns its
+    /// stamp and the place.
+    #[inline(always)]
+    fn link_near<const IS_ASSISTED: bool>(
+        &self,
+        node: &Filled<'_, P, T>,
+        height: usize,
+        version: Version,
+        begin: &mut impl FnMut(&VersionedWords) -> Version,
+    ) -> Option<(u64, Place<'_, Node<P, T>>)> {
+        let priority = node.0.priority.load();
+        let is_before = |_: &Node<P, T>, other: P| other <= priority;
+        let start = self.start_near(version, priority)?;
+        let reader = self.chain.versioned.reader(match IS_ASSISTED {
+            true => Mechanism::Assisted,
+            false => Mechanism::Kcas,
+        });
+        until_unchanged(|| {
+            let version = begin(&self.chain.versioned);
+            let Some(place) = self.place_near(reader, start, is_before) else {
+                return Ok(None);
+            };
+            let stamp = node.stamp(version, height);
+            self.chain.exchange(
+                version,
+                (place.link, address(&**node.0)),
+                (&node.0.next, place.behind),
+            )?;
+            Ok(Some((stamp, place)))
+        })
+    }
+
+    /// Links a node at any place.
+    #[inline(never)]
+    fn link_far<'a>(
+        &'a self,
+        node: Filled<'a, P, T>,
+        height: usize,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
+    ) -> (&'a Node<P, T>, u64) {
+        let priority = node.0.priority.load();
+        let is_before = |_: &Node<P, T>, other: P| other <= priority;
         let mut route = self.route(priority, height, is_before);
         let mut stamp = 0;
         until_unchanged(|| {
@@ -305,9 +376,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                 }
                 is_behind
             })?;
-            stamp = version.number() << 4 | height as u64;
-            // Relaxed: the change below publishes it, or it does not count.
-            node.0.stamp.store(stamp, Ordering::Relaxed);
+            stamp = node.stamp(version, height);
             let behind = position.node.map_or(END, address);
             self.chain.exchange(
                 version,
@@ -317,11 +386,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         });
         let node = node.into_raw();
         self.enter_index(node, height, &route);
-        Handle {
-            queue: self.number,
-            node: address(node),
-            stamp,
-        }
+        (node, stamp)
     }
 
     /// Returns the link at which to start from the route's last node. If that node is not in the
@@ -392,7 +457,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             chain.exchange(version, (chain.head(), behind), (&node.next, REMOVED))?;
             Ok(Some((priority, node)))
         })?;
-        self.leave_index(node, &Route::to_the_front());
+        self.leave_front(node);
         // SAFETY: this call alone has just unlinked the node.
         Some((priority, unsafe { self.take(node) }))
     }
