@@ -201,6 +201,10 @@ fn reason_against(program: &Path) -> Option<String> {
     let mut program = program.to_path_buf();
     // Scripts may have interpreters that are scripts, to a depth that the kernel limits.
     for _ in 0..5 {
+        // The kernel refuses it, and opening a FIFO would wait for a writer.
+        if !program.is_file() {
+            return None;
+        }
         let Ok(file) = File::open(&program) else {
             return Some("it cannot be read, so it may be a program that cannot be helped".into());
         };

@@ -541,12 +541,26 @@ fn a_limit_on_memory_ends_with_a_sentence() {
         ] {
             let ended = &ended;
             scope.spawn(move || {
-                let ends = (4_000..last)
-                    .step_by(step)
-                    .map(|limit| ended(limit, arguments));
-                let ends: Vec<_> = ends.collect();
-                assert!(ends.contains(&Some(true)), "{arguments}: never enough");
-                assert!(ends.contains(&Some(false)), "{arguments}: never too little");
+                // Below the coarse limit the program does not start. After `ENOUGH` successes in a
+                // row, more memory changes nothing.
+                const COARSE: usize = 600;
+                const ENOUGH: usize = 20;
+                let starts = |limit: &usize| ended(*limit, arguments).is_some();
+                let first = (4_000..last).step_by(COARSE).find(starts);
+                let first = first.unwrap_or_else(|| panic!("{arguments}: never enough"));
+                let (mut too_little, mut enough, mut in_a_row) = (0, 0, 0);
+                for limit in (first - COARSE..last).step_by(step) {
+                    match ended(limit, arguments) {
+                        Some(true) => (enough, in_a_row) = (enough + 1, in_a_row + 1),
+                        Some(false) => (too_little, in_a_row) = (too_little + 1, 0),
+                        None => in_a_row = 0,
+                    }
+                    if in_a_row == ENOUGH {
+                        break;
+                    }
+                }
+                assert!(enough > 0, "{arguments}: never enough");
+                assert!(too_little > 0, "{arguments}: never too little");
             });
         }
     });

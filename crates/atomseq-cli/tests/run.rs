@@ -222,6 +222,13 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         126,
         "cannot execute",
     );
+    // What is no file is not opened: that of a FIFO would wait for a writer.
+    let fifo = directory.0.join("fifo").to_str().unwrap().to_string();
+    let made = Command::new("mkfifo").args(["-m", "755", &fifo]).status();
+    assert!(made.unwrap().success());
+    one_line(&run(&[&fifo]), 126, "Permission denied");
+    let orphan = directory.file("orphan", b"#!/no/such/interpreter\n", 0o755);
+    one_line(&run(&[&orphan]), 127, "No such file or directory");
     let text = directory.file("text", b"exit 4\n", 0o755);
     one_line(&run(&[&text]), 126, "it is no 64-bit ELF file");
     // A library that is missing, unreadable, for another processor, and where none can be named.

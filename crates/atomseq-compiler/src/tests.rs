@@ -191,6 +191,30 @@ fn a_claim_is_released_by_the_last_instruction() {
     assert!(arm.find("dmb ishst") < arm.find("str {a4}, [{a2}]"));
 }
 
+/// What it returns is computed before the test, as at every early return, and so after the `cas`.
+#[test]
+fn a_test_of_a_claim_that_returns_a_computed_word_is_refused_for_that() {
+    let refused = |failed: &str| {
+        let text = format!(
+            "unsafe fn claim(slot: Slot, lock: Word) -> Word {{
+                'abort: {{ return 0 }}
+                let found = cas(lock, 0, 1);
+                if found != 0 {{ return {failed} }}
+                commit(lock, 0);
+                1
+            }}"
+        );
+        let tokens = text.parse().expect("tokens");
+        crate::compile(tokens).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused("found"), None);
+    let reason = refused("found + 1").expect("a step between the two");
+    assert!(
+        reason.starts_with("nothing is computed between"),
+        "{reason}"
+    );
+}
+
 #[test]
 fn both_kinds_of_exchange_name_a_scratch_register_without_another_use() {
     let [_, arm] = both(

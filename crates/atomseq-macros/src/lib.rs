@@ -141,8 +141,9 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 ///
 /// An interrupted attempt is the only one that leaves a claim in memory: the step after the `cas`
 /// returns if it failed, and every later `return` stands behind the same commit that ends the
-/// sequence, which releases the claim. Nothing is stored before the `cas`, and nothing is prepared.
-/// The `cas` acquires, and a thread that sees a later store sees the claim.
+/// sequence, which releases the claim. Nothing is computed between the `cas` and that test, so the
+/// first of these returns words that are known by then. Nothing is stored before the `cas`, and
+/// nothing is prepared. The `cas` acquires, and a thread that sees a later store sees the claim.
 ///
 /// ```text
 /// unsafe fn move_both(lock: Word, a: Word, b: Word, least: Word) -> Word {

@@ -43,6 +43,19 @@ impl Static<percpu::Histogram> {
     pub const fn with_unit(self, unit: f64) -> Static<percpu::Histogram> {
         Static { unit, ..self }
     }
+
+    /// Returns a recorded value as it is encoded.
+    ///
+    /// A unit such as 1e-9 is no exact number, but its reciprocal is. Divided by that, 30 seconds
+    /// of nanoseconds are 30.0; multiplied by the unit, they would be 30.000000000000004, and so
+    /// the label of their bucket.
+    fn in_units(&self, value: u64) -> f64 {
+        let parts = (1.0 / self.unit).round();
+        match 1.0 / parts == self.unit {
+            true => value as f64 / parts,
+            false => value as f64 * self.unit,
+        }
+    }
 }
 
 impl EncodeMetric for Counter {
@@ -103,7 +116,7 @@ impl EncodeMetric for Static<percpu::Histogram> {
         let snapshot = self.metric.snapshot();
         let bound = |value| match value {
             u64::MAX => f64::INFINITY,
-            value => value as f64 * self.unit,
+            value => self.in_units(value),
         };
         // Bounds that differ as integers may be equal as numbers, and the format has each once.
         let mut buckets: Vec<(f64, u64)> = Vec::new();
@@ -114,9 +127,7 @@ impl EncodeMetric for Static<percpu::Histogram> {
                 _ => buckets.push((bound, count)),
             }
         }
-        let sum = snapshot
-            .sum()
-            .map_or(f64::NAN, |sum| sum as f64 * self.unit);
+        let sum = snapshot.sum().map_or(f64::NAN, |sum| self.in_units(sum));
         encoder.encode_histogram::<NoLabelSet>(sum, snapshot.total(), &buckets, None)
     }
 
@@ -131,6 +142,37 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     use super::*;
+
+    /// The bounds of a dashboard's query are these numbers, and not ones beside them.
+    #[test]
+    fn bounds_in_another_unit_are_round_numbers() {
+        static NANOSECONDS: percpu::Histogram =
+            percpu::Histogram::with_bounds(&[7_500_000, 300_000_000, 30_000_000_000]).with_sum();
+        static MICROSECONDS: percpu::Histogram =
+            percpu::Histogram::with_bounds(&[25_000, 100_000, 400_000]).with_sum();
+        static MINUTES: percpu::Histogram = percpu::Histogram::with_bounds(&[1, 5]).with_sum();
+        let seconds = [
+            (&NANOSECONDS, 1e-9, ["0.0075", "0.3", "30.0"]),
+            (&MICROSECONDS, 1e-6, ["0.025", "0.1", "0.4"]),
+        ];
+        for (histogram, unit, expected) in seconds {
+            histogram.record(7);
+            let text = encoded(Static::new(histogram).with_unit(unit));
+            let bounds = expected.map(|bound| format!("{{le=\"{bound}\"}} 1"));
+            assert!(bounds.iter().all(|bound| text.contains(bound)), "{text}");
+        }
+        MINUTES.record(2);
+        let text = encoded(Static::new(&MINUTES).with_unit(60.0));
+        assert!(text.contains("{le=\"300.0\"} 1") && text.contains("values_sum 120.0"));
+    }
+
+    fn encoded(histogram: Static<percpu::Histogram>) -> String {
+        let mut registry = Registry::default();
+        registry.register("values", "Values", histogram);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
 
     /// A second line with the same bound would be a second sample of one series.
     #[test]
@@ -147,10 +189,7 @@ mod tests {
             (&LARGEST, &["\"7.0\"} 1", "\"+Inf\"} 4"]),
             (&NEAR, &["\"9007199254740992.0\"} 2", "\"+Inf\"} 3"]),
         ] {
-            let mut registry = Registry::default();
-            registry.register("values", "Values", Static::new(histogram));
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
+            let text = encoded(Static::new(histogram));
             let lines = text.lines().filter_map(|line| line.split_once("{le="));
             let lines: Vec<_> = lines.map(|(_, line)| line).collect();
             assert_eq!(lines, expected);

@@ -36,6 +36,31 @@
 //! 16 KiB. A signal whose default action ends the process becomes lazy when it is first blocked:
 //! `entry` then performs the default action.
 //!
+//! # Threads
+//!
+//! A process that has started a second thread calls the kernel for every change of the mask, in all
+//! its threads and for the rest of its life, as without the library: a block and a restore cost the
+//! two system calls that they replace. Children of `fork` inherit that; a program that is executed
+//! starts anew.
+//!
+//! A thread alone could block lazily beside others: the kernel might choose it for a signal to the
+//! process, and it would queue the signal again for a thread that does not block it. But the signal
+//! is pending nowhere between those two moments, and the thread may be preempted there. Each of the
+//! following would be seen by the program:
+//!
+//! * Another thread that has just sent the signal finds nothing: in `sigpending`, in a
+//!   `sigtimedwait` that does not wait, or in a read of a `signalfd` that does not block.
+//! * `kill` of the own process returns to a thread that does not block the signal before the
+//!   handler has run there, which POSIX rules out if all others block it.
+//! * The kernel sends some signals to a thread, and their `siginfo` does not say so: `SIGPIPE`, and
+//!   those of `F_SETOWN_EX` and of `rt_tgsigqueueinfo`. One that is queued again would reach
+//!   another thread.
+//! * Another thread that makes the signal ignored, or resets it, makes the kernel discard what it
+//!   must keep for the thread that blocks it.
+//!
+//! No thread can change another's mask in the kernel, so each of these calls would have to
+//! interrupt all threads that block lazily, and wait until they have told the kernel.
+//!
 //! # What it does not see
 //!
 //! * System calls without the C library's functions: those of static programs, of Go's runtime,
@@ -81,7 +106,11 @@
 //!   be (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may
 //!   return `EINTR`.
 //!
-//! It is for glibc on x86-64 Linux, and empty elsewhere.
+//! It is for glibc on x86-64 Linux, and empty elsewhere. What depends on the processor is
+//! `arch/x86_64.rs`, where `context`, `wait` and `delivery` find the registers of a frame
+//! (`context::make`, `wait::Waiting::is`), and the layout of the C library's `jmp_buf` in
+//! `context`. AArch64 would need another way than `arch::restart`: the result of an interrupted
+//! system call is in the register of its first argument, so a handler cannot make the call again.
 
 #![cfg_attr(
     not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),

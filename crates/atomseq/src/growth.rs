@@ -17,7 +17,9 @@
 //! bound. The generation shows a child of a fork that the turn belongs to no thread of its own. The
 //! thread bits show a handler that it has interrupted the thread whose turn it is.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, generation, pause, this_thread};
+use crate::sync::{
+    AtomicU32, AtomicU64, Ordering, Patience, SPINS, generation, pause, spin_loop, this_thread,
+};
 
 /// Set while a thread has the turn.
 const GROWING: u64 = 1;
@@ -93,30 +95,86 @@ impl Growth {
                 (false, true) => seen & OVERTAKEN,
                 (false, false) => 0,
             };
-            let mine = me | (seen.wrapping_add(ONE_TURN) & TURNS) | overtaken | GROWING;
-            // Acquire: pairs with the Release at the end of the previous turn. Relaxed: a failure
-            // retries.
-            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-            let begun = self.0.compare_exchange(seen, mine, success, failure);
-            if begun.is_err() {
+            let Some(mine) = self.begin(seen, me, overtaken) else {
                 continue;
-            }
+            };
             let grown = find().or_else(&mut grow);
-            // Release: pairs with the Acquire loads of later turns. Relaxed: a failure only shows
-            // that the turn was taken over.
-            let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-            let ended = self
-                .0
-                .compare_exchange(mine, mine - GROWING, success, failure);
+            let has_ended = self.end(mine);
             if grown.is_some() {
                 return grown;
             }
-            if ended.is_ok() && overtaken == 0 {
+            if has_ended && overtaken == 0 {
                 // No other thread may hold the memory, but a handler may have published it.
                 return find();
             }
             return self.wait_longer(find);
         }
+    }
+
+    /// Returns what `find` finds, or if that is nothing, what `grow` has published. Spins briefly
+    /// while another thread has the turn, and does not wait for it any longer. `None`: it has the
+    /// turn, or the system refused memory.
+    ///
+    /// A turn that its thread never ends is not taken over here.
+    pub fn find_or_grow_at_once<T>(
+        &self,
+        mut find: impl FnMut() -> Option<T>,
+        grow: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
+        if let Some(found) = find() {
+            return Some(found);
+        }
+        let me = this_threads();
+        let is_taken = |seen| seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
+        // Acquire, here and below: as in `find_or_grow`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        for _ in 0..SPINS {
+            if !is_taken(seen) || seen & THREAD == me & THREAD {
+                break;
+            }
+            spin_loop();
+            seen = self.0.load(Ordering::Acquire);
+        }
+        if is_taken(seen) {
+            // A handler that interrupted its own thread's turn grows beside it.
+            return match seen & THREAD == me & THREAD {
+                true => grow(),
+                false => find(),
+            };
+        }
+        let overtaken = match seen & GENERATION == me & GENERATION {
+            true => seen & OVERTAKEN,
+            false => 0,
+        };
+        match self.begin(seen, me, overtaken) {
+            Some(mine) => {
+                let grown = find().or_else(grow);
+                self.end(mine);
+                grown
+            }
+            None => find(),
+        }
+    }
+
+    /// Starts a turn of this thread. `None` if the word has changed.
+    fn begin(&self, seen: u64, me: u64, overtaken: u64) -> Option<u64> {
+        let mine = me | (seen.wrapping_add(ONE_TURN) & TURNS) | overtaken | GROWING;
+        // Acquire: pairs with the Release at the end of the previous turn. Relaxed: after a failure
+        // the word is loaded again.
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        let begun = self.0.compare_exchange(seen, mine, success, failure);
+        begun.is_ok().then_some(mine)
+    }
+
+    /// Ends a turn of this thread. Returns `false` if it was taken over.
+    fn end(&self, mine: u64) -> bool {
+        // Release: pairs with the Acquire loads of later turns. Relaxed: a failure only shows that
+        // the turn was taken over.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        let ended = self
+            .0
+            .compare_exchange(mine, mine - GROWING, success, failure);
+        ended.is_ok()
     }
 
     /// Waits for what another thread may have mapped but not yet published.
@@ -289,6 +347,43 @@ mod tests {
             let growth = turn_of(thread, u64::from(generation()) + 1);
             assert_eq!(growth.find_or_grow(found_at(3), || Some(7)), Some(7));
             assert!(is_free(&growth));
+        }
+    }
+
+    /// A caller that has another way waits for no turn, nor for what a turn may have published.
+    #[test]
+    fn without_waiting_another_threads_turn_is_left_alone() {
+        let growth = another_threads();
+        let before = growth.0.load(Ordering::Relaxed);
+        let refused = || panic!("a second copy");
+        // One look at first, and one after the spins.
+        assert_eq!(growth.find_or_grow_at_once(found_at(3), refused), None);
+        assert_eq!(growth.find_or_grow_at_once(found_at(2), refused), Some(2));
+        assert_eq!(growth.0.load(Ordering::Relaxed), before);
+
+        let looks = Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            None::<u32>
+        };
+        let overtaken = Growth(AtomicU64::new((before - GROWING) | OVERTAKEN));
+        for growth in [Growth::new(), overtaken] {
+            looks.set(0);
+            assert_eq!(growth.find_or_grow_at_once(look, || None), None);
+            // One look before the turn, and one in it.
+            assert_eq!(looks.get(), 2);
+            assert!(is_free(&growth));
+            assert_eq!(growth.find_or_grow_at_once(look, || Some(7)), Some(7));
+            assert!(is_free(&growth));
+        }
+
+        // A handler, and a child of a fork.
+        let thread = (this_threads() & THREAD) >> 24;
+        for growth in [
+            turn_of(thread, generation().into()),
+            turn_of(thread ^ 1, u64::from(generation()) + 1),
+        ] {
+            assert_eq!(growth.find_or_grow_at_once(look, || Some(7)), Some(7));
         }
     }
 

@@ -73,7 +73,7 @@
 //! | [`Stack`](percpu::Stack) | bounded, last in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`List`](percpu::List) | unbounded, last in first out, nodes of your own | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Queue`](percpu::Queue) | unbounded, first in first out, one-word elements | waits only for a held [gate](percpu::GateGuard) | 0 |
-//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of any size, in batches | waits only for a held [gate](percpu::GateGuard) | 0 |
+//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of up to 4 KiB, in batches | waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
 //!
@@ -97,7 +97,7 @@
 //! |---|---|---|---|
 //! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; when nothing is free, waits for a held [gate](percpu::GateGuard) | 0 |
 //! | [`Reference`](type_stable::Reference) | validated reads of an allocation that may have been freed | wait-free | 0 |
-//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | its pool's, plus its owner's `load` and `write_back` | 2 a use, and 1 to count it |
+//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | its pool's, plus its owner's `choose` and `write_back` | 2 a use, and 1 to count it |
 //!
 //! For words that all CPUs change, [`dcas`] has scope `Machine`. A thread that is preempted,
 //! stopped or interrupted in an operation, or exits there, does not block the others.
@@ -126,6 +126,7 @@
 //! | [`MultiMap`](nonblocking::MultiMap) | keys with sets of values that can be copied, by hash; GC96's dependency map | obstruction-free | 1 a change, 0 a search |
 //! | [`RefList`](nonblocking::RefList) | values of any type, read through counted guards | obstruction-free | 1 to acquire a guard, and 1 to release it |
 //! | [`OneVisitorList`](nonblocking::OneVisitorList) | values of any type, each visited by one thread at a time | obstruction-free | 1 a visit |
+//! | [`ListCache`](nonblocking::ListCache) | a bounded number of descriptors, each on several lists, of which unused ones are written back | obstruction-free | 1 a change, 2 a use, 0 a search |
 //! | [`PriorityQueue`](nonblocking::PriorityQueue) | the least priority out first, elements of any type, removed by handle; a delay queue | obstruction-free | 1 a change, 0 a search |
 //! | [`PageMap`](nonblocking::PageMap) | entries of the pages of an address space, in a tree whose subtrees are unloaded | obstruction-free | 1 a change, 0 a lookup |
 //! | [`Server`](nonblocking::Server) | an object whose operations are too large for DCAS, run one at a time on copies | obstruction-free | 1 while it is idle, a read 0 |
@@ -161,9 +162,11 @@
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory; the caching model; audits | [`type_stable`] |
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |
+//! | | 5.1, a duplicate of a portion of the descriptor: the value | [`nonblocking::RefHashMap`] |
 //! | | 5.1, a version in each bucket of a hash table | [`nonblocking::HashMap`] |
 //! | | 5 and 5.2, delay queues; the virtual-to-physical map, a tree of depth 3 under its subtrees' version numbers | [`nonblocking::PriorityQueue`], [`nonblocking::PageMap`] |
 //! | | 5.2, the dependency map: a hash table with a list in each bucket | [`nonblocking::MultiMap`] |
+//! | | 5.2, a descriptor on multiple lists; 2, the caching model | [`nonblocking::ListCache`], [`type_stable::Cache`] |
 //! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | [`dcas`] |
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | [`dcas`] |
 //! | | 5.1.4, code isolation: a queue of one producer and one consumer | [`nonblocking::spsc`] |

@@ -12,10 +12,10 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 
 /// A value that can be converted to one machine word and back.
 ///
-/// Implemented for `bool`, `char`, integers and floats up to a word, [`NonZero`] integers,
-/// pointers, references, [`Box`] and [`Arc`] of sized types, and an [`Option`] of the last four and
-/// of `NonZero`, whose `None` is the word 0. Box a larger value, or store it in a
-/// [`Ring`](crate::percpu::Ring), which holds values of any size.
+/// Implemented for `bool`, `char`, integers and floats up to a word, [`NonZero`] integers, raw
+/// pointers, [`NonNull`], references, [`Box`] and [`Arc`] of sized types, and an [`Option`] of the
+/// last four and of `NonZero`, whose `None` is the word 0. Box a larger value, or store it in a
+/// [`Ring`](crate::percpu::Ring), which holds values of up to 4 KiB.
 ///
 /// # Safety
 ///

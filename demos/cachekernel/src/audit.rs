@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread::sleep;
 use std::time::Duration;
 
+use atomseq::nonblocking::Member;
 use atomseq::type_stable::{Audit, Descriptor, WriteBack};
 
 use crate::crew::{Crew, LEAVE, PARK, Post, READY, activity};
-use crate::kernel::{Kernel, Level, Loads, Record, Worker, World};
+use crate::kernel::{Kernel, Level, Loads, OF_FRAME, OF_SPACE, Record, Worker, World};
 
 /// The time after which an audit recovers a descriptor that an earlier one found in use.
 const TIME: Duration = Duration::from_millis(1);
@@ -40,7 +41,7 @@ pub struct Findings {
     pub audits: u64,
     pub spaces: Fate,
     pub guests: Fate,
-    /// Nodes of the dependency map, and records and mappings without the other half.
+    /// Nodes of the dependency map, and records, mappings and registrations without the other half.
     pub nodes: usize,
     pub halves: usize,
     /// Guests that were in no queue.
@@ -194,30 +195,18 @@ impl Findings {
         }
     }
 
-    /// Compares records with mappings and registrations, and removes each that lacks the other
-    /// half.
+    /// Compares records with mappings, and the lists of frames with those of spaces, and removes
+    /// each entry that lacks the other half.
     fn check_records(&mut self, kernel: &Kernel, notes: &Notes) {
         let world = &*kernel.world;
         let mut wrong = Vec::new();
         for (frame, record) in world.dependencies.snapshot() {
-            let (space, page, guest) =
-                (record.space.into(), record.page.into(), record.guest.into());
-            let (is_right, is_explained) = match record.is_signal() {
-                false => (
-                    world.maps[space as usize].get(page) == Some(record.stamp),
-                    notes.space(space),
-                ),
-                true => {
-                    let found = kernel.guests.get(guest);
-                    let is_registered =
-                        found.is_ok_and(|guest| guest.page.load(SeqCst) == page + 1);
-                    (is_registered, notes.guest(guest) || notes.space(space))
-                }
-            };
+            let (space, page) = (u64::from(record.space), u64::from(record.page));
+            let is_right = world.maps[space as usize].get(page) == Some(record.stamp);
             if !is_right || world.frame(space, page) != frame {
                 world.dependencies.remove(&frame, &record);
                 wrong.push((
-                    is_explained,
+                    notes.space(space),
                     format!("nothing corresponds to the record {record:?} of frame {frame}"),
                 ));
             }
@@ -237,6 +226,47 @@ impl Findings {
                         format!("page {page} of space {space} is mapped without a record"),
                     ));
                 }
+            }
+        }
+        let cache = &kernel.guests.cache;
+        let all = |link, count| {
+            (0..count).flat_map(move |number| {
+                let list = cache.list(link, number as usize);
+                let ids = list.fold(Vec::new(), |mut ids, guest| {
+                    ids.push(guest.id.load(SeqCst));
+                    ids
+                });
+                ids.into_iter().map(move |id| (id, number))
+            })
+        };
+        let of_frames = all(OF_FRAME, world.plan.frames()).collect::<Vec<_>>();
+        let of_spaces = all(OF_SPACE, world.plan.spaces).collect::<Vec<_>>();
+        for id in 0..world.plan.guests {
+            let of = |lists: &[(u64, u64)]| {
+                let numbers = lists.iter().filter(|(other, _)| *other == id);
+                numbers.map(|(_, number)| *number).collect::<Vec<_>>()
+            };
+            let (frames, spaces) = (of(&of_frames), of(&of_spaces));
+            if frames.is_empty() && spaces.is_empty() {
+                continue;
+            }
+            let space = id % world.plan.spaces;
+            // No list has a guest that is not loaded.
+            let Ok(guest) = kernel.guests.get(id) else {
+                self.fault(format!("guest {id} is on a list, and not loaded"));
+                continue;
+            };
+            let page = guest.page.load(SeqCst);
+            let is_right =
+                page != 0 && frames == [world.frame(space, page - 1)] && spaces == [space];
+            if !is_right {
+                _ = [OF_FRAME, OF_SPACE].map(|link| cache.remove(link, &guest));
+                wrong.push((
+                    notes.guest(id) || notes.space(space),
+                    format!(
+                        "guest {id} is on the lists of frames {frames:?} and spaces {spaces:?}"
+                    ),
+                ));
             }
         }
         self.halves += wrong.len();
@@ -314,6 +344,19 @@ impl Findings {
                 ));
             }
         }
+        let cache = &kernel.guests.cache;
+        let lists = [
+            (OF_FRAME, kernel.world.plan.frames()),
+            (OF_SPACE, kernel.world.plan.spaces),
+        ];
+        let lists = lists.map(|(link, count)| (0..count).map(move |number| (link, number)));
+        for (link, number) in lists.into_iter().flatten() {
+            if !cache.list(link, number as usize).is_empty() {
+                self.fault(format!(
+                    "list {number} of link {link} has guests, and none is loaded"
+                ));
+            }
+        }
         self.spaces.check_free(&kernel.spaces);
         self.guests.check_free(&kernel.guests);
         if self.spaces.leaked.max(self.guests.leaked) as u64 > self.exited {
@@ -370,10 +413,10 @@ impl Findings {
 }
 
 impl Fate {
-    fn add<T: Descriptor, W: WriteBack<T>>(
+    fn add<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize>(
         &mut self,
         (recovered, claimed): (usize, usize),
-        loads: &Loads<T, W>,
+        loads: &Loads<T, W, LINKS>,
         ids: u64,
     ) {
         self.recovered += recovered;
@@ -384,7 +427,10 @@ impl Fate {
 
     /// Counts the descriptors that cannot be claimed although none is: an exited thread was moving
     /// them to or from the pool's pages.
-    fn check_free<T: Descriptor, W: WriteBack<T>>(&mut self, loads: &Loads<T, W>) {
+    fn check_free<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize>(
+        &mut self,
+        loads: &Loads<T, W, LINKS>,
+    ) {
         let mut uses = Vec::new();
         while let Ok(new) = loads.cache.load() {
             uses.push(new);

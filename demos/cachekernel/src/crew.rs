@@ -17,11 +17,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64};
 use std::time::Duration;
 
-use atomseq::type_stable::InUse;
 use demo_common::timer;
 use fastrand::Rng;
 
-use crate::kernel::{Kernel, LEVEL, ME, Record, Space, Spaces};
+use crate::kernel::{Guest, Kernel, LEVEL, ME, OF_FRAME, SpaceInUse};
 use crate::options::Fault;
 
 pub const READY: u64 = 0;
@@ -312,15 +311,16 @@ impl Shared<'_> {
     fn signal(&self, me: usize, space: u64, page: u64) {
         let world = &self.kernel.world;
         // A signal reaches at most four guests.
-        let collect = |(mut guests, count): ([u64; 4], usize), record: Record| {
-            if record.is_signal() && count < guests.len() {
-                guests[count] = record.guest.into();
+        let collect = |(mut guests, count): ([u64; 4], usize), guest: &Guest| {
+            if count < guests.len() {
+                guests[count] = guest.id.load(SeqCst);
                 return (guests, count + 1);
             }
             (guests, count)
         };
-        let frame = world.frame(space, page);
-        let (guests, count) = world.dependencies.fold(&frame, ([0; 4], 0), collect);
+        let frame = world.frame(space, page) as usize;
+        let registered = self.kernel.guests.cache.list(OF_FRAME, frame);
+        let (guests, count) = registered.fold(([0; 4], 0), collect);
         for &guest in &guests[..count] {
             let worker = (guest as usize) % self.posts.len();
             world.workers[me].sent.fetch_add(1, SeqCst);
@@ -355,7 +355,7 @@ impl Shared<'_> {
     }
 
     /// Runs one guest for a while.
-    fn step<'a>(&'a self, me: usize, rng: &mut Rng, held: &mut Option<InUse<'a, Space, Spaces>>) {
+    fn step<'a>(&'a self, me: usize, rng: &mut Rng, held: &mut Option<SpaceInUse<'a>>) {
         let Some(id) = self.next(me) else {
             return sleep(Duration::from_micros(20));
         };
@@ -366,7 +366,7 @@ impl Shared<'_> {
         let space_id = id % world.plan.spaces;
         worker.levels[0].space.store(space_id + 1, SeqCst);
         if let (Some(space), Some(guest)) = (kernel.space(space_id), kernel.guest(id)) {
-            world.register(space_id, id, &guest);
+            kernel.register(space_id, id, &guest);
             for _ in 0..8 {
                 let page = rng.u64(..world.plan.pages);
                 world.count_touch(&space);

@@ -4,9 +4,10 @@
 //! ```text
 //! home: all spaces and guests          kernel: the loaded ones
 //!
-//! touches of a space       <──write-back── Cache<Space>     PageMap of each space: page -> stamp
-//! runs, signals of a guest <──write-back── Cache<Guest>
-//! where a guest registered <──write-back── MultiMap: frame -> (mapping | signal, space, page, …)
+//! touches of a space       <──write-back── spaces           PageMap of each space: page -> stamp
+//!                                                           MultiMap: frame -> (space, page, stamp)
+//! runs, signals of a guest <──write-back── guests           lists: frame -> guests to be signalled
+//! where a guest registered <──write-back──                         space -> guests that are registered
 //! ```
 //!
 //! Invariants, between operations:
@@ -14,7 +15,9 @@
 //! 1. A valid mapping has one record under its frame, with the same stamp, and a record of a
 //!    mapping has that mapping. No two mappings have the same stamp, so a late removal of one
 //!    removes no other.
-//! 2. The guest of a signal record is loaded, and its descriptor names the page.
+//! 2. A guest that is registered for signals is on two lists at once, that of the frame and that of
+//!    its space, and its descriptor names the page. When a guest leaves the cache, it leaves both
+//!    by itself; when a space does, it takes its guests off the frames' lists.
 //!
 //! Nothing here allocates from the global allocator or waits, so a handler may call all of it, and
 //! a thread may exit anywhere in it. It first notes in its [`Level`] what it works on.
@@ -23,9 +26,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use atomseq::nonblocking::{HashMap, MultiMap, PageMap, PriorityQueue, Queue, plain};
+use atomseq::nonblocking::{
+    HashMap, ListCache, Member, MemberInUse, MultiMap, PageMap, PriorityQueue, Queue, plain,
+};
 use atomseq::percpu::Counter;
-use atomseq::type_stable::{Cache, Descriptor, Error, Gone, InUse, WriteBack, descriptor};
+use atomseq::type_stable::{Descriptor, Error, Gone, WriteBack, descriptor};
 
 use crate::options::{Fault, Plan};
 
@@ -42,7 +47,7 @@ descriptor! {
 descriptor! {
     /// A loaded guest: a thread that the kernel schedules.
     pub struct Guest {
-        id: AtomicU64,
+        pub id: AtomicU64,
         runs: AtomicU64,
         received: AtomicU64,
         /// One more than the page where it is registered for signals. 0: none.
@@ -53,41 +58,19 @@ descriptor! {
 }
 
 plain! {
-    /// What depends on a physical frame: a mapping, or a guest that is signalled.
+    /// A mapping of a physical frame.
     #[derive(Debug, PartialEq, Eq)]
     pub struct Record {
-        /// Of a mapping. 0: of a signal.
         pub stamp: u64,
         pub space: u32,
         pub page: u32,
-        /// Of a signal, the guest.
-        pub guest: u32,
-        unused: u32,
     }
 }
 
 impl Record {
     pub fn mapping(space: u64, page: u64, stamp: u64) -> Record {
         let (space, page) = (space as u32, page as u32);
-        Record {
-            stamp,
-            space,
-            page,
-            guest: 0,
-            unused: 0,
-        }
-    }
-
-    pub fn signal(space: u64, page: u64, guest: u64) -> Record {
-        let guest = guest as u32;
-        Record {
-            guest,
-            ..Record::mapping(space, page, 0)
-        }
-    }
-
-    pub fn is_signal(&self) -> bool {
-        self.stamp == 0
+        Record { stamp, space, page }
     }
 }
 
@@ -224,17 +207,7 @@ impl World {
         self.maps[space as usize].update(page, unless_other);
     }
 
-    /// Removes a record of a signal, and stores outside of the kernel where the guest was
-    /// registered.
-    fn unregister(&self, frame: u64, record: &Record) {
-        let guest = record.guest as usize;
-        self.home.signals[guest].store(u64::from(record.page) + 1, SeqCst);
-        if self.dependencies.remove(&frame, record) {
-            self.counts.registrations.increment();
-        }
-    }
-
-    /// Removes what depends on a frame, to make room for other records.
+    /// Removes the mappings of a frame, to make room for other records.
     pub fn reclaim(&self, frame: u64) {
         self.counts.reclaimed.increment();
         // Others may add records meanwhile, so there is a bound.
@@ -245,9 +218,7 @@ impl World {
             };
             let (space, page) = (u64::from(record.space), u64::from(record.page));
             self.note(|level| &level.victim_space, Some(space));
-            if record.is_signal() {
-                self.unregister(frame, &record);
-            } else if self.dependencies.remove(&frame, &record) {
+            if self.dependencies.remove(&frame, &record) {
                 self.invalidate(space, page, record.stamp);
                 self.counts.mappings.increment();
             }
@@ -275,15 +246,12 @@ impl World {
         }
     }
 
-    /// Registers a guest, which the caller has in use with its space, for signals on a page.
-    pub fn register(&self, space: u64, id: u64, guest: &Guest) {
-        let page = self.home.signals[id as usize].load(SeqCst) - 1;
-        guest.dirty.store(1, SeqCst);
-        guest.page.store(page + 1, SeqCst);
-        let record = Record::signal(space, page, id);
-        let frame = self.frame(space, page);
-        if self.dependencies.insert(frame, record).is_err() {
-            self.reclaim(self.stamps.load(Relaxed) % self.plan.frames());
+    /// Stores outside of the kernel where a guest was registered, which is on no frame's list now.
+    fn write_registration_back(&self, guest: &Guest) {
+        let page = guest.page.swap(0, SeqCst);
+        if page != 0 {
+            self.home.signals[guest.id.load(SeqCst) as usize].store(page, SeqCst);
+            self.counts.registrations.increment();
         }
     }
 
@@ -315,11 +283,14 @@ impl World {
 
 /// Writes spaces back: their mappings, the registrations on their pages, and how often they were
 /// touched. May be called again after a thread has exited inside.
-pub struct Spaces(Arc<World>);
+pub struct Spaces {
+    world: Arc<World>,
+    guests: Arc<Loads<Guest, Guests, 2>>,
+}
 
-impl WriteBack<Space> for Spaces {
-    fn write_back(&self, victim: &Space) {
-        let (world, id) = (&*self.0, victim.id.load(SeqCst));
+impl WriteBack<Member<Space, 0>> for Spaces {
+    fn write_back(&self, victim: &Member<Space, 0>) {
+        let (world, id) = (&*self.world, victim.id.load(SeqCst));
         // Clean, as a copy is that was not published because another thread had loaded it.
         if victim.dirty.load(SeqCst) == 0 {
             return;
@@ -333,16 +304,10 @@ impl WriteBack<Space> for Spaces {
                 }
             });
         }
-        for page in 0..world.plan.pages {
-            let frame = world.frame(id, page);
-            let of_page = |found: Option<Record>, record: Record| {
-                let is_it =
-                    record.is_signal() && [record.space, record.page] == [id as u32, page as u32];
-                found.or(is_it.then_some(record))
-            };
-            while let Some(record) = world.dependencies.fold(&frame, None, of_page) {
-                world.unregister(frame, &record);
-            }
+        let registered = self.guests.cache.list(OF_SPACE, id as usize);
+        while let Some(guest) = registered.pop_front() {
+            self.guests.cache.remove(OF_FRAME, &guest);
+            world.write_registration_back(&guest);
         }
         world.home.touches[id as usize].store(victim.touches.load(SeqCst), SeqCst);
         // A thread that loads it next may exit before it has filled it in.
@@ -352,20 +317,18 @@ impl WriteBack<Space> for Spaces {
     }
 }
 
-/// Writes guests back: their registrations, and how often they ran and were signalled.
+/// Writes guests back: their registrations, and how often they ran and were signalled. They have
+/// left their lists.
 pub struct Guests(Arc<World>);
 
-impl WriteBack<Guest> for Guests {
-    fn write_back(&self, victim: &Guest) {
+impl WriteBack<Member<Guest, 2>> for Guests {
+    fn write_back(&self, victim: &Member<Guest, 2>) {
         let (world, id) = (&*self.0, victim.id.load(SeqCst));
         if victim.dirty.load(SeqCst) == 0 {
             return;
         }
         world.note(|level| &level.victim_guest, Some(id));
-        if let Some(page) = victim.page.load(SeqCst).checked_sub(1) {
-            let space = id % world.plan.spaces;
-            world.unregister(world.frame(space, page), &Record::signal(space, page, id));
-        }
+        world.write_registration_back(victim);
         let number = world.counts.guests.sum();
         // The fault that the audit must find: counts that are not written back.
         if world.plan.fault != Some(Fault::Skip) || number % 16 != 0 {
@@ -378,24 +341,37 @@ impl WriteBack<Guest> for Guests {
     }
 }
 
+/// The links of a guest: of a list for each frame, and of one for each space.
+pub const OF_FRAME: usize = 0;
+pub const OF_SPACE: usize = 1;
+
+/// The use of a guest's descriptor.
+pub type GuestInUse<'a> = MemberInUse<'a, Guest, Guests, 2>;
+/// The use of a space's descriptor, which is on no list.
+pub type SpaceInUse<'a> = MemberInUse<'a, Space, Spaces, 0>;
+
 /// The cache of one kind of descriptor, and the last load of each id.
-pub struct Loads<T: Descriptor, W: WriteBack<T>> {
-    pub cache: Cache<T, W>,
+pub struct Loads<T: Descriptor, W: WriteBack<Member<T, LINKS>>, const LINKS: usize> {
+    pub cache: ListCache<T, W, LINKS>,
     names: HashMap<u64, [u64; 2]>,
 }
 
-impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
-    fn new(ids: u64, loaded: u64, owner: W) -> Result<Loads<T, W>, Error> {
+impl<T, W, const LINKS: usize> Loads<T, W, LINKS>
+where
+    T: Descriptor,
+    W: WriteBack<Member<T, LINKS>>,
+{
+    fn new(ids: u64, loaded: u64, lists: [usize; LINKS], owner: W) -> Result<Self, Error> {
         let names = HashMap::with_capacity(ids as usize);
         for id in 0..ids {
             names.insert(id, [0; 2])?;
         }
-        let cache = Cache::try_new(loaded as usize, owner)?;
+        let cache = ListCache::try_new(loaded as usize, lists, owner)?;
         Ok(Loads { cache, names })
     }
 
     /// Returns a use of a descriptor if it is loaded.
-    pub fn get(&self, id: u64) -> Result<InUse<'_, T, W>, Gone> {
+    pub fn get(&self, id: u64) -> Result<MemberInUse<'_, T, W, LINKS>, Gone> {
         let name = self.names.get(&id).unwrap_or_default();
         let load = self.cache.loaded_from_words(name);
         load.map_or(Err(Gone::Unloaded), |load| load.get())
@@ -404,7 +380,7 @@ impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
     /// Returns a use of a descriptor, and loads it if need be. `None` if all are in use, or the
     /// descriptor is being written back. It does not wait for the write-back: that thread may have
     /// exited, or be the one that this handler has interrupted.
-    fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<InUse<'_, T, W>> {
+    fn load(&self, id: u64, fill: impl Fn(&T)) -> Option<MemberInUse<'_, T, W, LINKS>> {
         loop {
             let name = self.names.get(&id)?;
             match self.get(id) {
@@ -427,8 +403,8 @@ impl<T: Descriptor, W: WriteBack<T>> Loads<T, W> {
 /// The kernel.
 pub struct Kernel {
     pub world: Arc<World>,
-    pub spaces: Loads<Space, Spaces>,
-    pub guests: Loads<Guest, Guests>,
+    pub spaces: Loads<Space, Spaces, 0>,
+    pub guests: Arc<Loads<Guest, Guests, 2>>,
     /// The guests of each worker to which signals were sent.
     pub inboxes: Box<[Queue<u64>]>,
     /// Of each guest, see [`crew`](crate::crew).
@@ -439,10 +415,17 @@ impl Kernel {
     pub fn new(plan: Plan) -> Result<Kernel, Error> {
         let world = Arc::new(World::new(plan)?);
         let plan = &world.plan;
-        let (spaces, guests) = (Spaces(world.clone()), Guests(world.clone()));
+        let lists = [plan.frames(), plan.spaces].map(|count| count as usize);
+        let owner = Guests(world.clone());
+        let guests = Loads::new(plan.guests, plan.loaded(plan.guests), lists, owner)?;
+        let guests = Arc::new(guests);
+        let owner = Spaces {
+            world: world.clone(),
+            guests: guests.clone(),
+        };
         Ok(Kernel {
-            spaces: Loads::new(plan.spaces, plan.loaded(plan.spaces), spaces)?,
-            guests: Loads::new(plan.guests, plan.loaded(plan.guests), guests)?,
+            spaces: Loads::new(plan.spaces, plan.loaded(plan.spaces), [], owner)?,
+            guests,
             inboxes: (0..plan.threads)
                 .map(|_| Queue::with_capacity(64))
                 .collect(),
@@ -452,7 +435,7 @@ impl Kernel {
     }
 
     /// Returns a use of a space: see [`Loads::load`].
-    pub fn space(&self, id: u64) -> Option<InUse<'_, Space, Spaces>> {
+    pub fn space(&self, id: u64) -> Option<SpaceInUse<'_>> {
         self.spaces.load(id, |space| {
             space.id.store(id, SeqCst);
             space.dirty.store(0, SeqCst);
@@ -462,7 +445,7 @@ impl Kernel {
     }
 
     /// Returns a use of a guest: see [`Loads::load`].
-    pub fn guest(&self, id: u64) -> Option<InUse<'_, Guest, Guests>> {
+    pub fn guest(&self, id: u64) -> Option<GuestInUse<'_>> {
         self.guests.load(id, |guest| {
             let home = &self.world.home;
             guest.id.store(id, SeqCst);
@@ -475,5 +458,17 @@ impl Kernel {
                 .received
                 .store(home.received[id as usize].load(SeqCst), SeqCst);
         })
+    }
+
+    /// Registers a guest, which the caller has in use with its space, for signals on a page, unless
+    /// it is registered.
+    pub fn register(&self, space: u64, id: u64, guest: &GuestInUse<'_>) {
+        let (world, lists) = (&*self.world, &self.guests.cache);
+        let page = world.home.signals[id as usize].load(SeqCst) - 1;
+        guest.dirty.store(1, SeqCst);
+        guest.page.store(page + 1, SeqCst);
+        lists.list(OF_SPACE, space as usize).push_front(guest);
+        let frame = world.frame(space, page) as usize;
+        lists.list(OF_FRAME, frame).push_front(guest);
     }
 }

@@ -153,7 +153,7 @@ fn report(
         plan.loaded(plan.guests),
         plan.guests,
         grouped(plan.records()),
-        grouped(plan.spaces * plan.pages + plan.guests),
+        grouped(plan.spaces * plan.pages),
     )?;
     writeln!(out, "{:>14} {:>14}", "in all", "per second")?;
     let per_second = |number: u64| grouped((number as f64 / ran.as_secs_f64()) as u64);
@@ -204,7 +204,7 @@ fn report(
     }
     writeln!(
         out,
-        "{:>14}  nodes of records recovered, {} half-made mappings removed, {} guests put back in a queue",
+        "{:>14}  nodes of records recovered, {} half-made mappings and registrations removed, {} guests put back in a queue",
         findings.nodes, findings.halves, findings.lost
     )?;
     match findings.faults.len() {

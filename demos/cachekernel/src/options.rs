@@ -76,7 +76,7 @@ impl Plan {
         (self.spaces * self.pages / 8).max(1)
     }
 
-    /// Returns the maximum number of records: mappings and registrations.
+    /// Returns the maximum number of records of mappings.
     pub fn records(&self) -> u64 {
         self.loaded(self.loaded(self.spaces * self.pages)) + 8
     }

@@ -1,12 +1,17 @@
-//! The maps and the priority queue against collections of std, under random sequences of
-//! operations of one thread. proptest reduces a sequence after which they differ.
+//! The maps, the priority queue and the lists of a cache against collections of std, under random
+//! sequences of operations of one thread. proptest reduces a sequence after which they differ.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{Handle, HashMap, PageMap, PriorityQueue, RefHashMap};
+use atomseq::nonblocking::{
+    Handle, HashMap, ListCache, Member, PageMap, PriorityQueue, RefHashMap,
+};
+use atomseq::type_stable::descriptor;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -488,4 +493,159 @@ fn page_maps() {
         });
         assert!(found.is_some());
     }
+}
+
+/// An operation on three lists of a cache. The first two share a link.
+#[derive(Clone, Copy, Debug)]
+enum OnLists {
+    Load(usize),
+    LoadInOrder(usize),
+    Join(usize, usize),
+    Pop(usize),
+    Remove(usize),
+    Unload(usize),
+    WriteBack,
+}
+
+fn on_lists() -> impl Strategy<Value = OnLists> {
+    let list = 0..3_usize;
+    prop_oneof![
+        4 => list.clone().prop_map(OnLists::Load),
+        2 => list.clone().prop_map(OnLists::LoadInOrder),
+        4 => (list.clone(), list.clone()).prop_map(|(from, to)| OnLists::Join(from, to)),
+        2 => list.clone().prop_map(OnLists::Pop),
+        2 => list.clone().prop_map(OnLists::Remove),
+        1 => list.prop_map(OnLists::Unload),
+        1 => Just(OnLists::WriteBack),
+    ]
+}
+
+descriptor! {
+    struct Numbered {
+        number: AtomicU64,
+    }
+}
+
+/// Compares the lists of a cache of eight descriptors with vectors. `forget` may differ from what
+/// the cache does when it writes a descriptor back.
+fn lists_agree(
+    mechanism: Mechanism,
+    operations: &[OnLists],
+    forget: impl Fn(&mut [Vec<u64>; 3], u64),
+) -> Result<(), TestCaseError> {
+    let written = Mutex::new(Vec::new());
+    let owner = |victim: &Member<Numbered, 2>| {
+        written
+            .lock()
+            .unwrap()
+            .push(victim.number.load(Ordering::SeqCst));
+    };
+    let cache = ListCache::forced(8, [2, 1], owner, mechanism).unwrap();
+    let mut model: [Vec<u64>; 3] = Default::default();
+    let list = |number: usize| cache.list(number / 2, number % 2);
+    let find = |from: usize, sought: Option<&u64>| {
+        let sought = *sought?;
+        list(from).find(|it| it.number.load(Ordering::SeqCst) == sought)
+    };
+    for (number, operation) in (1..).zip(operations) {
+        let load = || {
+            let new = cache.load().unwrap();
+            new.number.store(number, Ordering::SeqCst);
+            new
+        };
+        let forget_written = |model: &mut _| {
+            for victim in written.lock().unwrap().drain(..) {
+                forget(model, victim);
+            }
+        };
+        match *operation {
+            OnLists::Load(to) => {
+                prop_assert!(list(to).push_front(&load()));
+                forget_written(&mut model);
+                model[to].insert(0, number);
+            }
+            OnLists::LoadInOrder(to) => {
+                let is_behind = |it: &Numbered| it.number.load(Ordering::SeqCst) % 4 > number % 4;
+                prop_assert!(list(to).insert_before(&load(), is_behind));
+                forget_written(&mut model);
+                let place = model[to].iter().position(|it| it % 4 > number % 4);
+                let place = place.unwrap_or(model[to].len());
+                model[to].insert(place, number);
+            }
+            OnLists::Join(from, to) => {
+                let found = find(from, model[from].last());
+                prop_assert_eq!(found.is_some(), !model[from].is_empty());
+                if let Some(found) = found {
+                    let last = *model[from].last().unwrap();
+                    let of_link =
+                        |other: usize| other / 2 == to / 2 && model[other].contains(&last);
+                    let is_free = !(0..3).any(of_link);
+                    prop_assert_eq!(list(to).push_back(&found), is_free);
+                    is_free.then(|| model[to].push(last));
+                }
+            }
+            OnLists::Pop(from) => {
+                let popped = list(from).pop_front();
+                let popped = popped.map(|popped| popped.number.load(Ordering::SeqCst));
+                let first = (!model[from].is_empty()).then(|| model[from].remove(0));
+                prop_assert_eq!(popped, first);
+            }
+            OnLists::Remove(from) => {
+                if let Some(found) = find(from, model[from].last()) {
+                    prop_assert!(list(from).remove(&found) && !list(from).remove(&found));
+                    model[from].pop();
+                }
+            }
+            OnLists::Unload(from) => {
+                if let Some(found) = find(from, model[from].first()) {
+                    prop_assert!(found.unload().is_ok());
+                    let gone = model[from][0];
+                    model
+                        .iter_mut()
+                        .for_each(|row| row.retain(|it| *it != gone));
+                }
+            }
+            OnLists::WriteBack => {
+                cache.write_back();
+                forget_written(&mut model);
+                prop_assert!(model.iter().all(Vec::is_empty));
+            }
+        }
+        for (number, row) in model.iter().enumerate() {
+            let members = list(number).fold(Vec::new(), |mut all, it| {
+                all.push(it.number.load(Ordering::SeqCst));
+                all
+            });
+            prop_assert_eq!(&members, row);
+            prop_assert_eq!(list(number).is_empty(), row.is_empty());
+        }
+    }
+    Ok(())
+}
+
+fn forget_everywhere(model: &mut [Vec<u64>; 3], victim: u64) {
+    for row in model {
+        row.retain(|it| *it != victim);
+    }
+}
+
+#[test]
+fn lists_of_a_cache_agree_with_vectors() {
+    for mechanism in MECHANISMS {
+        agree(on_lists(), |all| {
+            lists_agree(mechanism, all, forget_everywhere)
+        });
+    }
+}
+
+/// A control: a model in which a descriptor that is written back stays on its lists of one link.
+#[test]
+fn a_list_that_keeps_what_is_gone_is_noticed() {
+    let difference = difference(on_lists(), |all| {
+        lists_agree(Mechanism::Kcas, all, |model, victim| {
+            forget_everywhere(model, victim);
+            model[2].push(victim);
+        })
+    });
+    assert!(difference.is_some(), "it was not noticed");
 }

@@ -17,6 +17,7 @@ use verify_history::stops::Places;
 use verify_history::structures::Hashed;
 use verify_history::structures::counts::Set;
 use verify_history::structures::ends::Ends;
+use verify_history::structures::listed::Listed;
 use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
 use verify_history::structures::served::InTwo;
@@ -72,6 +73,16 @@ fn a_change_of_key_taken_for_one_step() {
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         must_fail("a change of key", Trial::of(MANY), |rng| {
             Dependent::fresh_with_moves(rng, mechanism)
+        });
+    }
+}
+
+/// GC96, section 5.2: a descriptor is inserted in each list, and deleted, as separate operations.
+#[test]
+fn a_move_from_list_to_list_taken_for_one_step() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("a move of a descriptor", Trial::of(MANY), |_| {
+            Listed::fresh_with_moves(mechanism)
         });
     }
 }

@@ -10,6 +10,7 @@ use verify_history::structures::Probe;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::listed::Listed;
 use verify_history::structures::pages::Mapped;
 use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
@@ -162,6 +163,15 @@ fn in_a_map_to_sets_of_values() {
     for mechanism in MECHANISMS {
         ends("MultiMap", mechanism, || {
             |rng: &mut Rng| Dependent::fresh(rng, mechanism)
+        });
+    }
+}
+
+#[test]
+fn in_a_cache_with_lists() {
+    for mechanism in MECHANISMS {
+        ends("ListCache", mechanism, || {
+            |_: &mut Rng| Listed::fresh(mechanism)
         });
     }
 }

@@ -7,6 +7,7 @@ use verify_history::structures::counts::Set;
 use verify_history::structures::ends::{Fifo, Lifo, OneToOne};
 use verify_history::structures::guards::Counted;
 use verify_history::structures::keys::{lists, reinserted};
+use verify_history::structures::listed::Listed;
 use verify_history::structures::pages::Mapped;
 use verify_history::structures::pairs::Dependent;
 use verify_history::structures::priorities::Pending;
@@ -128,6 +129,15 @@ fn a_list_of_visited_values() {
     under_both(2_000, |mechanism, trial| {
         must_pass(&format!("OneVisitorList, {mechanism:?}"), trial, |_| {
             Visited::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_cache_with_lists() {
+    under_both(2_000, |mechanism, trial| {
+        must_pass(&format!("ListCache, {mechanism:?}"), trial, |_| {
+            Listed::fresh(mechanism)
         })
     });
 }

@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
 use atomseq::nonblocking::{
-    self, HashMap, LinkedQueue, LinkedStack, List, OneVisitorList, PageMap, PriorityQueue, RefList,
-    Unordered, spsc,
+    self, HashMap, LinkedQueue, LinkedStack, List, ListCache, Member, OneVisitorList, PageMap,
+    PriorityQueue, RefList, Unordered, spsc,
 };
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;
@@ -214,6 +214,10 @@ const FALLIBLE: &[Constructor] = &[
     }),
     ("nonblocking::OneVisitorList", 2, || {
         is_stable_made(OneVisitorList::<u64>::try_with_limit(1000))
+    }),
+    ("nonblocking::ListCache", 3, || {
+        let owner = |_: &Member<AtomicU64, 2>| ();
+        is_stable_made(ListCache::try_new(1000, [8, 1], owner))
     }),
     ("nonblocking::PriorityQueue", 3, || {
         is_stable_made(PriorityQueue::<u64, u64>::try_with_limit(1000))

@@ -140,8 +140,8 @@ pub const GROWTH: &[(&str, &str, &str)] = &[
     ),
     (
         "turns_are_taken_without_an_exchange",
-        "self.0.compare_exchange(seen, mine, success, failure);\n            if begun",
-        "{ self.0.store(mine, success); Ok::<u64, u64>(seen) };\n            if begun",
+        "self.0.compare_exchange(seen, mine, success, failure);\n        begun",
+        "{ self.0.store(mine, success); Ok::<u64, u64>(seen) };\n        begun",
     ),
     (
         "turns_do_not_end",
@@ -160,7 +160,7 @@ pub const GROWTH: &[(&str, &str, &str)] = &[
     ),
     (
         "who_is_refused_does_not_wait_for_a_thread_that_was_held_up",
-        "if ended.is_ok() && overtaken == 0 {",
+        "if has_ended && overtaken == 0 {",
         "if true {",
     ),
     (

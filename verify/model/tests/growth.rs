@@ -25,6 +25,12 @@ mod sync {
         pub static THREAD: Cell<(u64, usize)> = Cell::new((0, 0));
     }
 
+    pub const SPINS: usize = 3;
+
+    pub fn spin_loop() {
+        thread::yield_now();
+    }
+
     pub fn generation() -> u32 {
         1
     }

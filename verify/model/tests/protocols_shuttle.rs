@@ -18,6 +18,7 @@ mod gates;
 mod homes;
 #[path = "../../../crates/atomseq/src/percpu/lazy.rs"]
 mod lazy;
+#[allow(dead_code, reason = "no model tries to lock")]
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
 mod lock;
 #[path = "protocols/machine.rs"]

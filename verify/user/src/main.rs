@@ -70,7 +70,11 @@ fn methods(
     array: &Stack<u64>,
 ) {
     use atomseq::dcas::{Adjacent, Mechanism::Kcas};
-    use atomseq::nonblocking::{OneVisitorList, PageMap, PriorityQueue, RefList, Unordered};
+    use std::sync::atomic::AtomicU64;
+
+    use atomseq::nonblocking::{
+        ListCache, Member, OneVisitorList, PageMap, PriorityQueue, RefList, Unordered,
+    };
 
     drop(Domain::forced([Cell::new(1)], Kcas));
     _ = Adjacent::by_kcas(1, 2);
@@ -79,6 +83,8 @@ fn methods(
     drop(Queue::<u64>::by_kcas(4));
     drop(RefList::<u64>::forced(Kcas));
     drop(OneVisitorList::<u64>::forced(Kcas));
+    let owner = |_: &Member<AtomicU64, 1>| ();
+    drop(ListCache::forced(4, [1], owner, Kcas));
     let queue = PriorityQueue::<u64, u64>::forced(Kcas);
     if let Ok(handle) = queue.insert_between(1, 2, |version| version) {
         _ = queue.remove_between(handle, |version| version);

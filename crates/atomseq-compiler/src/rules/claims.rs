@@ -109,9 +109,19 @@ fn outcome_is_tested(
     claim: usize,
     assertions: &mut Vec<Assertion>,
 ) -> Result<()> {
-    let claimed = &sequence.steps[claim];
-    match sequence.steps.get(claim + 1) {
-        Some(next) if tests_outcome(next, claimed, assertions) => Ok(()),
+    let (claimed, after) = (&sequence.steps[claim], &sequence.steps[claim + 1..]);
+    let computes = |step: &&Step| matches!(step.kind, StepKind::Binary { .. });
+    let computed = after.iter().take_while(computes).count();
+    let is_tested = after
+        .get(computed)
+        .is_some_and(|next| tests_outcome(next, claimed, assertions));
+    match computed {
+        0 if is_tested => Ok(()),
+        _ if is_tested => Err(Error::new(
+            after[0].span,
+            "nothing is computed between a `cas` and its test, and the words of an early `return` are \
+             computed before the test: compute this before the `cas`, or return the word that it found",
+        )),
         _ => Err(Error::new(
             claimed.span,
             "a `cas` may fail: name the word that it found, and return right after it, by \

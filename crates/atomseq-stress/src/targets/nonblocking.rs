@@ -2,13 +2,14 @@
 //! put in is taken out once. Signal handlers make the same operations.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{
-    HashMap, LinkedQueue, LinkedStack, List, MultiMap, OneVisitorList, Operation, PageMap,
-    PriorityQueue, Queue, RefHashMap, RefList, Server, Stack, Unordered, plain,
+    HashMap, LinkedQueue, LinkedStack, List, ListCache, Member, MultiMap, OneVisitorList,
+    Operation, PageMap, PriorityQueue, Queue, RefHashMap, RefList, Server, Stack, Unordered, plain,
 };
+use atomseq::type_stable::{WriteBack, descriptor};
 
 use super::rings::RingRound;
 use crate::engine::invariant::{Checked, Violation};
@@ -38,7 +39,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match (setting.rng.u32(..15), by) {
+    match (setting.rng.u32(..16), by) {
         (0, _) => of(Stack::<u64>::forced(capacity, by), setting),
         (1, Assisted) => of(Queue::<u64>::with_capacity(capacity), setting),
         (1, Kcas) => of(Queue::<u64>::by_kcas(capacity), setting),
@@ -57,6 +58,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         (11, _) => of(HashMap::<u64>::new(), setting),
         (12, _) => of(RefHashMap::<u64, u64>::new(), setting),
         (13, _) => of(MultiMap::<u64, u64>::forced(4, by), setting),
+        (14, _) => of(Listed::by(by), setting),
         _ => Arc::new(RingRound::new(capacity, setting)),
     }
 }
@@ -126,8 +128,17 @@ impl Shared for LinkedStack<u64> {
 }
 
 impl Shared for List<u64> {
+    /// Some entries are removed and inserted again.
     fn put(&self, value: u64) -> bool {
-        self.try_insert(value, ()).is_ok()
+        if self.try_insert(value, ()).is_err() {
+            return false;
+        }
+        if value % 4 != 0 {
+            return true;
+        }
+        // If it is absent, another lane has taken it out.
+        let removed = self.remove_to_change(&value).ok().flatten();
+        removed.is_none_or(|removal| removal.reinsert(value, ()).is_ok())
     }
 
     fn take(&self) -> Option<u64> {
@@ -297,8 +308,11 @@ impl Shared for PageMap<u64> {
 }
 
 impl Shared for RefList<u64> {
+    /// Some go behind the first one.
     fn put(&self, value: u64) -> bool {
-        self.push_front(value).is_ok()
+        let first = self.front().filter(|_| value % 4 == 0);
+        let is_behind = first.is_some_and(|first| first.insert_behind(value).is_ok());
+        is_behind || self.push_front(value).is_ok()
     }
 
     fn take(&self) -> Option<u64> {
@@ -312,8 +326,11 @@ impl Shared for RefList<u64> {
 }
 
 impl Shared for OneVisitorList<u64> {
+    /// Some go behind the first one that has no visitor.
     fn put(&self, value: u64) -> bool {
-        self.push_front(value).is_ok()
+        let first = (value % 4 == 0).then(|| self.visit_first()).flatten();
+        let is_behind = first.is_some_and(|first| first.insert_behind(value).is_ok());
+        is_behind || self.push_front(value).is_ok()
     }
 
     fn take(&self) -> Option<u64> {
@@ -330,6 +347,74 @@ impl Shared for OneVisitorList<u64> {
             visited = visit.into_next();
         }
         false
+    }
+}
+
+descriptor! {
+    /// A value, or 0 once it was taken out.
+    pub struct Valued {
+        value: AtomicU64,
+    }
+}
+
+/// The owner of cached values: those that are written back.
+pub struct WrittenBack(Queue<u64>);
+
+impl WriteBack<Member<Valued, 2>> for WrittenBack {
+    fn write_back(&self, victim: &Member<Valued, 2>) {
+        let value = victim.value.swap(0, Ordering::SeqCst);
+        if value != 0 {
+            self.0.push(value).expect("it has room for all values");
+        }
+    }
+}
+
+/// Cached values, each on two lists, in a cache that is too small.
+pub struct Listed(ListCache<Valued, WrittenBack, 2>);
+
+/// How many lists of the first link there are. The second one has one.
+const LISTS: usize = 3;
+
+impl Listed {
+    fn by(mechanism: Mechanism) -> Listed {
+        let owner = WrittenBack(Queue::with_capacity(1 << 14));
+        let cache = ListCache::forced(MANY as usize / 2, [LISTS, 1], owner, mechanism);
+        Listed(cache.expect("memory"))
+    }
+}
+
+impl Shared for Listed {
+    fn put(&self, value: u64) -> bool {
+        let Ok(new) = self.0.load() else {
+            return false;
+        };
+        // What it held was written back, or taken out.
+        new.value.store(value + 1, Ordering::SeqCst);
+        // A handler, or another lane, may have taken it out of the first list meanwhile.
+        self.0.list(0, value as usize % LISTS).push_front(&new);
+        self.0.list(1, 0).push_front(&new);
+        true
+    }
+
+    /// Takes the first value out of a list, and off the other list that it is on.
+    fn take(&self) -> Option<u64> {
+        loop {
+            let lists = (0..LISTS).map(|number| (0, number)).chain([(1, 0)]);
+            let mut popped =
+                lists.filter_map(|(link, number)| self.0.list(link, number).pop_front());
+            let Some(popped) = popped.next() else {
+                let value = self.0.owner().0.pop();
+                return value.map(|value| value - 1);
+            };
+            let value = popped.value.swap(0, Ordering::SeqCst);
+            self.0.remove(0, &popped);
+            self.0.remove(1, &popped);
+            // It fails if another lane uses it too. Then it is written back, without a value.
+            _ = popped.unload();
+            if value != 0 {
+                return Some(value - 1);
+            }
+        }
     }
 }
 

@@ -199,9 +199,13 @@ impl<T: Covered> Domain<T> {
     ///
     /// Under [`Mechanism::Assisted`], operations that found a word changed, and operations that
     /// were interrupted and rolled back, may count too.
+    ///
+    /// Costs as much as a [`snapshot`](Domain::snapshot) of no word.
     #[inline]
     pub fn version(&self) -> Version {
-        self.versioned.version()
+        // The version of a stopped holder would not do: `store_pair_if` fails there, and a caller
+        // that retries at it would never succeed.
+        self.versioned.begin()
     }
 
     /// Changes both words if both have their old values: DCAS, `CAS2` in S92.

@@ -314,6 +314,34 @@ fn a_stopped_holder_is_revoked() {
     }
 }
 
+/// A store that fails because of a stopped holder leaves the domain at another version, also for a
+/// caller that asks for nothing but the version, as a handler does that interrupted the holder.
+#[test]
+fn a_stopped_holder_leaves_no_version_at_which_stores_fail() {
+    for (changed, claimed) in [(true, false), (true, true), (false, false), (false, true)] {
+        let [domain, _] = by_each(words);
+        let (a, b) = (&domain.a, &domain.b);
+        let before = domain.version();
+        let left = if changed {
+            // SAFETY: the domain is not moved before a later operation has rolled the change back.
+            unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) }
+        } else {
+            domain.abandon_lock()
+        };
+        if !left {
+            return;
+        }
+        if claimed {
+            domain.abandon_claim();
+        }
+        assert_eq!(domain.store_pair_if(before, (a, 3), (b, 4)), Err(Changed));
+        assert!(domain.version() > before);
+        let mut stored = (0..1000).map(|_| domain.store_pair_if(domain.version(), (a, 3), (b, 4)));
+        assert!(stored.any(|stored| stored.is_ok()));
+        assert_eq!(domain.load_all([a, b]), [3, 4]);
+    }
+}
+
 /// Reports what its words held when it was dropped.
 #[derive(Covered)]
 struct Witness {
@@ -447,4 +475,52 @@ fn transfer(domain: &Domain<[Cell; WORDS]>) {
     let words: [&Cell; WORDS] = std::array::from_fn(|index| &domain[index]);
     assert_eq!(domain.load_all(words).iter().sum::<u64>(), 4000);
     assert!(domain.version().number() > done.load(Ordering::Relaxed));
+}
+
+/// A watchpoint on a word interrupts each attempt after it has taken the lock and stored the word.
+/// Every exchange still ends, by the slow path.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))]
+fn exchanges_end_under_a_watchpoint() {
+    extern "C" fn on_trap(_: i32) {}
+    let domain = Domain::forced([7, 8, 9].map(Cell::new), Mechanism::Assisted);
+    let [a, b, c] = [0, 1, 2].map(|word| &domain[word]);
+    // SAFETY: zeros are valid in every field; the handler does nothing.
+    let mut before = unsafe {
+        let (mut new, mut old): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+        new.sa_sigaction = on_trap as *const () as usize;
+        libc::sigaction(libc::SIGTRAP, &new, &mut old);
+        old
+    };
+    // `struct perf_event_attr`: a breakpoint (5) of 8 bytes, at each store (2), of this thread in
+    // user space, that sends SIGTRAP and ends at an exec.
+    let mut attributes = [0_u64; 16];
+    attributes[0] = 5 | (size_of_val(&attributes) as u64) << 32;
+    attributes[2] = 1;
+    attributes[5] = 1 << 5 | 1 << 6 | 1 << 36 | 1 << 37;
+    attributes[6] = 2 << 32;
+    attributes[7] = std::ptr::from_ref(a).addr() as u64;
+    attributes[8] = 8;
+    // SAFETY: the attributes are valid as long as the call.
+    let watchpoint =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &attributes, 0, -1, -1, 8) } as i32;
+    // Where the system refuses it, the exchanges still end.
+    let exchanged = [
+        domain.compare_exchange(Change::of(a, 7, 1)),
+        domain.compare_exchange_pair(Change::of(a, 1, 2), Change::of(b, 8, 3)),
+        domain.compare_exchange_all(&[Change::of(a, 2, 4), Change::compare(c, 9)]),
+        domain.compare_exchange_all(&[
+            Change::compare(c, 9),
+            Change::of(a, 4, 5),
+            Change::of(b, 3, 6),
+        ]),
+        domain.compare_exchange_all(&[Change::of(a, 5, 0), Change::compare(c, 8)]),
+    ];
+    // SAFETY: closes what was opened, and restores what `sigaction` has returned.
+    unsafe {
+        libc::close(watchpoint);
+        libc::sigaction(libc::SIGTRAP, &raw mut before, std::ptr::null_mut());
+    }
+    assert_eq!(exchanged, [Ok(()), Ok(()), Ok(()), Ok(()), Err(Changed)]);
+    assert_eq!(domain.load_all([a, b, c]), [5, 6, 9]);
 }

@@ -19,6 +19,7 @@ use super::contention;
 use super::mechanism::{Choice, Mechanism, mechanism};
 use super::part::Part;
 use super::{Cell, Cells, Change, StableWord, Version, kcas};
+use crate::generated::RESTART_LIMIT;
 use crate::sync::Ordering;
 
 /// A version number, and the mechanism by which it changes together with the words that it covers.
@@ -259,6 +260,7 @@ impl VersionedWords {
     /// change. They are at most [`MAX_CHANGES`](super::MAX_CHANGES), and at most two under
     /// OS-assisted DCAS.
     pub unsafe fn compare_exchange_all(&self, changes: &[Change<'_>]) -> bool {
+        let mut attempts = 0;
         loop {
             let version = self.begin();
             let are_as_expected = |change: &Change<'_>| self.load(change.word) == change.old;
@@ -301,10 +303,30 @@ impl VersionedWords {
             if done {
                 return true;
             }
-            if self.mechanism() == Mechanism::Kcas {
-                self.back_off();
+            attempts += 1;
+            match self.mechanism() {
+                Mechanism::Kcas => self.back_off(),
+                // Relaxed: an independent number, see `set_restart_limit`.
+                Mechanism::Assisted if attempts > RESTART_LIMIT.load(Ordering::Relaxed) => {
+                    // SAFETY: the caller's promise.
+                    return unsafe { self.compare_exchange_all_locked(changes) };
+                }
+                Mechanism::Assisted => {}
             }
         }
+    }
+
+    /// Does the same under the irrevocable lock of OS-assisted DCAS, for a thread whose attempts
+    /// failed too often: each may have been interrupted at the same instruction, as by a
+    /// watchpoint. At least one word changes.
+    #[cold]
+    unsafe fn compare_exchange_all_locked(&self, changes: &[Change<'_>]) -> bool {
+        let holds = || (changes.iter()).all(|change| self.load(change.word) == change.old);
+        let mut changing = changes.iter().filter(|change| change.old != change.new);
+        let mut next = || changing.next().map(Change::part);
+        let [first, second] = [next(), next()].map(|part| part.unwrap_or(self.lock.spare_part()));
+        // SAFETY: the caller's promise. The second word may be the lock's own spare word.
+        unsafe { self.lock.store_pair_where(&holds, first, second) }
     }
 
     /// Stores to both words and returns `true` if the version is unchanged: compare-and-double-swap

@@ -617,8 +617,9 @@
 //! |---|---|---|
 //! | `List`, ascending | a map in the order of its keys, and the set of keys that are checked out | `try_insert` only inserts an absent key; `insert`, `replace`, `remove`, `get` refuse a key of the set; `pop_first`, `snapshot` skip it |
 //! | `List`, unordered | a sequence of entries, the newest first | the same, of the first entry with the key |
-//! | `RefList` | a sequence of values, the newest first | `push_front`, `pop_front`, `front`; `remove` returns whether the value was in the list; `next` of a guard is the newest value that is older than its own, whether that was removed or not |
+//! | `RefList` | a sequence of places with values, some of which are removed | `push_front`, `pop_front`, `front`; `insert_behind` a value that is not removed; `remove` returns whether the value was in the list; `next` of a guard is the first value behind its place, whether its own was removed or not |
 //! | `OneVisitorList` | the same, and the set of values that are visited | `visit_first`, `into_next`, `pop_front` skip those |
+//! | `ListCache` | a sequence of descriptors for each list, each descriptor in at most one of those of a link | insertion returns whether it was in none; `pop_front`, `remove`; a write-back removes it from one link after the other |
 //! | `PriorityQueue` | a sequence of priorities and values, in ascending order of priorities, and of insertion among equal ones | `pop`, `peek` take and read the first, `pop_due` if its priority is at most the given one; `remove` takes any; `change_priority` is `remove`, then `insert`, and not one step |
 //! | `MultiMap` | a set of pairs, with the order of their insertion | `insert`, `remove` and `contains` of a pair; `pop` removes the newest of a key; `fold` reads those of a key; `retain` is a sequence of `remove` |
 //! | `PageMap` | a map of page numbers to entries | `unload`, `unload_subtree` remove the entries of 64 and 8,192 pages at once; `snapshot` reads those of 64 |
@@ -642,10 +643,10 @@
 //! *Counts.* S92's figure 5.7 raises the count of the node that a link leads to if neither has
 //! changed meanwhile. But a link in a node that was deleted never changes again, and what it leads
 //! to may be deleted next, freed, and used for another value: the count and the link still match.
-//! In [`nonblocking::RefList`](crate::nonblocking::RefList), removing a node invalidates its link
-//! by the same exchange. Its visitors continue from the first node whose position is behind theirs.
-//! Positions are the versions at which nodes were inserted, so they decrease along the list and
-//! never repeat.
+//! In [`nonblocking::RefList`](crate::nonblocking::RefList), removing a node only marks it. It
+//! keeps its place, where others step over it, until one exchange takes its last guard and unlinks
+//! it. So the link of a node with a guard always leads to the node behind it, values can be
+//! inserted there, and a visitor of a removed value has not lost its place.
 //!
 //! *An index of hints.* A skip list needs one change for each level that a node is on. In
 //! [`nonblocking::PriorityQueue`](crate::nonblocking::PriorityQueue) only the list is covered by
@@ -741,7 +742,9 @@
 //! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
 //! | GC96 2, figure 2 | a search may visit a freed node, and follows its link; it dereferences `p` before it tests whether `p` is `NULL` | tests first, and checks the version every 64 nodes | nodes that are freed and linked again during a search can lead it in a circle indefinitely |
 //! | GC96 5.1 | the new descriptor's link is written, then the one before it together with the version | both links in one exchange | by k-CAS, a link may be changed by exchanges only, also of a free node |
-//! | GC96 5.1 | a descriptor that was removed to be changed is out of its list | it keeps its place, and names the thread that has it | its key cannot be inserted twice, and a search for it reports so; in a handler, also that its own thread has it |
+//! | GC96 5.1 | the code duplicates a portion of the descriptor, and inserts it in place of the original by DCAS | a value of a [`RefHashMap`](crate::nonblocking::RefHashMap) lies in a node of its own, which alone is replaced; a [`List`](crate::nonblocking::List) replaces whole nodes | a node of a list is copied whole by every search that finds it, so it is small |
+//! | GC96 5.2 | a descriptor on multiple lists is inserted in each separately, or absent from some | so it is in a [`ListCache`](crate::nonblocking::ListCache), whose descriptors leave all lists by themselves when they are reclaimed; all lists that share a link share a version | whether a descriptor is on a list, and on which one, is then known at each version, without another word |
+//! | GC96 5.1 | a descriptor that was removed to be changed is out of its list | that is [`remove_to_change`](crate::nonblocking::List::remove_to_change). One that is [checked out](crate::nonblocking::List::check_out) keeps its place, and names the thread that has it | its key cannot be inserted twice, and a search for it reports so; in a handler, also that its own thread has it |
 //! | S92 5.1.4 | a queue of one producer and one consumer needs no synchronization while it is neither full nor empty | both counts are stored with a release and loaded with an acquire | today's processors and compilers reorder; on x86-64 it costs no instruction |
 //! | S92 5.1.4; GC96 5.2 | a caller that finds the object busy enqueues its operation; a server thread is spawned, or exists, that changes the object | any caller that waits may become the server; an operation works on a copy, which one DCAS publishes ([`Server`](crate::nonblocking::Server)) | a server that changes the object in place and is stopped blocks all others; the flag "busy" is a hint here, and a waiting caller takes over |
 //! | S92 figure 5.4 | `old_first` is read, `old_head` is compared | one head, under the version | a misprint: they are the same |
@@ -749,9 +752,9 @@
 //! | S92 5.2.1 | insert *and delete* at the end of a list, by a pointer to its tail | [`LinkedStack`](crate::nonblocking::LinkedStack) inserts there, and deletes at its head; the tail identifies the last node, not its link | deleting at the end needs the node before it, which single links do not give; so no change is of more than two words |
 //! | S92 figure 5.5 | the stack is never full or empty; it grows down; `CAS2` of the pointer and the cell | refuses; grows up; one section, under the version | a cell that no reader uses need not be compared |
 //! | S92 figure 5.6 | Put stores at `new_head`, Get reads at `old_tail`; of n places one stays free | both at the place that their own index says; all places are used; the word changes with a turn beside it, and the index later | a misprint: as printed, the first Get takes what no Put has stored. Turns distinguish full from empty; and threads that put do not contend with those that get for one index |
-//! | S92 5.7 | `CAS2` on a link and the count of the node behind it | the count, if nothing has changed since the version; the link of a removed node says so | a link of a removed node may lead to one that was removed later, and is another by now: its count would be raised all the same |
-//! | S92 5.7 | `CAS(old_ref, new_ref, refp)`; a node that is released to zero is deallocated | the count of guards alone; a node goes when it is removed *and* has none | a misprint (address first); being in the list is no guard, so inserting and removing are one exchange each |
-//! | S92 5.2.3 | a visitor whose node was removed continues by that node's link | by its position | counted links would let one stopped visitor keep all nodes that are removed after it |
+//! | S92 5.7 | `CAS2` on a link and the count of the node behind it | the count, if nothing has changed since the version; a node with a guard is in the list | a link of a removed node may lead to one that was removed later, and is another by now: its count would be raised all the same |
+//! | S92 5.7 | `CAS(old_ref, new_ref, refp)`; a node that is released to zero is deallocated | the count of guards alone; a node goes with the last guard after it was removed | a misprint (address first); being in the list is no guard, so inserting and removing are one exchange each |
+//! | S92 5.2.3 | a visitor whose node was removed continues by that node's link | the node is unlinked together with its last guard | counted links would let one stopped visitor keep all nodes that are removed after it |
 //! | GC96 6.1 | the system rolls back a process that is delayed in the DCAS procedure | the next thread that finds the lock held does | the kernel only ends the section; no other thread needs the words meanwhile |
 //! | GC96 6.1 | the lock is known to the system | it is known to the process, which asks the system for a fence | no interface is needed but `rseq` and `membarrier` |
 //! | GC96 note 5 | the second comparison can be left out | both, and an interruption uses the version up | the version is the lock: a compare-and-swap of it proves all words |

@@ -35,6 +35,10 @@
 //! * Structures whose gates are closed permanently from the start
 //!   ([when](super::internals#start-up)) write those gates.
 //!
+//! Where the kernel backs all memory by huge pages (`transparent_hugepage/enabled` is `always`),
+//! pages in mappings of some megabytes are as large, and those that a CPU touches bring others with
+//! them.
+//!
 //! The size of a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one of
 //! eight sizes between a power of two and the next: by less than an eighth beyond the last page.
 //! That takes addresses, which count for `RLIMIT_AS`, for `RLIMIT_DATA`, and where the system does
@@ -155,23 +159,30 @@
 //! * **Visiting writes.** Guards of a [`RefList`](crate::nonblocking::RefList) and marks of a
 //!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in
 //!   its version.
-//! * **A [`RefList`](crate::nonblocking::RefList)** inserts at its front only: a visitor whose
-//!   value was removed continues in the order of insertion. A
-//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) inserts behind the values that are
-//!   being visited.
+//! * **A [`RefList`](crate::nonblocking::RefList)** and a
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) insert at the front, and behind values
+//!   that are visited. Searches of a `RefList` pass over a removed value until its last guard is
+//!   dropped.
 //! * **A thread that exits** with an entry checked out leaves the key occupied until
 //!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
-//!   or in a visit, keeps that value from being freed.
+//!   or in a visit, keeps that value from being freed until an
+//!   [audit](crate::nonblocking::RefList::audit).
 //! * **An entry that was removed to be changed** is absent until it is
-//!   [reinserted](crate::nonblocking::Removal::reinsert), which fails if the key was inserted
+//!   [reinserted](crate::nonblocking::Removal::reinsert), which returns it if the key was inserted
 //!   meanwhile. A thread that exits before loses the entry.
 //! * **Memory** of nodes stays with the list, and with those that share it, until the last is
 //!   dropped. A [`List`](crate::nonblocking::List)'s node that an exited thread has left outside of
 //!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
+//!   [`RefList`](crate::nonblocking::RefList::audit), a
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList::audit) or a
 //!   [`MultiMap`](crate::nonblocking::MultiMap::audit). That of a
 //!   [`HashMap`](crate::nonblocking::HashMap), or of a
 //!   [`RefHashMap`](crate::nonblocking::RefHashMap) with its value, is lost until the map is
 //!   dropped.
+//! * **All lists of a link** of a [`ListCache`](crate::nonblocking::ListCache) share a version, so
+//!   operations on one retry after changes of another. Give lists that many threads change links of
+//!   their own. A descriptor is on all its lists, or off them, in no single step: to move it from
+//!   one list to another is two.
 //! * **A [`MultiMap`](crate::nonblocking::MultiMap)** keeps its number of buckets. To give a value
 //!   another key is two steps: in between, it has neither or both.
 //!
@@ -218,8 +229,9 @@
 //!
 //! Several guards may be dropped in any order: signals stay blocked, and forks wait, until the last
 //! one is dropped. A `GateGuard` that is leaked, or skipped by `longjmp`, leaves its gate closed
-//! and signals blocked. Gates do not inherit priority: a real-time thread may wait for an ordinary
-//! one that holds a gate.
+//! and signals blocked, and each fork in another thread waits indefinitely, also after the thread
+//! has exited. Gates do not inherit priority: a real-time thread may wait for an ordinary one that
+//! holds a gate.
 //!
 //! # Locks with a home CPU
 //!
@@ -464,6 +476,8 @@
 //!   pushes each time, delays that push indefinitely.
 //! * **When a thread exits**, nothing in a [`per_thread!`](crate::local::per_thread!) static is
 //!   dropped, so it cannot hold values that need to be. Counts that were not taken are lost.
+//! * **Size.** With glibc, a thread's statics lie in the memory of its stack: give threads larger
+//!   stacks where the statics take megabytes.
 //! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the
 //!   C library keeps for all such objects: about 1.5 KiB with glibc unless
 //!   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` enlarges it, none with musl. `dlopen` fails
@@ -524,7 +538,9 @@
 //!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
-//!   state for the current one.
+//!   state for the current one. A [`RefList`](crate::nonblocking::RefList) finds the place of a
+//!   removed value again by versions. So while it holds values from before a wrap and from after
+//!   it, a traversal that stands on a removed value may repeat values or miss some.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
@@ -659,6 +675,14 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **Watchpoints** on a word that OS-assisted DCAS changes, and breakpoints in its sections,
+//!   abort every attempt at the same instruction, after it has taken the lock. The exchanges of a
+//!   [`Domain`](crate::dcas::Domain) take the slow path after
+//!   [`set_restart_limit`](crate::set_restart_limit) restarts. But each such attempt of
+//!   [`store_pair_if`](crate::dcas::Domain::store_pair_if) fails. So the operations of structures
+//!   that are made of it, such as lists and linked queues, retry as long as the watchpoint is
+//!   there. Set `ATOMSEQ_DISABLE_RSEQ=1`: then k-CAS makes the changes, and a watchpoint disturbs
+//!   none.
 //! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is
 //!   under way: the kernel sees a program counter outside of it, and no longer restarts it. Leave
 //!   the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`. The same holds for

@@ -180,8 +180,9 @@
 //! `threads` has the coroutines and the runtime of `atomseq-threads` beside other crates' and the
 //! standard library's. In `hog`, closures are spawned while another one computes on the same CPU.
 //! Its figures are the waits until they begin, and the time of two computations with and without
-//! preemption. `s92-table52` does each operation to a crowd of coroutines, and to one of a runtime's
-//! threads, so that the requester's part and the dispatcher's part are figures of their own.
+//! preemption. `s92-table52` does each operation to a crowd of coroutines, and to one of a
+//! runtime's threads, so that the requester's part and the dispatcher's part are figures of their
+//! own.
 //!
 //! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on
 //! their own CPUs as far as there are enough. The figure is the wall time of a run divided by the

@@ -120,7 +120,7 @@ const MAX_WORDS: usize = 512;
 /// Scope [`SameThread`]. No operation waits, and none costs an atomic instruction. An operation on
 /// elements larger than a word repeats its copying if a handler did the same operation meanwhile.
 /// An element of one word takes one sequence. A push of a longer element or of a batch takes one
-/// sequence per four words and two more; a pop takes two. A ring takes two machine words, and its
+/// sequence per four words and two more; a pop takes two. A ring takes sixteen bytes, and its
 /// elements in whole words of eight bytes. See [the module](super) for what all of these structures
 /// share.
 ///

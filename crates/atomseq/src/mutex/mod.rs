@@ -88,22 +88,23 @@
 //! | the holder panics | unlocked, not poisoned | unlocked, not poisoned | the permit is released |
 //! | bytes, with [`Interlocked`] | 4 | 8 | 4 |
 //!
-//! **Cost of sleeping.** On Linux, unlocking a [`Mutex`] takes one load more than the mechanism. On
-//! other systems, with [`Interlocked`], it takes an atomic instruction instead of a store. If a
+//! **Cost of sleeping.** On Linux, unlocking a [`Mutex`] takes two loads more than the mechanism.
+//! On other systems, with [`Interlocked`], it takes an atomic instruction instead of a store. If a
 //! thread sleeps, a wake-up costs one system call, and going to sleep costs two, of which one is a
 //! barrier on all CPUs.
 //!
 //! **Fairness.** A thread that finds a lock free takes it, even if others have slept longer. A
 //! thread that unlocks and locks again at once keeps the lock; this makes the lock fast, but a
-//! waiter may starve. Of the sleeping threads, the one that has slept longest is woken.
-//! `unlock_fair` and [`bump`](lock_api::MutexGuard::bump) leave the flag set for that thread, so no
-//! other can take the lock first. (On Linux. On other systems waiters do not sleep in the kernel,
-//! and this is an ordinary unlock.) They need a mechanism that another thread may clear.
-//! [`SpinLock`] does not have them, because it does not know its waiters.
+//! waiter may starve. Of the sleeping threads, one of the highest real-time priority is woken, and
+//! of those the one that has slept longest. `unlock_fair` and
+//! [`bump`](lock_api::MutexGuard::bump) leave the flag set for that thread, so no other can take
+//! the lock first. (On Linux. On other systems waiters do not sleep in the kernel, and this is an
+//! ordinary unlock.) They need a mechanism that another thread may clear. [`SpinLock`] does not
+//! have them, because it does not know its waiters.
 //!
-//! **Wake-ups.** An unlock wakes one thread. Until that thread has run, no other unlock makes a
-//! system call. A waiter whose deadline passes after it was woken announces itself again before it
-//! returns, so the wake-up is not lost to other waiters.
+//! **Wake-ups.** An unlock wakes one thread. Until that thread has run, or another one falls
+//! asleep, no other unlock makes a system call. A waiter whose deadline passes after it was woken
+//! announces itself again before it returns, so the wake-up is not lost to other waiters.
 //!
 //! **Poisoning** does not exist: a guard that is dropped during unwinding unlocks. The data may be
 //! in an inconsistent state. Keep a flag beside the data if that matters.
@@ -227,7 +228,8 @@ pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
 ///
 /// `is_locked` is a hint: it may miss readers. Once readers have been biased, it reads one count
 /// after another. If meanwhile a thread reads on one CPU and drops its guard on another,
-/// `is_locked` may return false although another guard exists all the time.
+/// `is_locked` may return false although another guard exists all the time. `is_locked_exclusive`
+/// also returns true while a writer waits for the readers to leave.
 ///
 /// On 32-bit targets, more than 2^29 readers at a time end the process with a message. That takes
 /// guards that are [forgotten](std::mem::forget).

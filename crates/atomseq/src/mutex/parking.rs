@@ -15,7 +15,7 @@
 //! 2. Only a thread that then wakes a sleeper replaces WAITING by NO_WAITER. A thread that has
 //!    slept announces itself again, whatever woke it, even if its deadline has passed. While any
 //!    thread sleeps, either the word is therefore WAITING, or a woken thread is about to make it
-//!    so. Until that thread has run, releases wake no other.
+//!    so. Until that thread has run, or another one announces itself, releases wake no other.
 //! 3. HANDED stays until a waiter replaces it. If none does, because the woken thread has exited,
 //!    or does not exist in the child of a fork, the lock stays held until a forced release.
 //! 4. A releaser that holds the flag finds no HANDED before it clears the flag. It acquired the

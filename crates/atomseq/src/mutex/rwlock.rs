@@ -148,7 +148,7 @@ impl RawRwLock {
         if !can_be_fenced() || !self.writers.try_lock() {
             return;
         }
-        if self.area.map_fenced().is_ok() && self.area.is_published() {
+        if self.area.map_fenced_at_once().is_ok() && self.area.is_published() {
             self.readers.turn_on();
         }
         // SAFETY: this thread has just locked it.
@@ -278,6 +278,7 @@ impl fmt::Debug for RawRwLock {
 mod tests {
     use super::super::readers::MAX;
     use super::*;
+    use crate::percpu::while_another_thread_maps;
 
     /// Returns the signal that killed a child which did this with so much in the shared word.
     fn ended_by(shared: isize, count: impl FnOnce(&Readers)) -> Option<i32> {
@@ -296,6 +297,33 @@ mod tests {
         // SAFETY: a child of this process.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status))
+    }
+
+    /// Reads so often that the readers' counts are mapped. Returns whether they are.
+    fn maps(lock: &RawRwLock) -> bool {
+        use lock_api::RawRwLock as _;
+        for _ in 0..=READERS_PER_FENCE {
+            lock.lock_shared();
+            // SAFETY: this thread has just locked it.
+            unsafe { lock.unlock_shared() };
+        }
+        lock.area.is_published()
+    }
+
+    /// A reader can be counted in the shared word, so it waits for no thread that maps memory.
+    #[test]
+    fn a_reader_does_not_wait_for_memory() {
+        use lock_api::RawRwLock as _;
+        if !can_be_fenced() {
+            return;
+        }
+        // Other tests may take the turn over, but not each time.
+        assert!((0..20).any(|_| {
+            let lock = RawRwLock::INIT;
+            let is_mapped = while_another_thread_maps(|| maps(&lock));
+            assert!((0..20).any(|_| maps(&lock)), "it is not mapped later");
+            !is_mapped
+        }));
     }
 
     /// Otherwise they would wrap around to 0, and a writer would not see those that are left.

@@ -28,17 +28,17 @@ use crate::sync::AtomicU32;
 /// ```
 ///
 /// A semaphore is not fair: a thread that finds a permit takes it, even if others have slept
-/// longer. Of the sleeping threads, the one that has slept longest is woken first. A thread that
-/// exits while it holds a [`Permit`] does not release it; a guard that is dropped during unwinding
-/// does.
+/// longer. Of the sleeping threads, one of the highest real-time priority is woken first, and of
+/// those the one that has slept longest. A thread that exits while it holds a [`Permit`] does not
+/// release it; a guard that is dropped during unwinding does.
 ///
 /// # Wake-ups
 ///
-/// A release wakes as many sleeping threads as it adds permits. Until one of these has run, later
-/// releases wake no thread, which keeps them cheap; the thread that runs wakes the next one if
-/// there are permits left. A woken thread that cannot run, because threads of higher priority keep
-/// its CPU busy, therefore keeps others asleep although there are permits.
-/// [`release_many`](Semaphore::release_many) wakes a thread for each of its permits.
+/// A release wakes as many sleeping threads as it adds permits. Until one of these has run, or
+/// another thread falls asleep, later releases wake no thread, which keeps them cheap; the thread
+/// that runs wakes the next one if there are permits left. A woken thread that cannot run, because
+/// threads of higher priority keep its CPU busy, therefore keeps others asleep although there are
+/// permits. [`release_many`](Semaphore::release_many) wakes a thread for each of its permits.
 ///
 /// A thread that exits asleep, because a handler makes the system call, consumes no later wake-up.
 /// A thread that exits after it was woken and before it has run suppresses later wake-ups, until

@@ -2,8 +2,9 @@
 //!
 //! A thread that is preempted, stopped or has exited inside an operation does not block the others.
 //! A signal handler may call any operation, whatever it has interrupted, with two exceptions:
-//! operations that return a `Vec` or an iterator over a hash map, and the end of a [`spsc::Ring`]
-//! that it has interrupted. The scope is `Machine`, within one process.
+//! operations that return a `Vec` or an iterator over a hash map, which allocate, and with them
+//! `Debug` of a [`List`] or a map; and the end of a [`spsc::Ring`] that it has interrupted. The
+//! scope is `Machine`, within one process.
 //!
 //! Most structures have one version number, and change it together with every change of their
 //! words, by [`dcas`](crate::dcas). So every operation has the same form. It reads the structure as
@@ -12,7 +13,7 @@
 //! back](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
 //! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes together with its
 //! word. A [`HashMap`], a [`RefHashMap`] and a [`MultiMap`] have a version in each of their
-//! buckets. A [`spsc::Ring`] has none.
+//! buckets, a [`ListCache`] one for each link of its descriptors. A [`spsc::Ring`] has none.
 //!
 //! # Progress
 //!
@@ -47,6 +48,8 @@
 //!   holds values that are `Send`, and lends a value to one visitor at a time.
 //! * A [`PriorityQueue`] holds priorities that are [`Plain`], and values that are `Send`, which
 //!   only the thread that takes them out accesses. A [`PageMap`] holds entries that are [`Plain`].
+//! * A [`ListCache`] holds [descriptors](crate::type_stable::Descriptor), whose contents are
+//!   atomic.
 //! * A [`Server`] holds an object, operations and outputs that are [`Plain`]. Each operation works
 //!   on a copy of its own.
 //!
@@ -65,6 +68,7 @@ mod hash_map;
 mod linked_queue;
 mod linked_stack;
 mod list;
+mod list_cache;
 mod multi_map;
 mod nodes;
 mod one_visitor;
@@ -88,9 +92,10 @@ pub use hash_map::{
 pub use linked_queue::LinkedQueue;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Removal,
-    Unordered,
+    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, NotReinserted,
+    Refused, Removal, Unordered,
 };
+pub use list_cache::{CacheList, ListCache, Member, MemberInUse, Unlisting};
 pub use multi_map::MultiMap;
 pub use one_visitor::{OneVisitorList, Visit};
 pub use page_map::{Leaf, PageMap};

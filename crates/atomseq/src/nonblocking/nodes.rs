@@ -23,7 +23,7 @@ use crate::sync::spin_loop;
 use crate::type_stable::{Allocated, Audit, Descriptor, Error, Pool};
 
 /// After how many nodes a traversal checks the version.
-const STEPS: usize = 64;
+pub(super) const STEPS: usize = 64;
 
 /// The largest value that is no node's address: addresses are multiples of 64.
 pub(super) const NO_ADDRESS: u64 = 63;
@@ -56,7 +56,7 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    fn new(versioned: VersionedWords) -> Result<Box<Anchor>, Error> {
+    pub(super) fn new(versioned: VersionedWords) -> Result<Box<Anchor>, Error> {
         boxed(Anchor { versioned }).ok_or(Error::OutOfMemory)
     }
 
@@ -163,12 +163,33 @@ impl<N: Node> Chain<N> {
         claim_all: impl FnOnce(),
         mut last_look: impl FnMut(&N),
     ) -> Audit {
-        // The audit of a pool finds everything if the time is zero, claimed or not.
-        let time = time.max(Duration::from_nanos(1));
-        self.memory.pool.audit_after(time, claim_all, |unclaimed| {
+        let pool = &self.memory.pool;
+        pool.audit_after(at_least_some(time), claim_all, |unclaimed| {
             // SAFETY: the caller's promise: the owner uses the node no more.
             if let Some(node) = unsafe { unclaimed.reclaim() } {
                 last_look(&node);
+            }
+        })
+    }
+
+    /// Calls `claim_all`, then `is_lost` with each node that was not claimed for longer than `time`
+    /// when this function was called, and frees it if that returns `true`.
+    ///
+    /// # Safety
+    ///
+    /// No link of a list leads to a node for which `is_lost` returns `true`, and no thread that
+    /// continues owns it.
+    pub(super) unsafe fn audit_where(
+        &self,
+        time: Duration,
+        claim_all: impl FnOnce(),
+        mut is_lost: impl FnMut(&N) -> bool,
+    ) -> Audit {
+        let pool = &self.memory.pool;
+        pool.audit_after(at_least_some(time), claim_all, |unclaimed| {
+            if is_lost(unclaimed.descriptor()) {
+                // SAFETY: the caller's promise: the owner uses the node no more.
+                drop(unsafe { unclaimed.reclaim() });
             }
         })
     }
@@ -333,6 +354,11 @@ pub(super) fn begin_with(
     mut gap: impl FnMut(Version) -> Version,
 ) -> impl FnMut(&VersionedWords) -> Version {
     move |versioned| between(versioned.begin(), &mut gap)
+}
+
+/// The audit of a pool finds everything if the time is zero, claimed or not.
+fn at_least_some(time: Duration) -> Duration {
+    time.max(Duration::from_nanos(1))
 }
 
 /// Returns the address of a node, for a link.

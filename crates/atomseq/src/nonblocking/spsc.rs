@@ -39,10 +39,10 @@ pub use producer::Producer;
 /// Split a ring into a [`Producer`] and a [`Consumer`] to use it. Neither can be cloned, and both
 /// need `&mut`, so there is at most one of each. The scope is `Machine`. All operations are
 /// wait-free: none waits or retries, whatever state the other side was stopped in or exited in.
-/// They use no atomic read-modify-write instruction and no fence: a store of the side's own word,
-/// and sometimes a load of the other side's. Memory: slots for `capacity` elements, rounded up to a
-/// power of two, and six cache lines. No operation allocates after construction. S92, section
-/// 5.1.4.
+/// Pushes and pops use no atomic read-modify-write instruction and no fence: a store of the side's
+/// own word, and sometimes a load of the other side's. Memory: slots for `capacity` elements,
+/// rounded up to a power of two, and six cache lines. Only [`into_ends`](Ring::into_ends) allocates
+/// after construction. S92, section 5.1.4.
 ///
 /// # Full and empty
 ///

@@ -8,6 +8,7 @@ mod arrays;
 mod hash_map;
 mod linked;
 mod list;
+mod list_cache;
 mod multi_map;
 mod one_visitor;
 mod page_map;

@@ -177,7 +177,7 @@ impl Area {
         let stride = stride(bulk_bytes).ok_or(Error::TooLarge)?;
         Ok(Area {
             place: Place {
-                base: map(stride, cpus, open)?,
+                base: map(stride, cpus, open, memory::allocate)?,
                 stride,
                 rseq_offset: platform::rseq_offset(),
             },
@@ -350,16 +350,19 @@ fn bytes(stride: usize, cpus: usize) -> Option<usize> {
     (bytes <= isize::MAX as usize).then_some(bytes)
 }
 
+/// Returns zeroed memory of so many bytes, or `None` if there is none.
+type Allocate = fn(usize) -> Option<NonNull<u8>>;
+
 /// Maps a zeroed area, closes the guards' gates permanently, and the others too unless they are
 /// `open`. Returns the address of CPU 0's slot.
-fn map(stride: usize, cpus: usize, open: bool) -> Result<NonNull<u8>, Error> {
+fn map(stride: usize, cpus: usize, open: bool, allocate: Allocate) -> Result<NonNull<u8>, Error> {
     debug_assert_eq!(
         cpus,
         platform::cpu_slots(),
         "the number that sections rely on"
     );
     let bytes = bytes(stride, cpus).ok_or(Error::TooLarge)?;
-    let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
+    let start = allocate(bytes).ok_or(Error::OutOfMemory)?;
     // SAFETY: the mapping has `bytes` bytes: the guards and at least one slot.
     let base = unsafe { start.add(GUARDS * stride) };
     let guards = -(GUARDS as isize);
@@ -408,6 +411,13 @@ unsafe fn gate<'a>(slot: NonNull<u8>) -> &'a AtomicU32 {
 /// Selects the thread that maps the next area at its first use.
 static GROWTH: Growth = Growth::new();
 
+/// How long a thread that maps an area waits for others.
+enum Waits {
+    /// As long as they may publish it, or hold the last memory.
+    Bounded,
+    Never,
+}
+
 /// An area that is mapped at its first use. No thread ever closes its gates.
 impl Lazy {
     /// Creates an area that is not mapped yet.
@@ -447,34 +457,49 @@ impl Lazy {
     #[cold]
     pub(super) fn map(&self) -> Result<(), Error> {
         let status = started()?;
-        self.map_for(status, status.is_active())
+        self.map_for(status, status.is_active(), Waits::Bounded)
     }
 
-    /// Maps the area as [`map`](Lazy::map) does, for sections that a fence must abort.
+    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory, or
+    /// may hold the last of it: the result is then [`Error::OutOfMemory`]. For operations that have
+    /// another way.
     #[cold]
-    pub(crate) fn map_fenced(&self) -> Result<(), Error> {
+    pub(super) fn map_at_once(&self) -> Result<(), Error> {
         let status = started()?;
-        self.map_for(status, status.gates_active())
+        self.map_for(status, status.is_active(), Waits::Never)
     }
 
-    fn map_for(&self, status: &Status, sections: bool) -> Result<(), Error> {
+    /// Does the same for sections that a fence must abort.
+    #[cold]
+    pub(crate) fn map_fenced_at_once(&self) -> Result<(), Error> {
+        let status = started()?;
+        self.map_for(status, status.gates_active(), Waits::Never)
+    }
+
+    fn map_for(&self, status: &Status, sections: bool, waits: Waits) -> Result<(), Error> {
         let cpus = status.features().cpus;
         let rseq_offset = match sections {
             true => platform::rseq_offset() as usize,
             false => 0,
         };
+        let allocate: Allocate = match waits {
+            Waits::Bounded => memory::allocate,
+            Waits::Never => memory::allocate_at_once,
+        };
         let mut refused = Error::OutOfMemory;
-        let mapped = GROWTH.find_or_grow(
-            || self.base(),
-            || {
-                let map = || {
-                    let mapped = map(self.stride, cpus, sections);
-                    mapped.map_err(|error| refused = error).ok()
-                };
-                // SAFETY: `map` returned the address, and no other thread has seen it.
-                self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus) })
-            },
-        );
+        let find = || self.base();
+        let grow = || {
+            let map = || {
+                let mapped = map(self.stride, cpus, sections, allocate);
+                mapped.map_err(|error| refused = error).ok()
+            };
+            // SAFETY: `map` returned the address, and no other thread has seen it.
+            self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus) })
+        };
+        let mapped = match waits {
+            Waits::Bounded => GROWTH.find_or_grow(find, grow),
+            Waits::Never => GROWTH.find_or_grow_at_once(find, grow),
+        };
         mapped.ok_or(refused)?;
         self.publish(rseq_offset);
         Ok(())
@@ -509,6 +534,69 @@ impl Drop for Lazy {
             // SAFETY: `map` returned this address for this stride and the number of CPUs, which
             // start-up has decided. No borrow of the area is left.
             unsafe { unmap(base, self.stride, platform::cpu_slots()) }
+        }
+    }
+}
+
+/// Calls `work` while another thread has the turn to map areas, which a further one may take over.
+#[cfg(test)]
+pub(crate) fn while_another_thread_maps<R>(work: impl FnOnce() -> R) -> R {
+    use std::sync::atomic::AtomicBool;
+
+    /// Also where `work` panics.
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    let [has_begun, is_done] = [const { AtomicBool::new(false) }; 2];
+    let await_flag = |flag: &AtomicBool| {
+        while !flag.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
+    let grow = || {
+        has_begun.store(true, Ordering::Release);
+        await_flag(&is_done);
+        Some(())
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| GROWTH.find_or_grow(|| None, grow));
+        let _done = Done(&is_done);
+        await_flag(&has_begun);
+        work()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::while_another_thread_maps;
+    use crate::percpu::{Counter, Gauge};
+
+    /// Returns whether the additions went elsewhere.
+    fn is_counted_without_an_area() -> bool {
+        let (counter, gauge) = (Counter::new(), Gauge::new());
+        let is_mapped = while_another_thread_maps(|| {
+            counter.add(5);
+            gauge.sub(7);
+            assert_eq!((counter.sum(), gauge.value()), (5, -7));
+            counter.increment();
+            counter.per_cpu().any(|(_, added)| added > 0)
+        });
+        counter.prepare().unwrap();
+        counter.increment();
+        assert_eq!(counter.sum(), 7);
+        !is_mapped
+    }
+
+    /// An addition has another word to count in, so it waits for no thread that maps memory.
+    #[test]
+    fn an_addition_does_not_wait_for_memory() {
+        // Other tests may take the turn over, but not each time.
+        if crate::status().is_active() {
+            assert!((0..20).any(|_| is_counted_without_an_area()));
         }
     }
 }

@@ -35,10 +35,12 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 /// in a signal handler. A counter never closes a gate, so it is also fast where the kernel's rseq
 /// fence is unreliable. See [the module](super) for what all per-CPU structures share.
 ///
-/// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, the
-/// counter adds to one word that all CPUs share, and each addition asks for the memory again.
-/// [`prepare`](Counter::prepare) maps it earlier: call it before handlers are installed that may be
-/// the first to add. [`Counters`] holds many counters in 8 bytes per CPU each.
+/// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, or
+/// another thread is mapping some at that moment, the counter adds to one word that all CPUs share,
+/// and the next addition asks for the memory again. It does not wait for that thread, only a few
+/// milliseconds for a fork in progress. [`prepare`](Counter::prepare) maps the memory earlier: call
+/// it before handlers are installed that may be the first to add. [`Counters`] holds many counters
+/// in 8 bytes per CPU each.
 ///
 /// [`Counters`]: super::Counters
 ///
@@ -120,7 +122,7 @@ impl Counter {
     #[cold]
     fn add_slowly(&self, amount: u64) {
         // Without memory this counts in the shared word, and the next addition asks again.
-        _ = self.prepare();
+        _ = self.area.map_at_once();
         platform::register_this_thread();
         // Relaxed: the word is an independent sum that orders nothing.
         self.overflow.fetch_add(amount as usize, Ordering::Relaxed);

@@ -120,7 +120,8 @@ impl Counters {
     /// Returns a new counter at zero.
     ///
     /// Lock-free. Costs a load for each 64 counters (32 on 32-bit targets), one load per possible
-    /// CPU, and two atomic instructions. Maps memory if all words are owned.
+    /// CPU, and two atomic instructions. Maps memory if all words are owned, for which it may wait
+    /// as the first recording of a [`Histogram`](super::Histogram) does.
     ///
     /// # Errors
     ///

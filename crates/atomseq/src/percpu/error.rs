@@ -9,7 +9,7 @@ pub enum Error {
     /// The requested capacity is zero.
     ZeroCapacity,
     /// The requested capacity, with its element size, exceeds the address space or the limits of
-    /// the structure.
+    /// the structure. So does the precision of a histogram.
     TooLarge,
     /// The operating system refused the memory.
     OutOfMemory,
@@ -25,7 +25,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Error::ZeroCapacity => "a capacity of zero holds nothing: ask for at least one",
-            Error::TooLarge => "the capacity is larger than the address space: ask for less",
+            Error::TooLarge => {
+                "the capacity, the size of an element or the precision exceeds what the structure can hold: ask for less, or box the elements"
+            }
             Error::OutOfMemory => {
                 "the operating system refused the memory for one slot per CPU: ask for less, or raise the process's limits"
             }

@@ -42,13 +42,14 @@ const DRAINED: isize = -2;
 
 /// A histogram for many recording threads and few readers: recording is one plain add to memory.
 ///
-/// Scope `SameCpu`. Wait-free, but [`take`](Histogram::take), which is lock-free. Recording costs
-/// no atomic instruction on the fast path and one on the slow path; with a
-/// [sum](Histogram::with_sum) it is two plain adds, or two atomic ones. Every operation may be
+/// Scope `SameCpu`. Wait-free once its memory is mapped, but [`take`](Histogram::take), which is
+/// lock-free. Recording costs no atomic instruction on the fast path and one on the slow path; with
+/// a [sum](Histogram::with_sum) it is two plain adds, or two atomic ones. Every operation may be
 /// called in a signal handler. A histogram never closes a gate, so it is also fast where the
 /// kernel's rseq fence is unreliable. It takes one slot (128 bytes) and eight bytes per bucket for
-/// each CPU, which the first recording or [`prepare`](Histogram::prepare) maps. See [the
-/// module](super) for what all per-CPU structures share.
+/// each CPU, which the first recording or [`prepare`](Histogram::prepare) maps. Both may wait for
+/// other threads that map memory: if the system refuses it, up to some tenths of a second for one
+/// that may hold the last of it. See [the module](super) for what all per-CPU structures share.
 ///
 /// | scale | buckets | for |
 /// |---|---|---|

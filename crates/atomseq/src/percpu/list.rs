@@ -68,7 +68,8 @@ impl fmt::Debug for Link {
 /// # Safety
 ///
 /// [`LINK`](Node::LINK) is the byte offset of a field of type [`Link`], computed with
-/// [`offset_of!`](std::mem::offset_of).
+/// [`offset_of!`](std::mem::offset_of). The field is aligned: neither the node nor what it lies in
+/// is `repr(packed)`.
 pub unsafe trait Node: Sized {
     /// The byte offset of the link in the node.
     const LINK: usize;

@@ -61,6 +61,24 @@ pub(crate) fn lock(gate: &AtomicU32) -> u32 {
     }
 }
 
+/// Acquires the lock and returns the word from before; `None` if another thread holds it as long as
+/// this one spins.
+pub(crate) fn try_lock(gate: &AtomicU32) -> Option<u32> {
+    (0..SPINS).find_map(|_| {
+        // Relaxed: only a hint; the exchange below decides.
+        let word = gate.load(Ordering::Relaxed);
+        if is_locked(word) {
+            spin_loop();
+            return None;
+        }
+        let locked = word & FOR_GOOD | generation() << GENERATION | LOCKED;
+        // Acquire: pairs with the release in `unlock`. On failure Relaxed: the loop reads the word
+        // again.
+        gate.compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+    })
+}
+
 /// Returns whether a thread of this process holds the lock.
 pub(crate) fn is_locked(word: u32) -> bool {
     word & LOCKED != 0 && !is_abandoned(word)

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::area::{SLOT_BYTES, started};
-use super::lock::{is_abandoned, lock, unlock};
+use super::lock::{is_abandoned, lock, try_lock, unlock};
 use crate::growth::Growth;
 use crate::{mappings, platform};
 
@@ -39,13 +39,34 @@ pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
         return mappings::map(bytes);
     };
     let from_blocks = || with_blocks(|blocks| blocks.allocate(index));
-    GROWTH.find_or_grow(from_blocks, || allocate_from_new_block(index))
+    let from_new_block = || allocate_from_new_block(index, |work| Some(with_blocks(work)));
+    GROWTH.find_or_grow(from_blocks, from_new_block)
 }
 
+/// Allocates as [`allocate`] does, but spins only briefly for another thread that holds the lock or
+/// maps a block, and waits a few milliseconds for one that forks. `None` also if that takes longer.
+pub(crate) fn allocate_at_once(bytes: usize) -> Option<NonNull<u8>> {
+    started().ok()?;
+    let Some(index) = size_index(bytes) else {
+        return mappings::map(bytes);
+    };
+    let from_blocks = || with_blocks_at_once(|blocks| blocks.allocate(index))?;
+    let from_new_block = || allocate_from_new_block(index, |work| with_blocks_at_once(work));
+    GROWTH.find_or_grow_at_once(from_blocks, from_new_block)
+}
+
+/// A piece, and a block that is not used.
+type Cut = (Option<NonNull<u8>>, Option<NonNull<u8>>);
+
+/// Maps a block, and adds it where `access` calls its argument with the blocks; `None` from
+/// `access` means that it did not.
 #[cold]
-fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
+fn allocate_from_new_block(
+    index: usize,
+    access: impl FnOnce(&mut dyn FnMut(&mut Blocks) -> Cut) -> Option<Cut>,
+) -> Option<NonNull<u8>> {
     let block = mappings::map(BLOCK)?;
-    let (piece, unused) = with_blocks(|blocks| match blocks.allocate(index) {
+    let cut = access(&mut |blocks| match blocks.allocate(index) {
         // A handler, or a thread that has taken over the turn to map, added a block first.
         Some(piece) => (Some(piece), Some(block)),
         None => {
@@ -53,6 +74,7 @@ fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
             (blocks.allocate(index), None)
         }
     });
+    let (piece, unused) = cut.unwrap_or((None, Some(block)));
     if let Some(block) = unused {
         // SAFETY: mapped above and not shared: `blocks` did not take it.
         unsafe { mappings::unmap(block, BLOCK) };
@@ -159,7 +181,7 @@ const NO_BLOCKS: Blocks = Blocks {
 };
 
 struct Shared(UnsafeCell<Blocks>);
-// SAFETY: `with_blocks` is the only access, under `LOCK`.
+// SAFETY: `with_lock` is the only access, under `LOCK`.
 unsafe impl Sync for Shared {}
 
 /// Calls `work` with exclusive access to the blocks. No signal handler runs on this thread
@@ -167,8 +189,26 @@ unsafe impl Sync for Shared {}
 fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
     let _signals = platform::SignalsBlocked::enter();
     let before = lock(&LOCK);
-    // SAFETY: this thread holds `LOCK` with signals blocked, and `work` neither calls this function
-    // nor panics. The reference is therefore unique.
+    // SAFETY: this thread has just acquired `LOCK`, with signals blocked.
+    unsafe { with_lock(before, work) }
+}
+
+/// Does the same; `None` if another thread has access for longer than this one spins.
+fn with_blocks_at_once<R>(work: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
+    let _signals = platform::SignalsBlocked::enter();
+    let before = try_lock(&LOCK)?;
+    // SAFETY: this thread has just acquired `LOCK`, with signals blocked.
+    Some(unsafe { with_lock(before, work) })
+}
+
+/// Calls `work` with the blocks, and releases the lock, whose word was `before`.
+///
+/// # Safety
+///
+/// This thread has acquired `LOCK`, and blocks signals.
+unsafe fn with_lock<R>(before: u32, work: impl FnOnce(&mut Blocks) -> R) -> R {
+    // SAFETY: the caller holds `LOCK` with signals blocked, and `work` neither accesses the blocks
+    // in another way nor panics. The reference is therefore unique.
     let blocks = unsafe { &mut *BLOCKS.0.get() };
     if is_abandoned(before) {
         // This is the child of a fork, and another thread of the parent was changing the blocks:
@@ -213,6 +253,22 @@ mod tests {
             // SAFETY: `allocate` returned the piece for this size, and this is its last use.
             unsafe { free(piece, bytes) };
         }
+    }
+
+    /// This thread holds the lock itself, so a wait for it would never end.
+    #[test]
+    fn without_waiting_a_held_lock_is_a_refusal() {
+        crate::status();
+        let signals = platform::SignalsBlocked::enter();
+        lock(&LOCK);
+        let refused = allocate_at_once(512);
+        unlock(&LOCK);
+        drop(signals);
+        assert_eq!(refused, None);
+        // Without contention there is memory, unless another test holds the lock just then.
+        let piece = std::iter::repeat_with(|| allocate_at_once(512)).find_map(|piece| piece);
+        // SAFETY: `allocate_at_once` returned the piece for 512 bytes, and it is not used.
+        unsafe { free(piece.expect("memory"), 512) };
     }
 
     #[test]

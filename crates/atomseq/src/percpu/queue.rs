@@ -185,7 +185,7 @@ const LARGEST_CHUNK: usize = 1 << 20;
 ///
 /// A full part takes a chunk of memory from the operating system, and keeps it until the queue is
 /// dropped. Nothing allocates any more once each part has reached its maximum length. A queue takes
-/// one slot (128 bytes) per CPU and 24 bytes per element, with room for 32 elements per CPU from
+/// one slot (128 bytes) per CPU and 24 bytes per element, with room for 31 elements per CPU from
 /// the start. See [the module](super) for what all per-CPU structures share.
 ///
 /// ```

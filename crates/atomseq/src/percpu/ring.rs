@@ -1,4 +1,4 @@
-//! A bounded queue per CPU for values of any size, stored in place.
+//! A bounded queue per CPU for values of up to 4 KiB, stored in place.
 //!
 //! ```text
 //! slot:   gate | head | tail | mask | capacity | … | buffer
@@ -104,7 +104,7 @@ const OUTSIDE: bool = true;
 /// less than a time slice.
 const MAX_WORDS: usize = 512;
 
-/// A bounded first-in-first-out queue with one part per CPU, for values of any size, stored in
+/// A bounded first-in-first-out queue with one part per CPU, for values of up to 4 KiB, stored in
 /// place. One sequence can push or pop a batch.
 ///
 /// Scope `SameCpu`. Pushing and popping cost no atomic instruction on the fast path, and block only

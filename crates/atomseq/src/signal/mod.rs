@@ -263,7 +263,7 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 /// The first call [starts atomseq up](crate::status()), so that no handler has to. Sequences of
 /// objects that were loaded since the last installation are protected from now on.
 ///
-/// Takes a lock and memory. Costs about 80 system calls, since it examines the handlers of all
+/// Takes a lock and memory. Costs about 90 system calls, since it examines the handlers of all
 /// signals, and four more for each handler that it changes. Not async-signal-safe.
 ///
 /// # Errors
@@ -317,7 +317,7 @@ pub fn is_managed(signal: i32) -> bool {
 ///
 /// While there is a finding, `restarting` and `rolling` sequences are not atomic against the
 /// signals concerned. Also reports sequences that are [not protected](Audit::unprotected), and
-/// registers the sequences of objects that were loaded meanwhile. Costs about 70 system calls. Must
+/// registers the sequences of objects that were loaded meanwhile. Costs about 80 system calls. Must
 /// not be called in a handler.
 ///
 /// # Panics
@@ -334,7 +334,7 @@ pub fn audit() -> Audit {
 
 /// Repairs what an [`audit()`] finds where possible, and returns what is left.
 ///
-/// A handler that there is no memory to adopt remains a finding. Costs about 130 system calls, and
+/// A handler that there is no memory to adopt remains a finding. Costs about 140 system calls, and
 /// some for each repair. Must not be called in a handler.
 ///
 /// # Panics

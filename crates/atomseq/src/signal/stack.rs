@@ -111,8 +111,8 @@ impl AlternateStack {
     /// other, and `bytes` for the handler.
     ///
     /// That is what [`on_alternate_stack`](super::Options::on_alternate_stack) demands. A page
-    /// without access lies below the stack, so an overflow is a fault. Costs five system calls, and
-    /// the drop three. Must not be called in a handler.
+    /// without access lies below the stack, so an overflow is a fault. Costs three system calls,
+    /// and the drop as many. Must not be called in a handler.
     ///
     /// # Errors
     ///

@@ -19,7 +19,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::ops::Deref;
+use std::ptr::with_exposed_provenance;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -64,6 +66,17 @@ pub trait WriteBack<T: Descriptor>: Sync {
     /// A `write_back` should therefore use only what is loaded, or the cache must have room for its
     /// loads.
     fn write_back(&self, victim: &T);
+
+    /// Takes a descriptor out of the owner's structures. Called when it stops being loaded: before
+    /// [`write_back`](WriteBack::write_back), or when it is [unloaded](InUse::unload), and always
+    /// before it is free. It is not in use and can no longer be used. Not called when the cache is
+    /// dropped. The default does nothing.
+    ///
+    /// The rules of `write_back` hold here too: for a panic, for a thread that exits here, and for
+    /// what this may do.
+    fn retire(&self, descriptor: &T) {
+        let _ = descriptor;
+    }
 
     /// Chooses the descriptor to replace, or `None` if none may be replaced. The default visits
     /// every candidate and chooses the least recently used.
@@ -159,6 +172,8 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 ///
 /// The cache does not know keys: keep a [`Loaded`] per key, or [its words](Loaded::to_words).
 /// [`get`](Loaded::get) it; if it is [`Gone`], [`load`](Cache::load) a descriptor and fill it in.
+/// Lists of descriptors, which they leave when they are written back, are in a
+/// [`ListCache`](crate::nonblocking::ListCache).
 ///
 /// Scope: `Machine`. Progress: as for [`Pool`], apart from the owner's functions. May be called in
 /// signal handlers if the owner's functions may.
@@ -263,6 +278,29 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             entry: self.pool.descriptor_at(usize::try_from(address).ok()?)?,
             generation: generation & NAME,
         })
+    }
+
+    /// Starts a use of a descriptor, whichever load it is of. `None` if it is not loaded, or was
+    /// loaded again meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The descriptor belongs to this cache.
+    pub(crate) unsafe fn use_of(&self, descriptor: &T) -> Option<InUse<'_, T, W>> {
+        let address = std::ptr::from_ref(descriptor).addr() - offset_of!(Entry<T>, descriptor);
+        // SAFETY: by the caller's promise, this is the entry that the descriptor is in. It stays
+        // mapped and valid while the cache lives, and no `&mut` to it exists. The provenance of the
+        // descriptor does not cover the entry, so this uses the exposed one.
+        let entry: &Entry<T> = unsafe { &*with_exposed_provenance(address) };
+        // Relaxed: `get` checks that the state still has this generation.
+        let generation = entry.state.load(Ordering::Relaxed) & NAME;
+        let cache = self;
+        let loaded = Loaded {
+            cache,
+            entry,
+            generation,
+        };
+        loaded.get().ok()
     }
 
     /// Takes a free entry, or writes one back and takes it. Retries only if another operation has
@@ -431,8 +469,10 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             recovered += 1;
             let freed = Freed(self);
             let evicted = Evicted { entry, freed };
-            if state & BEING_WRITTEN_BACK != 0 {
-                evicted.write_back();
+            match state & BEING_WRITTEN_BACK {
+                // It was being unloaded, perhaps.
+                0 => evicted.retire(),
+                _ => evicted.write_back(),
             }
         });
         Audit {
@@ -497,7 +537,12 @@ impl<'a, T: Descriptor, W: WriteBack<T>> Evicted<'a, T, W> {
             }
         }
         let _end = End(&self.entry.state);
+        self.retire();
         self.freed.0.owner.write_back(&self.entry.descriptor);
+    }
+
+    fn retire(&self) {
+        self.freed.0.owner.retire(&self.entry.descriptor);
     }
 
     fn into_entry(self) -> Allocated<'a, Entry<T>> {
@@ -689,6 +734,11 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
         }
     }
 
+    /// Returns the cache.
+    pub(crate) fn cache(&self) -> &'cache Cache<T, W> {
+        self.cache
+    }
+
     /// Discards the contents without writing them back, and frees the descriptor.
     ///
     /// # Errors
@@ -705,11 +755,15 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
         if unloaded.is_err() {
             return Err(self);
         }
-        // SAFETY: `load` left the entry allocated with `into_raw`, and only the thread whose
-        // exchange ends the load adopts it: this one.
-        drop(unsafe { self.cache.pool.adopt(self.entry) });
-        self.cache.vacancies.report();
+        let InUse { cache, entry } = self;
         std::mem::forget(self);
+        let unloaded = Evicted {
+            // SAFETY: `load` left the entry allocated with `into_raw`, and only the thread whose
+            // exchange ends the load adopts it: this one.
+            entry: unsafe { cache.pool.adopt(entry) },
+            freed: Freed(cache),
+        };
+        unloaded.retire();
         Ok(())
     }
 }

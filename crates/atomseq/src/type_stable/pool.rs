@@ -29,12 +29,30 @@ const CACHED: usize = 64;
 const MIN_PER_CPU: usize = 16;
 
 /// The options of a [`Pool`], created by [`Pool::options`].
-#[derive(Clone, Copy, Debug)]
 pub struct Options<T> {
     limit: Option<usize>,
     cached: usize,
     stable: Option<Duration>,
     descriptors: PhantomData<fn() -> T>,
+}
+
+// A derived implementation would require the same of `T`, and a descriptor cannot be copied.
+impl<T> Clone for Options<T> {
+    fn clone(&self) -> Options<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Options<T> {}
+
+impl<T> fmt::Debug for Options<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("limit", &self.limit)
+            .field("cached", &self.cached)
+            .field("stable_for", &self.stable)
+            .finish()
+    }
 }
 
 impl<T: Descriptor> Options<T> {
@@ -134,10 +152,12 @@ impl<T: Descriptor> Options<T> {
 /// for any other.
 ///
 /// Cost: no atomic instruction on the fast path; two for up to 31 descriptors that change CPU; one
-/// for up to 32 taken out of a page; one for each put back into a page. A thread that cannot run
-/// sections, or finds this CPU's gate held, uses the pages directly, one descriptor at a time. So
-/// does every thread on systems without sections. Every operation may be called in a signal handler
-/// that interrupted any other, and none calls the global allocator; see [the module](super).
+/// for up to 32 taken out of a page, and two to four more if they are the last ones there; one for
+/// each put back into a page, and up to two more for the first one that a page without free ones
+/// gets. A thread that cannot run sections, or finds this CPU's gate held, uses the pages directly,
+/// one descriptor at a time. So does every thread on systems without sections. Every operation may
+/// be called in a signal handler that interrupted any other, and none calls the global allocator;
+/// see [the module](super).
 ///
 /// ```
 /// use atomseq::type_stable::Pool;

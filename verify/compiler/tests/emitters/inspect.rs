@@ -102,11 +102,11 @@ fn sections_are_as_the_kernel_and_a_restart_need_them() {
         .expect("debuggers look here");
     assert_eq!(pointers.size() as usize, 2 * all.len() * 8);
     for section in [&descriptors, &pointers] {
-        let object::SectionFlags::Elf { sh_flags } = section.flags() else {
+        let object::SectionFlags::Elf { sh_flags, .. } = section.flags() else {
             panic!("ELF has such flags");
         };
         assert_ne!(
-            sh_flags & 0x20_0000,
+            sh_flags.0 & 0x20_0000,
             0,
             "the linker must retain {:?}",
             section.name()

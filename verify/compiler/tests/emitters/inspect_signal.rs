@@ -75,10 +75,10 @@ fn rows_and_clones_are_as_a_handler_needs_them() {
         let bytes = notes.data().expect("not compressed");
         assert_eq!(bytes.len(), all.len() * NOTE_BYTES, "a note a sequence");
         assert_eq!(notes.align(), 4);
-        let object::SectionFlags::Elf { sh_flags } = notes.flags() else {
+        let object::SectionFlags::Elf { sh_flags, .. } = notes.flags() else {
             panic!("ELF has such flags");
         };
-        assert_eq!(sh_flags, 0x20_0002, "allocated, read-only, retained");
+        assert_eq!(sh_flags.0, 0x20_0002, "allocated, read-only, retained");
         let mut instructions = 0;
         for (index, note) in bytes.chunks_exact(NOTE_BYTES).enumerate() {
             assert_eq!(

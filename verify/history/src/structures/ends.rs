@@ -30,6 +30,14 @@ impl Ends {
         }
     }
 
+    /// Puts a value in behind another one. Returns whether that is in the row.
+    pub(super) fn insert_behind(&mut self, before: u64, value: u64) -> bool {
+        let place = self.row.iter().position(|other| *other == before);
+        place
+            .map(|place| self.row.insert(place + 1, value))
+            .is_some()
+    }
+
     /// Returns the values from the head to the tail.
     pub(super) fn values(&self) -> impl Iterator<Item = u64> {
         self.row.iter().copied()

@@ -16,8 +16,8 @@ use crate::structures::Element;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guards {
     row: Ends,
-    /// All values, in order of insertion.
-    came: Vec<u64>,
+    /// All values, in the order of their places, the last one first.
+    places: Vec<u64>,
 }
 
 impl Guards {
@@ -25,16 +25,29 @@ impl Guards {
     pub fn empty(capacity: usize) -> Guards {
         Guards {
             row: Ends::empty(capacity),
-            came: Vec::new(),
+            places: Vec::new(),
         }
     }
 
-    /// Returns the first value inserted before this one, which need not be in the row any more.
+    /// Returns the value behind the place of this one, which need not be in the row any more.
     fn behind(&self, value: u64) -> Option<u64> {
-        let of_this = |other: &u64| *other == value;
-        let place = self.came.iter().position(of_this)?;
+        let place = self.place(value)?;
         let mut row = self.row.values();
-        row.find(|value| self.came[..place].contains(value))
+        row.find(|value| self.places[..place].contains(value))
+    }
+
+    fn place(&self, value: u64) -> Option<usize> {
+        self.places.iter().position(|other| *other == value)
+    }
+
+    /// Inserts a value behind another one. Returns whether that is in the row.
+    fn insert_behind(&mut self, before: u64, value: u64) -> bool {
+        let is_there = self.row.insert_behind(before, value);
+        if is_there {
+            let place = self.place(before).expect("it is in the row");
+            self.places.insert(place, value);
+        }
+        is_there
     }
 }
 
@@ -47,6 +60,8 @@ pub enum Call {
     Enter,
     /// Moves to the value after this one, of which the caller has a guard.
     Next(u64),
+    /// Inserts a value behind this one, of which the caller has a guard.
+    PutBehind(u64, u64),
     /// Asks whether this value, of which the caller has a guard, was removed.
     IsRemoved(u64),
 }
@@ -59,12 +74,13 @@ impl Model for Guards {
         let right = match *call {
             Call::Row(call) => {
                 if let ends::Call::PutHead(value) = call {
-                    self.came.push(value);
+                    self.places.push(value);
                 }
                 return self.row.step(&call, answer);
             }
             Call::Enter => Answer::Value(self.row.values().next()),
             Call::Next(value) => Answer::Value(self.behind(value)),
+            Call::PutBehind(before, value) => Answer::Put(self.insert_behind(before, value)),
             Call::IsRemoved(value) => Answer::Deleted(!self.row.values().any(|it| it == value)),
         };
         agrees(answer, right)
@@ -142,6 +158,7 @@ impl<E: Element> Subject for Counted<E> {
         Some(match (rng.u32(..8), guarded) {
             (0 | 1, Some(guarded)) => Call::Next(guarded),
             (2, Some(guarded)) => Call::IsRemoved(guarded),
+            (3, Some(guarded)) => Call::PutBehind(guarded, value),
             (0 | 1, None) if self.keeps => Call::Enter,
             _ => Call::Row(choose(rng, hands.mine, value)),
         })
@@ -154,6 +171,10 @@ impl<E: Element> Subject for Counted<E> {
             Call::Next(_) => {
                 let next = hands.guard().next();
                 return hands.keep(next);
+            }
+            Call::PutBehind(_, value) => {
+                let inserted = hands.guard().insert_behind(E::of(value));
+                return Answer::Put(inserted.is_ok());
             }
             Call::IsRemoved(_) => return Answer::Deleted(hands.guard().is_removed()),
         };

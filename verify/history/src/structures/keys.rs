@@ -299,8 +299,14 @@ impl Subject for Reordered {
         match (*call, aside.0.take().map(ManuallyDrop::into_inner)) {
             (Call::Insert(key, value), Some(removal)) => match removal.reinsert(key, value) {
                 Ok(()) => Answer::Done,
-                Err(Refused::Present) => Answer::Present,
-                Err(refused) => being_changed(refused),
+                // The lane keeps it for another key.
+                Err(refused) => {
+                    aside.0 = Some(ManuallyDrop::new(refused.removal));
+                    match refused.reason {
+                        Refused::Present => Answer::Present,
+                        other => being_changed(other),
+                    }
+                }
             },
             // An entry that the lane has removed before is dropped.
             (Call::Delete(key), _) => value(list.remove_to_change(&key).map(|removal| {

@@ -15,6 +15,7 @@ pub mod counts;
 pub mod ends;
 pub mod guards;
 pub mod keys;
+pub mod listed;
 pub mod maps;
 pub mod pages;
 pub mod pairs;

@@ -11,6 +11,7 @@
     reason = "the library uses more of these files than the models do"
 )]
 
+mod cached;
 #[path = "../../../../crates/atomseq/src/drops.rs"]
 mod drops;
 #[path = "../../../../crates/atomseq/src/heap.rs"]
@@ -94,8 +95,12 @@ mod sync {
 /// The library's own sources.
 #[path = "."]
 mod nonblocking {
+    #[path = "../../../../crates/atomseq/src/nonblocking/hash_map/error.rs"]
+    mod error;
     #[path = "../../../../crates/atomseq/src/nonblocking/list/mod.rs"]
     mod list;
+    #[path = "../../../../crates/atomseq/src/nonblocking/list_cache/mod.rs"]
+    mod list_cache;
     #[path = "../../../../crates/atomseq/src/nonblocking/nodes.rs"]
     mod nodes;
     #[path = "../../../../crates/atomseq/src/nonblocking/one_visitor/mod.rs"]
@@ -111,7 +116,9 @@ mod nonblocking {
     #[path = "../../../../crates/atomseq/src/nonblocking/server/mod.rs"]
     mod server;
 
+    pub use error::NotInserted;
     pub use list::{CheckedOut, List, Refused};
+    pub use list_cache::{ListCache, Member};
     pub use one_visitor::OneVisitorList;
     pub use page_map::PageMap;
     pub use plain::Plain;
@@ -119,8 +126,8 @@ mod nonblocking {
     pub use ref_list::{NoMemory, Ref, RefList};
     pub use server::{Operation, Server};
 
-    /// The link of a removed node.
-    pub const NO_ADDRESS: u64 = nodes::NO_ADDRESS;
+    /// The mark of a removed node.
+    pub const REMOVED: u64 = ref_list::REMOVED;
 }
 
 use std::sync::Arc;
@@ -237,7 +244,7 @@ fn a_visitor_of_a_deleted_node_counts_itself_in_elsewhere() {
     fails(
         "figure 5.7 as printed",
         "a guard of what is no node",
-        Protection::RemovedLink,
+        Protection::RemovedMark,
         model,
     );
 }

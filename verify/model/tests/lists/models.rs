@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use verify_model::controls::shuttle_thread as thread;
 
 use crate::Orders::{Every, Many};
-use crate::dcas::Protection::{ExchangeVersion, LastLook, RemovedLink};
+use crate::dcas::Protection::{ExchangeVersion, LastLook, RemovedMark};
 use crate::nonblocking::{List, OneVisitorList, RefList, Refused};
 use crate::sync::step;
 use crate::{fails, holds};
@@ -159,6 +159,35 @@ fn given_up() {
     assert!(list.try_insert(5, [5, 5]).is_ok());
 }
 
+/// Two threads move entries to the same key, each without memory for another node.
+fn removals() {
+    let list = list_of(&[(1, [1, 1]), (2, [2, 2])]);
+    let moves = |list: &List<u64, Pair>, from: u64, spare: u64| {
+        let Some(removal) = list.remove_to_change(&from).unwrap() else {
+            panic!("no other thread removes it");
+        };
+        let value = removal.value();
+        assert_eq!(value, [from, from], "another's entry");
+        if let Err(refused) = removal.reinsert(3, value) {
+            assert_eq!(refused.reason, Refused::Present);
+            assert!(refused.removal.reinsert(spare, value).is_ok());
+        }
+    };
+    let other = beside(&list, move |list| moves(list, 1, 4));
+    moves(&list, 2, 5);
+    other.join().unwrap();
+    let left = list.snapshot();
+    let first: &[(u64, Pair)] = &[(3, [1, 1]), (5, [2, 2])];
+    let second: &[(u64, Pair)] = &[(3, [2, 2]), (4, [1, 1])];
+    assert!(left == first || left == second, "lost or twice: {left:?}");
+}
+
+#[test]
+fn removed_entries_come_back_once() {
+    holds("reinsertions", Many(700), removals);
+    fails("reinsertions", "", ExchangeVersion, removals);
+}
+
 #[test]
 fn who_is_given_up_finds_out() {
     holds("entries that are given up", Many(700), given_up);
@@ -232,8 +261,79 @@ fn visitors() {
 #[test]
 fn guards_keep_what_they_guard() {
     holds("visitors of values that go", Many(700), visitors);
-    for protection in [ExchangeVersion, RemovedLink, LastLook] {
+    for protection in [ExchangeVersion, RemovedMark] {
         fails("visitors of values that go", "", protection, visitors);
+    }
+}
+
+/// One value takes the place of another: there is one all the time.
+fn successors() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let list = RefList::new();
+    assert!(list.push_front(Value::new(1, &dropped)).is_ok());
+    let list = Arc::new(list);
+    let other = beside(&list, move |list| {
+        let first = list.front().expect("no other thread removes it");
+        assert!(list.push_front(Value::new(2, &dropped)).is_ok());
+        assert!(list.remove(&first));
+    });
+    assert!(!list.is_empty(), "missed both");
+    let first = list.front().expect("missed both");
+    first.look();
+    drop(first);
+    assert!((1..=2).contains(&list.len()), "missed both");
+    other.join().unwrap();
+}
+
+#[test]
+fn a_list_with_a_value_is_not_empty() {
+    holds("successors", Many(700), successors);
+    fails("successors", "missed both", LastLook, successors);
+}
+
+/// A value goes behind a visited one, which another thread removes meanwhile.
+fn insertions_behind() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let list = RefList::new();
+    for number in [1, 2] {
+        assert!(list.push_front(Value::new(number, &dropped)).is_ok());
+    }
+    let list = Arc::new(list);
+    let other = beside(&list, move |list| {
+        // Its node may be reused for the new value.
+        drop(list.pop_front());
+    });
+    let inserted = list.front().map(|front| {
+        let inserted = front.insert_behind(Value::new(3, &dropped));
+        front.look();
+        (front.number, inserted.is_ok())
+    });
+    other.join().unwrap();
+    let mut left = Vec::new();
+    list.for_each(|value| {
+        value.look();
+        left.push(value.number);
+    });
+    match inserted {
+        Some((2, true)) => assert_eq!(left, [3, 1], "not behind"),
+        Some((2, false)) => assert_eq!(left, [1], "refused, and there"),
+        Some((1, true)) => assert_eq!(left, [1, 3], "not behind"),
+        other => panic!("{other:?}, and {left:?}"),
+    }
+    drop(Arc::into_inner(list));
+    assert_eq!(dropped.load(Ordering::SeqCst), 3, "not all have ended");
+}
+
+#[test]
+fn a_value_goes_behind_another_that_is_there() {
+    holds("insertions behind a value", Many(700), insertions_behind);
+    for protection in [ExchangeVersion, RemovedMark] {
+        fails(
+            "insertions behind a value",
+            "",
+            protection,
+            insertions_behind,
+        );
     }
 }
 

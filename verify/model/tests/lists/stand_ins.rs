@@ -17,8 +17,10 @@ pub mod dcas {
         LastLook,
         /// Exchanges succeed whatever the version is.
         ExchangeVersion,
-        /// No link marks its node as removed.
-        RemovedLink,
+        /// Nothing marks a node as removed.
+        RemovedMark,
+        /// A descriptor that is reclaimed is not retired.
+        Retirement,
     }
 
     thread_local!(static LEFT_OUT: Cell<Option<Protection>> = const { Cell::new(None) });
@@ -31,7 +33,7 @@ pub mod dcas {
         INTERRUPTIONS.set(interruptions);
     }
 
-    fn is_left_out(protection: Protection) -> bool {
+    pub fn is_left_out(protection: Protection) -> bool {
         LEFT_OUT.get() == Some(protection)
     }
 
@@ -88,8 +90,8 @@ pub mod dcas {
         }
     }
 
-    /// The link of a removed node.
-    const REMOVED: u64 = crate::nonblocking::NO_ADDRESS;
+    /// The mark of a removed node, which no address has.
+    const REMOVED: u64 = crate::nonblocking::REMOVED;
 
     impl VersionedWords {
         pub fn new() -> VersionedWords {
@@ -176,10 +178,11 @@ pub mod dcas {
                 return false;
             }
             for (word, new) in words {
-                if *new == REMOVED && is_left_out(Protection::RemovedLink) {
-                    continue;
-                }
-                word.0.store(*new, Ordering::SeqCst);
+                let new = match is_left_out(Protection::RemovedMark) {
+                    true => *new & !REMOVED,
+                    false => *new,
+                };
+                word.0.store(new, Ordering::SeqCst);
             }
             self.version.fetch_add(1, Ordering::SeqCst);
             true
@@ -241,8 +244,228 @@ pub mod platform {
     pub fn prefetch(_address: usize) {}
 }
 
+/// A cache whose transitions are single steps.
+pub mod cache {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::cell::{Cell, RefCell};
+    use std::marker::PhantomData;
+    use std::mem::offset_of;
+    use std::ops::Deref;
+    use std::ptr::with_exposed_provenance;
+
+    use super::dcas::{Protection, is_left_out};
+    use super::type_stable::{Audit, Descriptor, Error};
+    use crate::sync::step;
+
+    /// The library's trait.
+    pub trait WriteBack<T: Descriptor>: Sync {
+        const COUNTS_USES: bool = true;
+
+        fn write_back(&self, victim: &T);
+
+        fn retire(&self, _descriptor: &T) {}
+
+        fn choose<'a>(
+            &self,
+            mut candidates: impl Iterator<Item = Candidate<'a, T>>,
+        ) -> Option<Candidate<'a, T>> {
+            candidates.next()
+        }
+    }
+
+    impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
+        fn write_back(&self, victim: &T) {
+            self(victim);
+        }
+    }
+
+    /// No model chooses.
+    pub struct Candidate<'a, T>(PhantomData<fn(&'a T) -> &'a T>);
+
+    #[repr(C)]
+    struct Entry<T> {
+        is_loaded: Cell<bool>,
+        uses: Cell<u32>,
+        descriptor: T,
+    }
+
+    pub struct Cache<T: Descriptor, W: WriteBack<T>> {
+        owner: W,
+        limit: usize,
+        all: RefCell<Vec<*mut Entry<T>>>,
+        free: RefCell<Vec<*mut Entry<T>>>,
+    }
+
+    // SAFETY: all threads of a model run on one, and no use of the cells lasts over a step.
+    unsafe impl<T: Descriptor, W: WriteBack<T>> Sync for Cache<T, W> {}
+    // SAFETY: as above.
+    unsafe impl<T: Descriptor, W: WriteBack<T>> Send for Cache<T, W> {}
+
+    impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
+        pub fn try_new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
+            Ok(Cache {
+                owner,
+                limit,
+                all: RefCell::new(Vec::new()),
+                free: RefCell::new(Vec::new()),
+            })
+        }
+
+        pub fn limit(&self) -> usize {
+            self.limit
+        }
+
+        pub fn owner(&self) -> &W {
+            &self.owner
+        }
+
+        pub fn load(&self) -> Result<InUse<'_, T, W>, Error> {
+            step();
+            let free = self.free.borrow_mut().pop();
+            let entry = match free {
+                Some(free) => free,
+                None if self.all.borrow().len() < self.limit => {
+                    // SAFETY: entries have a size.
+                    let new = unsafe { alloc_zeroed(Layout::new::<Entry<T>>()) };
+                    new.expose_provenance();
+                    self.all.borrow_mut().push(new.cast());
+                    new.cast()
+                }
+                None => self.evict().ok_or(Error::LimitReached)?,
+            };
+            step();
+            // SAFETY: zeros are an instance, and so is what was freed.
+            let entry = unsafe { &*entry };
+            entry.is_loaded.set(true);
+            entry.uses.set(1);
+            Ok(InUse { cache: self, entry })
+        }
+
+        fn evict(&self) -> Option<*mut Entry<T>> {
+            let is_unused = |entry: &&*mut Entry<T>| {
+                // SAFETY: as in `load`.
+                let entry = unsafe { &***entry };
+                entry.is_loaded.get() && entry.uses.get() == 0
+            };
+            let victim = self.all.borrow().iter().find(is_unused).copied()?;
+            // SAFETY: as in `load`.
+            let entry = unsafe { &*victim };
+            entry.is_loaded.set(false);
+            self.retire(&entry.descriptor);
+            self.owner.write_back(&entry.descriptor);
+            Some(victim)
+        }
+
+        fn retire(&self, descriptor: &T) {
+            step();
+            if !is_left_out(Protection::Retirement) {
+                self.owner.retire(descriptor);
+            }
+        }
+
+        /// # Safety
+        ///
+        /// The library's contract.
+        pub unsafe fn use_of(&self, descriptor: &T) -> Option<InUse<'_, T, W>> {
+            step();
+            let address = std::ptr::from_ref(descriptor).addr() - offset_of!(Entry<T>, descriptor);
+            // SAFETY: the caller's promise.
+            let entry: &Entry<T> = unsafe { &*with_exposed_provenance(address) };
+            entry.is_loaded.get().then(|| {
+                entry.uses.set(entry.uses.get() + 1);
+                InUse { cache: self, entry }
+            })
+        }
+
+        pub fn write_back(&self) -> usize {
+            let mut written = 0;
+            while let Some(entry) = self.evict() {
+                self.free.borrow_mut().push(entry);
+                written += 1;
+            }
+            written
+        }
+
+        /// No model has the words of a load.
+        pub fn loaded_from_words(&self, _words: [u64; 2]) -> Option<Loaded<'_, T, W>> {
+            None
+        }
+
+        /// # Safety
+        ///
+        /// None: no model audits.
+        pub unsafe fn audit(&self, _time: std::time::Duration) -> Audit {
+            unreachable!("no model audits")
+        }
+    }
+
+    impl<T: Descriptor, W: WriteBack<T>> Drop for Cache<T, W> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                return;
+            }
+            for entry in self.all.take() {
+                // SAFETY: allocated with this layout, and no list uses it any more.
+                unsafe { dealloc(entry.cast(), Layout::new::<Entry<T>>()) };
+            }
+        }
+    }
+
+    impl<T: Descriptor, W: WriteBack<T>> std::fmt::Debug for Cache<T, W> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Cache").finish_non_exhaustive()
+        }
+    }
+
+    /// No model keeps the name of a load.
+    pub struct Loaded<'a, T: Descriptor, W: WriteBack<T>>(PhantomData<&'a Cache<T, W>>);
+
+    pub struct InUse<'a, T: Descriptor, W: WriteBack<T>> {
+        cache: &'a Cache<T, W>,
+        entry: &'a Entry<T>,
+    }
+
+    impl<'a, T: Descriptor, W: WriteBack<T>> InUse<'a, T, W> {
+        pub fn cache(&self) -> &'a Cache<T, W> {
+            self.cache
+        }
+
+        /// Frees the descriptor, unless there is another use of it.
+        pub fn unload(self) -> bool {
+            step();
+            if self.entry.uses.get() > 1 {
+                return false;
+            }
+            let (cache, entry) = (self.cache, self.entry);
+            std::mem::forget(self);
+            entry.is_loaded.set(false);
+            entry.uses.set(0);
+            cache.retire(&entry.descriptor);
+            let entry = std::ptr::from_ref(entry).cast_mut();
+            cache.free.borrow_mut().push(entry);
+            true
+        }
+    }
+
+    impl<T: Descriptor, W: WriteBack<T>> Deref for InUse<'_, T, W> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.entry.descriptor
+        }
+    }
+
+    impl<T: Descriptor, W: WriteBack<T>> Drop for InUse<'_, T, W> {
+        fn drop(&mut self) {
+            self.entry.uses.set(self.entry.uses.get() - 1);
+        }
+    }
+}
+
 /// A pool that reuses the node freed last, and detects double frees.
 pub mod type_stable {
+    pub use super::cache::{Cache, Candidate, InUse, Loaded, WriteBack};
+
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::cell::RefCell;
     use std::marker::PhantomData;
@@ -401,12 +624,19 @@ pub mod type_stable {
 
     /// The counts of an audit.
     #[derive(Clone, Copy, Debug)]
-    pub struct Audit {}
+    pub struct Audit {
+        pub allocated: usize,
+        pub unclaimed: usize,
+    }
 
     /// What an audit finds.
     pub struct Unclaimed<'pool, T: Descriptor>(Allocated<'pool, T>);
 
     impl<'pool, T: Descriptor> Unclaimed<'pool, T> {
+        pub fn descriptor(&self) -> &'pool T {
+            self.0.descriptor
+        }
+
         /// # Safety
         ///
         /// None.

@@ -23,6 +23,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: cases! {
         "pair:kernel", "sigprocmask: block, restore", |_| Workers::of(PAIR, false);
         "pair:drop-in", "the same with the library", |_| Workers::of(PAIR, true);
+        "threads:kernel", "the same pair in a process with a second thread, which sleeps", |_| Workers::of(THREADS, false);
+        "threads:drop-in", "the same with the library, which then calls the kernel", |_| Workers::of(THREADS, true);
         "setjmp:kernel", "sigsetjmp with the mask, siglongjmp", |_| Workers::of(SETJMP, false);
         "setjmp:drop-in", "the same with the library", |_| Workers::of(SETJMP, true);
         "swapcontext:kernel", "two calls of swapcontext: there and back", |_| Workers::of(SWAPCONTEXT, false);
@@ -49,6 +51,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const PAIR: &str = "pair";
+const THREADS: &str = "threads";
 const SETJMP: &str = "setjmp";
 const SWAPCONTEXT: &str = "swapcontext";
 const DELIVERY: &str = "delivery";
@@ -263,15 +266,23 @@ pub fn worker(arguments: &[String]) -> ! {
     };
     // SAFETY: a handler of this type.
     unsafe { libc::signal(libc::SIGALRM, handle as *const () as usize) };
-    let valid = masks_in_kernel() == (how == "kernel");
+    let has_threads = workload == THREADS;
+    if has_threads {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+    let valid = masks_in_kernel() == (has_threads || how == "kernel");
     for line in io::stdin().lines() {
         let Some(operations) = line.ok().and_then(|line| line.trim().parse().ok()) else {
             break;
         };
-        // SAFETY: the process has one thread, and each function its own static buffers.
+        // SAFETY: one thread calls these functions, and each has its own static buffers.
         let done = unsafe {
             match workload.as_str() {
-                PAIR => pairs(operations, u64::MAX),
+                PAIR | THREADS => pairs(operations, u64::MAX),
                 DELIVERY => pairs(operations, 1_000),
                 SETJMP => jumps(operations),
                 SWAPCONTEXT => swaps(operations),

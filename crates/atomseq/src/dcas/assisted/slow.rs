@@ -12,11 +12,13 @@ use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The operation that a slow path carries out.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum Wanted<'a> {
     /// Changes both words if both have their old values.
     Exchange(Part, Part),
     /// Stores both new values if the lock is still FREE as given.
     StorePairIf(u64, Part, Part),
+    /// Stores both new values if the condition holds under the irrevocable lock.
+    StorePairWhere(&'a dyn Fn() -> bool, Part, Part),
 }
 
 impl RevocableLock {
@@ -73,13 +75,32 @@ impl RevocableLock {
         unsafe { self.exchange_slowly(wanted, outcome) }
     }
 
+    /// Stores both new values and returns `true` if `holds` does, which is called under the
+    /// irrevocable lock and may only load words. Otherwise returns `false`, having changed nothing.
+    ///
+    /// # Safety
+    ///
+    /// As for [`exchange`](RevocableLock::exchange).
+    #[cold]
+    #[inline(never)]
+    pub(in crate::dcas) unsafe fn store_pair_where(
+        &self,
+        holds: &dyn Fn() -> bool,
+        first: Part,
+        second: Part,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.exchange_locked(Wanted::StorePairWhere(holds, first, second)) }
+    }
+
     /// Runs the section of this operation once. The safety conditions are those of the operation.
-    unsafe fn attempt(&self, wanted: Wanted) -> Result<usize, Closed> {
+    unsafe fn attempt(&self, wanted: Wanted<'_>) -> Result<usize, Closed> {
         // SAFETY: the caller's promise.
         unsafe {
             match wanted {
                 Wanted::Exchange(a, b) => self.attempt_exchange(a, b),
                 Wanted::StorePairIf(free, a, b) => self.attempt_store_pair_if(free, a, b),
+                Wanted::StorePairWhere(..) => Err(Closed),
             }
         }
     }
@@ -88,7 +109,7 @@ impl RevocableLock {
     /// first attempt: `None` if this process runs no sections. The safety conditions are those of
     /// the operation.
     #[cold]
-    unsafe fn exchange_slowly(&self, wanted: Wanted, mut outcome: Option<usize>) -> bool {
+    unsafe fn exchange_slowly(&self, wanted: Wanted<'_>, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let mut registered = false;
         loop {
@@ -141,7 +162,7 @@ impl RevocableLock {
     /// Carries out the operation of a thread that cannot run sections, under a lock that no fence
     /// revokes. Signals are blocked while the thread holds the lock, but not while it waits for it.
     #[cold]
-    unsafe fn exchange_locked(&self, wanted: Wanted) -> bool {
+    unsafe fn exchange_locked(&self, wanted: Wanted<'_>) -> bool {
         loop {
             // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
@@ -164,8 +185,10 @@ impl RevocableLock {
 
     /// Compares, logs and stores, and frees the lock, which was FREE as given. The safety
     /// conditions are those of the operation; the thread holds the lock as LOCKED.
-    unsafe fn exchange_and_unlock(&self, wanted: Wanted, free: u64) -> bool {
-        let (Wanted::Exchange(first, second) | Wanted::StorePairIf(_, first, second)) = wanted;
+    unsafe fn exchange_and_unlock(&self, wanted: Wanted<'_>, free: u64) -> bool {
+        let (Wanted::Exchange(first, second)
+        | Wanted::StorePairIf(_, first, second)
+        | Wanted::StorePairWhere(_, first, second)) = wanted;
         // SAFETY: the caller's promise: the words are valid and aligned. Rust code accesses them
         // only as atomics.
         let [a, b] =
@@ -176,6 +199,7 @@ impl RevocableLock {
         let is_as_wanted = match wanted {
             Wanted::Exchange(first, second) => held == (first.old, second.old),
             Wanted::StorePairIf(..) => true,
+            Wanted::StorePairWhere(holds, ..) => holds(),
         };
         if is_as_wanted {
             let log = [

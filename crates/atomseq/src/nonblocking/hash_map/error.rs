@@ -34,7 +34,8 @@ impl<V: fmt::Debug> std::error::Error for Different<V> {
     }
 }
 
-/// Why [`RefHashMap::try_insert`](super::RefHashMap::try_insert) changed nothing. It returns the
+/// Why [`RefHashMap::try_insert`](super::RefHashMap::try_insert), or
+/// [`Ref::insert_behind`](crate::nonblocking::Ref::insert_behind), changed nothing. It returns the
 /// value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NotInserted<V> {

@@ -50,7 +50,7 @@ impl std::error::Error for CheckedOut {}
 pub enum Refused {
     /// The key is in the list.
     Present,
-    /// The key is not in the list.
+    /// The key, or the value to insert behind, is not in the list.
     Absent,
     /// The key is in the list, but its entry is checked out.
     CheckedOut(CheckedOut),
@@ -76,7 +76,9 @@ impl fmt::Display for Refused {
             Refused::Present => {
                 f.write_str("the key is in the list: replace its value, or remove it first")
             }
-            Refused::Absent => f.write_str("the key is not in the list: insert it"),
+            Refused::Absent => {
+                f.write_str("the key, or the value to insert behind, is not in the list: insert it")
+            }
             Refused::CheckedOut(checked_out) => checked_out.fmt(f),
             Refused::Memory(error) => error.fmt(f),
         }

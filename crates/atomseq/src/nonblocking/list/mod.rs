@@ -49,7 +49,7 @@ pub use arrangement::{Arrangement, Ascending, Unordered};
 pub use checkout::{Checkout, GivenUp};
 pub use error::{CheckedOut, Refused};
 pub use iteration::{IntoIter, Iter};
-pub use removal::Removal;
+pub use removal::{NotReinserted, Removal};
 
 /// The `changer` of a node that was unlinked while it was checked out.
 const GIVEN_UP: u64 = 1;

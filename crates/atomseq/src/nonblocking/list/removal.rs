@@ -13,8 +13,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// section 5.1). Returns `None` if the key is not in the list.
     ///
     /// Removing and reinserting are one change each, at one atomic instruction under OS-assisted
-    /// DCAS, and need no memory: the node is kept. So an entry moves to another key without an
-    /// operation that may fail for lack of memory.
+    /// DCAS, and need no memory: the node is kept, as that of `extract` and `insert` of C++'s
+    /// `std::map` is. So an entry moves to another key without an operation that may fail for lack
+    /// of memory.
     ///
     /// Meanwhile the key **is absent**, unlike that of an entry that is [checked
     /// out](List::check_out): other threads do not find it, and may insert it. Use this where
@@ -79,7 +80,7 @@ pub struct Removal<'a, K: Plain, V: Plain, A: Arrangement<K>> {
     value: V,
 }
 
-impl<K: Plain, V: Plain, A: Arrangement<K>> Removal<'_, K, V, A> {
+impl<'a, K: Plain, V: Plain, A: Arrangement<K>> Removal<'a, K, V, A> {
     /// Returns the key that the entry had.
     pub fn key(&self) -> K {
         self.key
@@ -94,17 +95,17 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removal<'_, K, V, A> {
     ///
     /// # Errors
     ///
+    /// [`NotReinserted`], which returns the entry, still removed, with the reason
     /// [`Refused::Present`] or [`Refused::CheckedOut`]: the key is in the list, and may not repeat.
-    /// The entry remains removed.
-    pub fn reinsert(self, key: K, value: V) -> Result<(), Refused> {
-        let Removal { list, node, .. } = self;
+    pub fn reinsert(self, key: K, value: V) -> Result<(), NotReinserted<'a, K, V, A>> {
+        let (list, node) = (self.list, &self.node);
         // Release fence: orders the change that unlinked the node before the stores below; pairs
         // with the acquire fence in `VersionedWords::is_still`. It is here because another thread
         // may have unlinked the node.
         fence(Ordering::Release);
         node.key.store(key);
         node.value.store(value);
-        until_unchanged(|| {
+        let linked = until_unchanged(|| {
             let version = list.chain.versioned.begin();
             let place = list.place(version, &key)?;
             if let Some(refused) = list.refusal(place.node) {
@@ -114,12 +115,46 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removal<'_, K, V, A> {
                 true => list.chain.head(),
                 false => place.link,
             };
-            list.link(version, link, &node).map(Ok)
-        })?;
-        node.into_raw();
-        Ok(())
+            list.link(version, link, node).map(Ok)
+        });
+        match linked {
+            Ok(()) => {
+                // The list owns it.
+                self.node.into_raw();
+                Ok(())
+            }
+            Err(reason) => Err(NotReinserted {
+                removal: self,
+                reason,
+            }),
+        }
     }
 }
+
+/// Why an entry was not [reinserted](Removal::reinsert). It returns the entry, which may be
+/// reinserted under another key.
+pub struct NotReinserted<'a, K: Plain, V: Plain, A: Arrangement<K>> {
+    /// The entry, as it was removed.
+    pub removal: Removal<'a, K, V, A>,
+    /// Why it was not reinserted.
+    pub reason: Refused,
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> fmt::Display for NotReinserted<'_, K, V, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> fmt::Debug for NotReinserted<'_, K, V, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotReinserted")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> std::error::Error for NotReinserted<'_, K, V, A> {}
 
 impl<K: Plain + fmt::Debug, V: Plain + fmt::Debug, A: Arrangement<K>> fmt::Debug
     for Removal<'_, K, V, A>

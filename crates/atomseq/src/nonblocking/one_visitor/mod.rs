@@ -2,7 +2,7 @@
 //! place of reference counts.
 //!
 //! ```text
-//! node:   next | visitor: 0 or 1 | value
+//! node:   next | visitor: 0 or 1 | seen | value
 //!
 //! visit    { next node's visitor = 1 }; moving on, also { this node's visitor = 0 }   if the version is unchanged
 //! remove   { link = node.next, node.visitor = 0 }, by its visitor only                if the version is unchanged
@@ -20,18 +20,22 @@ use super::NoMemory;
 use super::nodes::{self, Chain, Changed, Position, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::or_panic::OrPanic;
+use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::{self, Descriptor};
 
+mod audit;
 mod visit;
 
 pub use visit::Visit;
 
 /// A node.
 #[repr(C)]
-struct Node<T> {
+pub(super) struct Node<T> {
     next: StableWord,
     /// 1 while a thread visits the node, else 0.
     visitor: StableWord,
+    /// 1: an [audit](OneVisitorList::audit) has seen a visit, and none began since.
+    seen: AtomicU64,
     /// Initialized while the node is in the list.
     value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -110,7 +114,7 @@ impl<T: Send> nodes::Node for Node<T> {
 /// share(list.visit_first());
 /// ```
 pub struct OneVisitorList<T: Send> {
-    chain: Chain<Node<T>>,
+    pub(super) chain: Chain<Node<T>>,
 }
 
 impl<T: Send> OneVisitorList<T> {
@@ -225,6 +229,12 @@ impl<T: Send> OneVisitorList<T> {
             let Some(node) = self.seek_free(version, link)?.node else {
                 return self.chain.check(version).map(|()| None);
             };
+            // Before the change: an audit that sees the visit sees this too, or has looked since.
+            // Relaxed: the change's release orders it; pairs with the acquire of `begin` in the
+            // audit.
+            if node.seen.load(Ordering::Relaxed) != 0 {
+                node.seen.store(0, Ordering::Relaxed);
+            }
             let enter = (&node.visitor, 1);
             match leave {
                 Some(left) => self.chain.exchange(version, enter, (&left.visitor, 0))?,
@@ -271,6 +281,7 @@ impl<T: Send> OneVisitorList<T> {
                 return self.chain.check(version).map(|()| None);
             };
             let behind = self.chain.load(&node.next);
+            self.chain.claim(node);
             self.chain.compare_exchange(version, (place.link, behind))?;
             Ok(Some(node))
         })?;
@@ -286,6 +297,16 @@ impl<T: Send> OneVisitorList<T> {
     ) -> Result<Position<'a, Node<T>>, Changed> {
         let is_free = |node: &Node<T>| self.chain.load(&node.visitor) == 0;
         self.chain.seek(version, link, is_free)
+    }
+
+    /// Unlinks a node that has a visitor, and ends the visit.
+    fn unlink_visited(&self, version: Version, node: &Node<T>) -> Result<(), Changed> {
+        let is_it = |other: &Node<T>| std::ptr::eq(other, node);
+        let link = self.chain.seek(version, self.chain.head(), is_it)?.link;
+        let behind = self.chain.load(&node.next);
+        self.chain.claim(node);
+        self.chain
+            .exchange(version, (link, behind), (&node.visitor, 0))
     }
 
     /// Takes the value out of a node and frees the node.

@@ -48,13 +48,7 @@ impl<'a, T: Send> Visit<'a, T> {
     pub fn remove(self) -> T {
         let this = ManuallyDrop::new(self);
         let (chain, node) = (&this.list.chain, this.node);
-        until_unchanged(|| {
-            let version = chain.versioned.begin();
-            let is_it = |other: &Node<T>| std::ptr::eq(other, node);
-            let link = chain.seek(version, chain.head(), is_it)?.link;
-            let behind = chain.load(&node.next);
-            chain.exchange(version, (link, behind), (&node.visitor, 0))
-        });
+        until_unchanged(|| this.list.unlink_visited(chain.versioned.begin(), node));
         // SAFETY: this call alone has unlinked the node, as its only visitor.
         unsafe { this.list.end(node) }
     }

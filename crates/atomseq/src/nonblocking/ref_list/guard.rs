@@ -4,14 +4,15 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-use super::{Node, REMOVED, RefList};
+use super::{Node, NotInserted, REMOVED, RefList};
 use crate::nonblocking::nodes::until_unchanged;
 
 /// A guard of a value that is, or was, in a [`RefList`]. The value stays alive as long as the
 /// guard.
 ///
 /// Dropping it (`ReleaseNode` in S92) costs one change of one word: one atomic instruction under
-/// OS-assisted DCAS, four under k-CAS.
+/// OS-assisted DCAS, four under k-CAS. Dropping the last guard of a removed value takes a search
+/// for its place, and one change of two words.
 pub struct Ref<'a, T: Send + Sync> {
     pub(super) list: &'a RefList<T>,
     pub(super) node: &'a Node<T>,
@@ -19,12 +20,13 @@ pub struct Ref<'a, T: Send + Sync> {
 
 impl<'a, T: Send + Sync> Ref<'a, T> {
     /// Returns a guard of the next value, if there is one: `VisitNextNode` in S92. If this value
-    /// was removed, the next one is that behind its former place.
+    /// was removed, the next one is that behind its place.
     pub fn next(&self) -> Option<Ref<'a, T>> {
         self.list.visit(Some((self.node, false)), 1).0
     }
 
-    /// Moves to the next value, and releases this one in the same change.
+    /// Moves to the next value, and releases this one in the same change, unless this is the last
+    /// guard of a removed value.
     pub fn into_next(self) -> Option<Ref<'a, T>> {
         self.move_on(1)
     }
@@ -34,15 +36,44 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
         let this = ManuallyDrop::new(self);
         let (next, released) = this.list.visit(Some((this.node, true)), guards);
         if !released {
+            // The second guard, which the caller builds, must be released if the destructor of this
+            // value panics.
+            let another = next.as_ref().filter(|_| guards > 1);
+            let another = another.map(|next| Ref { ..*next });
             drop(ManuallyDrop::into_inner(this));
+            std::mem::forget(another);
         }
         next
     }
 
+    /// Inserts a value behind this one. Takes constant time, and one change of two words.
+    ///
+    /// ```
+    /// use atomseq::nonblocking::{RefList, Refused};
+    ///
+    /// let stops = RefList::from_iter(["terminus", "depot"]);
+    /// let depot = stops.front().unwrap();
+    /// depot.insert_behind("market").unwrap();
+    /// let names = Vec::from_iter(stops.iter().map(|stop| *stop));
+    /// assert_eq!(names, ["depot", "market", "terminus"]);
+    ///
+    /// stops.remove(&depot);
+    /// let refused = depot.insert_behind("harbour").unwrap_err();
+    /// assert_eq!((refused.value, refused.reason), ("harbour", Refused::Absent));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NotInserted`], which returns the value: [`Refused::Absent`] if this value has been removed
+    /// from the list, [`Refused::Memory`].
+    pub fn insert_behind(&self, value: T) -> Result<(), NotInserted<T>> {
+        self.list.insert_behind(self.node, value)
+    }
+
     /// Returns whether the value has been removed from the list.
     pub fn is_removed(&self) -> bool {
-        let ([next], _) = self.list.chain.versioned.snapshot([&self.node.next]);
-        next == REMOVED
+        let ([guards], _) = self.list.chain.versioned.snapshot([&self.node.guards]);
+        guards & REMOVED != 0
     }
 
     /// Returns the value itself.
@@ -54,17 +85,16 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
         let chain = &self.list.chain;
         let is_last = until_unchanged(|| {
             let version = chain.versioned.begin();
-            if chain.load(&self.node.next) != REMOVED || chain.load(&self.node.count) != 1 {
+            if chain.load(&self.node.guards) != REMOVED + 1 {
                 return chain.check(version).map(|()| false);
             }
-            chain.compare_exchange(version, (&self.node.count, 0))?;
-            Ok(true)
+            self.list.unlink(version, self.node).map(|()| true)
         });
         if !is_last {
             return Err(self);
         }
         let this = ManuallyDrop::new(self);
-        // SAFETY: this call alone has just taken the count of a removed node to zero.
+        // SAFETY: this call alone has just unlinked the node.
         Ok(unsafe { this.list.end(this.node) })
     }
 }
@@ -86,8 +116,7 @@ impl<T: Send + Sync> Clone for Ref<'_, T> {
         let chain = &self.list.chain;
         until_unchanged(|| {
             let version = chain.versioned.begin();
-            let more = chain.load(&self.node.count) + 1;
-            chain.compare_exchange(version, (&self.node.count, more))
+            chain.compare_exchange(version, self.list.one_more(self.node, 1))
         });
         Ref { ..*self }
     }

@@ -1,56 +1,61 @@
 //! A list of values of any type, traversed with reference counts (S92, figure 5.7).
 //!
 //! ```text
-//! node:   next | number of guards | position | value
+//! node:   next | number of guards, REMOVED | seen | value
 //!
-//! visit    { next node's count + 1 }; moving on, also { this node's count - 1 }   if the version is unchanged
-//! remove   { link = node.next, node.next = REMOVED }                              if the version is unchanged
+//! visit    { next node's guards + 1 }; moving on, also { this node's guards - 1 }   if the version is unchanged
+//! insert   { link = node, node.next = what the link held }                          if the version is unchanged
+//! remove   { node's guards | REMOVED }, by a holder of a guard                      if the version is unchanged
+//! release  { node's guards - 1 }                                                    if the version is unchanged
+//!          of the last guard of a removed node: { link = node.next, node's guards = 0 }
 //! ```
 //!
 //! S92's `VisitNextNode` compares a link and a count, and changes the count. The link may belong to
 //! a node that was removed while the visitor was there, and may lead to a node that was removed
 //! later and has been reused. S92 does not say what protects that node. (Counting the links of
 //! removed nodes would, but then one stopped visitor would retain all nodes that are removed behind
-//! it.) The following invariants protect it here:
+//! it.) Here a removed node keeps its place until its last guard is released, and others step over
+//! it:
 //!
-//! 1. The change that removes a node sets its link to REMOVED. So any other link leads to a node
-//!    that is in the list at that version, and so does the count that is incremented at that
-//!    version.
-//! 2. A removed node belongs to its last guard or, if it has none, to its remover. This is the
-//!    change that takes the count to zero while the link is REMOVED, or sets REMOVED while the
-//!    count is zero. There is exactly one such change, because each fails if the other has advanced
-//!    the version.
-//! 3. A visitor whose node was removed finds its place again by positions, which decrease from
-//!    front to end. A node's position is the version at which it was inserted.
+//! 1. A node with a guard is in the list. So its link leads to a node that is in the list at that
+//!    version, and so does the count that is incremented at that version.
+//! 2. One change unlinks a node, and takes the last guard of a removed node with it. So the node
+//!    then belongs to the holder of that guard alone. A node that is in the list without a guard is
+//!    not removed.
+//! 3. Places do not change while a node is in the list: a visitor continues at its own place.
 //!
 //! So the memory is bounded by the values in the list and the removed values that guards hold.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
+use super::NotInserted;
+use super::list::Refused;
+use super::nodes::{self, Chain, Changed, Position, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::or_panic::OrPanic;
 use crate::sync::{AtomicU64, Ordering};
-use crate::type_stable::{self, Descriptor};
+use crate::type_stable::{self, Allocated, Descriptor};
 
+mod audit;
 mod collection;
 mod guard;
 
 pub use collection::{NoMemory, RefIter};
 pub use guard::Ref;
 
-/// The link of a removed node.
-const REMOVED: u64 = NO_ADDRESS;
+/// In the word of guards: the node was removed, and is in the list only for its guards.
+pub(super) const REMOVED: u64 = 1 << 62;
 
 /// A node.
 #[repr(C)]
-struct Node<T> {
+pub(super) struct Node<T> {
     next: StableWord,
-    /// The number of guards.
-    count: StableWord,
-    position: AtomicU64,
-    /// Initialized while the node is in the list or has a guard.
+    /// The number of guards, and REMOVED. Zero in a node that is in no list.
+    guards: StableWord,
+    /// 1: an [audit](RefList::audit) has seen a guard, and none was acquired since.
+    seen: AtomicU64,
+    /// Initialized while the node is in the list.
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -77,10 +82,11 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
 ///
 /// The scope is `Machine`; progress is that of the [mechanism](super#progress). Moving to the next
 /// value costs one change of two words: one atomic instruction under OS-assisted DCAS, at most six
-/// under k-CAS. Insertion costs the same, and so does removal, after a search for the place.
-/// Memory: one node for each value that is in the list or has a guard. If visitors may exclude each
-/// other, a [`OneVisitorList`](super::OneVisitorList) needs no counts. Values that can be copied
-/// are cheaper to search in a [`List`](super::List).
+/// under k-CAS. Insertion costs the same; removal changes one word. The last guard of a removed
+/// value costs a search for its place, and one change of two words. Memory: one node for each value
+/// that is in the list or has a guard. If visitors may exclude each other, a
+/// [`OneVisitorList`](super::OneVisitorList) needs no counts. Values that can be copied are cheaper
+/// to search in a [`List`](super::List).
 ///
 /// Every operation may be called in a signal handler. But a guard that is dropped there may be the
 /// last one, and then the value's destructor runs in the handler.
@@ -125,7 +131,7 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
 /// println!("{text}");
 /// ```
 pub struct RefList<T: Send + Sync> {
-    chain: Chain<Node<T>>,
+    pub(super) chain: Chain<Node<T>>,
 }
 
 impl<T: Send + Sync> RefList<T> {
@@ -182,16 +188,26 @@ impl<T: Send + Sync> RefList<T> {
         self.chain.limit()
     }
 
-    /// Returns the number of values in the list, by counting the nodes at one version. Takes time
-    /// in proportion to it.
+    /// Returns the number of values in the list, by counting them at one version. Takes time in
+    /// proportion to it.
     pub fn len(&self) -> usize {
-        self.chain.count()
+        until_unchanged(|| {
+            let (version, mut count) = (self.chain.versioned.begin(), 0);
+            self.chain.seek(version, self.chain.head(), |node| {
+                count += usize::from(self.is_present(node));
+                false
+            })?;
+            self.chain.check(version).map(|()| count)
+        })
     }
 
     /// Returns whether the list was empty at some time during the call.
     pub fn is_empty(&self) -> bool {
-        let ([head], _) = self.chain.versioned.snapshot([self.chain.head()]);
-        head == 0
+        until_unchanged(|| {
+            let version = self.chain.versioned.begin();
+            let first = self.seek_present(version, self.chain.head())?.node;
+            self.chain.check(version).map(|()| first.is_none())
+        })
     }
 
     /// Inserts a value at the front. Constant time; one atomic instruction under OS-assisted DCAS.
@@ -200,6 +216,14 @@ impl<T: Send + Sync> RefList<T> {
     ///
     /// [`NoMemory`], which returns the value.
     pub fn push_front(&self, value: T) -> Result<(), NoMemory<T>> {
+        let node = self.node_of(value)?;
+        until_unchanged(|| self.link(self.chain.versioned.begin(), self.chain.head(), &node));
+        node.into_raw();
+        Ok(())
+    }
+
+    /// Allocates a node with this value, which the caller alone owns.
+    fn node_of(&self, value: T) -> Result<Allocated<'_, Node<T>>, NoMemory<T>> {
         let node = match self.chain.allocate() {
             Ok(node) => node,
             Err(reason) => return Err(NoMemory { value, reason }),
@@ -207,17 +231,14 @@ impl<T: Send + Sync> RefList<T> {
         // SAFETY: only this call owns the node. A thread that still has its address reads the words
         // only.
         unsafe { (*node.value.get()).write(value) };
-        until_unchanged(|| {
-            let version = self.chain.versioned.begin();
-            // Relaxed: the change below publishes it, or it does not count.
-            node.position.store(version.number(), Ordering::Relaxed);
-            let head = self.chain.head();
-            let first = self.chain.load(head);
-            self.chain
-                .exchange(version, (head, address(&*node)), (&node.next, first))
-        });
-        node.into_raw();
-        Ok(())
+        Ok(node)
+    }
+
+    /// Links a node, which the caller alone owns, before the node that a link leads to.
+    fn link(&self, version: Version, link: &StableWord, node: &Node<T>) -> Result<(), Changed> {
+        let behind = self.chain.load(link);
+        self.chain
+            .exchange(version, (link, address(node)), (&node.next, behind))
     }
 
     /// Returns a guard of the first value.
@@ -259,7 +280,9 @@ impl<T: Send + Sync> RefList<T> {
 
     /// Removes a value from the list. Returns `false` if it has been removed already.
     ///
-    /// The value is dropped with its last guard. Takes time in proportion to the values before it.
+    /// The value is dropped with its last guard. Constant time; one atomic instruction under
+    /// OS-assisted DCAS. The value's node keeps its place until then, and the release of that guard
+    /// takes time in proportion to the nodes before it.
     ///
     /// # Panics
     ///
@@ -267,127 +290,152 @@ impl<T: Send + Sync> RefList<T> {
     #[track_caller]
     pub fn remove(&self, value: &Ref<'_, T>) -> bool {
         assert!(std::ptr::eq(value.list, self), "a guard of another list");
-        let node = value.node;
+        let guards = &value.node.guards;
         until_unchanged(|| {
             let version = self.chain.versioned.begin();
-            let behind = self.chain.load(&node.next);
-            if behind == REMOVED {
+            let held = self.chain.load(guards);
+            if held & REMOVED != 0 {
                 return self.chain.check(version).map(|()| false);
             }
-            let is_it = |other: &Node<T>| std::ptr::eq(other, node);
-            let link = self.chain.seek(version, self.chain.head(), is_it)?.link;
             self.chain
-                .exchange(version, (link, behind), (&node.next, REMOVED))?;
-            // The caller's guard still counts, so this call does not end the node.
+                .compare_exchange(version, (guards, held | REMOVED))?;
             Ok(true)
         })
     }
 
-    /// Removes the first value, and returns a guard of it.
+    /// Removes the first value, and returns a guard of it. One change of one word.
     pub fn pop_front(&self) -> Option<Ref<'_, T>> {
-        loop {
-            let first = self.front()?;
-            if self.remove_if_first(first.node) {
-                return Some(first);
-            }
-        }
-    }
-
-    /// Removes a node that the caller has a guard of, if it is the first one. Returns whether it
-    /// did.
-    fn remove_if_first(&self, node: &Node<T>) -> bool {
-        let head = self.chain.head();
-        until_unchanged(|| {
+        let node = until_unchanged(|| {
             let version = self.chain.versioned.begin();
-            if self.chain.load(head) != address(node) {
-                return self.chain.check(version).map(|()| false);
-            }
-            let behind = self.chain.load(&node.next);
-            self.chain
-                .exchange(version, (head, behind), (&node.next, REMOVED))?;
-            Ok(true)
-        })
-    }
-
-    /// Acquires `guards` guards, one or two, of the node behind `from`, of which the caller has a
-    /// guard, or of the first node: `VisitNextNode` in S92. If `from` says so, the same change
-    /// releases the caller's guard, except at the end of the list. Returns the new guard, and
-    /// whether the caller's was released.
-    fn visit(&self, from: Option<(&Node<T>, bool)>, guards: u64) -> (Option<Ref<'_, T>>, bool) {
-        let mut ended = None;
-        let next = until_unchanged(|| {
-            let version = self.chain.versioned.begin();
-            let link = match from {
-                None => self.chain.head(),
-                Some((node, _)) => self.link_behind(version, node)?,
-            };
-            let Some(next) = self.chain.node(self.chain.load(link)) else {
+            let Some(first) = self.seek_present(version, self.chain.head())?.node else {
                 return self.chain.check(version).map(|()| None);
             };
-            let more = (&next.count, self.chain.load(&next.count) + guards);
+            let (guards, more) = self.one_more(first, 1);
+            self.chain
+                .compare_exchange(version, (guards, more | REMOVED))?;
+            Ok(Some(first))
+        })?;
+        Some(Ref { list: self, node })
+    }
+
+    /// Returns whether a node was not removed.
+    #[inline(always)]
+    fn is_present(&self, node: &Node<T>) -> bool {
+        self.chain.load(&node.guards) & REMOVED == 0
+    }
+
+    /// Returns the first node behind a link that was not removed.
+    fn seek_present<'a>(
+        &'a self,
+        version: Version,
+        link: &'a StableWord,
+    ) -> Result<Position<'a, Node<T>>, Changed> {
+        self.chain.seek(version, link, |node| self.is_present(node))
+    }
+
+    /// Returns the change that acquires so many guards of a node.
+    fn one_more<'a>(&self, node: &'a Node<T>, guards: u64) -> (&'a StableWord, u64) {
+        // Before the change: an audit that sees the guard sees this too, or has looked since.
+        // Relaxed: the change's release orders it; pairs with the acquire of `begin` in the audit.
+        if node.seen.load(Ordering::Relaxed) != 0 {
+            node.seen.store(0, Ordering::Relaxed);
+        }
+        (&node.guards, self.chain.load(&node.guards) + guards)
+    }
+
+    /// Acquires `guards` guards, one or two, of the next value behind `from`, of which the caller
+    /// has a guard, or of the first value: `VisitNextNode` in S92. If `from` says so, the same
+    /// change releases the caller's guard, except at the end of the list, and except if it is the
+    /// last one of a removed value. Returns one of the new guards, and whether the caller's was
+    /// released.
+    fn visit<'a>(
+        &'a self,
+        from: Option<(&'a Node<T>, bool)>,
+        guards: u64,
+    ) -> (Option<Ref<'a, T>>, bool) {
+        let mut released = false;
+        let next = until_unchanged(|| {
+            let version = self.chain.versioned.begin();
+            let link = from.map_or(self.chain.head(), |(node, _)| &node.next);
+            // The caller's node is in the list, because it has a guard.
+            let Some(next) = self.seek_present(version, link)?.node else {
+                return self.chain.check(version).map(|()| None);
+            };
+            let more = self.one_more(next, guards);
             match from {
-                Some((node, true)) => {
-                    let left = self.chain.load(&node.count) - 1;
-                    let is_over = left == 0 && self.chain.load(&node.next) == REMOVED;
-                    self.chain.exchange(version, more, (&node.count, left))?;
-                    ended = is_over.then_some(node);
+                Some((node, true)) if self.chain.load(&node.guards) != REMOVED + 1 => {
+                    let left = self.chain.load(&node.guards) - 1;
+                    self.chain.exchange(version, more, (&node.guards, left))?;
+                    released = true;
                 }
                 _ => self.chain.compare_exchange(version, more)?,
             }
             Ok(Some(next))
         });
-        // Builds all guards that were counted before a value is dropped, because that may panic.
-        let [next, another] = [1, 2].map(|number| {
-            let node = next.filter(|_| number <= guards);
-            node.map(|node| Ref { list: self, node })
-        });
-        if let Some(node) = ended {
-            // SAFETY: this call alone has just taken the count of a removed node to zero.
-            drop(unsafe { self.end(node) });
-        }
-        // The caller builds the second guard itself.
-        std::mem::forget(another);
-        let released = next.is_some() && from.is_some_and(|(_, release)| release);
-        (next, released)
+        (next.map(|node| Ref { list: self, node }), released)
     }
 
-    /// Returns the link to the successor of a node that the caller has a guard of.
-    fn link_behind<'a>(
-        &'a self,
-        version: Version,
-        node: &'a Node<T>,
-    ) -> Result<&'a StableWord, Changed> {
-        if self.chain.load(&node.next) != REMOVED {
-            return Ok(&node.next);
+    /// Inserts a value behind a node that the caller has a guard of.
+    fn insert_behind(&self, before: &Node<T>, value: T) -> Result<(), NotInserted<T>> {
+        let new = match self.node_of(value) {
+            Ok(new) => new,
+            Err(NoMemory { value, reason }) => {
+                let reason = reason.into();
+                return Err(NotInserted { value, reason });
+            }
+        };
+        let is_inserted = until_unchanged(|| {
+            let version = self.chain.versioned.begin();
+            if !self.is_present(before) {
+                return self.chain.check(version).map(|()| false);
+            }
+            self.link(version, &before.next, &new).map(|()| true)
+        });
+        if is_inserted {
+            new.into_raw();
+            return Ok(());
         }
-        // Relaxed: changes of the list have published the positions of its nodes, and the version
-        // shows which ones count.
-        let position = node.position.load(Ordering::Relaxed);
-        let is_behind = |other: &Node<T>| other.position.load(Ordering::Relaxed) < position;
-        let place = self.chain.seek(version, self.chain.head(), is_behind)?;
-        Ok(place.link)
+        // SAFETY: written by `node_of`. The node was in no list, so this call alone has the value,
+        // and the node is freed without it.
+        let value = unsafe { (*new.value.get()).assume_init_read() };
+        let reason = Refused::Absent;
+        Err(NotInserted { value, reason })
     }
 
     /// Releases a guard: `ReleaseNode` in S92.
     fn release(&self, node: &Node<T>) {
         let is_over = until_unchanged(|| {
             let version = self.chain.versioned.begin();
-            let left = self.chain.load(&node.count) - 1;
-            let is_over = left == 0 && self.chain.load(&node.next) == REMOVED;
-            self.chain.compare_exchange(version, (&node.count, left))?;
-            Ok(is_over)
+            match self.chain.load(&node.guards) {
+                held if held == REMOVED + 1 => self.unlink(version, node).map(|()| true),
+                held => {
+                    self.chain
+                        .compare_exchange(version, (&node.guards, held - 1))?;
+                    Ok(false)
+                }
+            }
         });
         if is_over {
-            // SAFETY: this call alone has just taken the count of a removed node to zero.
+            // SAFETY: this call alone has just unlinked the node.
             drop(unsafe { self.end(node) });
         }
+    }
+
+    /// Unlinks a removed node, and takes its guards.
+    fn unlink(&self, version: Version, node: &Node<T>) -> Result<(), Changed> {
+        let is_it = |other: &Node<T>| std::ptr::eq(other, node);
+        let link = self.chain.seek(version, self.chain.head(), is_it)?.link;
+        let behind = self.chain.load(&node.next);
+        self.chain.claim(node);
+        self.chain
+            .exchange(version, (link, behind), (&node.guards, 0))
     }
 
     /// Takes the value out of a node and frees the node.
     ///
     /// # Safety
     ///
-    /// The node is removed, and the caller alone has taken its count to zero.
+    /// The caller alone has just unlinked the node, and taken its last guard.
     unsafe fn end(&self, node: &Node<T>) -> T {
         // SAFETY: the value was written before the node was linked. No guard of it is left, and no
         // thread can acquire one.
@@ -403,7 +451,7 @@ impl<T: Send + Sync> Drop for RefList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
             // SAFETY: the node is in the list, so its value is initialized. The list is owned
-            // exclusively, so there is no guard.
+            // exclusively, so no guard of it will be used.
             unsafe { (*node.value.get()).assume_init_read() }
         });
     }

@@ -173,3 +173,48 @@ fn every_value_is_dropped_once() {
         assert!(count().all(|drops| drops == 1));
     }
 }
+
+/// A value that an exited thread visited is removed, and not dropped; nothing else is.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_frees_what_exited_threads_held() {
+    let time = std::time::Duration::from_millis(2);
+    for mechanism in MECHANISMS {
+        let list = OneVisitorList::forced(mechanism);
+        (0..4).for_each(|value| list.push_front(value).unwrap());
+        let audit = || {
+            std::thread::sleep(2 * time);
+            // SAFETY: the only thread is here, inside no operation and no visit.
+            unsafe { list.audit(time) }
+        };
+        assert_eq!([audit(), audit()].map(|it| it.unclaimed), [0, 0]);
+        std::mem::forget(list.visit_first());
+        std::mem::forget(list.chain.allocate());
+        assert_eq!(
+            [audit(), audit()].map(|it| it.unclaimed),
+            [0, 2],
+            "{mechanism:?}"
+        );
+        let after = audit();
+        assert_eq!((after.allocated, after.unclaimed), (3, 0), "{mechanism:?}");
+
+        // Visits that begin and end between audits.
+        for _ in 0..3 {
+            drop(list.visit_first());
+            assert_eq!(audit().unclaimed, 0, "{mechanism:?}");
+        }
+        // A visit that an audit has seen, after which another begins.
+        let visit = list.visit_first();
+        audit();
+        drop(visit);
+        let visit = list.visit_first().unwrap();
+        // SAFETY: the visit began just now, so it has not lasted for longer than a minute.
+        let found = unsafe { list.audit(std::time::Duration::from_secs(60)) };
+        assert_eq!((found.unclaimed, *visit), (0, 2), "{mechanism:?}");
+        drop(visit);
+        assert_eq!(
+            [(); 3].map(|()| list.pop_front()),
+            [Some(2), Some(1), Some(0)]
+        );
+    }
+}

@@ -264,3 +264,146 @@ fn visitors_miss_nothing_that_stays() {
         });
     }
 }
+
+#[test]
+fn a_value_goes_behind_the_visited_one() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, ["a", "b"].map(String::from));
+        let first = list.front().unwrap();
+        for value in ["c", "d"] {
+            first.insert_behind(value.to_string()).unwrap();
+        }
+        assert_eq!(values(&list), ["b", "d", "c", "a"]);
+        // Behind the last one, and behind one that was inserted there.
+        let last = list.find(|value| value == "a").unwrap();
+        last.insert_behind("e".to_string()).unwrap();
+        assert_eq!(*last.next().unwrap(), "e");
+        let mut iter = list.iter();
+        assert_eq!(*iter.next().unwrap(), "b");
+        first.insert_behind("f".to_string()).unwrap();
+        assert_eq!(
+            *iter.next().unwrap(),
+            "f",
+            "a visitor meets what comes behind it"
+        );
+
+        assert!(list.remove(&first));
+        let refused = first.insert_behind("g".to_string()).unwrap_err();
+        assert_eq!(
+            (refused.value.as_str(), refused.reason),
+            ("g", Refused::Absent)
+        );
+        assert_eq!(*first.next().unwrap(), "f");
+        assert_eq!(values(&list), ["f", "d", "c", "a", "e"]);
+        drop(first);
+        assert_eq!(values(&list), ["f", "d", "c", "a", "e"]);
+    }
+}
+
+/// The node of the refused value is free again, and the value is dropped by its owner alone.
+#[test]
+fn a_refused_insertion_returns_the_value() {
+    let dropped = AtomicUsize::new(0);
+    let list = RefList::try_with_limit(2).unwrap();
+    list.push_front(Counted::new(&dropped)).unwrap();
+    let removed = list.pop_front().unwrap();
+    for round in 0..10 {
+        let refused = removed.insert_behind(Counted::new(&dropped)).unwrap_err();
+        assert_eq!(refused.reason, Refused::Absent);
+        assert!(refused.value.is_alive());
+        drop(refused);
+        assert_eq!(dropped.load(Ordering::SeqCst), round + 1);
+    }
+    list.push_front(Counted::new(&dropped)).unwrap();
+    let front = list.front().unwrap();
+    let refused = front.insert_behind(Counted::new(&dropped)).unwrap_err();
+    let full = type_stable::Error::LimitReached;
+    assert_eq!(refused.reason, Refused::Memory(full));
+}
+
+/// A thread has exited with each kind of thing that it can hold. Audits recover them, and nothing
+/// that live threads hold.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_recovers_what_exited_threads_held() {
+    let time = std::time::Duration::from_millis(2);
+    for mechanism in MECHANISMS {
+        let dropped = AtomicUsize::new(0);
+        let drops = || dropped.load(Ordering::SeqCst);
+        let list = list_of(mechanism, (0..4).map(|_| Counted::new(&dropped)));
+        let audit = || {
+            std::thread::sleep(2 * time);
+            // SAFETY: the only thread is here, inside no operation, and renews what it holds.
+            unsafe { list.audit(time) }.unclaimed
+        };
+        assert_eq!([audit(), audit()], [0, 0], "{mechanism:?}");
+        // A removed value, with two guards; one in the list; a node in no list.
+        let first = list.pop_front().unwrap();
+        std::mem::forget((first.clone(), first));
+        std::mem::forget(list.front());
+        std::mem::forget(list.chain.allocate());
+        // A live thread's.
+        let mut kept = list.iter().last().unwrap();
+        assert_eq!((audit(), drops()), (0, 0), "{mechanism:?}");
+        kept = kept.clone();
+        assert_eq!((audit(), drops()), (3, 1), "{mechanism:?}");
+        kept = kept.clone();
+        assert_eq!(audit(), 0, "{mechanism:?}");
+        assert_eq!(list.len(), 3);
+        // The guard of the first one no longer counts.
+        drop(list.pop_front());
+        assert_eq!(drops(), 2);
+        assert!(kept.is_alive());
+
+        // A guard that is acquired between two audits keeps the value.
+        std::mem::forget(list.front());
+        kept = kept.clone();
+        assert_eq!(audit(), 0);
+        let guard = list.front().unwrap();
+        kept = kept.clone();
+        assert_eq!(audit(), 0, "{mechanism:?}: a new guard");
+        assert!(guard.is_alive());
+        kept = kept.clone();
+        drop(guard);
+        assert_eq!(audit(), 1, "{mechanism:?}: the old ones");
+        drop(kept);
+        drop(list);
+        assert_eq!(drops(), 4, "{mechanism:?}");
+    }
+}
+
+/// While an audit runs, others insert, visit and remove: it recovers nothing.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn an_audit_beside_others_recovers_nothing() {
+    for mechanism in MECHANISMS {
+        let (made, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let list = list_of(mechanism, []);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        made.fetch_add(1, Ordering::SeqCst);
+                        list.push_front(Counted::new(&dropped)).unwrap();
+                        if let Some(front) = list.front() {
+                            made.fetch_add(1, Ordering::SeqCst);
+                            _ = front.insert_behind(Counted::new(&dropped));
+                            assert!(front.is_alive());
+                        }
+                        list.for_each(|value| assert!(value.is_alive()));
+                        drop((list.pop_front(), list.pop_front()));
+                    }
+                });
+            }
+            for _ in 0..rounds(100 * SCALE) {
+                // SAFETY: no operation and no guard lasts for an hour.
+                let audit = unsafe { list.audit(std::time::Duration::from_secs(3600)) };
+                assert_eq!(audit.unclaimed, 0);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        drop(list);
+        assert_eq!(made.into_inner(), dropped.into_inner());
+    }
+}

@@ -71,6 +71,24 @@ fn what_is_impossible_is_refused() {
     assert!(Error::LimitReached.to_string().contains("raise the limit"));
 }
 
+/// Descriptors are neither `Copy` nor, as here, `Debug`; their options are.
+#[test]
+fn options_serve_several_pools() {
+    crate::type_stable::descriptor! {
+        struct Silent {
+            word: AtomicU64,
+        }
+    }
+    let options = Pool::<Silent>::options().limit(7);
+    let pools = [options, options].map(|options| options.try_build().unwrap());
+    for pool in &pools {
+        assert_eq!(pool.limit(), 7);
+        assert_eq!(pool.allocate().unwrap().word.load(Relaxed), 0);
+    }
+    let described = format!("{options:?}");
+    assert!(described.contains("limit: Some(7)"), "{described}");
+}
+
 /// On a list that is filled to its limit and popped by others, each push would close a gate.
 #[test]
 fn with_a_small_limit_no_cpu_keeps_any() {

@@ -211,14 +211,21 @@ fn a_key_that_was_inserted_meanwhile_keeps_the_entry_out() {
         let list = list_of(mechanism, &[1, 2]);
         let removal = list.remove_to_change(&2).unwrap().unwrap();
         list.try_insert(2, 0).unwrap();
-        assert_eq!(removal.reinsert(2, 5), Err(Refused::Present));
+        let refused = removal.reinsert(2, 5).unwrap_err();
+        assert_eq!(refused.reason, Refused::Present);
         assert_eq!(list.snapshot(), [(1, 10), (2, 0)]);
+        let removal = refused.removal;
+        assert_eq!((removal.key(), removal.value()), (2, 20));
+        removal.reinsert(3, 30).unwrap();
+        assert_eq!(list.snapshot(), [(1, 10), (2, 0), (3, 30)]);
+        list.remove(&3).unwrap();
 
         let removal = list.remove_to_change(&1).unwrap().unwrap();
         let checkout = list.check_out(&2).unwrap().unwrap();
         let out = list.remove_to_change(&2).unwrap_err();
         assert!(out.by_this_thread());
-        assert_eq!(removal.reinsert(2, 5), Err(out.into()));
+        let refused = removal.reinsert(2, 5).unwrap_err();
+        assert_eq!(refused.reason, out.into());
         drop(checkout);
         assert_eq!(list.snapshot(), [(2, 0)]);
     }
@@ -234,6 +241,7 @@ fn a_full_list_reinserts_an_entry() {
         let removal = list.remove_to_change(&(key - 1)).unwrap().unwrap();
         assert_eq!(list.try_insert(0, 0), Err(full));
         removal.reinsert(key, 0).unwrap();
+        assert_eq!(list.len(), 1);
     }
     drop(list.remove_to_change(&99));
     list.try_insert(5, 50).unwrap();
