@@ -197,8 +197,18 @@ registers!(avx512, fill_avx512, "vmovups", "zmm",
     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31;
     1 2 3 4 5 6 7);
 
-/// Loads a kind of registers, has the tick or the call, and returns them.
-type Around = fn(&Vectors, bool, (libc::pid_t, libc::pid_t)) -> Vectors;
+/// A kind of registers.
+struct Kind {
+    name: &'static str,
+    is_there: bool,
+    /// Loads them, has the tick or the call, and returns them.
+    around: fn(&Vectors, bool, (libc::pid_t, libc::pid_t)) -> Vectors,
+    /// Changes them.
+    others: fn(),
+    count: usize,
+    /// The words of each.
+    words: usize,
+}
 
 #[test]
 fn vectors_are_restored() {
@@ -206,27 +216,35 @@ fn vectors_are_restored() {
         // SAFETY: all that it changes is declared.
         unsafe { asm!("call {}", in(reg) fill, clobber_abi("sysv64")) };
     }
-    let kinds: [(&str, bool, Around, fn(), usize, usize); 3] = [
-        ("SSE", true, sse, || others(fill_sse), 16, 2),
-        (
-            "AVX",
-            std::arch::is_x86_feature_detected!("avx"),
-            avx,
-            || others(fill_avx),
-            16,
-            4,
-        ),
-        (
-            "AVX-512",
-            std::arch::is_x86_feature_detected!("avx512f"),
-            avx512,
-            || others(fill_avx512),
-            32,
-            8,
-        ),
+    let kinds = [
+        Kind {
+            name: "SSE",
+            is_there: true,
+            around: sse,
+            others: || others(fill_sse),
+            count: 16,
+            words: 2,
+        },
+        Kind {
+            name: "AVX",
+            is_there: std::arch::is_x86_feature_detected!("avx"),
+            around: avx,
+            others: || others(fill_avx),
+            count: 16,
+            words: 4,
+        },
+        Kind {
+            name: "AVX-512",
+            is_there: std::arch::is_x86_feature_detected!("avx512f"),
+            around: avx512,
+            others: || others(fill_avx512),
+            count: 32,
+            words: 8,
+        },
     ];
-    for (name, is_there, around, others, count, words) in kinds {
-        if !is_there {
+    for kind in kinds {
+        let (name, count, words) = (kind.name, kind.count, kind.words);
+        if !kind.is_there {
             println!("{name}: not on this processor");
             continue;
         }
@@ -236,23 +254,20 @@ fn vectors_are_restored() {
             _ => Vec::new(),
         };
         let expected = Vectors::new(1);
-        let is_same = |found: &Vectors| {
+        let differing = |found: &Vectors| {
             let mut differing = expected.differing(found, &registers, words);
             // A mask is of 16 bits.
             let low = |vectors: &Vectors, mask: usize| vectors.0[mask][0] as u16;
-            differing.extend(
-                masks
-                    .iter()
-                    .filter(|&&mask| low(&expected, mask) != low(found, mask)),
-            );
+            let differs = |mask: &&usize| low(&expected, **mask) != low(found, **mask);
+            differing.extend(masks.iter().filter(differs));
             differing
         };
-        let (found, has_run) = preempted(others, |process, thread| {
-            around(&expected, false, (process, thread))
+        let (found, has_run) = preempted(kind.others, |process, thread| {
+            (kind.around)(&expected, false, (process, thread))
         });
         assert!(has_run, "{name}");
-        assert_eq!(is_same(&found), [0usize; 0], "{name}");
-        let changed = is_same(&around(&expected, true, (0, 0)));
+        assert_eq!(differing(&found), [0usize; 0], "{name}");
+        let changed = differing(&(kind.around)(&expected, true, (0, 0)));
         assert_eq!(changed.len(), count + masks.len(), "{name}: the control");
     }
 }

@@ -133,7 +133,7 @@ impl Shared for List<u64> {
         if self.try_insert(value, ()).is_err() {
             return false;
         }
-        if value % 4 != 0 {
+        if !value.is_multiple_of(4) {
             return true;
         }
         // If it is absent, another lane has taken it out.
@@ -310,7 +310,7 @@ impl Shared for PageMap<u64> {
 impl Shared for RefList<u64> {
     /// Some go behind the first one.
     fn put(&self, value: u64) -> bool {
-        let first = self.front().filter(|_| value % 4 == 0);
+        let first = self.front().filter(|_| value.is_multiple_of(4));
         let is_behind = first.is_some_and(|first| first.insert_behind(value).is_ok());
         is_behind || self.push_front(value).is_ok()
     }
@@ -328,7 +328,10 @@ impl Shared for RefList<u64> {
 impl Shared for OneVisitorList<u64> {
     /// Some go behind the first one that has no visitor.
     fn put(&self, value: u64) -> bool {
-        let first = (value % 4 == 0).then(|| self.visit_first()).flatten();
+        let first = value
+            .is_multiple_of(4)
+            .then(|| self.visit_first())
+            .flatten();
         let is_behind = first.is_some_and(|first| first.insert_behind(value).is_ok());
         is_behind || self.push_front(value).is_ok()
     }

@@ -63,6 +63,19 @@
 //! kernel, and their workers run others until it is the holder's turn. The waiters of a lock that
 //! spins without blocking use up their slices first.
 //!
+//! The locks of `std` and of [`atomseq::mutex`] are used as they are: they do not [`park`]. A
+//! thread that has begun keeps its kernel thread while it waits in either way, so parking saves no
+//! kernel thread. It saves time: a park passes the role on at once, and a waiter for a lock keeps
+//! it until the monitor has [looked](self#kernel-threads): with slices of 10 ms, for 1.4 ms in the
+//! median of 20 waits, and 4.8 ms at most.
+//!
+//! For short critical sections that does not matter: the role seldom leaves a closure within one,
+//! so few threads wait. 100 threads on two workers do 3.9 to 5.7 million critical sections a second
+//! with the locks of `std`, parking_lot and [`atomseq::mutex`], 1.1 to 1.3 times what 100 threads
+//! of `std` do, on 5 to 39 kernel threads (medians of five runs on a machine of two CPUs). If the
+//! holder blocks, each waiter takes one: 100 threads took 102 to 132, in one run with each lock.
+//! [`Options::max_threads`] is the bound.
+//!
 //! # Forks
 //!
 //! The child of a fork has only the calling thread, and no kernel thread of a runtime. It must not

@@ -97,7 +97,9 @@ impl Model for Rows {
             Call::Count(row) => Answer::Count(self.0[row].len()),
             Call::Move(number) => {
                 let from = (0..2).find(|row| self.remove(*row, number));
-                from.map(|from| self.0[1 - from].insert(0, number));
+                if let Some(from) = from {
+                    self.0[1 - from].insert(0, number);
+                }
                 Answer::Is(from.is_some())
             }
         };

@@ -146,8 +146,11 @@ fn switch_atomseq_to(operations: u64) -> u64 {
 }
 
 fn switch_generator(operations: u64) -> u64 {
-    let mut turns =
-        coroutine::Generator::new(|yielder| (1..).for_each(|turn| yielder.suspend(turn)));
+    let mut turns = coroutine::Generator::new(|yielder| {
+        for turn in 1.. {
+            yielder.suspend(turn);
+        }
+    });
     for _ in 1..operations {
         turns.next();
     }
