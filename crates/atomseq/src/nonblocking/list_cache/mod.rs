@@ -411,8 +411,9 @@ impl Lists {
         link: (&StableWord, u64),
         member: (&StableWord, u64),
     ) -> Result<(), Changed> {
-        // SAFETY: the words are different: at this version the first one leads to the member, or is
-        // to. Only this version covers them. The descriptors' memory lives as long as the cache,
+        debug_assert!(!std::ptr::eq(link.0, member.0));
+        // SAFETY: the words are different: no link leads to itself, and `insert` has compared them.
+        // Only this version covers them. The descriptors' memory lives as long as the cache,
         // whose destructor finishes what exited threads have left.
         match unsafe { self.anchor.versioned.store_pair_if(version, link, member) } {
             true => Ok(()),
@@ -470,6 +471,10 @@ impl Lists {
                 return self.check(version).map(|()| false);
             }
             let (link, _) = self.seek(version, self.head(number), &mut found)?;
+            // Another thread, or `found`, has inserted it meanwhile.
+            if std::ptr::eq(link, member) {
+                return Err(Changed::Seen);
+            }
             let behind = match self.load(link) {
                 // A list that was never used.
                 OUT => number as u64 * 2 + 1,

@@ -106,6 +106,24 @@ fn insertions_keep_an_order() {
     }
 }
 
+/// The search for the place of an insertion ends at the descriptor itself, which was inserted
+/// meanwhile.
+#[test]
+fn a_search_may_end_at_what_it_inserts() {
+    for mechanism in MECHANISMS {
+        let threads = cache_of(mechanism, 2, |_: &Member<Thread, 2>| ());
+        let [one, two] = [1, 2].map(|number| load(&threads, number));
+        let list = threads.list(0, 1);
+        assert!(list.push_front(&one));
+        let is_inserted = list.insert_before(&two, |_| {
+            _ = list.push_back(&two);
+            false
+        });
+        assert!(!is_inserted);
+        assert_eq!(numbers(list), [1, 2]);
+    }
+}
+
 /// What is written back or unloaded leaves all its lists, and the memory serves another load.
 #[test]
 fn what_leaves_the_cache_leaves_its_lists() {
