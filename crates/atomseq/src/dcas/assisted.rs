@@ -192,7 +192,8 @@ impl RevocableLock {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](RevocableLock::exchange).
+    /// As for [`exchange`](RevocableLock::exchange), except that the words may be the same if the
+    /// version has advanced. They are accessed only after the lock was taken at this version.
     #[inline(always)]
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
         // SAFETY: the caller's promise covers the words. `line` in the section is this lock, which

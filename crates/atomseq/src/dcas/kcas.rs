@@ -258,7 +258,8 @@ pub(super) unsafe fn exchange_to(
 ///
 /// # Safety
 ///
-/// As for [`exchange`], except for the old values.
+/// As for [`exchange`], except for the old values. The words may be the same if the version is not
+/// `number` any more: they are changed only after it has been exchanged.
 ///
 /// # Panics
 ///

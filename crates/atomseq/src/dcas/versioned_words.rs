@@ -350,8 +350,9 @@ impl VersionedWords {
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair). Under k-CAS the
-    /// values are at most [`Cell::MAX`].
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair), except that the
+    /// words may be the same if the version has advanced: a search that met later changes may end
+    /// like this, and then no word is changed. Under k-CAS the values are at most [`Cell::MAX`].
     #[inline(always)]
     pub unsafe fn store_pair_if(
         &self,

@@ -96,7 +96,9 @@
 //!   system call of its own, leaves it in use, or [being written
 //!   back](crate::type_stable::Gone::BeingWrittenBack), until an
 //!   [audit](crate::type_stable::Cache::audit). The same happens after a `siglongjmp` out of the
-//!   owner's `write_back`, and in the child of a fork during one.
+//!   owner's `write_back`, and in the child of a fork during one. A descriptor that such a thread
+//!   was just taking from the pool or giving back to it is lost until the cache is dropped, so
+//!   many exits leave a small cache with few descriptors.
 //! * **Address space.** Chunks double in size, and stay mapped until the pool is dropped. A pool
 //!   first maps 16 pages, each of up to eight descriptors where descriptors are larger than a page
 //!   of the system; later it maps up to twice what it needs. Up to an eighth of a page is unused,

@@ -277,10 +277,10 @@ impl<N: Node> Chain<N> {
         first: (&StableWord, u64),
         second: (&StableWord, u64),
     ) -> Result<(), Changed> {
-        // SAFETY: the words are different. At this version each belongs to this list, to a node in
-        // it, or to a node that the caller alone owns. So only this `versioned` changes them if the
-        // version is unchanged. The memory of nodes lives as long as this list and all lists that
-        // share it.
+        // SAFETY: the words are different, unless the search has met changes of a later version. At
+        // this version each belongs to this list, to a node in it, or to a node that the caller
+        // alone owns. So only this `versioned` changes them if the version is unchanged. The memory
+        // of nodes lives as long as this list and all lists that share it.
         match unsafe { self.versioned.store_pair_if(version, first, second) } {
             true => Ok(()),
             false => self.forestalled(),

@@ -73,7 +73,8 @@ pub trait WriteBack<T: Descriptor>: Sync {
     /// dropped. The default does nothing.
     ///
     /// The rules of `write_back` hold here too: for a panic, for a thread that exits here, and for
-    /// what this may do.
+    /// what this may do. An [audit](Cache::audit) calls this for each descriptor that it frees. It
+    /// may be the second call for the same contents, or the descriptor was never loaded.
     fn retire(&self, descriptor: &T) {
         let _ = descriptor;
     }

@@ -69,9 +69,10 @@ impl<T: fmt::Debug, const LINKS: usize> fmt::Debug for Member<T, LINKS> {
 /// A [`Cache`] whose descriptors are members of lists, each of several at once (GC96, section 5.2).
 ///
 /// Each descriptor has `LINKS` links, and is on at most one list of each link. Insertion and
-/// removal are one step for each list. A descriptor that is written back or
-/// [unloaded](InUse::unload) leaves all its lists before that, by itself. So a list contains only
-/// what is loaded, and the owner need not know a descriptor's lists to reclaim it.
+/// removal are one step for each list. A descriptor that is written back leaves all its lists
+/// before the owner gets it, and one that is [unloaded](InUse::unload) leaves them before it is
+/// free, by itself. So the owner need not know a descriptor's lists to reclaim it. Until it has
+/// left a list, operations that return a descriptor skip it, and the others may find it.
 ///
 /// GC96's example for section 5.1 is a list of the threads to which a signal is delivered. Here it
 /// is one list for each page, beside a list of the threads of each address space:
@@ -120,8 +121,9 @@ impl<T: fmt::Debug, const LINKS: usize> fmt::Debug for Member<T, LINKS> {
 /// of its lists.
 ///
 /// Every operation may be called in a signal handler, if the owner's functions may. A thread that
-/// is stopped or exits inside an operation does not block the others. What it held comes back by an
-/// [audit](ListCache::audit).
+/// is stopped or exits inside an operation does not block the others. An
+/// [audit](ListCache::audit) recovers what an exited thread held, except for [what it was moving to
+/// or from the pool](Cache::audit).
 pub struct ListCache<T, W, const LINKS: usize>
 where
     T: Descriptor,
@@ -223,8 +225,8 @@ where
         self.cache.write_back()
     }
 
-    /// Makes descriptors available again that exited threads held: see [`Cache::audit`]. What it
-    /// recovers has left its lists.
+    /// Makes descriptors available again that exited threads held: see [`Cache::audit`]. One whose
+    /// uses it ends stays loaded, and on its lists. One that it frees has left them.
     ///
     /// # Safety
     ///
@@ -409,8 +411,9 @@ impl Lists {
         link: (&StableWord, u64),
         member: (&StableWord, u64),
     ) -> Result<(), Changed> {
-        // SAFETY: the words are different: at this version the first one leads to the member, or is
-        // to. Only this version covers them. The descriptors' memory lives as long as the cache,
+        debug_assert!(!std::ptr::eq(link.0, member.0));
+        // SAFETY: the words are different: no link leads to itself, and `insert` has compared them.
+        // Only this version covers them. The descriptors' memory lives as long as the cache,
         // whose destructor finishes what exited threads have left.
         match unsafe { self.anchor.versioned.store_pair_if(version, link, member) } {
             true => Ok(()),
@@ -468,6 +471,10 @@ impl Lists {
                 return self.check(version).map(|()| false);
             }
             let (link, _) = self.seek(version, self.head(number), &mut found)?;
+            // Another thread, or `found`, has inserted it meanwhile.
+            if std::ptr::eq(link, member) {
+                return Err(Changed::Seen);
+            }
             let behind = match self.load(link) {
                 // A list that was never used.
                 OUT => number as u64 * 2 + 1,

@@ -106,6 +106,24 @@ fn insertions_keep_an_order() {
     }
 }
 
+/// The search for the place of an insertion ends at the descriptor itself, which was inserted
+/// meanwhile.
+#[test]
+fn a_search_may_end_at_what_it_inserts() {
+    for mechanism in MECHANISMS {
+        let threads = cache_of(mechanism, 2, |_: &Member<Thread, 2>| ());
+        let [one, two] = [1, 2].map(|number| load(&threads, number));
+        let list = threads.list(0, 1);
+        assert!(list.push_front(&one));
+        let is_inserted = list.insert_before(&two, |_| {
+            _ = list.push_back(&two);
+            false
+        });
+        assert!(!is_inserted);
+        assert_eq!(numbers(list), [1, 2]);
+    }
+}
+
 /// What is written back or unloaded leaves all its lists, and the memory serves another load.
 #[test]
 fn what_leaves_the_cache_leaves_its_lists() {
@@ -171,10 +189,10 @@ fn an_owner_finds_its_victim_on_no_list() {
     }
 }
 
-/// Threads have exited with a use, in the middle of an unload, and in that of a write-back.
+/// What exited threads had in use stays loaded and on its lists, and can be written back.
 #[test]
 #[cfg_attr(miri, ignore = "waits")]
-fn an_audit_takes_what_exited_threads_held_off_the_lists() {
+fn an_audit_ends_uses_and_leaves_lists_as_they_are() {
     let time = Duration::from_millis(2);
     for mechanism in MECHANISMS {
         let threads = cache_of(mechanism, 3, |_: &Member<Thread, 2>| ());
@@ -196,6 +214,83 @@ fn an_audit_takes_what_exited_threads_held_off_the_lists() {
         assert_eq!(numbers(threads.list(0, 0)), [1, 2]);
         assert_eq!(threads.write_back(), 2);
         assert!(threads.list(0, 0).is_empty() && threads.list(1, 0).is_empty());
+    }
+}
+
+/// One thread does not go on in an unload, another one in a write-back. Both descriptors have left
+/// their lists, and the audit frees them; a third one stays.
+#[test]
+#[cfg_attr(miri, ignore = "waits, and threads that never end")]
+fn an_audit_frees_what_exited_threads_were_retiring() {
+    #[derive(Default)]
+    struct Owner {
+        stopped: AtomicU64,
+        retired: Mutex<Vec<u64>>,
+        written: Mutex<Vec<u64>>,
+    }
+    impl Owner {
+        /// Stops here the first time that this is called with the number.
+        fn stop(&self, number: u64) {
+            if self.stopped.fetch_or(1 << number, Ordering::SeqCst) & 1 << number == 0 {
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+    impl WriteBack<Member<Thread, 2>> for Owner {
+        fn write_back(&self, victim: &Member<Thread, 2>) {
+            if victim.number() == 2 {
+                self.stop(2);
+            }
+            self.written.lock().unwrap().push(victim.number());
+        }
+
+        fn retire(&self, victim: &Member<Thread, 2>) {
+            if victim.number() == 1 {
+                self.stop(1);
+            }
+            self.retired.lock().unwrap().push(victim.number());
+        }
+    }
+    let time = Duration::from_millis(2);
+    for mechanism in MECHANISMS {
+        let threads = Box::leak(Box::new(cache_of(mechanism, 3, Owner::default())));
+        let threads: &'static Threads<Owner> = threads;
+        let [one, two, three] = [1, 2, 3].map(|number| {
+            let thread = load(threads, number);
+            assert!(threads.list(0, 0).push_back(&thread) && threads.list(1, 0).push_back(&thread));
+            thread
+        });
+        drop(two);
+        std::thread::spawn(|| one.unload().is_ok());
+        std::thread::spawn(|| threads.write_back());
+        while threads.owner().stopped.load(Ordering::SeqCst) != 0b110 {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            [0, 1].map(|link| numbers(threads.list(link, 0))),
+            [[3], [3]]
+        );
+        let mut held = three;
+        let mut audit = || {
+            std::thread::sleep(2 * time);
+            // The new use starts before the old one ends.
+            held = held.loaded().get().unwrap();
+            // SAFETY: the stopped threads do not go on. This one's use is new.
+            unsafe { threads.audit(time) }.unclaimed
+        };
+        assert_eq!([audit(), audit()], [0, 2], "{mechanism:?}");
+        let owner = threads.owner();
+        // The first call for 1 did not return, nor did the first write-back of 2.
+        assert_eq!(*owner.retired.lock().unwrap(), [2, 1, 2]);
+        assert_eq!(*owner.written.lock().unwrap(), [2]);
+        assert_eq!(
+            [0, 1].map(|link| numbers(threads.list(link, 0))),
+            [[3], [3]]
+        );
+        let free = [threads.load(), threads.load()];
+        assert!(free.iter().all(Result::is_ok) && threads.load().is_err());
     }
 }
 
