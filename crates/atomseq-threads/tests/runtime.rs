@@ -555,9 +555,9 @@ impl Tree {
     /// Divides by joins and by scopes in turn. Every eighth leaf panics.
     fn divide(self: &Arc<Tree>, depth: u32) {
         thread_local! {
-            static DEPTHS: RefCell<Vec<Box<u32>>> = const { RefCell::new(Vec::new()) };
+            static DEPTHS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
         }
-        DEPTHS.with_borrow_mut(|depths| depths.push(Box::new(depth)));
+        DEPTHS.with_borrow_mut(|depths| depths.push(depth));
         let _node = Node(Arc::clone(self));
         self.threads.lock().unwrap().push(runtime::current());
         let Some(below) = depth.checked_sub(1) else {
@@ -566,7 +566,7 @@ impl Tree {
             }
             return runtime::yield_now();
         };
-        if depth % 2 == 0 {
+        if depth.is_multiple_of(2) {
             let part = || {
                 let tree = Arc::clone(self);
                 runtime::spawn(move || tree.divide(below))

@@ -64,8 +64,9 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`NotInserted`], which returns the value: [`Refused::Absent`] if this value has been removed
-    /// from the list, [`Refused::Memory`].
+    /// [`NotInserted`], which returns the value:
+    /// [`Refused::Absent`](crate::nonblocking::Refused::Absent) if this value has been removed from
+    /// the list, [`Refused::Memory`](crate::nonblocking::Refused::Memory).
     pub fn insert_behind(&self, value: T) -> Result<(), NotInserted<T>> {
         self.list.insert_behind(self.node, value)
     }
