@@ -967,16 +967,28 @@ fn a_scope_ends_in_another_thread_than_it_began_in() {
         });
         let generator = here.next().expect("no join has run the thread");
         assert_eq!(generator.count(), 0);
-        // A thread on the joiner's stack is in the joiner's run.
-        coroutine::run(|| {
-            let scoped = coroutine::spawn(move || scope(&|| coroutine::yield_now()));
-            // It panics where it is in none.
-            let _ = runtime::spawn(|| coroutine::yield_now()).join();
-            scoped.join().unwrap();
-        });
     });
-    until("both scopes have ended", || handle.is_finished());
+    until("the scope has ended", || handle.is_finished());
     handle.join().unwrap();
+}
+
+#[test]
+fn a_thread_on_the_stack_of_another_one_is_not_in_its_run_of_coroutines() {
+    let runtime = with_workers(1);
+    let number = runtime.run(|| {
+        coroutine::run(|| {
+            let other = coroutine::spawn(|| 1);
+            for _ in 0..100 {
+                let begins = || coroutine::Builder::new().run(|| 2).unwrap();
+                assert_eq!(runtime::spawn(begins).join().unwrap(), 2);
+                let panics = runtime::spawn(coroutine::yield_now);
+                assert!(panics.join().is_err());
+            }
+            coroutine::yield_now();
+            other.join().unwrap()
+        })
+    });
+    assert_eq!(number, 1);
 }
 
 #[test]
