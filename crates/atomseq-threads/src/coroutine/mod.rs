@@ -258,7 +258,8 @@ impl Builder {
     /// Calls `f` as the first coroutine of this kernel thread, and returns what it returns when all
     /// coroutines have finished.
     ///
-    /// The first coroutine runs on the thread's own stack.
+    /// The first coroutine runs on the stack of the caller. A run looks at each [`Generator`] of the
+    /// thread first, which takes about 8 ns for each.
     ///
     /// # Errors
     ///
