@@ -258,8 +258,8 @@ impl Builder {
     /// Calls `f` as the first coroutine of this kernel thread, and returns what it returns when all
     /// coroutines have finished.
     ///
-    /// The first coroutine runs on the stack of the caller. A run looks at each [`Generator`] of the
-    /// thread first, which takes about 8 ns for each.
+    /// The first coroutine runs on the stack of the caller. The run begins with a look at each
+    /// [`Generator`] of the thread, about 8 ns each.
     ///
     /// # Errors
     ///
