@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// How many bytes of stacks a thread keeps for its next run: sixteen of the default size.
+/// How many bytes of stacks a thread keeps at most for its next run: sixteen of the default size.
 const KEPT: usize = 1024 * 1024;
 
 thread_local! {
@@ -41,7 +41,11 @@ impl Stack {
         // Without the list, as the thread exits: a new one.
         let kept = IDLE.try_with(|idle| {
             let mut idle = idle.borrow_mut();
-            let last = idle.pop_if(|stack| (size..size + page_size()).contains(&stack.size()));
+            let fits = |stack: &mut Stack| {
+                let spare = stack.size().checked_sub(size);
+                spare.is_some_and(|spare| spare < page_size())
+            };
+            let last = idle.pop_if(fits);
             last.or_else(|| {
                 // Of another size: they make room for those of this one.
                 idle.clear();
@@ -60,7 +64,8 @@ impl Stack {
         // Without the list, as the thread exits: `stack` unmaps it.
         let _ = IDLE.try_with(|idle| {
             let mut idle = idle.borrow_mut();
-            if idle.iter().map(Stack::size).sum::<usize>() < KEPT {
+            let kept: usize = idle.iter().chain(&stack).map(Stack::size).sum();
+            if kept <= KEPT {
                 idle.extend(stack.take());
             }
         });
@@ -158,4 +163,24 @@ impl Drop for Stack {
 fn page_size() -> usize {
     // SAFETY: asks only.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> usize {
+        IDLE.with_borrow(|idle| idle.iter().map(Stack::size).sum())
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_than_its_limit() {
+        Stack::take(KEPT + 1).unwrap().keep();
+        assert_eq!(kept(), 0);
+        Stack::take(KEPT).unwrap().keep();
+        Stack::new(1).unwrap().keep();
+        assert_eq!(kept(), KEPT);
+        assert!(Stack::take(usize::MAX).is_err());
+        assert_eq!(kept(), 0, "those of another size make room");
+    }
 }

@@ -515,3 +515,45 @@ fn a_lock_excludes_preempted_coroutines() {
     assert_eq!(lost(true), 0);
     assert!((0..20).any(|_| lost(false) > 0), "the control");
 }
+
+#[test]
+fn coroutines_and_generators_are_made_in_regions_that_ticks_preempt() {
+    /// Each takes a stack, after the first ones.
+    const EACH: usize = 1000;
+    let builder = Builder::new().slice(coroutine::MIN_SLICE);
+    for round in 0..10 {
+        let run = || {
+            for _ in 0..3 {
+                drop(coroutine::spawn(move || {
+                    let mut handles = Vec::with_capacity(EACH);
+                    let mut generators = Vec::with_capacity(EACH);
+                    // SAFETY: what it calls is of this module; there is room for the results.
+                    unsafe {
+                        coroutine::preemptible(|| {
+                            for _ in 0..EACH {
+                                if round % 2 == 0 {
+                                    handles.push(coroutine::spawn(|| ()));
+                                } else {
+                                    let function = |_: &coroutine::Yielder<()>| ();
+                                    let generator =
+                                        coroutine::Generator::with_stack_size(4096, function);
+                                    generators.extend(generator);
+                                }
+                            }
+                        });
+                    }
+                    assert_eq!(handles.len() + generators.len(), EACH);
+                    // Each second one first, so that neighbours in the list are of others.
+                    while !generators.is_empty() {
+                        drop(generators.swap_remove(generators.len() / 2));
+                        coroutine::yield_now();
+                    }
+                    handles
+                        .into_iter()
+                        .for_each(|handle| handle.join().unwrap());
+                }));
+            }
+        };
+        builder.clone().run(run).unwrap();
+    }
+}

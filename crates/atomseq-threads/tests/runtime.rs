@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use atomseq_threads::coroutine::{self, Generator};
 use atomseq_threads::runtime::{
     self, Builder, Destroyed, Error, Inherited, OnDrop, Options, Runtime,
 };
@@ -899,6 +900,95 @@ fn a_signal_runs_in_its_thread() {
     let panics = runtime.spawn(runtime::park);
     panics.thread().signal(|| std::panic::panic_any(5));
     assert_eq!(panics.join().unwrap_err().downcast_ref(), Some(&5));
+}
+
+/// Its wait consumes the event that the interrupted one waits for, and its own one at once.
+#[test]
+fn a_procedure_that_waits_does_not_delay_the_wait_that_it_interrupts() {
+    let ms = Duration::from_millis;
+    let runtime = with_workers(2);
+    for joins in [false, true] {
+        let (send, receive) = mpsc::channel();
+        let handle = runtime.spawn(move || {
+            let child = runtime::spawn(move || runtime::sleep(ms(300)));
+            // It begins elsewhere.
+            runtime::sleep(ms(30));
+            send.send(()).unwrap();
+            match joins {
+                true => child.join().unwrap(),
+                false => runtime::sleep(ms(270)),
+            }
+        });
+        receive.recv_timeout(LIMIT).unwrap();
+        let (begins, begun) = mpsc::channel();
+        handle.thread().signal(move || {
+            let child = runtime::spawn(move || runtime::sleep(ms(150)));
+            std::thread::sleep(ms(50));
+            begins.send(()).unwrap();
+            child.join().unwrap();
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        std::thread::sleep(ms(20));
+        handle.thread().signal(move || std::thread::sleep(ms(500)));
+        until("the wait is over", || handle.is_finished());
+        handle.join().unwrap();
+    }
+}
+
+#[test]
+fn a_scope_ends_in_another_thread_than_it_began_in() {
+    thread_local! {
+        static KEPT: RefCell<Option<Generator<u32>>> = const { RefCell::new(None) };
+    }
+    let scope = |in_the_middle: &dyn Fn()| {
+        let borrowed = AtomicBool::new(false);
+        let borrowed = &borrowed;
+        runtime::scope(|scope| {
+            let _ = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                borrowed.store(true, SeqCst);
+            });
+            in_the_middle();
+        });
+        assert!(borrowed.load(SeqCst));
+    };
+    let runtime = with_workers(1);
+    let handle = runtime.spawn(move || {
+        let begins = move || {
+            let mut generator = Generator::new(move |yielder| scope(&|| yielder.suspend(1)));
+            assert_eq!(generator.next(), Some(1));
+            KEPT.set(Some(generator));
+        };
+        // Until the join has run it on this stack. Those elsewhere end with their kernel threads.
+        let mut here = (0..1000).filter_map(|_| {
+            runtime::yield_now();
+            runtime::spawn(begins).join().unwrap();
+            KEPT.take()
+        });
+        let generator = here.next().expect("no join has run the thread");
+        assert_eq!(generator.count(), 0);
+    });
+    until("the scope has ended", || handle.is_finished());
+    handle.join().unwrap();
+}
+
+#[test]
+fn a_thread_on_the_stack_of_another_one_is_not_in_its_run_of_coroutines() {
+    let runtime = with_workers(1);
+    let number = runtime.run(|| {
+        coroutine::run(|| {
+            let other = coroutine::spawn(|| 1);
+            for _ in 0..100 {
+                let begins = || coroutine::Builder::new().run(|| 2).unwrap();
+                assert_eq!(runtime::spawn(begins).join().unwrap(), 2);
+                let panics = runtime::spawn(coroutine::yield_now);
+                assert!(panics.join().is_err());
+            }
+            coroutine::yield_now();
+            other.join().unwrap()
+        })
+    });
+    assert_eq!(number, 1);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use atomseq::local::per_thread;
 
+use super::scheduler::inside;
 use super::{DEFAULT_STACK_SIZE, Error, MIN_STACK_SIZE, preempt};
 use crate::arch;
 use crate::stack::Stack;
@@ -52,7 +53,13 @@ use crate::stack::Stack;
 /// The function belongs to the coroutine, or the thread, that calls `next`. It may call all of this
 /// module, but suspend only as the coroutine that has resumed it. What the
 /// [module](super#one-kernel-thread) says of scopes in thread-locals holds for `suspend` as for a
-/// switch. The region of a [`preemptible`](super::preemptible) must not resume a generator.
+/// switch. The region of a [`preemptible`](super::preemptible) must not resume a generator, nor
+/// drop one whose function has not returned.
+///
+/// **A `std::thread_local!` must not own a generator whose function has references to other
+/// thread-locals**, as inside of `with`. When the thread exits, these may be dropped first, and the
+/// generator's drop lets the function continue with dangling references, which is undefined
+/// behaviour. No type prevents this.
 ///
 /// # Drop
 ///
@@ -151,7 +158,8 @@ impl<T: 'static> Generator<T> {
         if bytes < needs {
             return Err(Error::StackTooSmall { size: bytes, needs });
         }
-        let stack = Stack::take(bytes).map_err(Error::Stack)?;
+        // Inside, so that no tick switches in the middle of a change of the thread's lists.
+        let stack = inside(|_| Stack::take(bytes)).map_err(Error::Stack)?;
         preempt::install_report();
         let top = stack.top().wrapping_sub(size);
         let top = top.wrapping_sub(top as usize % align);
@@ -174,7 +182,7 @@ impl<T: 'static> Generator<T> {
                 },
                 function: ManuallyDrop::new(f),
             });
-            Link::insert(&raw mut (*packet).yielder.link);
+            inside(|_| Link::insert(&raw mut (*packet).yielder.link));
             Ok(Generator(NonNull::new_unchecked(packet.cast())))
         }
     }
@@ -244,8 +252,10 @@ impl<T: 'static> Drop for Generator<T> {
         // packet needs no drop. The link is taken out of the list before the stack is.
         unsafe {
             let link = &raw mut (*self.0.as_ptr()).link;
-            Link::remove(link);
-            (&raw const (*link).stack).read().keep();
+            inside(|_| {
+                Link::remove(link);
+                (&raw const (*link).stack).read().keep();
+            });
         }
         if let Some(payload) = payload
             && !payload.is::<Dropped>()

@@ -640,12 +640,13 @@ impl Scheduler {
     #[inline]
     pub fn stack(&self) -> io::Result<Stack> {
         self.begin();
-        let stack = self.idle();
-        self.end();
-        match stack {
+        // Inside, too: the list of the thread must not be found in the middle of a change.
+        let stack = match self.idle() {
             Some(stack) => Ok(stack),
             None => Stack::take(self.stack_size),
-        }
+        };
+        self.end();
+        stack
     }
 
     /// Takes out an idle stack. Called between `begin` and `end`.

@@ -69,7 +69,8 @@ impl<T: Send + Sync + 'static> Inherited<T> {
     }
 
     /// Sets the value of the current thread, and of those that it spawns from now on. Returns the
-    /// one before. No effect in a destructor that runs after the thread's closure.
+    /// one before. In a destructor that runs after the thread's closure, has no effect and returns
+    /// `value`.
     ///
     /// # Panics
     ///
@@ -152,7 +153,8 @@ impl Table {
     pub unsafe fn share(&self) -> Table {
         // SAFETY: the caller's promise: only the current thread accesses it, and not meanwhile.
         let entries = match unsafe { &*self.0.get() } {
-            State::Open(entries) => entries.clone(),
+            // None of values that were all taken away again.
+            State::Open(entries) => entries.as_ref().filter(|all| !all.is_empty()).cloned(),
             State::Closed => None,
         };
         Table(UnsafeCell::new(State::Open(entries)))
@@ -201,5 +203,27 @@ impl Drop for Closes<'_> {
     fn drop(&mut self) {
         // SAFETY: made by the thread itself, whose table it is.
         drop(unsafe { self.0.0.get().replace(State::Closed) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_shared_of_values_that_were_taken_away() {
+        let table = Table::default();
+        let is_shared = || {
+            // SAFETY: of this thread.
+            let shared = unsafe { table.share() };
+            matches!(shared.0.into_inner(), State::Open(Some(_)))
+        };
+        // SAFETY: of this thread.
+        let replace = |value| unsafe { table.replace(1, value) };
+        assert!(!is_shared());
+        replace(Some(Arc::new(7)));
+        assert!(is_shared());
+        replace(None);
+        assert!(!is_shared());
     }
 }

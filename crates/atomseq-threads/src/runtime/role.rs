@@ -42,6 +42,7 @@ use super::shared::{Carrier, GRANT, POKE, Shared};
 use super::state::{ANYWHERE, KILLED, Taken};
 use super::task::{Header, Task};
 use super::worker::{ASLEEP, AWAKE, WATCHES};
+use crate::arch;
 
 /// In a closure.
 const INSIDE: u64 = 1;
@@ -678,8 +679,12 @@ impl Shared {
     fn run_here(&self, carrier: &Carrier, task: Task, unpreempted: Unpreempted<'_>) {
         task.worker.store(carrier.worker.load(Relaxed), Relaxed);
         let before = carrier.current.swap(task.as_ptr(), Relaxed);
+        // The run of coroutines in which the current one waits is not the other one's.
+        let run = arch::own();
+        arch::set_own(ptr::null());
         drop(unpreempted);
         self.run_taken(carrier, task);
+        arch::set_own(run);
         carrier.current.store(before, Relaxed);
         // A request to stop anywhere has sent its signal while the other one ran.
         let stops = |current: &Header| current.state.requests() & ANYWHERE != 0;

@@ -55,7 +55,11 @@ impl Count {
     }
 
     fn wait(&self, patience: &Patience) {
-        match Carrier::get() {
+        let owner = self.owner.as_ref().map(Task::as_ptr);
+        // The scope of a generator or of a coroutine may end in another thread than it began in,
+        // which `finish` does not wake.
+        let is_owner = |carrier: &&Carrier| owner == Some(carrier.current.load(Relaxed));
+        match Carrier::get().filter(is_owner) {
             Some(carrier) => {
                 thread::wait_until(carrier, self, || self.is_over.has_happened());
             }

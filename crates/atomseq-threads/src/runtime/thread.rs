@@ -245,7 +245,10 @@ fn wait_for(carrier: &Carrier, task: &Task) {
         }
         is_expected = true;
         checkpoint_on(carrier);
-        wait_or_run(carrier, task.as_ptr().cast(), unanswered());
+        // A procedure may have consumed the event, by a wait of its own.
+        if !task.is_announced() {
+            wait_or_run(carrier, task.as_ptr().cast(), unanswered());
+        }
     }
 }
 
@@ -275,12 +278,6 @@ fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
     block(carrier, |task| task.state.wait(requests));
     carrier.lending.withdraw(awaited);
     shared.run_granted(carrier);
-}
-
-/// Waits for `State::wake`. May return spuriously.
-fn wait(carrier: &Carrier) {
-    checkpoint_on(carrier);
-    block(carrier, |task| task.state.wait(unanswered()));
 }
 
 /// The requests that the current thread answers now. While it unwinds there are none: to be
@@ -450,8 +447,13 @@ pub fn sleep(time: Duration) {
     // The worker's role may have passed on to one that sleeps for longer.
     shared.poke(index as usize);
     shared.wake_monitor();
-    while linux::now() < end {
-        wait(carrier);
+    loop {
+        checkpoint_on(carrier);
+        // After the checkpoint: a procedure may have consumed the event, by a wait of its own.
+        if linux::now() >= end {
+            return;
+        }
+        block(carrier, |task| task.state.wait(unanswered()));
     }
 }
 
