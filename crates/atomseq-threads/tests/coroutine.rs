@@ -527,7 +527,8 @@ fn coroutines_and_generators_are_made_in_regions_that_ticks_preempt() {
                 drop(coroutine::spawn(move || {
                     let mut handles = Vec::with_capacity(EACH);
                     let mut generators = Vec::with_capacity(EACH);
-                    // SAFETY: what it calls is of this module; there is room for the results.
+                    // SAFETY: what it calls is of this module; there is room for the results. No
+                    // generator suspends.
                     unsafe {
                         coroutine::preemptible(|| {
                             for _ in 0..EACH {

@@ -24,8 +24,14 @@ fn message_of<R>(f: impl FnOnce() -> R) -> String {
     }
 }
 
+/// Makes a generator on a stack of the default size.
+fn generator<T: 'static>(f: impl FnOnce(&Yielder<T>) + 'static) -> Generator<T> {
+    // SAFETY: no thread-local owns one of these tests, and they suspend in no scope of one.
+    unsafe { Generator::new(f) }
+}
+
 fn count_to(limit: u64) -> Generator<u64> {
-    Generator::new(move |yielder| (0..limit).for_each(|n| yielder.suspend(n)))
+    generator(move |yielder| (0..limit).for_each(|n| yielder.suspend(n)))
 }
 
 #[test]
@@ -39,7 +45,7 @@ fn values_arrive_in_order_from_any_depth() {
         }
     }
     let mut pegs = [Vec::from_iter((0..10).rev()), vec![], vec![]];
-    let moves = Generator::new(|yielder| tower(10, 1, 3, yielder));
+    let moves = generator(|yielder| tower(10, 1, 3, yielder));
     let mut count = 0;
     for (from, to) in moves {
         let disc = pegs[usize::from(from) - 1].pop().unwrap();
@@ -53,13 +59,10 @@ fn values_arrive_in_order_from_any_depth() {
     // Two that take turns, and values of no size and of a large alignment.
     let pairs: Vec<_> = count_to(3).zip(count_to(9).skip(4)).collect();
     assert_eq!(pairs, [(0, 4), (1, 5), (2, 6)]);
-    assert_eq!(
-        Generator::new(|y| (0..5).for_each(|_| y.suspend(()))).count(),
-        5
-    );
+    assert_eq!(generator(|y| (0..5).for_each(|_| y.suspend(()))).count(), 5);
     #[repr(align(256))]
     struct Aligned(u8);
-    let mut aligned = Generator::new(|y| y.suspend(Aligned(7)));
+    let mut aligned = generator(|y| y.suspend(Aligned(7)));
     let value = aligned.next().unwrap();
     assert_eq!(((&raw const value).addr() % 256, value.0), (0, 7));
     assert!(aligned.next().is_none() && aligned.is_finished() && aligned.next().is_none());
@@ -71,7 +74,7 @@ fn a_drop_ends_the_function_in_any_state() {
     let make = || {
         let held = Counted(Rc::clone(&captured));
         let (inside, values) = (Rc::clone(&inside), Rc::clone(&values));
-        Generator::new(move |yielder: &Yielder<Counted>| {
+        generator(move |yielder: &Yielder<Counted>| {
             let _held = held;
             let _inside = Counted(inside);
             yielder.suspend(Counted(Rc::clone(&values)));
@@ -100,7 +103,7 @@ fn a_drop_ends_the_function_in_any_state() {
     // A function that catches the end, and suspends again.
     let ends = Rc::new(Cell::new(0));
     let seen = Rc::clone(&ends);
-    let mut stubborn = Generator::new(move |yielder| {
+    let mut stubborn = generator(move |yielder| {
         for _ in 0..3 {
             let end = panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(0)));
             seen.set(seen.get() + u32::from(end.is_err()));
@@ -113,7 +116,7 @@ fn a_drop_ends_the_function_in_any_state() {
 
 #[test]
 fn a_panic_reaches_the_caller() {
-    let mut fails = Generator::new(|yielder| {
+    let mut fails = generator(|yielder| {
         yielder.suspend(1);
         panic!("in the function");
     });
@@ -131,8 +134,8 @@ fn a_panic_reaches_the_caller() {
         }
     }
     let not_begun = Panics;
-    let generator = Generator::<()>::new(move |_| drop(not_begun));
-    assert_eq!(message_of(|| drop(generator)), "in a destructor");
+    let unstarted = generator(move |_: &Yielder<()>| drop(not_begun));
+    assert_eq!(message_of(|| drop(unstarted)), "in a destructor");
     assert!(!std::thread::panicking());
 }
 
@@ -140,7 +143,7 @@ fn a_panic_reaches_the_caller() {
 #[test]
 fn functions_and_coroutines_switch_independently() {
     fn sum(seed: u64) -> Generator<(u64, f64)> {
-        Generator::new(move |yielder| {
+        generator(move |yielder| {
             let (mut integers, mut floats) = ([seed; 12], [seed as f64; 12]);
             for step in 1..=50 {
                 for (at, value) in integers.iter_mut().enumerate() {
@@ -171,7 +174,7 @@ fn functions_and_coroutines_switch_independently() {
 #[test]
 fn only_the_resumer_is_suspended_to() {
     // In a run of the function's own.
-    let mut nested = Generator::new(|yielder| {
+    let mut nested = generator(|yielder| {
         yielder.suspend(1);
         coroutine::run(|| yielder.suspend(2));
     });
@@ -179,7 +182,7 @@ fn only_the_resumer_is_suspended_to() {
     assert!(message_of(|| nested.next()).contains("only the coroutine that has called"));
     // In a coroutine that the function has begun.
     let outcome = coroutine::run(|| {
-        let mut scoped = Generator::new(|yielder| {
+        let mut scoped = generator(|yielder| {
             let outcome = coroutine::scope(|scope| scope.spawn(|| yielder.suspend(1)).join());
             assert!(outcome.is_err());
             yielder.suspend(2);
@@ -196,7 +199,7 @@ fn a_scope_may_outlive_its_run_if_its_coroutines_do_not() {
     let left = Rc::new(RefCell::new(None));
     let (counter, leaves) = (Rc::clone(&ran), Rc::clone(&left));
     coroutine::run(move || {
-        let mut generator = Generator::new(move |yielder| {
+        let mut generator = generator(move |yielder| {
             coroutine::scope(|scope| {
                 drop(scope.spawn(|| counter.set(counter.get() + 1)));
                 yielder.suspend(());
@@ -218,14 +221,17 @@ fn wrong_sizes_are_refused() {
         Some(Error::StackTooSmall { size, needs }) => (size, needs),
         other => panic!("{other:?}"),
     };
-    let small = Generator::<()>::with_stack_size(100, |_| ());
+    // SAFETY: as in `generator`.
+    let small = unsafe { Generator::<()>::with_stack_size(100, |_| ()) };
     assert_eq!(size_of_error(small.err()), (100, coroutine::MIN_STACK_SIZE));
     let large = [1u8; 3000];
-    let refused = Generator::with_stack_size(4096, move |y| y.suspend(large.len()));
+    // SAFETY: as in `generator`.
+    let refused = unsafe { Generator::with_stack_size(4096, move |y| y.suspend(large.len())) };
     let (size, needs) = size_of_error(refused.err());
     assert!(size == 4096 && needs > 6000, "{needs}");
     // Without optimisation, each move has a place of its own.
-    let fits = Generator::with_stack_size(16 * needs, move |y| y.suspend(large.len()));
+    // SAFETY: as in `generator`.
+    let fits = unsafe { Generator::with_stack_size(16 * needs, move |y| y.suspend(large.len())) };
     assert_eq!(fits.unwrap().next(), Some(3000));
 }
 
@@ -233,7 +239,7 @@ fn wrong_sizes_are_refused() {
 #[test]
 fn stacks_are_used_again() {
     let address = || {
-        let mut generator = Generator::new(|yielder| {
+        let mut generator = generator(|yielder| {
             let local = 0u8;
             yielder.suspend((&raw const local).addr());
         });

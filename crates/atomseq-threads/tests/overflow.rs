@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::ptr;
 
-use atomseq_threads::coroutine::{Builder, Generator};
+use atomseq_threads::coroutine::{Builder, Generator, Yielder};
 
 /// In the environment of the process that overflows: whose stack.
 const CHILD: &str = "ATOMSEQ_THREADS_OVERFLOWS";
@@ -90,12 +90,14 @@ fn an_overflow_is_reported() {
             unreachable!("a million levels do not fit");
         }
         Ok("generator") => {
-            let generator = Generator::with_stack_size(20 * 1024, |yielder| {
+            let overflows = |yielder: &Yielder<u64>| {
                 yielder.suspend(0);
                 yielder.suspend(deep(1_000_000));
-            });
-            // One more that is not the one, and no run.
-            let _other = Generator::<()>::new(|_| ());
+            };
+            // SAFETY: no thread-local owns it, and it suspends in no scope of one.
+            let generator = unsafe { Generator::with_stack_size(20 * 1024, overflows) };
+            // SAFETY: as above. One more that is not the one, and no run.
+            let _other = unsafe { Generator::<()>::new(|_| ()) };
             assert_eq!(generator.unwrap().count(), 2);
             unreachable!("a million levels do not fit");
         }

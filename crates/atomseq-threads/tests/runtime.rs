@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use atomseq_threads::coroutine::{self, Generator};
+use atomseq_threads::coroutine::{self, Generator, Yielder};
 use atomseq_threads::runtime::{
     self, Builder, Destroyed, Error, Inherited, OnDrop, Options, Runtime,
 };
@@ -955,7 +955,9 @@ fn a_scope_ends_in_another_thread_than_it_began_in() {
     let runtime = with_workers(1);
     let handle = runtime.spawn(move || {
         let begins = move || {
-            let mut generator = Generator::new(move |yielder| scope(&|| yielder.suspend(1)));
+            let suspends = move |yielder: &Yielder<u32>| scope(&|| yielder.suspend(1));
+            // SAFETY: a thread-local owns it, but its function has no reference to one.
+            let mut generator = unsafe { Generator::new(suspends) };
             assert_eq!(generator.next(), Some(1));
             KEPT.set(Some(generator));
         };

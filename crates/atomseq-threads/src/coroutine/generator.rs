@@ -46,20 +46,14 @@ use crate::stack::Stack;
 ///
 /// let leaf = |value| Box::new(Tree::Leaf(value));
 /// let tree = Tree::Node(leaf(1), Box::new(Tree::Node(leaf(2), leaf(3))));
-/// let leaves = Generator::new(move |yielder| walk(&tree, yielder));
+/// // SAFETY: no thread-local owns it, and `walk` suspends in no scope of one.
+/// let leaves = unsafe { Generator::new(move |yielder| walk(&tree, yielder)) };
 /// assert_eq!(Vec::from_iter(leaves), [1, 2, 3]);
 /// ```
 ///
 /// The function belongs to the coroutine, or the thread, that calls `next`. It may call all of this
-/// module, but suspend only as the coroutine that has resumed it. What the
-/// [module](super#one-kernel-thread) says of scopes in thread-locals holds for `suspend` as for a
-/// switch. The region of a [`preemptible`](super::preemptible) must not resume a generator, nor
+/// module, but suspend only as the coroutine that has resumed it. The region of a [`preemptible`](super::preemptible) must not resume a generator, nor
 /// drop one whose function has not returned.
-///
-/// **A `std::thread_local!` must not own a generator whose function has references to other
-/// thread-locals**, as inside of `with`. When the thread exits, these may be dropped first, and the
-/// generator's drop lets the function continue with dangling references, which is undefined
-/// behaviour. No type prevents this.
 ///
 /// # Drop
 ///
@@ -124,12 +118,17 @@ struct Packet<F, T: 'static> {
 impl<T: 'static> Generator<T> {
     /// Makes a generator of a function, on a stack of [`DEFAULT_STACK_SIZE`].
     ///
+    /// # Safety
+    ///
+    /// As [`with_stack_size`](Generator::with_stack_size).
+    ///
     /// # Panics
     ///
     /// If [`with_stack_size`](Generator::with_stack_size) fails.
     #[track_caller]
-    pub fn new(f: impl FnOnce(&Yielder<T>) + 'static) -> Generator<T> {
-        match Generator::with_stack_size(DEFAULT_STACK_SIZE, f) {
+    pub unsafe fn new(f: impl FnOnce(&Yielder<T>) + 'static) -> Generator<T> {
+        // SAFETY: the caller's promise.
+        match unsafe { Generator::with_stack_size(DEFAULT_STACK_SIZE, f) } {
             Ok(generator) => generator,
             Err(error) => panic!("{error}"),
         }
@@ -140,12 +139,23 @@ impl<T: 'static> Generator<T> {
     /// A thread that has no alternate signal stack, as one that other languages have started, ends
     /// without a message if the function overflows the stack outside of a run.
     ///
+    /// # Safety
+    ///
+    /// No type prevents these; each is undefined behaviour:
+    ///
+    /// - A `std::thread_local!` owns a generator whose function has references to other
+    ///   thread-locals, as inside of `with`. When the thread exits, these may be dropped first, and
+    ///   the generator's drop lets the function continue with dangling references.
+    /// - The function suspends where the [module](super#one-kernel-thread) excludes a switch: inside
+    ///   of scopes that a library keeps in a thread-local, and in the initial value or the
+    ///   destructor of a thread-local.
+    ///
     /// # Errors
     ///
     /// [`Error::Stack`], and [`Error::StackTooSmall`] if what `f` owns leaves less than half of the
     /// stack, or if the stack is smaller than [`MIN_STACK_SIZE`]. `f` moves what it owns to its
     /// frames, so one that owns nearly half of the stack overflows it.
-    pub fn with_stack_size<F>(bytes: usize, f: F) -> Result<Generator<T>, Error>
+    pub unsafe fn with_stack_size<F>(bytes: usize, f: F) -> Result<Generator<T>, Error>
     where
         F: FnOnce(&Yielder<T>) + 'static,
     {

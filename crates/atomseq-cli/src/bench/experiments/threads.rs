@@ -146,11 +146,13 @@ fn switch_atomseq_to(operations: u64) -> u64 {
 }
 
 fn switch_generator(operations: u64) -> u64 {
-    let mut turns = coroutine::Generator::new(|yielder| {
+    let counts = |yielder: &coroutine::Yielder<u64>| {
         for turn in 1.. {
             yielder.suspend(turn);
         }
-    });
+    };
+    // SAFETY: no thread-local owns it, and it suspends in no scope of one.
+    let mut turns = unsafe { coroutine::Generator::new(counts) };
     for _ in 1..operations {
         turns.next();
     }
