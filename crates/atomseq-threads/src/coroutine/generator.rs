@@ -52,8 +52,9 @@ use crate::stack::Stack;
 /// ```
 ///
 /// The function belongs to the coroutine, or the thread, that calls `next`. It may call all of this
-/// module, but suspend only as the coroutine that has resumed it. The region of a [`preemptible`](super::preemptible) must not resume a generator, nor
-/// drop one whose function has not returned.
+/// module, but suspend only as the coroutine that has resumed it. The region of a
+/// [`preemptible`](super::preemptible) must not resume a generator, nor drop one whose function has
+/// not returned.
 ///
 /// # Drop
 ///
@@ -146,8 +147,8 @@ impl<T: 'static> Generator<T> {
     /// - A `std::thread_local!` owns a generator whose function has references to other
     ///   thread-locals, as inside of `with`. When the thread exits, these may be dropped first, and
     ///   the generator's drop lets the function continue with dangling references.
-    /// - The function suspends where the [module](super#one-kernel-thread) excludes a switch: inside
-    ///   of scopes that a library keeps in a thread-local, and in the initial value or the
+    /// - The function suspends where the [module](super#one-kernel-thread) excludes a switch:
+    ///   inside of scopes that a library keeps in a thread-local, and in the initial value or the
     ///   destructor of a thread-local.
     ///
     /// # Errors
