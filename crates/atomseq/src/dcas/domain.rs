@@ -162,7 +162,7 @@ impl<T: Covered> Domain<T> {
     /// # Panics
     ///
     /// If a word is not inside the domain.
-    #[inline]
+    #[inline(always)] // a call takes as long as the loads
     pub fn load_all<const N: usize>(&self, words: [&Cell; N]) -> [u64; N] {
         self.snapshot(words).0
     }
@@ -176,7 +176,7 @@ impl<T: Covered> Domain<T> {
     /// # Panics
     ///
     /// If a word is not inside the domain.
-    #[inline]
+    #[inline(always)] // as `load_all`
     #[track_caller]
     pub fn snapshot<const N: usize>(&self, words: [&Cell; N]) -> ([u64; N], Version) {
         for word in words {
