@@ -59,7 +59,7 @@
 //!   must keep for the thread that blocks it.
 //!
 //! No thread can change another's mask in the kernel, so each of these calls would have to
-//! interrupt all threads that block lazily, and wait until they have told the kernel.
+//! interrupt all threads that block lazily, and wait until they have set their masks in the kernel.
 //!
 //! # What it does not see
 //!

@@ -62,6 +62,26 @@ pub fn holds(what: &str, (name, explorer, model): Attempt<impl Explorer>) -> usi
     runs
 }
 
+/// Asserts that each model holds in `most` orders, or in as many as the environment variable asks
+/// for after changes to the protocol. `attempts` makes the attempts for a number of orders.
+///
+/// # Panics
+///
+/// With the failure.
+pub fn all_hold<E: Explorer, A: Iterator<Item = Attempt<E>>>(
+    what: &str,
+    variable: &str,
+    most: usize,
+    attempts: impl FnOnce(usize) -> A,
+) {
+    let asked = std::env::var(variable).ok();
+    let most = asked.map_or(most, |most| most.parse().expect("a number of orders"));
+    for model in attempts(most) {
+        let runs = holds(what, model);
+        assert!(runs >= most, "only {runs} orders");
+    }
+}
+
 /// Asserts that one of the attempts, which are made one after the other, fails.
 ///
 /// # Panics

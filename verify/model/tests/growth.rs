@@ -12,7 +12,7 @@ use shuttle::sync::atomic::Ordering::SeqCst;
 use sync::THREAD;
 use verify_model::controls;
 use verify_model::controls::shuttle_thread as thread;
-use verify_model::controls::{Attempt, Orders, holds};
+use verify_model::controls::{Attempt, Orders, all_hold};
 
 /// The modules on which the library's source is built.
 mod sync {
@@ -116,13 +116,8 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
 /// 2,000 random orders of each model.
 #[test]
 fn no_thread_is_told_that_there_is_no_memory_while_another_has_it() {
-    // The environment variable allows many more, after changes to the protocol.
-    let asked = std::env::var("ATOMSEQ_GROWTH_ORDERS").ok();
-    let most = asked.map_or(2_000, |most| most.parse().expect("a number of orders"));
-    for model in attempts_in::<as_it_is::This>(most) {
-        let runs = holds("growth", model);
-        assert!(runs >= most, "only {runs} orders");
-    }
+    let attempts = attempts_in::<as_it_is::This>;
+    all_hold("growth", "ATOMSEQ_GROWTH_ORDERS", 2_000, attempts);
 }
 
 // The models: threads that need the same piece of memory, and a system that has one or two.

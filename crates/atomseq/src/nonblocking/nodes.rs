@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
 use crate::heap::{Shared, boxed};
-use crate::sync::spin_loop;
+use crate::sync::{AtomicU64, Ordering, spin_loop};
 use crate::type_stable::{Allocated, Audit, Descriptor, Error, Pool};
 
 /// After how many nodes a traversal checks the version.
@@ -196,10 +196,36 @@ impl<N: Node> Chain<N> {
 
     /// Claims all nodes that are in the list at one version.
     pub(super) fn claim_all(&self) {
+        self.claim_where(|_| true);
+    }
+
+    /// Claims all nodes that are in the list at one version and are not held, or whose holders no
+    /// audit has seen. Notes in `seen` that it has seen the holders of the others.
+    pub(super) fn claim_all_but_seen<'a>(
+        &'a self,
+        is_held: impl Fn(&N) -> bool,
+        seen: impl Fn(&'a N) -> &'a AtomicU64,
+    ) {
+        self.claim_where(|node| {
+            let (is_held, seen) = (is_held(node), seen(node));
+            // Relaxed, and in the caller's look at `seen`: pairs with the holder's by the changes
+            // of the version. A thread that begins to hold the node meanwhile has begun to do so
+            // before this.
+            let is_claimed = !is_held || seen.load(Ordering::Relaxed) == 0;
+            if is_claimed && is_held {
+                seen.store(1, Ordering::Relaxed);
+            }
+            is_claimed
+        });
+    }
+
+    fn claim_where<'a>(&'a self, is_claimed: impl Fn(&'a N) -> bool) {
         until_unchanged(|| {
             let version = self.versioned.begin();
             self.seek(version, self.head(), |node| {
-                self.claim(node);
+                if is_claimed(node) {
+                    self.claim(node);
+                }
                 false
             })?;
             self.check(version)

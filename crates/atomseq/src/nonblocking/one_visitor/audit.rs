@@ -51,22 +51,8 @@ impl<T: Send> OneVisitorList<T> {
 
     /// Claims all nodes in the list, except those whose visit is older than an audit.
     fn claim_all(&self) {
-        until_unchanged(|| {
-            let version = self.chain.versioned.begin();
-            self.chain.seek(version, self.chain.head(), |node| {
-                let is_visited = self.chain.load(&node.visitor) != 0;
-                // Relaxed, also below: pairs with `visit_from` by the changes of the version. A
-                // thread that begins a visit meanwhile has begun to do so before this.
-                if !is_visited || node.seen.load(Ordering::Relaxed) == 0 {
-                    if is_visited {
-                        node.seen.store(1, Ordering::Relaxed);
-                    }
-                    self.chain.claim(node);
-                }
-                false
-            })?;
-            self.chain.check(version)
-        });
+        let is_held = |node: &Node<T>| self.chain.load(&node.visitor) != 0;
+        (self.chain).claim_all_but_seen(is_held, |node| &node.seen);
     }
 
     /// Returns whether an unclaimed node is in no list. Unlinks it before if it is in a visit that
@@ -77,6 +63,7 @@ impl<T: Send> OneVisitorList<T> {
             if self.chain.load(&node.visitor) == 0 {
                 return self.chain.check(version).map(|()| true);
             }
+            // Relaxed: as in `claim_all_but_seen`.
             if node.seen.load(Ordering::Relaxed) == 0 {
                 return self.chain.check(version).map(|()| false);
             }

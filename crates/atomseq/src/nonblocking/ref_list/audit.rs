@@ -102,22 +102,8 @@ impl<T: Send + Sync> RefList<T> {
 
     /// Claims all nodes in the list, except those whose guards are all older than an audit.
     fn claim_all(&self) {
-        until_unchanged(|| {
-            let version = self.chain.versioned.begin();
-            self.chain.seek(version, self.chain.head(), |node| {
-                let is_held = self.chain.load(&node.guards) & !REMOVED != 0;
-                // Relaxed, also below: pairs with `one_more` by the changes of the version. A
-                // thread that acquires a guard meanwhile has begun to do so before this.
-                if !is_held || node.seen.load(Ordering::Relaxed) == 0 {
-                    if is_held {
-                        node.seen.store(1, Ordering::Relaxed);
-                    }
-                    self.chain.claim(node);
-                }
-                false
-            })?;
-            self.chain.check(version)
-        });
+        let is_held = |node: &Node<T>| self.chain.load(&node.guards) & !REMOVED != 0;
+        (self.chain).claim_all_but_seen(is_held, |node| &node.seen);
     }
 
     /// Releases the guards of an unclaimed node if all are older than an audit.
@@ -125,6 +111,7 @@ impl<T: Send + Sync> RefList<T> {
         until_unchanged(|| {
             let version = self.chain.versioned.begin();
             let guards = self.chain.load(&node.guards);
+            // Relaxed: as in `claim_all_but_seen`.
             let is_seen = node.seen.load(Ordering::Relaxed) != 0;
             if guards & !REMOVED == 0 || !is_seen {
                 self.chain.check(version)?;
