@@ -268,6 +268,25 @@ fn a_value_that_is_too_large_is_refused() {
     let _ = domain.compare_exchange(Change::of(&domain.a, 1, 1 << 63));
 }
 
+/// Leaves a domain of [`words`] as a holder does that is stopped: after its changes or before, and
+/// claimed by another thread or not. Returns `false` where no holder can be stopped like this.
+///
+/// # Safety
+///
+/// The domain is not moved before a later operation has rolled the change back.
+unsafe fn stop_a_holder(domain: &Domain<Pair>, changed: bool, claimed: bool) -> bool {
+    let left = if changed {
+        // SAFETY: the caller's promise.
+        unsafe { domain.abandon(Change::of(&domain.a, 1, 50), Change::of(&domain.b, 2, 60)) }
+    } else {
+        domain.abandon_lock()
+    };
+    if left && claimed {
+        domain.abandon_claim();
+    }
+    left
+}
+
 /// A thread that is stopped indefinitely blocks no other, and whichever operation comes next rolls
 /// its changes back.
 #[test]
@@ -291,18 +310,9 @@ fn a_stopped_holder_is_revoked() {
         for next in nexts {
             let [domain, _] = by_each(words);
             let (a, b) = (&domain.a, &domain.b);
-            let left = if changed {
-                // SAFETY: the domain is not moved before the next operation has rolled the change
-                // back.
-                unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) }
-            } else {
-                domain.abandon_lock()
-            };
-            if !left {
+            // SAFETY: the domain is not moved before the next operation.
+            if !unsafe { stop_a_holder(&domain, changed, claimed) } {
                 return;
-            }
-            if claimed {
-                domain.abandon_claim();
             }
             let before = statistics();
             next(&domain);
@@ -322,17 +332,9 @@ fn a_stopped_holder_leaves_no_version_at_which_stores_fail() {
         let [domain, _] = by_each(words);
         let (a, b) = (&domain.a, &domain.b);
         let before = domain.version();
-        let left = if changed {
-            // SAFETY: the domain is not moved before a later operation has rolled the change back.
-            unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) }
-        } else {
-            domain.abandon_lock()
-        };
-        if !left {
+        // SAFETY: the domain is not moved before the next operation.
+        if !unsafe { stop_a_holder(&domain, changed, claimed) } {
             return;
-        }
-        if claimed {
-            domain.abandon_claim();
         }
         assert_eq!(domain.store_pair_if(before, (a, 3), (b, 4)), Err(Changed));
         assert!(domain.version() > before);
