@@ -48,7 +48,7 @@
 //! [generator](crate::coroutine::Generator) in which a thread waits. If threads wait in another way
 //! for one that has not begun, all may wait indefinitely. A worker that has nothing to do, and a
 //! caller outside that joins a thread, look for up to 50 µs before they sleep, if their last wait
-//! was as short and the runtime may use more than one CPU.
+//! was as short. Between looks they yield their CPU to others.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -442,7 +442,7 @@ impl Options {
             slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
                 .map(|index| {
-                    let patience = Patience::new(cpus.len() > 1);
+                    let patience = Patience::new(cpus.len());
                     Worker::new(role::ORPHAN, cpu_of(index), max, strict, patience)
                 })
                 .collect(),
@@ -454,7 +454,7 @@ impl Options {
             live: AtomicUsize::new(1),
             ended: AtomicU32::new(0),
             turn: AtomicUsize::new(0),
-            patience: Patience::new(cpus.len() > 1),
+            patience: Patience::new(cpus.len()),
             monitor: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
             unused: AtomicPtr::new(core::ptr::null_mut()),
