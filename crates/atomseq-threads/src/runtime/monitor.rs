@@ -43,6 +43,10 @@ struct Sample {
     first: Nanoseconds,
     last: Nanoseconds,
     time: Nanoseconds,
+    /// Whether the monitor has sent it a tick at the last look.
+    is_ticked: bool,
+    /// Whether it continues since the last tick of this worker, and had begun before.
+    is_resumed: bool,
 }
 
 /// A closure that continues without the role.
@@ -67,10 +71,14 @@ pub(super) fn monitor(shared: &Shared) {
         first: 0,
         last: 0,
         time: 0,
+        is_ticked: false,
+        is_resumed: false,
     };
     let mut samples = vec![NOTHING; shared.workers.len()];
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
+    // The CPU time of each kernel thread at its last tick.
+    let mut used_at_tick: Vec<Nanoseconds> = vec![0; shared.carriers.len()];
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
     // Between two looks at closures that compute.
     let half = (shared.slice / 2).clamp(SHORTEST, LONGEST);
@@ -83,7 +91,7 @@ pub(super) fn monitor(shared: &Shared) {
         let mut next_time = Nanoseconds::MAX;
         let now = linux::now();
         let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
-        // Whether all closures have computed since the last look, and go on.
+        // Whether all closures have computed since the last look, or would have, and go on.
         let mut computes = true;
         for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
             let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
@@ -115,22 +123,43 @@ pub(super) fn monitor(shared: &Shared) {
             let carrier = shared.carrier(carrier);
             let used = linux::cpu_time(carrier.number.load(SeqCst));
             if sample.owner != owner {
-                computes = false;
+                let is_resumed =
+                    sample.is_ticked && owner == role::resumed_after(sample.owner, carrier.index);
+                // The slice of a resumed one began with the tick, at the last look. Before that it
+                // had used what it had at its own tick, or more, and all but the time since.
+                let (first, time) = match is_resumed {
+                    true => {
+                        let before = used_at_tick[carrier.index as usize];
+                        let since = now - sample.time;
+                        (before.max(used.saturating_sub(since)), sample.time)
+                    }
+                    false => (used, now),
+                };
                 *sample = Sample {
                     owner,
-                    first: used,
-                    last: used,
-                    time: now,
+                    first,
+                    last: first,
+                    time,
+                    is_ticked: false,
+                    is_resumed,
                 };
-                continue;
+                if !is_resumed {
+                    computes = false;
+                    continue;
+                }
             }
             // Saturating: the system reports 0 of a thread that has exited since.
             let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
-            (sample.last, sample.time) = (used, now);
-            computes &= is_busy;
+            (sample.last, sample.time, sample.is_ticked) = (used, now, false);
             if !has_work {
+                computes &= is_busy;
                 continue;
             }
+            let is_blocked = shared.options.hands_off()
+                && !is_busy
+                && shared.threads.is_blocked(carrier.number.load(SeqCst));
+            // One that is neither waits for a CPU, which other processes use.
+            computes &= is_busy || shared.options.hands_off() && !is_blocked;
             // An idle worker can take it at once.
             if shared.options.steals() && shared.sleeping.load(SeqCst) > 0 {
                 let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
@@ -141,10 +170,7 @@ pub(super) fn monitor(shared: &Shared) {
                 let end = now + (shared.slice - used_of_slice).max(SHORTEST);
                 next_time = next_time.min(end);
             }
-            if shared.options.hands_off()
-                && !is_busy
-                && shared.threads.is_blocked(carrier.number.load(SeqCst))
-            {
+            if is_blocked {
                 if shared.detach(index as u32, owner) {
                     has_detached = true;
                     let value = owner - 1;
@@ -158,7 +184,10 @@ pub(super) fn monitor(shared: &Shared) {
                     }
                 }
             } else if slice_is_over && shared.options.preempts() {
-                computes = false;
+                // After one that was resumed, the next one probably is, and computes.
+                computes &= sample.is_resumed;
+                sample.is_ticked = true;
+                used_at_tick[carrier.index as usize] = used;
                 tick(shared, carrier, owner - 1);
             }
         }
