@@ -469,9 +469,10 @@ impl Lazy {
         self.map_for(status, status.is_active(), Waits::Bounded)
     }
 
-    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory, may
-    /// hold the last of it, or forks: the result is then [`Error::OutOfMemory`]. Nor does it wait
-    /// for one that starts atomseq: [`Error::StartingUp`]. For operations that have another way.
+    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory,
+    /// may hold the last of it, or forks: the result is then [`Error::OutOfMemory`]. Nor does it
+    /// wait for one that starts atomseq: [`Error::StartingUp`]. For operations that have another
+    /// way.
     #[cold]
     pub(super) fn map_at_once(&self) -> Result<(), Error> {
         let status = started_at_once()?;
