@@ -151,8 +151,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         &self.hasher
     }
 
-    /// Returns the hash of a key, whose low bits depend on all bits of the hasher's result. So keys
-    /// spread over the buckets even if a hasher leaves only its high or only its low bits different.
+    /// Returns the hash of a key. Its low bits depend on all bits of the hasher's result, so keys
+    /// spread over the buckets also if their results differ in the high bits alone.
     #[inline(always)]
     fn hash(&self, key: &K) -> u64 {
         let hash = self.hasher.hash_one(key);
