@@ -256,8 +256,8 @@ impl Builder {
     /// Sets the signal that ends a slice; [`DEFAULT_SIGNAL`] if this is not called. Its handler
     /// stays installed when the run has ended.
     ///
-    /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them. So is a signal
-    /// that ends the slices of a runtime.
+    /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them. A signal that
+    /// ends the slices of a runtime is refused too.
     pub const fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
         self
