@@ -33,11 +33,11 @@
 //! is to be ignored, which the kernel keeps only if it knows that they are blocked; those with
 //! `SA_RESETHAND`, whose handler the kernel resets when it dequeues them; those with `SA_ONSTACK`
 //! once the program has set a signal stack, which it may unmap while it blocks them; every signal
-//! while a handler is on a signal stack, where there may be no room for a second frame; every signal
-//! once the process has started a second thread or prepared, by `makecontext`, a stack smaller than
-//! 16 KiB; and every signal under valgrind, which ignores the mask that a handler sets for what it
-//! interrupted. A signal whose default action ends the process becomes lazy when it is first blocked:
-//! `entry` then performs the default action.
+//! while a handler is on a signal stack, where there may be no room for a second frame; every
+//! signal once the process has started a second thread or prepared, by `makecontext`, a stack
+//! smaller than 16 KiB; and every signal under valgrind, which ignores the mask that a handler sets
+//! for what it interrupted. A signal whose default action ends the process becomes lazy when it is
+//! first blocked: `entry` then performs the default action.
 //!
 //! # Threads
 //!
