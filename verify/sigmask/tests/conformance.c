@@ -2260,9 +2260,11 @@ static void reaps(int signal)
     while (waitpid(-1, NULL, WNOHANG) > 0)
         calls++;
 }
+static int to_child;
 static void masks_meanwhile(int signal, siginfo_t *info, void *context)
 {
     siginfo_t child;
+    ignore_result(write(to_child, "\n", 1));
     show_mask("  handler");
     printf("  before %016lx\n", word(&((ucontext_t *)context)->uc_sigmask));
     while (waitid(P_ALL, 0, &child, WEXITED | WNOWAIT) < 0)
@@ -2276,8 +2278,13 @@ static void hidden_masks(void)
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = reaps, .sa_flags = SA_RESTART}, NULL);
     install(SIGALRM, masks_meanwhile, SA_RESTART, none());
     install_plain(SIGUSR1, 0);
+    int ends[2];
+    ignore_result(pipe(ends));
+    dup2(ends[0], 9);
+    to_child = ends[1];
     for (int round = 0; round < 2; round++) {
-        printf("%x", system("kill -ALRM $PPID; exit 3"));
+        // It exits when the handler runs.
+        printf("%x", system("kill -ALRM $PPID; read line <&9; exit 3"));
         printf(" reaped %d\n", calls);
         block(SIGUSR2);
         show_mask("afterwards");
