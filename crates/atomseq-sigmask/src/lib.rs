@@ -102,6 +102,9 @@
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Memory: each distinct action that the program installs is kept.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
+//! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
+//!   handler's return between two instructions there: the change may stay where without the library
+//!   that return would restore the mask.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.
