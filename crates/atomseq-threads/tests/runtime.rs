@@ -1362,9 +1362,9 @@ fn kernel_threads() -> usize {
 fn runs_and_runtimes_have_signals_of_their_own() {
     let runtime = with_workers(1);
     let run = coroutine::Builder::new().slice(Duration::from_millis(1));
-    assert_eq!(run.clone().run(|| 1).unwrap(), 1);
+    assert_eq!(run_with(run.clone(), || 1).unwrap(), 1);
     drop(with_workers(1));
-    let refused = run.signal(libc::SIGURG).run(|| 2);
+    let refused = run_with(run.signal(libc::SIGURG), || 2);
     let refused = refused.unwrap_err();
     assert!(matches!(
         refused,
