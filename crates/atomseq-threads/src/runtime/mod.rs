@@ -26,7 +26,7 @@
 //! on a stack that moves between kernel threads. A closure that does none of these costs two queue
 //! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
 //! microseconds. To spawn and join takes about 100 ns if the spawner is a thread of the runtime
-//! and joins at once, and 5 µs from outside on the worker's CPU, where a thread of `std` takes 33
+//! and joins at once, and 3.5 µs from outside on the worker's CPU, where a thread of `std` takes 29
 //! µs (`atomseq bench threads`, on a virtual machine of two CPUs).
 //!
 //! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads

@@ -43,10 +43,6 @@ struct Sample {
     first: Nanoseconds,
     last: Nanoseconds,
     time: Nanoseconds,
-    /// Whether the monitor has sent it a tick at the last look.
-    is_ticked: bool,
-    /// Whether it continues since the last tick of this worker, and had begun before.
-    is_resumed: bool,
 }
 
 /// A closure that continues without the role.
@@ -71,14 +67,10 @@ pub(super) fn monitor(shared: &Shared) {
         first: 0,
         last: 0,
         time: 0,
-        is_ticked: false,
-        is_resumed: false,
     };
     let mut samples = vec![NOTHING; shared.workers.len()];
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
-    // The CPU time of each kernel thread at its last tick.
-    let mut used_at_tick: Vec<Nanoseconds> = vec![0; shared.carriers.len()];
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
     // Between two looks at closures that compute.
     let half = (shared.slice / 2).clamp(SHORTEST, LONGEST);
@@ -123,34 +115,18 @@ pub(super) fn monitor(shared: &Shared) {
             let carrier = shared.carrier(carrier);
             let used = linux::cpu_time(carrier.number.load(SeqCst));
             if sample.owner != owner {
-                let is_resumed =
-                    sample.is_ticked && owner == role::resumed_after(sample.owner, carrier.index);
-                // The slice of a resumed one began with the tick, at the last look. Before that it
-                // had used what it had at its own tick, or more, and all but the time since.
-                let (first, time) = match is_resumed {
-                    true => {
-                        let before = used_at_tick[carrier.index as usize];
-                        let since = now - sample.time;
-                        (before.max(used.saturating_sub(since)), sample.time)
-                    }
-                    false => (used, now),
-                };
+                computes = false;
                 *sample = Sample {
                     owner,
-                    first,
-                    last: first,
-                    time,
-                    is_ticked: false,
-                    is_resumed,
+                    first: used,
+                    last: used,
+                    time: now,
                 };
-                if !is_resumed {
-                    computes = false;
-                    continue;
-                }
+                continue;
             }
             // Saturating: the system reports 0 of a thread that has exited since.
             let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
-            (sample.last, sample.time, sample.is_ticked) = (used, now, false);
+            (sample.last, sample.time) = (used, now);
             if !has_work {
                 computes &= is_busy;
                 continue;
@@ -184,10 +160,7 @@ pub(super) fn monitor(shared: &Shared) {
                     }
                 }
             } else if slice_is_over && shared.options.preempts() {
-                // After one that was resumed, the next one probably is, and computes.
-                computes &= sample.is_resumed;
-                sample.is_ticked = true;
-                used_at_tick[carrier.index as usize] = used;
+                computes = false;
                 tick(shared, carrier, owner - 1);
             }
         }

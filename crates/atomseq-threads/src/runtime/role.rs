@@ -83,12 +83,6 @@ pub(super) fn is_inside(owner: u64) -> bool {
     owner & INSIDE != 0
 }
 
-/// Returns the `owner` after a tick that interrupts the closure of this one, if the next turn is
-/// that of a closure which has begun on this carrier.
-pub(super) fn resumed_after(owner: u64, carrier: u32) -> u64 {
-    passed_to(owner, carrier.into()) | INSIDE
-}
-
 fn passed_to(owner: u64, carrier: u64) -> u64 {
     ((owner / EPOCH + 1) * EPOCH) | (carrier << 1)
 }
