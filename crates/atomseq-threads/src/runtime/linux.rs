@@ -48,12 +48,11 @@ fn wake_many(word: *const AtomicU32, count: c_int) {
 
 /// How a kernel thread waits: it looks for a while, and then sleeps. It looks for as long as it
 /// takes to sleep and to be woken, if the last wait was that short. Otherwise two threads that
-/// answer each other at once would both sleep each time. Between looks it yields its CPU, which
-/// the thread that it waits for may need: that takes one system call, where to sleep and to be
-/// woken takes two.
+/// answer each other at once would both sleep each time. On one CPU it yields that between looks:
+/// one system call, where to sleep and to be woken takes two.
 #[derive(Debug)]
 pub(super) struct Patience {
-    /// The number of looks before each yield, and the minimum.
+    /// The number of looks before the clock is read, and the minimum. 1 on one CPU.
     looks: usize,
     /// How long the last wait took.
     last: AtomicU64,
@@ -90,7 +89,9 @@ impl Patience {
             if now() - begin >= limit {
                 break;
             }
-            std::thread::yield_now();
+            if self.looks == 1 {
+                std::thread::yield_now();
+            }
         }
         sleep();
         self.last.store(now() - begin, Relaxed);

@@ -48,7 +48,7 @@
 //! [generator](crate::coroutine::Generator) in which a thread waits. If threads wait in another way
 //! for one that has not begun, all may wait indefinitely. A worker that has nothing to do, and a
 //! caller outside that joins a thread, look for up to 50 µs before they sleep, if their last wait
-//! was as short. Between looks they yield their CPU to others.
+//! was as short. If the runtime may use one CPU only, they yield it between looks.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
