@@ -1,8 +1,8 @@
 //! The index of a priority queue: hints that let a search skip most of the list.
 //!
-//! One node in two is on level 0, one in sixteen on level 1, one in four of these on level 2, and
-//! so on. Hints are stored without any check, so a level may lose a node, or lead to one that has
-//! left the list:
+//! One node in two is on level 0, one in four of these on level 1, one in four of these on level 2,
+//! and so on. Hints are stored without any check, so a level may lose a node, or lead to one that
+//! has left the list:
 //!
 //! * when two threads store the same hint, or a thread is delayed or exits before it has stored its
 //!   hints, or has stored that on level 0 alone. The level then lacks nodes, up to all that follow
@@ -38,8 +38,8 @@ use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::Descriptor;
 
-/// The number of levels: enough for four to the power of it, a million entries, at two or three
-/// steps a level. Beyond that, the highest level has more.
+/// The number of levels: enough for two times four to the power of the levels above the lowest one,
+/// half a million entries, at two or three steps a level. Beyond that, the highest level has more.
 ///
 /// With it, a node of a priority and a value of 8 bytes each has 128 bytes.
 pub(super) const LEVELS: usize = 10;
@@ -71,10 +71,7 @@ const FEWEST: u64 = 64;
 
 /// Returns how many entries a level has one node for.
 const fn entries_a_node(level: usize) -> u64 {
-    match level {
-        0 => 2,
-        _ => 1 << (2 * (level + 1)),
-    }
+    2 << (2 * level)
 }
 
 /// Where the levels start. Relaxed throughout, here and for the hints of nodes: a hint proves
@@ -145,7 +142,7 @@ impl<P: Plain> Index<P> {
     }
 
     /// Chooses on how many levels the node is that is linked next: none for one in two, two or more
-    /// for one in sixteen, and so on. At most one more than the levels in use.
+    /// for one in eight, and so on. At most one more than the levels in use.
     #[inline]
     pub(super) fn height_of_next(&self, version: Version) -> usize {
         // Versions differ, and the finalizer of MurmurHash3 spreads them over all bits.
@@ -153,8 +150,7 @@ impl<P: Plain> Index<P> {
         for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
             bits = (bits ^ bits >> 33).wrapping_mul(factor);
         }
-        let zeros = (bits >> 32 | 1 << 32).trailing_zeros() as usize;
-        let height = (zeros / 2).max(zeros.min(1));
+        let height = (bits >> 32 | 1 << 32).trailing_zeros().div_ceil(2) as usize;
         height.min(self.levels() + 1).min(LEVELS)
     }
 }
@@ -450,16 +446,12 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         index.renewal.store(version + FEWEST, Ordering::Relaxed);
         let mut level = levels - 1;
         let mut nodes = self.on_level(level).take(LOOKS).count();
-        // How many nodes the level below has: so many or more. The lowest one that is not too long
-        // is not counted before it is traversed.
-        let below = |level, nodes| match level {
-            0 => LOOKS,
-            _ => nodes * (entries_a_node(level) / entries_a_node(level - 1)) as usize,
-        };
-        while below(level, nodes) < LOOKS {
-            nodes = below(level, nodes);
+        // A level has a quarter of the nodes of the one below, or less. The lowest one that is not
+        // too long is not counted before it is traversed.
+        while level > 0 && 4 * nodes < LOOKS {
             level -= 1;
-            if below(level, nodes) < LOOKS {
+            nodes *= 4;
+            if level > 0 && 4 * nodes < LOOKS {
                 nodes = self.on_level(level).take(LOOKS).count();
             }
         }
