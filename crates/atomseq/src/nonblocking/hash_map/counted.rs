@@ -174,6 +174,7 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     ///
     /// If the value has 1,048,575 guards.
     #[inline]
+    #[track_caller]
     pub fn get(&self, key: &K) -> Option<HashMapRef<'_, V>> {
         self.get_from::<true, true>(key, |_| ())
     }
@@ -197,6 +198,7 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     }
 
     #[inline(always)]
+    #[track_caller]
     fn get_from<const CHECKED: bool, const CLAIMED: bool>(
         &self,
         key: &K,
@@ -395,6 +397,7 @@ impl<V> Node<V> {
     /// Counts another guard of the allocation in `word`. Returns `false` if there is none of it any
     /// more.
     #[inline(always)]
+    #[track_caller]
     fn acquire(&self, mut word: u64) -> bool {
         loop {
             if word & GUARDS == 0 {
@@ -538,6 +541,7 @@ impl<V: Send + Sync> Clone for HashMapRef<'_, V> {
     /// # Panics
     ///
     /// As for [`get`](RefHashMap::get).
+    #[track_caller]
     fn clone(&self) -> Self {
         // SAFETY: the node is one of this pool.
         unsafe { self.values.claim(self.node) };
