@@ -1,5 +1,6 @@
-//! A program that does at random what programs do with signals prints the same with the library; one
-//! that masks and unmasks while another process sends it signals loses none, and gets none early.
+//! A program that does at random what programs do with signals prints the same with the library;
+//! one that masks and unmasks while another process sends it signals loses none, and gets none
+//! early.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
