@@ -332,7 +332,7 @@ fn a_tick_before_a_region_is_not_lost() {
             // SAFETY: sends this thread a tick; the region does nothing.
             unsafe {
                 if has_tick {
-                    libc::raise(libc::SIGURG);
+                    libc::raise(coroutine::DEFAULT_SIGNAL);
                 }
                 coroutine::preemptible(|| ());
             }
@@ -378,7 +378,7 @@ fn others_find_the_x87_stack_empty() {
                     "faddp", "faddp", "faddp", "faddp", "faddp", "faddp", "faddp",
                     "fstp qword ptr [{}]", in(reg) &mut sum,
                     inout("rax") libc::SYS_tgkill => _, in("rdi") i64::from(process),
-                    in("rsi") i64::from(thread), in("rdx") i64::from(libc::SIGURG),
+                    in("rsi") i64::from(thread), in("rdx") i64::from(coroutine::DEFAULT_SIGNAL),
                     out("rcx") _, out("r11") _,
                     out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _,
                     out("st(5)") _, out("st(6)") _, out("st(7)") _);

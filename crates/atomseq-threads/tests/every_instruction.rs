@@ -79,7 +79,7 @@ extern "C" fn step(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc
         (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
         if left == 1 {
             TICKS.fetch_add(1, Relaxed);
-            libc::raise(libc::SIGURG);
+            libc::raise(coroutine::DEFAULT_SIGNAL);
         }
     }
 }
@@ -444,7 +444,7 @@ fn no_addition_is_lost() {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = step as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        libc::sigaddset(&mut action.sa_mask, libc::SIGURG);
+        libc::sigaddset(&mut action.sa_mask, coroutine::DEFAULT_SIGNAL);
         assert_eq!(libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()), 0);
     }
     for (name, (instructions, torn)) in [

@@ -86,7 +86,9 @@ fn leave_words() {
 #[test]
 fn control_words_are_restored() {
     for clears in [false, true] {
-        let ours = |process, thread| words_after(OURS, clears, (process, thread, libc::SIGURG));
+        let ours = |process, thread| {
+            words_after(OURS, clears, (process, thread, coroutine::DEFAULT_SIGNAL))
+        };
         let (found, has_run) = preempted(leave_words, ours);
         assert!(has_run);
         assert_eq!(found, OURS, "vectors cleared: {clears}");
@@ -167,7 +169,7 @@ macro_rules! registers {
                     inout("rax") libc::SYS_tgkill => _,
                     in("rdi") i64::from(process),
                     in("rsi") i64::from(thread),
-                    in("rdx") i64::from(libc::SIGURG),
+                    in("rdx") i64::from(coroutine::DEFAULT_SIGNAL),
                     out("rcx") _, out("r11") _,
                     clobber_abi("sysv64"),
                 );

@@ -1353,6 +1353,29 @@ fn kernel_threads() -> usize {
         .count()
 }
 
+/// Both preempt in one process by default, and neither takes the other's signal.
+#[test]
+fn runs_and_runtimes_have_signals_of_their_own() {
+    let runtime = with_workers(1);
+    let run = coroutine::Builder::new().slice(Duration::from_millis(1));
+    assert_eq!(run.clone().run(|| 1).unwrap(), 1);
+    drop(with_workers(1));
+    let refused = run.signal(libc::SIGURG).run(|| 2);
+    let refused = refused.unwrap_err();
+    assert!(matches!(
+        refused,
+        coroutine::Error::SignalTaken(libc::SIGURG)
+    ));
+    assert!(refused.to_string().contains("Builder::signal"));
+    let refused = Options::new().signal(coroutine::DEFAULT_SIGNAL).start();
+    assert!(matches!(refused, Err(Error::SignalTaken(_))));
+    // The worker's slices still end: there is one worker, and the other closure needs it.
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    let hog = runtime.spawn(|| hog(&ENDS));
+    runtime.spawn(|| ENDS.store(true, SeqCst)).join().unwrap();
+    hog.join().unwrap();
+}
+
 #[test]
 fn bad_input_is_an_error_and_leaves_nothing() {
     assert!(matches!(

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use atomseq::dcas::{Adjacent, Cell, Change, Domain, Packed};
 use atomseq::mutex::Semaphore;
-use atomseq::nonblocking::{self, LinkedQueue, LinkedStack, List, RefList, spsc};
+use atomseq::nonblocking::{self, HashMap, LinkedQueue, LinkedStack, List, MultiMap};
+use atomseq::nonblocking::{OneVisitorList, PriorityQueue, RefHashMap, RefList, spsc};
 use atomseq::percpu::{Area, Pool, Queue, Ring, Stack};
 
 /// Returns the file and line of each panic of `fails`.
@@ -49,6 +50,13 @@ fn documented_panics_name_the_callers_line() {
     let (adjacent, packed) = (Adjacent::new(1, 2), Packed::<32>::new(1, 2));
     let (other, list, another) = (Cell::new(1), RefList::new(), RefList::new());
     list.push_front(1).unwrap();
+    let (timers, more_timers) = (PriorityQueue::new(), PriorityQueue::<u64, ()>::new());
+    let timer = timers.insert(1_u64, ()).unwrap();
+    // A value that cannot have one more guard.
+    let lent = RefHashMap::new();
+    lent.insert(1, ()).unwrap();
+    let lease = lent.get(&1).unwrap();
+    (0..(1 << 20) - 3).for_each(|_| std::mem::forget(lease.clone()));
     let (large, pairs) = (u64::MAX, || (0..10_000u64).zip(0u64..));
     let one = || Change::of(&domain[0], 1, 1);
     let first = Location::caller().line() + 2;
@@ -71,6 +79,7 @@ fn documented_panics_name_the_callers_line() {
         &|| _ = Pool::with_capacity_per_cpu(0, || 1usize),
         &|| _ = domain.load(&other),
         &|| _ = domain.snapshot([&other]),
+        &|| _ = domain.load_all([&other]),
         &|| _ = domain.compare_exchange_pair(one(), one()),
         &|| _ = domain.compare_exchange(Change::of(&other, 1, 2)),
         &|| _ = domain.compare_exchange_all(&[Change::of(&other, 1, 2)]),
@@ -90,7 +99,17 @@ fn documented_panics_name_the_callers_line() {
         &|| LinkedStack::try_with_limit(1).unwrap().extend(0..10_000),
         &|| LinkedQueue::try_with_limit(1).unwrap().extend(0..10_000),
         &|| List::try_with_limit(1).unwrap().extend(pairs()),
+        &|| RefList::try_with_limit(1).unwrap().extend(0..10_000),
+        &|| OneVisitorList::try_with_limit(1).unwrap().extend(0..10_000),
+        &|| PriorityQueue::try_with_limit(1).unwrap().extend(pairs()),
+        &|| _ = HashMap::<u64, u64>::with_capacity(NONE),
+        &|| _ = MultiMap::<u64, u64>::with_buckets(0),
         &|| _ = another.remove(&list.front().unwrap()),
+        &|| _ = more_timers.priority(timer),
+        &|| _ = more_timers.remove(timer),
+        &|| _ = more_timers.change_priority(timer, 2),
+        &|| _ = lent.get(&1),
+        &|| _ = lease.clone(),
     ];
     let expected: Vec<_> = (first..)
         .take(fails.len())

@@ -121,8 +121,9 @@ pub const DEFAULT_STACK_SIZE: usize = 64 * 1024;
 /// The smallest stack, in bytes.
 pub const MIN_STACK_SIZE: usize = 4096;
 
-/// The signal of ticks, if the builder names none: one that debuggers pass on silently.
-const DEFAULT_SIGNAL: i32 = libc::SIGURG;
+/// The signal of ticks, if the builder names none: `SIGVTALRM`, which debuggers pass on silently. A
+/// [runtime](crate::runtime) has another one by default.
+pub const DEFAULT_SIGNAL: i32 = libc::SIGVTALRM;
 
 /// The shortest slice. A tick costs some microseconds.
 pub const MIN_SLICE: Duration = Duration::from_micros(100);
@@ -148,6 +149,8 @@ pub enum Error {
     Stack(io::Error),
     /// The system refuses a timer.
     Timer(io::Error),
+    /// The signal ends the slices of a [runtime](crate::runtime).
+    SignalTaken(i32),
     /// The signal of ticks cannot be handled.
     Signal(atomseq::signal::Error),
 }
@@ -179,6 +182,10 @@ impl fmt::Display for Error {
             Error::Timer(error) => write!(
                 f,
                 "no timer for slices: {error}; raise RLIMIT_SIGPENDING (`ulimit -i`)"
+            ),
+            Error::SignalTaken(signal) => write!(
+                f,
+                "signal {signal} ends the slices of a runtime; give `Builder::signal` another one"
             ),
             Error::Signal(error) => write!(f, "no handler for the end of slices: {error}"),
         }
@@ -246,10 +253,11 @@ impl Builder {
         self
     }
 
-    /// Sets the signal that ends a slice; `SIGURG` if this is not called. Its handler stays
-    /// installed when the run has ended.
+    /// Sets the signal that ends a slice; [`DEFAULT_SIGNAL`] if this is not called. Its handler
+    /// stays installed when the run has ended.
     ///
-    /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them.
+    /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them. A signal that
+    /// ends the slices of a runtime is refused too.
     pub const fn signal(mut self, signal: i32) -> Builder {
         self.signal = signal;
         self
@@ -264,7 +272,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::Nested`], [`Error::StackTooSmall`], and with a slice [`Error::SliceTooShort`],
-    /// [`Error::NoPreemption`], [`Error::Timer`] and [`Error::Signal`].
+    /// [`Error::NoPreemption`], [`Error::Timer`], [`Error::SignalTaken`] and [`Error::Signal`].
     ///
     /// # Panics
     ///

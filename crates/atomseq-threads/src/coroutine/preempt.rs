@@ -50,6 +50,10 @@ impl Ticks {
         if crate::NEVER_BLOCKED.contains(&signal) {
             return Err(Error::Signal(signal::Error::Reserved(signal)));
         }
+        // Without that handler, runtimes would preempt no thread.
+        if crate::runtime::has_handler(signal) {
+            return Err(Error::SignalTaken(signal));
+        }
         let options = Options::new().on_alternate_stack(HANDLER);
         // SAFETY: the handler reads what belongs to its thread, and changes the context as
         // `preemptible` allows.

@@ -103,6 +103,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 pub use inherited::Inherited;
+pub(crate) use preempt::is_installed as has_handler;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};
@@ -348,8 +349,8 @@ impl Options {
     }
 
     /// Sets the signal that ends slices. The default is `SIGURG`, which debuggers pass on silently.
-    /// Its handler stays installed. A [coroutine run](crate::coroutine::Builder) with slices
-    /// replaces it unless it has another signal.
+    /// Its handler stays installed, so a [coroutine run](crate::coroutine::Builder) with slices
+    /// refuses that signal, and this one the run's.
     pub fn signal(mut self, signal: i32) -> Options {
         self.signal = signal;
         self

@@ -19,29 +19,39 @@ fn is_usable(signal: c_int) -> bool {
         && !(32..libc::SIGRTMIN()).contains(&signal)
 }
 
+fn handler() -> usize {
+    tick as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize
+}
+
+fn disposition(signal: c_int) -> io::Result<usize> {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks only.
+    match unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) } {
+        // SAFETY: plain old data.
+        0 => Ok(unsafe { action.assume_init() }.sa_sigaction),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns whether the signal has the handler.
+pub(crate) fn is_installed(signal: c_int) -> bool {
+    disposition(signal).is_ok_and(|action| action == handler())
+}
+
 /// Installs the handler, which stays.
 pub(super) fn install(signal: c_int) -> Result<(), Error> {
     if !is_usable(signal) {
         return Err(Error::SignalReserved(signal));
     }
-    let handler = tick as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
-    let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: asks only.
-    let before = unsafe {
-        if libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) != 0 {
-            return Err(Error::Signal(io::Error::last_os_error()));
-        }
-        before.assume_init()
-    };
-    match before.sa_sigaction {
+    match disposition(signal).map_err(Error::Signal)? {
         libc::SIG_DFL | libc::SIG_IGN => {}
-        already if already == handler => return Ok(()),
+        already if already == handler() => return Ok(()),
         _ => return Err(Error::SignalTaken(signal)),
     }
     // SAFETY: plain old data; `tick` does only what a handler may do.
     let result = unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = handler;
+        action.sa_sigaction = handler();
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         // A thread that waits in the handler takes no other signal: one to the process goes to
         // another thread, one to this thread waits. Those of the C library (cancellation and

@@ -163,6 +163,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain.
     #[inline(always)] // a call takes as long as the loads
+    #[track_caller]
     pub fn load_all<const N: usize>(&self, words: [&Cell; N]) -> [u64; N] {
         self.snapshot(words).0
     }

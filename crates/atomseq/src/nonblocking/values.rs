@@ -20,9 +20,8 @@ use crate::AsWord;
 /// assert_eq!(stack.into_iter().collect::<Vec<_>>(), [3, 2, 1]);
 /// ```
 ///
-/// It skips a value whose guard or visit was leaked by `std::mem::forget`. Such a value of a
-/// [`OneVisitorList`] is dropped with the iterator; one of a [`RefList`] is leaked, because the
-/// leaked guard still counts.
+/// It skips a value of a [`RefList`] or a [`OneVisitorList`] whose guard or visit was leaked by
+/// `std::mem::forget`. Such a value is dropped with the iterator.
 pub struct Values<S>(S);
 
 impl<S: fmt::Debug> fmt::Debug for Values<S> {

@@ -14,7 +14,7 @@ use crate::structures::Element;
 #[derive(Default)]
 pub struct Together(u64);
 
-/// What the map multiplies a hash by, before it adds the upper half to the lower one.
+/// What the map multiplies a hash by. It adds the upper half to the lower one before and after.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for Together {
@@ -25,7 +25,8 @@ impl Hasher for Together {
         let inverse = (0..6).fold(1_u64, |inverse, _| {
             inverse.wrapping_mul(2_u64.wrapping_sub(FACTOR.wrapping_mul(inverse)))
         });
-        product.wrapping_mul(inverse)
+        let added = product.wrapping_mul(inverse);
+        added ^ added >> 32
     }
 
     fn write(&mut self, _: &[u8]) {

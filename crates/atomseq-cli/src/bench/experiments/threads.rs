@@ -389,7 +389,7 @@ pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
         for _ in 0..operations {
             let tick = || {
                 before();
-                send(libc::SIGURG);
+                send(coroutine::DEFAULT_SIGNAL);
             };
             // SAFETY: makes system calls, and calls what the caller promises is allowed.
             unsafe { coroutine::preemptible(tick) };

@@ -168,6 +168,7 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     ///
     /// If the value has 1,048,575 guards.
     #[inline]
+    #[track_caller]
     pub fn get(&self, key: &K) -> Option<HashMapRef<'_, V>> {
         self.get_from::<true>(key, |_| ())
     }
@@ -185,6 +186,7 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     }
 
     #[inline(always)]
+    #[track_caller]
     fn get_from<const CHECKED: bool>(
         &self,
         key: &K,
@@ -353,6 +355,7 @@ impl<V> Node<V> {
     /// Counts another guard of the allocation in `word`. Returns `false` if there is none of it any
     /// more.
     #[inline(always)]
+    #[track_caller]
     fn acquire(&self, mut word: u64) -> bool {
         loop {
             if word & GUARDS == 0 {
@@ -495,6 +498,7 @@ impl<V: Send + Sync> Clone for HashMapRef<'_, V> {
     /// # Panics
     ///
     /// As for [`get`](RefHashMap::get).
+    #[track_caller]
     fn clone(&self) -> Self {
         // Relaxed: the exchange checks it. This guard keeps the allocation the same.
         let is_counted = self.node.acquire(self.node.word.load(Ordering::Relaxed));

@@ -151,14 +151,13 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         &self.hasher
     }
 
-    /// Returns the hash of a key, with bits that do not depend on how good the hasher's low bits
-    /// are.
+    /// Returns the hash of a key. Its low bits depend on all bits of the hasher's result, so keys
+    /// spread over the buckets also if their results differ in the high bits alone.
     #[inline(always)]
     fn hash(&self, key: &K) -> u64 {
-        let hash = self
-            .hasher
-            .hash_one(key)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = self.hasher.hash_one(key);
+        // A product alone takes no bit to a lower one, and the fold after it takes it down by 32.
+        let hash = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^ hash >> 32
     }
 

@@ -129,6 +129,23 @@ fn keys_may_collide() {
     );
 }
 
+/// Hashers that leave keys as they are give hashes that differ in a few bits only, such as the high
+/// ones of floating-point numbers.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn keys_spread_whichever_bits_of_their_hashes_differ() {
+    for shift in (0..=54).step_by(3) {
+        let map = HashMap::<u64, (), _>::with_hasher(Colliding::<1>::default());
+        let keys = || (0..1000_u64).map(|key| key << shift);
+        keys().for_each(|key| _ = map.insert(key, ()).unwrap());
+        let most = keys().map(|key| map.snapshot(&key).len()).max();
+        assert!(
+            most < Some(20),
+            "{most:?} keys in a bucket at shift {shift}"
+        );
+    }
+}
+
 #[test]
 fn it_grows_and_shrinks() {
     let map = HashMap::<u64, u64>::new();

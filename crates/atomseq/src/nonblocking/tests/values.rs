@@ -43,11 +43,17 @@ fn values_come_out_in_the_order_of_their_structure() {
 }
 
 #[test]
-fn leaked_guards_and_visits_are_skipped() {
-    let list = RefList::from_iter([1, 2, 3]);
-    std::mem::forget(list.find(|value| *value == 2));
-    assert_eq!(list.into_iter().collect::<Vec<_>>(), [3, 1]);
-    let list = OneVisitorList::from_iter([1, 2, 3]);
+fn leaked_guards_and_visits_are_skipped_and_their_values_dropped() {
+    let alive = Arc::new(());
+    let numbers = || [1, 2, 3].map(|number| (number, alive.clone()));
+    let list = RefList::from_iter(numbers());
+    std::mem::forget(list.find(|value| value.0 == 2));
+    let rest = list.into_iter().map(|value| value.0);
+    assert_eq!(rest.collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(Arc::strong_count(&alive), 1);
+    let list = OneVisitorList::from_iter(numbers());
     std::mem::forget(list.visit_first());
-    assert_eq!(list.into_iter().collect::<Vec<_>>(), [2, 1]);
+    let rest = list.into_iter().map(|value| value.0);
+    assert_eq!(rest.collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(Arc::strong_count(&alive), 1);
 }

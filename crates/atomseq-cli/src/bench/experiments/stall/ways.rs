@@ -1,5 +1,6 @@
 //! The objects in whose operations a thread is stopped.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,10 @@ use crate::bench::workloads::pair::Pair;
 
 /// For how long a mutex is watched each time.
 const WATCHED: Duration = Duration::from_millis(1);
+
+/// How many times the holder of the mutex counts each time. The processor takes an interrupt behind
+/// the instruction that locks rather than behind one addition.
+const COUNTED: usize = 64;
 
 /// What the thread that is stopped pushes, and what the other one does.
 const STOPPED: u64 = 1;
@@ -379,7 +384,7 @@ struct Mutexed(Mutex<u64>);
 impl Object for Mutexed {
     fn operate(&self, inside: &Inside) {
         let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        inside.during(|| *count += 1);
+        inside.during(|| (0..COUNTED).for_each(|_| *count = black_box(*count + 1)));
     }
 
     fn attempt(&self) -> bool {
