@@ -214,7 +214,8 @@ pub fn is_constant_name(name: &Ident) -> bool {
 
 /// Understands one parameter.
 fn parameter(argument: &FnArg) -> Result<Parameter> {
-    const EXPECTED: &str = "a parameter is `name: Slot` or `name: Word`";
+    const EXPECTED: &str =
+        "a parameter is `name: Slot` or `name: Word`, which is a `usize` to the caller";
     let FnArg::Typed(typed) = argument else {
         return Err(Error::new(argument.span(), EXPECTED));
     };

@@ -26,8 +26,23 @@
 //! [`Family`](prometheus_client::metrics::family::Family). An update is a plain add to memory of
 //! the CPU that the thread is on, of which [`atomseq::percpu`] states the progress guarantee, the
 //! cost and the slow path. A scrape adds up the CPUs. What differs: an update does not return the
-//! previous value, and there are no exemplars. On 32-bit targets counters and gauges have 32 bits,
-//! and a histogram adds to its sums by atomic instructions.
+//! previous value, there are no exemplars, and counters and gauges are of integers. For
+//! floating-point numbers, register prometheus_client's own `Gauge<f64, AtomicU64>` beside these.
+//! On 32-bit targets counters and gauges have 32 bits, and a histogram adds to its sums by atomic
+//! instructions.
+//!
+//! A counter and a gauge are made by `default`. A histogram has no default bounds, so a family of
+//! them names its own, by
+//! [`new_with_constructor`](prometheus_client::metrics::family::Family::new_with_constructor):
+//!
+//! ```
+//! use atomseq_prometheus::Histogram;
+//! use prometheus_client::metrics::family::Family;
+//!
+//! let new: fn() -> Histogram = || Histogram::new([0.001, 0.01, 0.1]);
+//! let latency = Family::<[(&str, &str); 1], Histogram, _>::new_with_constructor(new);
+//! latency.get_or_create(&[("method", "get")]).observe(0.002);
+//! ```
 //!
 //! | type | updates | memory |
 //! |---|---|---|

@@ -54,7 +54,8 @@
 //!   system calls.
 //! * [`scope`]: who may interfere, as types.
 //! * [`status`](mod@status): what this process can use, and why not.
-//! * [`docs`]: patterns, internals, limitations and performance.
+//! * [`docs`]: patterns, internals, limitations, performance, [porting](docs::porting) from other
+//!   crates, and [tools and deployment](docs::tools): Miri, sanitizers, valgrind, containers, musl.
 //!
 //! # The structures
 //!

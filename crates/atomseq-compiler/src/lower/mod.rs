@@ -232,8 +232,10 @@ impl Lowering {
                              and has no `else`";
         // For `if v > load(…) { commit(…); }`.
         const TURN: &str = "turn the condition round, as in `if v <= m { return }`, then commit";
+        // For `if v > m { commit(…, v) } else { commit(…, m) }`.
+        const CHOOSE: &str = "return early, or choose a word by `min`, `max` or arithmetic";
         if let Some((_, other)) = &branch.else_branch {
-            return Err(Error::new(other.span(), SHAPE));
+            return Err(Error::new(other.span(), format!("{SHAPE}: {CHOOSE}")));
         }
         let (commit, returned) = match branch.then_branch.stmts.as_slice() {
             [Stmt::Expr(Expr::Return(returned), _)] => (None, returned),

@@ -128,7 +128,8 @@ impl Lowering {
             _ => {
                 return Err(Error::new(
                     binary.op.span(),
-                    "not in the language: the operators are + - * & | ^ << >> ! and comparisons",
+                    "not in the language: the operators are + - * & | ^ << >> ! and comparisons; \
+                     there are `min` and `max` besides",
                 ));
             }
         };

@@ -703,7 +703,8 @@
 //!   `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`, `munmap`, `madvise`, `getcpu`,
 //!   `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where
 //!   atomseq registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`,
-//!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack`, `mprotect` and `write` as well. `futex` and
+//!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack`, `mprotect` and `write` as well. The default
+//!   profile of Docker (moby's `profiles/seccomp/default.json`) allows all of these. `futex` and
 //!   `rt_sigprocmask` must stay allowed. A `membarrier` that worked at start-up and fails later
 //!   aborts the process with a sentence on standard error, because there is no safe way to
 //!   continue. Where atomseq registers threads itself and `rseq` is forbidden later, new threads

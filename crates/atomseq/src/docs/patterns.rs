@@ -349,7 +349,7 @@
 //! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart.
 //! [`Area::try_new`](crate::percpu::Area::try_new) puts as much zeroed memory behind each slot as
 //! it is asked for; a sequence finds it at `slot + Area::BULK`, others with
-//! [`bulk`](crate::percpu::Area::bulk). Fifteen counters in one area cost no more memory than one
+//! [`bulk`](crate::percpu::Area::bulk), which shows a ring. Fifteen counters in one area cost no more memory than one
 //! [`Counter`](crate::percpu::Counter). ([`Counters`](crate::percpu::Counters) is that for any
 //! number of them.)
 //!

@@ -84,4 +84,22 @@
 //! assert!(BUFFERS.lease().is_some());
 //! ```
 //!
-//! A `LazyLock` must not be used for the first time in a signal handler.
+//! A [`Lease`](crate::percpu::Lease) of a static pool is `'static`, so another thread may get it:
+//! no `Arc` and no [`lease_owned`](crate::percpu::Pool::lease_owned) is needed.
+//!
+//! A `LazyLock` must not be used for the first time in a signal handler. What handlers use goes
+//! into a `OnceLock`: fill it before they are installed, and let them read it by `get`.
+//!
+//! ```
+//! use std::sync::OnceLock;
+//! use atomseq::nonblocking::HashMap;
+//!
+//! static SESSIONS: OnceLock<HashMap<u64, u64>> = OnceLock::new();
+//! fn in_a_handler() -> Option<u64> {
+//!     SESSIONS.get()?.get(&1)
+//! }
+//!
+//! SESSIONS.get_or_init(HashMap::new).insert(1, 10)?;
+//! assert_eq!(in_a_handler(), Some(10));
+//! # Ok::<(), atomseq::type_stable::Error>(())
+//! ```

@@ -60,6 +60,9 @@
 //! A thread that exits inside an operation, by the `exit` system call, loses at most the one value
 //! that it was moving; inside [`PageMap::unload`] or [`unload_subtree`](PageMap::unload_subtree),
 //! the entries that it has taken out.
+//!
+//! Constructors map memory and are not `const`: put a structure in a static into a `LazyLock`, or
+//! into a `OnceLock` if handlers use it ([examples](crate::docs::porting#statics)).
 
 mod array;
 mod bounded;

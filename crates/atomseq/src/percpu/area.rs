@@ -228,7 +228,51 @@ impl Area {
         Slots { place: &self.place }
     }
 
-    /// Returns the address of a CPU's bulk memory.
+    /// Returns the address of a CPU's bulk memory: the bytes that [`try_new`](Area::try_new) was
+    /// asked for, rounded up to a multiple of 128.
+    ///
+    /// While a gate is [closed](Area::close_gate), no sequence is in progress on its CPU, so its
+    /// holder may read what sequences prepare. An attempt that was aborted may have prepared words
+    /// that no commit followed: read only what the committed words lead to.
+    ///
+    /// ```
+    /// use atomseq::percpu::Area;
+    ///
+    /// const TAIL: usize = Area::FIRST_WORD;
+    /// const ROOM: usize = 8;
+    ///
+    /// atomseq::sequence! {
+    ///     /// Writes a value over this CPU's oldest one.
+    ///     unsafe fn push(slot: Slot, value: Word) {
+    ///         let tail = load(slot + TAIL);
+    ///         prepare(slot + Area::BULK + ((tail & (ROOM - 1)) << 3), value);
+    ///         commit(slot + TAIL, tail + 1);
+    ///     }
+    /// }
+    ///
+    /// let area = Area::try_new(8 * ROOM)?;
+    /// for value in 0..20 {
+    ///     // SAFETY: the bulk memory has the words, and other CPUs read them under the gate alone.
+    ///     if unsafe { push::on_cpu(area.slots(), value) }.is_err() {
+    ///         // SAFETY: the same.
+    ///         area.on_slow_path(|gate| unsafe { push::gated(gate, value) });
+    ///     }
+    /// }
+    ///
+    /// let mut values = Vec::with_capacity(ROOM * area.cpus()); // Allocates before the gate.
+    /// for cpu in 0..area.cpus() {
+    ///     let _gate = area.close_gate(cpu);
+    ///     let tail = area.peek(cpu, TAIL);
+    ///     // The oldest value does not count: an aborted attempt may have written over it.
+    ///     for index in tail.saturating_sub(ROOM - 1)..tail {
+    ///         // SAFETY: one of the words, which no sequence writes while the gate is closed.
+    ///         let word = unsafe { area.bulk(cpu).add(8 * (index % ROOM)).cast::<usize>().read() };
+    ///         values.push(word);
+    ///     }
+    /// }
+    /// assert!(values.contains(&19));
+    /// # Ok::<(), atomseq::percpu::Error>(())
+    /// ```
     ///
     /// # Panics
     ///
