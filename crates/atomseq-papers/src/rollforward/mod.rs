@@ -208,8 +208,9 @@ schemes! {
 /// # Errors
 ///
 /// [`Error::Handler`] if `atomseq::signal` refuses a handler, and for `SIGSEGV` and `SIGTRAP`;
-/// [`Error::CodeNotWritable`] if the
-/// system does not let code be rewritten; [`Error::Unsupported`] on systems without sections.
+/// [`Error::CodeNotWritable`] if the system does not let code be rewritten;
+/// [`Error::Unsupported`] on systems without sections. An earlier handler of the signal then stays,
+/// with its level; deliveries during the call may have run the new one.
 ///
 /// # Safety
 ///
