@@ -61,7 +61,9 @@
 //! jump and the end (M94 3.3). A handler of a level that is not higher than the sequence's waits
 //! for the end of the sequence. A handler of a higher level runs at once, so the sequence is not
 //! atomic against it. A level costs no instruction. While a handler runs, signals of its level and
-//! below are blocked, and those above it are not.
+//! below are blocked, and those above it are not. A signal keeps its level when
+//! [`signal::uninstall`] removes its handler: a handler that `atomseq::signal` installs for it later
+//! also interrupts handlers of lower levels.
 //!
 //! # How a rollforward runs
 //!
