@@ -84,7 +84,7 @@ impl Parts for Lazy {
     }
 
     fn sum(&self) -> usize {
-        let counts = (0..self.cpus()).filter_map(|cpu| self.word(cpu as isize, COUNT));
+        let counts = (0..self.mapped_cpus()).filter_map(|cpu| self.word(cpu as isize, COUNT));
         // Acquire: pairs with the Release in `leave`.
         let counts = counts.map(|count| count.load(Ordering::Acquire));
         counts.fold(0, usize::wrapping_add)

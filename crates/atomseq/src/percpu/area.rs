@@ -40,7 +40,16 @@ const GUARDS: usize = 2;
 /// then the number of CPUs and the offset of a thread's CPU number are provisional, and a structure
 /// stores both permanently.
 pub(crate) fn started() -> Result<&'static Status, Error> {
-    let status = platform::start();
+    unless_starting(platform::start())
+}
+
+/// Returns the same, and [`Error::StartingUp`] also while another thread starts atomseq: waits for
+/// no thread.
+pub(super) fn started_at_once() -> Result<&'static Status, Error> {
+    unless_starting(platform::start_at_once())
+}
+
+fn unless_starting(status: &'static Status) -> Result<&'static Status, Error> {
     match status.reason() {
         Some(Reason::StartingUp) => Err(Error::StartingUp),
         _ => Ok(status),
@@ -460,19 +469,20 @@ impl Lazy {
         self.map_for(status, status.is_active(), Waits::Bounded)
     }
 
-    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory, or
-    /// may hold the last of it: the result is then [`Error::OutOfMemory`]. For operations that have
-    /// another way.
+    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory,
+    /// may hold the last of it, or forks: the result is then [`Error::OutOfMemory`]. Nor does it
+    /// wait for one that starts atomseq: [`Error::StartingUp`]. For operations that have another
+    /// way.
     #[cold]
     pub(super) fn map_at_once(&self) -> Result<(), Error> {
-        let status = started()?;
+        let status = started_at_once()?;
         self.map_for(status, status.is_active(), Waits::Never)
     }
 
     /// Does the same for sections that a fence must abort.
     #[cold]
     pub(crate) fn map_fenced_at_once(&self) -> Result<(), Error> {
-        let status = started()?;
+        let status = started_at_once()?;
         self.map_for(status, status.gates_active(), Waits::Never)
     }
 
@@ -506,8 +516,14 @@ impl Lazy {
     }
 
     /// Returns the number of CPUs that have a slot once the area is mapped; 0 during start-up.
-    pub(crate) fn cpus(&self) -> usize {
+    pub(super) fn cpus(&self) -> usize {
         started().map_or(0, |status| status.features().cpus)
+    }
+
+    /// Returns the number of CPUs that have a slot now: 0 until the area is mapped. Does not start
+    /// atomseq.
+    pub(crate) fn mapped_cpus(&self) -> usize {
+        self.base().map_or(0, |_| platform::cpu_slots())
     }
 
     /// Returns the word at a byte offset from a slot or a guard; `None` if nothing is mapped.

@@ -15,7 +15,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-use super::area::{SLOT_BYTES, started};
+use super::area::{SLOT_BYTES, started, started_at_once};
 use super::lock::{is_abandoned, lock, try_lock, unlock};
 use crate::growth::Growth;
 use crate::{mappings, platform};
@@ -44,12 +44,18 @@ pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 /// Allocates as [`allocate`] does, but spins only briefly for another thread that holds the lock or
-/// maps a block, and waits a few milliseconds for one that forks. `None` also if that takes longer.
+/// maps a block. `None` also if that takes longer, and while another thread starts atomseq or
+/// forks.
 pub(crate) fn allocate_at_once(bytes: usize) -> Option<NonNull<u8>> {
-    started().ok()?;
+    started_at_once().ok()?;
     let Some(index) = size_index(bytes) else {
         return mappings::map(bytes);
     };
+    // A look that found the blocks locked, or a fork in progress, does not lead to a system call
+    // for memory, which the kernel makes wait for a fork.
+    if let Some(piece) = with_blocks_at_once(|blocks| blocks.allocate(index))? {
+        return Some(piece);
+    }
     let from_blocks = || with_blocks_at_once(|blocks| blocks.allocate(index))?;
     let from_new_block = || allocate_from_new_block(index, |work| with_blocks_at_once(work));
     GROWTH.find_or_grow_at_once(from_blocks, from_new_block)
@@ -193,9 +199,9 @@ fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
     unsafe { with_lock(before, work) }
 }
 
-/// Does the same; `None` if another thread has access for longer than this one spins.
+/// Does the same; `None` if another thread has access for longer than this one spins, or forks.
 fn with_blocks_at_once<R>(work: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
-    let _signals = platform::SignalsBlocked::enter();
+    let _signals = platform::SignalsBlocked::try_enter()?;
     let before = try_lock(&LOCK)?;
     // SAFETY: this thread has just acquired `LOCK`, with signals blocked.
     Some(unsafe { with_lock(before, work) })
