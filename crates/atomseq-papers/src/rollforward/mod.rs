@@ -62,8 +62,8 @@
 //! for the end of the sequence. A handler of a higher level runs at once, so the sequence is not
 //! atomic against it. A level costs no instruction. While a handler runs, signals of its level and
 //! below are blocked, and those above it are not. A signal keeps its level when
-//! [`signal::uninstall`] removes its handler: a handler that `atomseq::signal` installs for it later
-//! also interrupts handlers of lower levels.
+//! [`signal::uninstall`] removes its handler: one that `atomseq::signal` installs for it later also
+//! interrupts handlers of lower levels.
 //!
 //! # How a rollforward runs
 //!
