@@ -106,6 +106,10 @@
 //! asleep, no other unlock makes a system call. A waiter whose deadline passes after it was woken
 //! announces itself again before it returns, so the wake-up is not lost to other waiters.
 //!
+//! **Real-time threads.** A waiter for a [`SpinLock`] never sleeps: with a real-time policy on the
+//! holder's CPU, it keeps an ordinary holder from running, indefinitely if the kernel sets
+//! real-time threads no limit. Use a [`Mutex`] there.
+//!
 //! **Poisoning** does not exist: a guard that is dropped during unwinding unlocks. The data may be
 //! in an inconsistent state. Keep a flag beside the data if that matters.
 //!
