@@ -410,6 +410,7 @@ mod tests {
             .sum();
         assert_eq!(by_cpu + slowly as u64, 8);
         assert_eq!(snapshot.quantile(0.0), Some(Quantile::AtMost(0)));
+        assert_eq!(snapshot.quantile(f64::NAN), snapshot.quantile(0.0));
         assert_eq!(snapshot.quantile(1.0), Some(Quantile::AtMost(u64::MAX)));
         assert_eq!(snapshot.sum(), None);
     }

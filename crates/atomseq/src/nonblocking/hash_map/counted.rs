@@ -407,8 +407,8 @@ impl<V> Node<V> {
                 word & GUARDS < GUARDS,
                 "the value has 1,048,575 guards: drop some before more are acquired"
             );
-            // Release: publishes the caller's claim; pairs with the acquire in `audit`. Relaxed at a
-            // failure: the caller has acquired the value with the word, or with its own guard.
+            // Release: publishes the caller's claim; pairs with the acquire in `audit`. Relaxed at
+            // a failure: the caller has acquired the value with the word, or with its own guard.
             let (counted, another) = (Ordering::Release, Ordering::Relaxed);
             match (self.word).compare_exchange(word, word + 1, counted, another) {
                 Ok(_) => return true,
