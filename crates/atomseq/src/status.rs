@@ -218,7 +218,7 @@ impl fmt::Display for Reason {
             ),
             Reason::RegistrationRefused(errno) => match *errno {
                 ENOSYS => f.write_str(
-                    "the kernel has no rseq system call (or a sandbox hides it); use Linux 5.5 or newer with CONFIG_RSEQ",
+                    "the kernel has no rseq system call (or a sandbox, valgrind or qemu hides it); use Linux 5.5 or newer with CONFIG_RSEQ",
                 ),
                 EPERM => f.write_str("a sandbox forbids the rseq system call; allow rseq in its filter"),
                 EINVAL | EBUSY => f.write_str(

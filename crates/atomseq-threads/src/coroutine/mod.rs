@@ -114,6 +114,9 @@
 //! (about 4 KiB and more), and those of signal handlers without `SA_ONSTACK` (the kernel's frame is
 //! about 3.5 KiB with AVX-512). Rust code touches each page of a large frame, so it meets the guard
 //! page; C code that was compiled without `-fstack-clash-protection` can jump over it.
+//!
+//! valgrind's memcheck does not know these stacks, and [reports accesses to
+//! them](atomseq::docs::tools#valgrind) as invalid.
 
 mod barrier;
 pub mod channel;

@@ -50,9 +50,16 @@
 //! # valgrind
 //!
 //! valgrind has no rseq, so start-up chooses the slow path; handlers and masks work. memcheck finds
-//! nothing to report, apart from the lines `sigprocmask: unknown 'how' field 99` where there are
-//! handlers: a question whether memory can be read. helgrind and drd do not know the atomic
-//! instructions of locks, and report them as races, the standard library's first of all.
+//! no error. valgrind 3.19 prints warnings of its own, which are harmless:
+//!
+//! * `unhandled amd64-linux syscall: 437`, which is `openat2`, at start-up.
+//! * `sigprocmask: unknown 'how' field 99` where there are handlers: atomseq asks the kernel in
+//!   this way whether memory can be read.
+//!
+//! memcheck does not know the stacks of the coroutines of `atomseq-threads`. It reports accesses to
+//! them as `Invalid read` and `Invalid write`; the program runs as elsewhere. helgrind and drd do
+//! not know the atomic instructions of locks, and report them as races, the standard library's
+//! first of all.
 //!
 //! # qemu-user
 //!
