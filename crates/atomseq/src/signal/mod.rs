@@ -139,12 +139,13 @@
 //! # Stack overflows
 //!
 //! The standard library reports an overflow of a thread's stack by handlers of `SIGSEGV` and
-//! `SIGBUS` on an alternate stack. A handler that is installed here for one of these **replaces**
-//! that report: it runs on the thread's own stack, which has no room left, so the process ends by
-//! the signal without a word. To keep the report, give each thread an [`AlternateStack`], install
-//! the handler [on the alternate stack](Options::on_alternate_stack), and [chain](Event::chain).
-//! A thread without a guard of its own may end the process without a word, since
-//! [`install_with`] checks only the stack of the thread that calls it:
+//! `SIGBUS` on an alternate stack (with musl, not one of the main thread's). A handler that is
+//! installed here for one of these **replaces** that report: it runs on the thread's own stack,
+//! which has no room left, so the process ends by the signal without a word. To keep the report,
+//! give each thread an [`AlternateStack`], install the handler [on the alternate
+//! stack](Options::on_alternate_stack), and [chain](Event::chain). A thread without a guard of its
+//! own may end the process without a word, since [`install_with`] checks only the stack of the
+//! thread that calls it:
 //!
 //! ```no_run
 //! use atomseq::signal::{self, AlternateStack, Options};
