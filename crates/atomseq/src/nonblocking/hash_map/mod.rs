@@ -192,6 +192,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
     /// Inserts an entry, or replaces the value of the key. Returns the old value, if there was one.
     /// Two atomic instructions if the bucket has room and the key is not in a node.
     ///
+    /// Unlike std's map, this and the other operations that replace a value store the new key too,
+    /// which may differ from the old one if `eq` ignores a part of keys.
+    ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`], if the bucket has no room and there is no memory for a node.
