@@ -78,9 +78,9 @@ pub enum Command {
     ///
     /// The program is unmodified: a library that LD_PRELOAD names takes the place of the C
     /// library's functions for masks, handlers and contexts. A program that it cannot help (static,
-    /// set-user-id, Go's, with another C library, or with system calls of its own for masks) runs
-    /// unchanged, and a line on standard error says why. The exit code is the program's; 127 if it
-    /// is not found, 126 if it cannot be executed.
+    /// set-user-id, Go's, with another C library, with a sanitizer that must be the first library,
+    /// or with system calls of its own for masks) runs unchanged, and a line on standard error says
+    /// why. The exit code is the program's; 127 if it is not found, 126 if it cannot be executed.
     #[cfg(unix)]
     Run(Run),
 }
@@ -133,8 +133,10 @@ pub struct Bench {
 #[cfg(unix)]
 #[derive(Args)]
 pub struct Run {
-    /// Prints at the exit, on standard error, how many masks the main thread set, how many system
-    /// calls that saved, and how many signals were deferred
+    /// Prints at the exit, on the standard error of the start, how many masks the main thread set,
+    /// how many system calls that saved (less than 0 if handlers and deferred signals took more),
+    /// and how many signals were deferred. Prints nothing if a signal ends the program or if it
+    /// executes another one that cannot be helped, and only the last program's counts otherwise
     #[arg(long)]
     pub stats: bool,
     /// The program and its arguments

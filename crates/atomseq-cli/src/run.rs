@@ -79,8 +79,8 @@ fn is_executable(program: &Path) -> bool {
     metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Executes the program with the mask and the handler of `SIGPIPE` that this process got, which
-/// [`std::process::Command`] would change. Returns only with an error.
+/// Executes the program with the mask, the handler of `SIGPIPE` and the standard streams that this
+/// process got, which [`std::process::Command`] would change. Returns only with an error.
 fn execute(program: &Path, arguments: &[OsString]) -> io::Error {
     let to_c = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::from);
     let words: io::Result<Vec<_>> = arguments.iter().map(|word| to_c(word)).collect();
@@ -96,6 +96,11 @@ fn execute(program: &Path, arguments: &[OsString]) -> io::Error {
         if !PIPE_IGNORED.load(Relaxed) {
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         }
+        for (descriptor, closed) in (0..).zip(&CLOSED) {
+            if closed.load(Relaxed) {
+                libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
         libc::execv(path.as_ptr(), pointers.as_ptr());
     }
     io::Error::last_os_error()
@@ -103,6 +108,9 @@ fn execute(program: &Path, arguments: &[OsString]) -> io::Error {
 
 /// Whether `SIGPIPE` was ignored before Rust's runtime ignored it.
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Which of the standard streams were closed before Rust's runtime opened `/dev/null` for them.
+static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// The C library calls this before `main`.
 #[used]
@@ -116,6 +124,9 @@ extern "C" fn look() {
         libc::sigaction(libc::SIGPIPE, ptr::null(), &mut action);
         // Relaxed: before there is another thread.
         PIPE_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Relaxed);
+        for (descriptor, closed) in (0..).zip(&CLOSED) {
+            closed.store(libc::fcntl(descriptor, libc::F_GETFD) < 0, Relaxed);
+        }
     }
 }
 
@@ -242,7 +253,8 @@ struct Elf {
     machine: u16,
     segments: Vec<Segment>,
     sections: Vec<String>,
-    /// Whether the names of its symbols and libraries have that of gcc's address sanitizer.
+    /// Whether the names of its symbols and libraries have that of one of gcc's sanitizers that
+    /// must be the first library.
     sanitized: bool,
 }
 
@@ -276,7 +288,11 @@ impl Elf {
             let (_, section) = sections.section_by_name(endian, b".dynstr")?;
             section.data(endian, &cache).ok()
         });
-        let is_sanitizer = |name: &[u8]| name.starts_with(b"libasan.so");
+        let is_sanitizer = |name: &[u8]| {
+            [&b"libasan.so"[..], b"libhwasan.so", b"libtsan.so"]
+                .iter()
+                .any(|library| name.starts_with(library))
+        };
         let sanitized = names.is_some_and(|names| names.split(|&byte| byte == 0).any(is_sanitizer));
         let sections = sections.iter().flat_map(|sections| {
             sections.iter().filter_map(|section| {
@@ -316,7 +332,7 @@ impl Elf {
             return Some("its C library is not glibc".into());
         }
         if self.sanitized {
-            return Some("its address sanitizer must be the first library".into());
+            return Some("its sanitizer must be the first library".into());
         }
         let is_go = |name: &String| name.starts_with(".note.go.") || name == ".go.buildinfo";
         if self.sections.iter().any(is_go) {
@@ -324,17 +340,39 @@ impl Elf {
         }
         let executable = self.segments.iter().filter(|segment| segment.executable);
         for segment in executable {
-            let mut code = vec![0; segment.size as usize];
-            if file.read_exact_at(&mut code, segment.offset).is_err() {
-                return Some("its headers are damaged".into());
-            }
-            if masks_by_system_call(&code) {
-                return Some("it masks or handles signals by system calls of its own".into());
+            match segment.masks_by_system_call(file) {
+                Ok(true) => {
+                    return Some("it masks or handles signals by system calls of its own".into());
+                }
+                Ok(false) => {}
+                Err(_) => return Some("its headers are damaged".into()),
             }
         }
         None
     }
 }
+
+impl Segment {
+    /// Searches the code by pieces: a damaged header may have any size.
+    fn masks_by_system_call(&self, file: &File) -> io::Result<bool> {
+        const PIECE: u64 = 1 << 20;
+        let mut start = 0;
+        while start < self.size {
+            let mut code = vec![0; (self.size - start).min(PIECE) as usize];
+            file.read_exact_at(&mut code, self.offset.saturating_add(start))?;
+            if masks_by_system_call(&code) {
+                return Ok(true);
+            }
+            // What lies across the border is in the next piece.
+            let across = BEFORE as u64 + 1;
+            start += PIECE - across;
+        }
+        Ok(false)
+    }
+}
+
+/// How many bytes before a system call its number is looked for.
+const BEFORE: usize = 48;
 
 /// Returns whether code makes the system calls for masks and handlers itself: the instruction, and
 /// shortly before it that their number is loaded. What it takes for such is at worst not helped.
@@ -345,7 +383,6 @@ fn masks_by_system_call(code: &[u8]) -> bool {
         [0xb8, 14, 0, 0, 0],
         [0xb8, 130, 0, 0, 0],
     ];
-    const BEFORE: usize = 48;
     let mut calls = code
         .windows(2)
         .enumerate()

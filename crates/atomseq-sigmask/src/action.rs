@@ -2,7 +2,7 @@
 
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::control::{Protection, protects};
 use crate::thread::{EAGER, FATAL, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
@@ -140,6 +140,7 @@ struct Exclusive {
 
 impl Exclusive {
     fn new(thread: &Thread) -> Exclusive {
+        thread.add_system_calls(2);
         let mask = arch::change_mask(libc::SIG_SETMASK, !0);
         // A child of `vfork` changes no actions but the kernel's, which are its own.
         let locked = EAGER.load(Relaxed) && thread.vforked.load(Relaxed) == 0;
@@ -194,12 +195,13 @@ pub fn promote(thread: &Thread, signals: u64) {
             .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
         let _exclusive = Exclusive::new(thread);
         let mut old = installed(0);
+        thread.add_system_calls(1);
         // SAFETY: only the old action is asked for.
         let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
         if !known || UNFIT.load(Relaxed) & signal_bit != 0 {
             return;
         }
-        if old.sa_sigaction == entry_address() && old.sa_flags & libc::SA_RESETHAND == 0 {
+        if old.sa_sigaction == entry_address() && can_be_lazy(old.sa_flags) {
             thread
                 .lazy
                 .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
@@ -219,6 +221,7 @@ pub fn promote(thread: &Thread, signals: u64) {
             return;
         }
         CURRENT[signal as usize].store(node, Release);
+        thread.add_system_calls(1);
         // SAFETY: `entry` is a handler of this type.
         if unsafe { real::sigaction(signal, &installed(libc::SA_RESTART), ptr::null_mut()) } == 0 {
             thread
@@ -261,7 +264,7 @@ pub unsafe extern "C" fn sigaction(
     // SAFETY: the caller's promise: null or valid.
     let mut new = unsafe { new.as_ref() }.copied();
     let mut node = ptr::null_mut();
-    let one_shot = new.is_some_and(|new| new.sa_flags & libc::SA_RESETHAND != 0);
+    let can_be_lazy = new.is_none_or(|new| can_be_lazy(new.sa_flags));
     if let Some(new) = &mut new {
         if wants_entry(thread, signal, new) {
             node = intern(Action {
@@ -273,8 +276,7 @@ pub unsafe extern "C" fn sigaction(
             if node.is_null() {
                 return mask::fail(libc::ENOMEM);
             }
-            // The kernel resets a handler when its signal is dequeued: not before it is handled.
-            if one_shot && protects(Protection::OneShot) {
+            if !can_be_lazy {
                 thread.exclude(signal_bit);
             }
             *new = installed(new.sa_flags);
@@ -306,7 +308,7 @@ pub unsafe extern "C" fn sigaction(
             CURRENT[signal as usize].store(previous, Release);
         } else if thread.can_be_lazy()
             && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
-            && !(one_shot && protects(Protection::OneShot))
+            && can_be_lazy
         {
             thread
                 .lazy
@@ -322,6 +324,45 @@ pub unsafe extern "C" fn sigaction(
         unsafe { *old = kernels };
     }
     result
+}
+
+/// Returns whether a signal can be lazy whose handler has these flags.
+fn can_be_lazy(flags: i32) -> bool {
+    // The kernel resets a handler when its signal is dequeued: not before it is handled.
+    let one_shot = flags & libc::SA_RESETHAND != 0 && protects(Protection::OneShot);
+    // A program may unmap, or use, a signal stack while it blocks the signals that need it.
+    let on_stack = flags & libc::SA_ONSTACK != 0
+        && HAS_SIGNAL_STACK.load(Relaxed)
+        && protects(Protection::SignalStack);
+    !one_shot && !on_stack
+}
+
+/// Whether the program has set a signal stack.
+static HAS_SIGNAL_STACK: AtomicBool = AtomicBool::new(false);
+
+/// `sigaltstack`, also by `syscall(3)`: the kernel checks both addresses.
+///
+/// # Safety
+///
+/// As of `sigaltstack(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(new: usize, old: usize) -> i32 {
+    const FLAGS: usize = std::mem::offset_of!(libc::stack_t, ss_flags);
+    let sets = || {
+        let flags = arch::read(new + FLAGS).unwrap_or(0) as i32;
+        flags & libc::SS_DISABLE == 0
+    };
+    if new != 0 && sets() && !HAS_SIGNAL_STACK.swap(true, Relaxed) {
+        let on_stack = (1..32)
+            .filter(|&signal| current(signal).is_some_and(|action| !can_be_lazy(action.flags)));
+        let thread = Thread::current();
+        thread.exclude(on_stack.fold(0, |signals, signal| signals | bit(signal)));
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { arch::signal_stack(new, old) } {
+        error if error < 0 => mask::fail(-error as i32),
+        _ => 0,
+    }
 }
 
 /// Makes of an action as the kernel has it, if it is one of this library's, the program's.

@@ -115,11 +115,14 @@ pub struct Masks {
 /// Blocks all signals in the kernel, and returns what [`after_vfork`] needs.
 pub extern "C" fn before_vfork() -> Masks {
     let thread = Thread::current();
-    let program = thread.mask();
-    // First: a handler in between sees the masks of before.
-    arch::set_mask(!0);
+    thread.add_system_calls(2);
+    let kernel = arch::change_mask(libc::SIG_SETMASK, !0);
     Masks {
-        program,
+        // Afterwards: a handler may have changed it.
+        program: match thread::is_eager() {
+            true => kernel,
+            false => thread.program.load(Relaxed),
+        },
         // Lazy signals are standard ones: the upper half is free.
         lazy: thread.lazy.load(Relaxed) | u64::from(thread.vforked.load(Relaxed)) << 32,
     }

@@ -50,7 +50,7 @@ protections! {
     Context "context";
     /// Cleanup after a thread is cancelled finds the mask that the kernel has then.
     Cancelled "cancelled";
-    /// Nothing is lazy while a handler is on a signal stack.
+    /// Nothing is lazy while a handler is on a signal stack, nor what would be handled on one.
     SignalStack "signal-stack";
     /// A default action that is to ignore a signal does not become a handler.
     Ignored "ignored";
@@ -58,6 +58,8 @@ protections! {
     Jumps "jumps";
     /// A signal that arrives while a thread is being started finds the mask.
     Starting "starting";
+    /// A handler finds what the C library blocks by itself.
+    Hidden "hidden";
 }
 
 #[cfg(feature = "unstable-controls")]

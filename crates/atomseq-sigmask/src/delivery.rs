@@ -33,19 +33,26 @@ pub unsafe extern "C" fn entry(
         false => thread.program.load(Relaxed),
     };
     let lazy = thread.lazy.load(Relaxed);
+    // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
+    let hidden = match eager || !protects(Protection::Hidden) {
+        true => 0,
+        false => kernel & !(program | thread.kernel.load(Relaxed) | thread.changing.load(Relaxed)),
+    };
     let signal_bit = bit(signal);
     // A wait with another mask lets signals in that the mask after it blocks.
     if program & lazy & signal_bit & !kernel != 0 && protects(Protection::Deferral) {
         thread
             .deferred
             .store(thread.deferred.load(Relaxed) + 1, Relaxed);
+        // Those of `queue`, and the return.
+        thread.add_system_calls(4);
         // SAFETY: the kernel's arguments. The signal is blocked until the return, and after it.
         unsafe {
             arch::queue(signal, information);
             if protects(Protection::Restart) {
                 arch::restart(frame);
             }
-            *mask = program;
+            *mask = program | hidden;
         }
         thread.kernel.store(program, Relaxed);
         return;
@@ -74,7 +81,7 @@ pub unsafe extern "C" fn entry(
     };
     let (base, kernel_base) = match wait::interrupted(thread, frame) {
         Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
-        _ => (program, kernel),
+        _ => (program | hidden, kernel),
     };
     let mut added = action.mask;
     if action.flags & libc::SA_NODEFER == 0 {
@@ -92,7 +99,10 @@ pub unsafe extern "C" fn entry(
     thread.program.store((base | added) & !UNBLOCKABLE, Relaxed);
     thread.kernel.store(blocked, Relaxed);
     // SAFETY: the handler reads the program's mask there, and may change it.
-    unsafe { *mask = program };
+    unsafe { *mask = program | hidden };
+    // The kernel's return does not read this.
+    frame.uc_mcontext.gregs[libc::REG_OLDMASK as usize] = (program | hidden) as i64;
+    thread.add_system_calls(1);
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     arch::set_mask(blocked);
     // SAFETY: the program installed this address as a handler. One without `SA_SIGINFO` finds more
@@ -109,7 +119,7 @@ pub unsafe extern "C" fn entry(
     }
     // SAFETY: as above.
     let after = unsafe { *mask } & !UNBLOCKABLE;
-    if after != program && protects(Protection::Context) {
+    if after != program && hidden == 0 && protects(Protection::Context) {
         thread.edits.store(thread.edits.load(Relaxed) + 1, Relaxed);
         thread.program.store(after, Relaxed);
         thread.kernel.store(after, Relaxed);
@@ -131,8 +141,14 @@ pub unsafe extern "C" fn entry(
         no_longer = program;
     }
     thread.kernel.store(known | no_longer, Relaxed);
+    // The C library restores the mask that it has changed: what the handler makes of it is the
+    // kernel's alone.
+    let edited = match hidden {
+        0 => 0,
+        hidden => after ^ (program | hidden),
+    };
     // SAFETY: as above.
-    unsafe { *mask = kernel | no_longer };
+    unsafe { *mask = kernel ^ edited | no_longer };
 }
 
 /// Returns whether a handler of this frame is on a signal stack.

@@ -15,7 +15,7 @@ macro_rules! all_functions {
             execl execle execlp syscall clone dlopen timer_create setitimer ualarm
             pthread_create thrd_create mq_notify getaddrinfo_a
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
-            _exit _Exit
+            _exit _Exit quick_exit
         }
     };
 }
@@ -38,6 +38,7 @@ macro_rules! published_functions {
             open open64 openat openat64 creat creat64 fcntl fcntl64 ioctl flock lockf lockf64
             poll __poll __poll_chk select __select epoll_wait
             nanosleep __nanosleep clock_nanosleep usleep sleep thrd_sleep pause
+            close __close dup2 __dup2 dup3 fclose
             fallocate fallocate64 posix_fallocate posix_fallocate64
             wait __wait wait3 wait4 waitpid __waitpid waitid pclose
             accept accept4 connect __connect recv __recv_chk recvfrom __recvfrom_chk recvmsg recvmmsg
@@ -93,7 +94,7 @@ macro_rules! ends {
         }
     )*};
 }
-ends!(_exit _Exit);
+ends!(_exit _Exit quick_exit);
 
 /// For assembly: publishes the mask, and returns the function's address.
 pub extern "C" fn publish(function: Function) -> usize {
@@ -112,7 +113,7 @@ pub extern "C" fn system_call(function: Function) -> usize {
     publish(function)
 }
 
-/// `rt_sigaction` and `rt_sigprocmask` by `syscall(3)`.
+/// `rt_sigaction`, `rt_sigprocmask` and `sigaltstack` by `syscall(3)`.
 pub unsafe extern "C" fn known_system_call(
     number: i64,
     a: usize,
@@ -120,7 +121,10 @@ pub unsafe extern "C" fn known_system_call(
     c: usize,
     size: usize,
 ) -> i64 {
-    let result = if size != 8 {
+    let result = if number == libc::SYS_sigaltstack {
+        // SAFETY: the caller's promise.
+        unsafe { action::sigaltstack(a, b) }
+    } else if size != 8 {
         mask::fail(libc::EINVAL)
     } else if number == libc::SYS_rt_sigprocmask {
         mask::kernels_sigprocmask(a as i32, b, c)

@@ -19,7 +19,8 @@
 //! These are the invariants, S is a signal. `thread` maintains them, and all else relies on them:
 //!
 //! 1. A signal that the kernel blocks is blocked by the program's mask, except in `entry`, which
-//!    runs with all signals blocked, and for a moment on the slow path of a change.
+//!    runs with all signals blocked, for a moment on the slow path of a change, and while the C
+//!    library blocks it by itself, as `system` does `SIGCHLD`: then a handler's mask has it.
 //! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
 //!    dequeued ([`thread::NEVER`]), and the process has had one thread and no small stack.
@@ -30,11 +31,13 @@
 //! overruns are counted from when they are dequeued; `SIGCONT` and those that stop, which discard
 //! each other when they are sent; faults and `SIGABRT`; signals that are ignored or whose default
 //! is to be ignored, which the kernel keeps only if it knows that they are blocked; those with
-//! `SA_RESETHAND`, whose handler the kernel resets when it dequeues them; every signal while a
-//! handler is on a signal stack, where there may be no room for a second frame; and every signal
-//! once the process has started a second thread or prepared, by `makecontext`, a stack smaller than
-//! 16 KiB. A signal whose default action ends the process becomes lazy when it is first blocked:
-//! `entry` then performs the default action.
+//! `SA_RESETHAND`, whose handler the kernel resets when it dequeues them; those with `SA_ONSTACK`
+//! once the program has set a signal stack, which it may unmap while it blocks them; every signal
+//! while a handler is on a signal stack, where there may be no room for a second frame; every
+//! signal once the process has started a second thread or prepared, by `makecontext`, a stack
+//! smaller than 16 KiB; and every signal under valgrind, which ignores the mask that a handler sets
+//! for what it interrupted. A signal whose default action ends the process becomes lazy when it is
+//! first blocked: `entry` then performs the default action.
 //!
 //! # Threads
 //!
@@ -99,6 +102,9 @@
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Memory: each distinct action that the program installs is kept.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
+//! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
+//!   handler's return between two instructions there: the change may stay where without the library
+//!   that return would restore the mask.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.

@@ -2,25 +2,53 @@
 
 use std::fmt::{self, Write};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-use crate::thread::Thread;
+use crate::action::to_set;
+use crate::thread::{Thread, bit};
 
 /// The variable with the number of the process that prints.
 pub const VARIABLE: &std::ffi::CStr = c"ATOMSEQ_SIGMASK_STATS";
 
 /// The main thread's counts.
 pub static MAIN: AtomicPtr<Thread> = AtomicPtr::new(ptr::null_mut());
-static WANTED: AtomicBool = AtomicBool::new(false);
+/// The number of the process that prints, or 0. Children have another one.
+static PRINTS: AtomicI32 = AtomicI32::new(0);
+/// Standard error as it was at the start: a descriptor, and the file. The program may close number
+/// 2, as coreutils do at the end, and another file may get the number.
+static COPY: AtomicI32 = AtomicI32::new(-1);
+static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Looks whether this is the process that prints.
 pub fn begin() {
-    // SAFETY: before `main`, and the string is only read here.
+    // SAFETY: before `main`, and the string is only read here; the other calls take numbers.
     unsafe {
         let wanted = libc::getenv(VARIABLE.as_ptr());
-        if !wanted.is_null() && libc::atoi(wanted) == libc::getpid() {
-            WANTED.store(true, Relaxed);
+        if wanted.is_null() || libc::atoi(wanted) != libc::getpid() {
+            return;
         }
+        let Some(file) = file(libc::STDERR_FILENO) else {
+            return;
+        };
+        for (word, value) in FILE.iter().zip(file) {
+            word.store(value, Relaxed);
+        }
+        // Far above what the program counts on, if the limit allows it.
+        let copy = [1_000, 200, 20]
+            .into_iter()
+            .map(|least| libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, least))
+            .find(|&copy| copy >= 0);
+        COPY.store(copy.unwrap_or(-1), Relaxed);
+        PRINTS.store(libc::getpid(), Relaxed);
+    }
+}
+
+/// Returns the device and the number of the file of a descriptor.
+fn file(descriptor: i32) -> Option<[u64; 2]> {
+    // SAFETY: zeros are a valid value, which the kernel writes.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        (libc::fstat(descriptor, &mut status) == 0).then_some([status.st_dev, status.st_ino])
     }
 }
 
@@ -40,26 +68,26 @@ impl Write for Line {
     }
 }
 
-/// Prints once, if this is that process, and no child of it.
+/// Prints once, if this is that process, and no child of it. Works in signal handlers.
 pub fn print() {
     // SAFETY: the main thread's block lives as long as the process.
-    let main = unsafe { MAIN.load(Relaxed).as_ref() };
-    let (Some(main), true) = (main, WANTED.load(Relaxed)) else {
+    let Some(main) = (unsafe { MAIN.load(Relaxed).as_ref() }) else {
         return;
     };
-    // SAFETY: numbers only, and the variable as above.
-    unsafe {
-        let wanted = libc::getenv(VARIABLE.as_ptr());
-        if wanted.is_null() || libc::atoi(wanted) != libc::getpid() {
-            return;
-        }
-    }
-    // After that: a child of `vfork` has this very memory.
-    if !WANTED.swap(false, Relaxed) {
+    // A child of `vfork` has this very memory.
+    // SAFETY: it only returns a number.
+    let process = unsafe { libc::getpid() };
+    if PRINTS.load(Relaxed) != process || PRINTS.swap(0, Relaxed) != process {
         return;
     }
+    let known = Some(FILE.each_ref().map(|word| word.load(Relaxed)));
+    let descriptors = [COPY.load(Relaxed), libc::STDERR_FILENO];
+    let Some(descriptor) = descriptors.into_iter().find(|&one| file(one) == known) else {
+        return;
+    };
     let sets = main.sets.load(Relaxed);
-    let saved = sets.saturating_sub(main.system_calls.load(Relaxed));
+    // Less than nothing if handlers cost more.
+    let saved = sets.wrapping_sub(main.system_calls.load(Relaxed)) as i64;
     let deferred = main.deferred.load(Relaxed);
     let mut line = Line {
         bytes: [0; 200],
@@ -69,8 +97,23 @@ pub fn print() {
         line,
         "atomseq: main thread: {sets} masks set, {saved} system calls saved, {deferred} signals deferred"
     );
-    // SAFETY: the line's bytes.
-    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length) };
+    // If its reader is gone, the exit is still the program's.
+    let thread = Thread::current();
+    let pipe = bit(libc::SIGPIPE);
+    let mask = thread.change(libc::SIG_BLOCK, pipe);
+    // SAFETY: valid sets, the line's bytes, and a time that is over.
+    unsafe {
+        let mut pending = to_set(0);
+        libc::sigpending(&mut pending);
+        let bytes = line.bytes.as_ptr().cast();
+        if libc::write(descriptor, bytes, line.length) < 0
+            && libc::sigismember(&pending, libc::SIGPIPE) == 0
+        {
+            let over: libc::timespec = std::mem::zeroed();
+            libc::sigtimedwait(&to_set(pipe), ptr::null_mut(), &over);
+        }
+    }
+    thread.change(libc::SIG_SETMASK, mask);
 }
 
 #[used]

@@ -54,6 +54,8 @@ pub struct Thread {
     pub kernel: AtomicU64,
     /// The signals that may be lazy in this thread.
     pub lazy: AtomicU64,
+    /// What the kernel's mask may still be while it is changed, else 0.
+    pub changing: AtomicU64,
     /// Signals for which [`action::promote`] has not looked for the action.
     pub untried: AtomicU64,
     /// The mask of a call that waits with another one, see `wait`.
@@ -73,7 +75,7 @@ pub struct Thread {
     pub edits: AtomicU64,
     /// Calls that set the mask.
     pub sets: AtomicU64,
-    /// Those that needed a system call.
+    /// System calls that the program would not have made: for masks, handlers and what is deferred.
     pub system_calls: AtomicU64,
     /// Deferred signals.
     pub deferred: AtomicU64,
@@ -166,7 +168,7 @@ impl Thread {
         // SAFETY: zeros are a valid description of a stack.
         let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel writes the description.
-        unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) };
+        unsafe { arch::signal_stack(0, &raw mut stack as usize) };
         let is_on = |pointer: usize| pointer.wrapping_sub(stack.ss_sp as usize) < stack.ss_size;
         if is_on(arch::stack()) && !is_on(to) {
             self.signal_stack.store(0, Relaxed);
@@ -221,8 +223,7 @@ impl Thread {
             new = arch::mask();
         }
         self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
-        self.system_calls
-            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.add_system_calls(1);
         old
     }
 
@@ -256,15 +257,26 @@ impl Thread {
                 return;
             }
         }
-        self.system_calls
-            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.add_system_calls(1);
         self.synchronise();
+    }
+
+    /// Counts system calls.
+    #[inline(always)]
+    pub fn add_system_calls(&self, count: u64) {
+        self.system_calls
+            .store(self.system_calls.load(Relaxed) + count, Relaxed);
     }
 
     /// Sets the kernel's mask to the program's.
     pub fn synchronise(&self) {
+        let changing = self.changing.load(Relaxed);
         loop {
             let program = self.program.load(Relaxed);
+            self.changing.store(
+                self.changing.load(Relaxed) | self.kernel.load(Relaxed),
+                Relaxed,
+            );
             // First: what a handler changes before the system call is restored when it returns, and
             // what one changes after it stays.
             self.kernel.store(program, Relaxed);
@@ -272,7 +284,7 @@ impl Thread {
             arch::set_mask(program);
             // A handler may have changed the mask for good, in its `ucontext`.
             if self.program.load(Relaxed) == program {
-                return;
+                return self.changing.store(changing, Relaxed);
             }
         }
     }
@@ -291,8 +303,7 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn publish_slowly(&self) {
-        self.system_calls
-            .store(self.system_calls.load(Relaxed) + 1, Relaxed);
+        self.add_system_calls(1);
         self.synchronise();
     }
 
@@ -332,6 +343,7 @@ pub fn end_laziness() {
         EAGER.store(true, Relaxed);
         return thread.exclude(!0);
     }
+    thread.add_system_calls(2);
     // No handler may find that the kernel's mask is the right one before it is.
     let before = arch::change_mask(libc::SIG_SETMASK, !0);
     let mask = before | thread.program.load(Relaxed);
@@ -352,6 +364,15 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     control::begin();
     real::resolve();
+    // Valgrind ignores the mask that a handler sets in its `ucontext`.
+    // SAFETY: before `main`, and the string is only read here.
+    let is_valgrind = unsafe {
+        let preload = libc::getenv(c"LD_PRELOAD".as_ptr());
+        !preload.is_null() && !libc::strstr(preload, c"/vgpreload_".as_ptr()).is_null()
+    };
+    if is_valgrind {
+        end_laziness();
+    }
     action::begin();
     Thread::current();
     statistics::begin();

@@ -1,5 +1,7 @@
 //! Coroutines: order, outcomes, what goes wrong, and preemption at any instruction.
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
@@ -7,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use atomseq_threads::coroutine::{self, Builder, Coroutine, Error, Mutex};
 
+use support::{run, run_with};
+
 #[test]
 fn they_take_turns_in_order() {
     let log = Rc::new(RefCell::new(Vec::new()));
-    coroutine::run(|| {
+    run(|| {
         for n in 0..3 {
             let log = Rc::clone(&log);
             drop(coroutine::spawn(move || {
@@ -46,8 +50,8 @@ fn callee_saved_registers_and_floats_survive() {
             floats.iter().sum(),
         )
     }
-    let alone: Vec<_> = coroutine::run(|| (0..5).map(mix).collect());
-    let together: Vec<_> = coroutine::run(|| {
+    let alone: Vec<_> = run(|| (0..5).map(mix).collect());
+    let together: Vec<_> = run(|| {
         let handles: Vec<_> = (0..5)
             .map(|seed| coroutine::spawn(move || mix(seed)))
             .collect();
@@ -69,7 +73,7 @@ fn panics_reach_the_joiner_and_drops_happen_once() {
     }
     let drops = Rc::new(Cell::new(0));
     let new = || Count(Rc::clone(&drops));
-    coroutine::run(|| {
+    run(|| {
         let (kept, panicking, detached, late) = (new(), new(), new(), new());
         let handle = coroutine::spawn(move || kept);
         let failing = coroutine::spawn(move || {
@@ -92,17 +96,17 @@ fn panics_reach_the_joiner_and_drops_happen_once() {
 
 #[test]
 fn a_handle_outlives_its_run() {
-    let handle = coroutine::run(|| coroutine::spawn(|| vec![1, 2, 3]));
+    let handle = run(|| coroutine::spawn(|| vec![1, 2, 3]));
     let other = handle.coroutine().clone();
-    coroutine::run(|| other.unpark());
+    run(|| other.unpark());
     assert_eq!(handle.join().unwrap(), [1, 2, 3]);
-    let first = coroutine::run(coroutine::current);
+    let first = run(coroutine::current);
     assert!(first.is_finished());
 }
 
 #[test]
 fn unpark_before_park_counts_once() {
-    let rounds = coroutine::run(|| {
+    let rounds = run(|| {
         let parked = coroutine::spawn(|| {
             for _ in 0..2 {
                 coroutine::park();
@@ -123,7 +127,7 @@ fn unpark_before_park_counts_once() {
 #[test]
 fn a_turn_can_be_given() {
     let log = Rc::new(RefCell::new(Vec::new()));
-    coroutine::run(|| {
+    run(|| {
         let handles: Vec<_> = (0..3)
             .map(|n| {
                 let log = Rc::clone(&log);
@@ -142,7 +146,7 @@ fn a_turn_can_be_given() {
     assert_eq!(*log.borrow(), [2, 0, 1]);
     // Of a run that has ended, also from a later one, whose scheduler lies at the same place.
     fn of_other(other: Option<&Coroutine>) -> (bool, Coroutine) {
-        coroutine::run(|| {
+        run(|| {
             let is_ready = other.is_some_and(Coroutine::yield_to);
             (is_ready, coroutine::current())
         })
@@ -154,7 +158,7 @@ fn a_turn_can_be_given() {
 /// One that ends where all others wait is in no ring any more.
 #[test]
 fn no_turn_is_given_to_one_that_ended_last() {
-    coroutine::run(|| {
+    run(|| {
         let last = coroutine::spawn(coroutine::yield_now);
         let parked = panic::catch_unwind(coroutine::park);
         assert!(parked.is_err() && last.is_finished());
@@ -172,9 +176,9 @@ fn deadlocks_are_reported() {
             .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into()))
             .unwrap()
     };
-    assert!(text(|| coroutine::run(coroutine::park)).contains("none can unpark"));
+    assert!(text(|| run(coroutine::park)).contains("none can unpark"));
     let joins = || {
-        coroutine::run(|| {
+        run(|| {
             drop(coroutine::spawn(|| {
                 coroutine::spawn(coroutine::park).join()
             }))
@@ -183,7 +187,7 @@ fn deadlocks_are_reported() {
     // The parked one is the last that blocks: it panics, and the others finish.
     joins();
     let parked = || {
-        coroutine::run(|| {
+        run(|| {
             let first = coroutine::current();
             drop(coroutine::spawn(move || {
                 let _first = first;
@@ -194,14 +198,14 @@ fn deadlocks_are_reported() {
     };
     assert!(text(parked).contains("1 coroutines wait"));
     // Thread and scheduler are as before.
-    assert_eq!(coroutine::run(|| coroutine::spawn(|| 1).join().unwrap()), 1);
+    assert_eq!(run(|| coroutine::spawn(|| 1).join().unwrap()), 1);
     assert!(text(coroutine::yield_now).contains("coroutine::run"));
 }
 
 #[test]
 fn waiters_of_a_lock_take_turns() {
     let log = Rc::new(Mutex::new(Vec::new()));
-    coroutine::run(|| {
+    run(|| {
         for n in 0..4 {
             let log = Rc::clone(&log);
             drop(coroutine::spawn(move || {
@@ -218,30 +222,28 @@ fn waiters_of_a_lock_take_turns() {
 #[test]
 fn ten_thousand_wait_at_once() {
     let done = Rc::new(Cell::new(0));
-    let (before, after) = Builder::new()
-        .stack_size(8192)
-        .run(|| {
-            let before = resident();
-            let handles: Vec<_> = (0..10_000)
-                .map(|_| {
-                    let done = Rc::clone(&done);
-                    coroutine::spawn(move || {
-                        coroutine::park();
-                        done.set(done.get() + 1);
-                    })
+    let (before, after) = run_with(Builder::new().stack_size(8192), || {
+        let before = resident();
+        let handles: Vec<_> = (0..10_000)
+            .map(|_| {
+                let done = Rc::clone(&done);
+                coroutine::spawn(move || {
+                    coroutine::park();
+                    done.set(done.get() + 1);
                 })
-                .collect();
-            coroutine::yield_now();
-            let after = resident();
-            for handle in &handles {
-                handle.coroutine().unpark();
-            }
-            for handle in handles {
-                handle.join().unwrap();
-            }
-            (before, after)
-        })
-        .unwrap();
+            })
+            .collect();
+        coroutine::yield_now();
+        let after = resident();
+        for handle in &handles {
+            handle.coroutine().unpark();
+        }
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        (before, after)
+    })
+    .unwrap();
     assert_eq!(done.get(), 10_000);
     let each = after.saturating_sub(before) / 10_000;
     println!("{each} bytes each");
@@ -256,7 +258,7 @@ fn resident() -> usize {
 
 #[test]
 fn wrong_options_are_refused() {
-    let error = |builder: Builder| builder.run(|| ()).unwrap_err().to_string();
+    let error = |builder: Builder| run_with(builder, || ()).unwrap_err().to_string();
     assert!(error(Builder::new().stack_size(0)).contains("too small"));
     assert!(error(Builder::new().stack_size(usize::MAX).slice(Duration::ZERO)).contains("ticks"));
     let slice = Duration::from_millis(1);
@@ -266,17 +268,20 @@ fn wrong_options_are_refused() {
     for signal in [libc::SIGSEGV, libc::SIGTRAP, libc::SIGABRT] {
         assert!(error(Builder::new().slice(slice).signal(signal)).contains("handler"));
     }
-    coroutine::run(|| {
-        assert!(matches!(Builder::new().run(|| ()), Err(Error::Nested)));
+    run(|| {
+        assert!(matches!(
+            run_with(Builder::new(), || ()),
+            Err(Error::Nested)
+        ));
         let large = [0u8; 60_000];
         assert!(matches!(
             coroutine::try_spawn(move || large[0]),
             Err(Error::StackTooSmall { .. })
         ));
     });
-    let refused = Builder::new()
-        .stack_size(usize::MAX / 2)
-        .run(|| coroutine::try_spawn(|| ()).map(drop));
+    let refused = run_with(Builder::new().stack_size(usize::MAX / 2), || {
+        coroutine::try_spawn(|| ()).map(drop)
+    });
     assert!(matches!(refused, Ok(Err(Error::Stack(_)))));
 }
 
@@ -285,7 +290,7 @@ struct Runs(Rc<Cell<bool>>);
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        self.0.set(Builder::new().run(|| ()).is_ok());
+        self.0.set(run_with(Builder::new(), || ()).is_ok());
     }
 }
 
@@ -294,10 +299,12 @@ impl Drop for Runs {
 fn a_refused_function_is_dropped_outside() {
     let ran = Rc::new(Cell::new(false));
     let value = Runs(Rc::clone(&ran));
-    let refused = Builder::new()
-        .slice(Duration::from_millis(1))
-        .signal(libc::SIGKILL)
-        .run(move || drop(value));
+    let refused = run_with(
+        Builder::new()
+            .slice(Duration::from_millis(1))
+            .signal(libc::SIGKILL),
+        move || drop(value),
+    );
     assert!(matches!(refused, Err(Error::Signal(_))));
     assert!(ran.get());
 }
@@ -308,7 +315,7 @@ fn the_result_of_a_deadlock_is_dropped_outside() {
     let ran = Rc::new(Cell::new(false));
     let value = Runs(Rc::clone(&ran));
     let run = AssertUnwindSafe(|| {
-        coroutine::run(|| {
+        run(|| {
             drop(coroutine::spawn(|| {
                 drop(coroutine::spawn(coroutine::yield_now));
                 coroutine::park();
@@ -325,7 +332,7 @@ fn the_result_of_a_deadlock_is_dropped_outside() {
 fn a_tick_before_a_region_is_not_lost() {
     let builder = Builder::new().slice(Duration::from_secs(3600));
     let ran = |has_tick: bool| {
-        let run = builder.clone().run(|| {
+        let run = run_with(builder.clone(), || {
             let ran = Rc::new(Cell::new(false));
             let other = Rc::clone(&ran);
             drop(coroutine::spawn(move || other.set(true)));
@@ -363,7 +370,7 @@ fn others_find_the_x87_stack_empty() {
     }
 
     let builder = Builder::new().slice(Duration::from_secs(3600));
-    let run = builder.run(|| {
+    let run = run_with(builder, || {
         let seen = Rc::new(Cell::new(0));
         let others = Rc::clone(&seen);
         drop(coroutine::spawn(move || others.set(one_and_one())));
@@ -394,33 +401,32 @@ fn others_find_the_x87_stack_empty() {
 fn a_loop_is_preempted() {
     let builder = Builder::new().slice(Duration::from_millis(1));
     let others = |builder: Builder, limit: Duration| {
-        builder
-            .run(|| {
-                let turns = Rc::new(Cell::new(0u32));
-                let other = Rc::clone(&turns);
-                drop(coroutine::spawn(move || {
-                    for _ in 0..5 {
-                        other.set(other.get() + 1);
-                        coroutine::yield_now();
-                    }
-                }));
-                let begin = Instant::now();
-                let shared = &*turns;
-                while begin.elapsed() < limit && turns.get() < 5 {
-                    // SAFETY: reads a cell, which no other coroutine changes in the middle.
-                    unsafe {
-                        coroutine::preemptible(|| {
-                            for _ in 0..1_000_000 {
-                                if core::ptr::read_volatile(shared.as_ptr()) == 5 {
-                                    break;
-                                }
-                            }
-                        });
-                    }
+        run_with(builder, || {
+            let turns = Rc::new(Cell::new(0u32));
+            let other = Rc::clone(&turns);
+            drop(coroutine::spawn(move || {
+                for _ in 0..5 {
+                    other.set(other.get() + 1);
+                    coroutine::yield_now();
                 }
-                turns.get()
-            })
-            .unwrap()
+            }));
+            let begin = Instant::now();
+            let shared = &*turns;
+            while begin.elapsed() < limit && turns.get() < 5 {
+                // SAFETY: reads a cell, which no other coroutine changes in the middle.
+                unsafe {
+                    coroutine::preemptible(|| {
+                        for _ in 0..1_000_000 {
+                            if core::ptr::read_volatile(shared.as_ptr()) == 5 {
+                                break;
+                            }
+                        }
+                    });
+                }
+            }
+            turns.get()
+        })
+        .unwrap()
     };
     assert_eq!(others(builder, Duration::from_secs(60)), 5);
     assert_eq!(
@@ -453,23 +459,21 @@ fn preempted_code_computes_the_same() {
     }
     let alone: Vec<_> = (0..4).map(|seed| digest(seed, 60_000)).collect();
     for _ in 0..3 {
-        let together: Vec<_> = Builder::new()
-            .slice(Duration::from_micros(100))
-            .run(|| {
-                let handles: Vec<_> = (0..4)
-                    .map(|seed| {
-                        coroutine::spawn(move || {
-                            // SAFETY: computes on its own stack.
-                            unsafe { coroutine::preemptible(|| digest(seed, 60_000)) }
-                        })
+        let together: Vec<_> = run_with(Builder::new().slice(Duration::from_micros(100)), || {
+            let handles: Vec<_> = (0..4)
+                .map(|seed| {
+                    coroutine::spawn(move || {
+                        // SAFETY: computes on its own stack.
+                        unsafe { coroutine::preemptible(|| digest(seed, 60_000)) }
                     })
-                    .collect();
-                handles
-                    .into_iter()
-                    .map(|handle| handle.join().unwrap())
-                    .collect()
-            })
-            .unwrap();
+                })
+                .collect();
+            handles
+                .into_iter()
+                .map(|handle| handle.join().unwrap())
+                .collect()
+        })
+        .unwrap();
         assert_eq!(alone, together);
     }
 }
@@ -480,36 +484,34 @@ fn a_lock_excludes_preempted_coroutines() {
     const ROUNDS: u64 = 300_000;
     let lost = |is_locked: bool| {
         let counter = Rc::new(Mutex::new(0u64));
-        Builder::new()
-            .slice(Duration::from_micros(100))
-            .run(|| {
-                for _ in 0..3 {
-                    let counter = Rc::clone(&counter);
-                    drop(coroutine::spawn(move || {
-                        let add = || {
-                            // SAFETY: two accesses to a word that is shared, under the lock or, in
-                            // the control, without it, one kernel thread.
-                            unsafe {
-                                let value = counter.data_ptr().read_volatile();
-                                for _ in 0..20 {
-                                    core::hint::spin_loop();
-                                }
-                                counter.data_ptr().write_volatile(value + 1);
-                            }
-                        };
-                        // SAFETY: calls the lock and touches the word.
+        run_with(Builder::new().slice(Duration::from_micros(100)), || {
+            for _ in 0..3 {
+                let counter = Rc::clone(&counter);
+                drop(coroutine::spawn(move || {
+                    let add = || {
+                        // SAFETY: two accesses to a word that is shared, under the lock or, in
+                        // the control, without it, one kernel thread.
                         unsafe {
-                            coroutine::preemptible(|| {
-                                for _ in 0..ROUNDS {
-                                    let _guard = is_locked.then(|| counter.lock());
-                                    add();
-                                }
-                            });
+                            let value = counter.data_ptr().read_volatile();
+                            for _ in 0..20 {
+                                core::hint::spin_loop();
+                            }
+                            counter.data_ptr().write_volatile(value + 1);
                         }
-                    }));
-                }
-            })
-            .unwrap();
+                    };
+                    // SAFETY: calls the lock and touches the word.
+                    unsafe {
+                        coroutine::preemptible(|| {
+                            for _ in 0..ROUNDS {
+                                let _guard = is_locked.then(|| counter.lock());
+                                add();
+                            }
+                        });
+                    }
+                }));
+            }
+        })
+        .unwrap();
         3 * ROUNDS - *counter.lock()
     };
     assert_eq!(lost(true), 0);
@@ -555,6 +557,6 @@ fn coroutines_and_generators_are_made_in_regions_that_ticks_preempt() {
                 }));
             }
         };
-        builder.clone().run(run).unwrap();
+        run_with(builder.clone(), run).unwrap();
     }
 }

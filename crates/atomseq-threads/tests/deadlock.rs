@@ -1,10 +1,14 @@
 //! A lock never unwinds, and neither does a scope whose coroutines cannot finish: the process ends
 //! with a message, also if nothing can be written.
 
+mod support;
+
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 use atomseq_threads::coroutine::{self, Barrier, Condvar, Mutex};
+
+use support::run;
 
 /// In the environment of the process that ends.
 const CHILD: &str = "ATOMSEQ_THREADS_DEADLOCK";
@@ -12,19 +16,19 @@ const CHILD: &str = "ATOMSEQ_THREADS_DEADLOCK";
 #[test]
 fn a_lock_that_cannot_be_had_ends_the_process() {
     match std::env::var(CHILD).as_deref() {
-        Ok("inside") => coroutine::run(|| {
+        Ok("inside") => run(|| {
             let lock = Mutex::new(());
             let _held = lock.lock();
             let _never = lock.lock();
         }),
-        Ok("scope") => coroutine::run(|| {
+        Ok("scope") => run(|| {
             let barrier = Barrier::new(3);
             coroutine::scope(|scope| {
                 drop(scope.spawn(|| barrier.wait()));
                 drop(scope.spawn(|| barrier.wait()));
             });
         }),
-        Ok("condvar") => coroutine::run(|| {
+        Ok("condvar") => run(|| {
             // Another one has the lock when the wait ends, and waits too.
             let (lock, changed) = (Mutex::new(()), Condvar::new());
             coroutine::scope(|scope| {

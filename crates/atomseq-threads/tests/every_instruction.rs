@@ -5,6 +5,8 @@
 
 #![cfg(target_arch = "x86_64")]
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::arch::asm;
 use std::cell::{Cell, UnsafeCell};
@@ -19,6 +21,8 @@ use std::time::Duration;
 use atomseq_threads::coroutine::{
     self, Barrier, Builder, Condvar, Mutex, Semaphore, SharedMutex, channel,
 };
+
+use support::run_with;
 
 /// The trap flag.
 const TRAP: i64 = 1 << 8;
@@ -216,23 +220,21 @@ fn lost<L: Lock>() -> (u64, u64) {
                 });
             }
         };
-        Builder::new()
-            .slice(Duration::from_secs(3600))
-            .run(|| {
-                let mine = add(Rc::clone(&shared));
-                let other = coroutine::spawn(add(Rc::clone(&shared)));
-                // SAFETY: calls the lock and a switch, and adds to a word of its own.
-                unsafe {
-                    coroutine::preemptible(|| {
-                        with_tick_after(number, || {
-                            mine();
-                            coroutine::yield_now();
-                        });
+        run_with(Builder::new().slice(Duration::from_secs(3600)), || {
+            let mine = add(Rc::clone(&shared));
+            let other = coroutine::spawn(add(Rc::clone(&shared)));
+            // SAFETY: calls the lock and a switch, and adds to a word of its own.
+            unsafe {
+                coroutine::preemptible(|| {
+                    with_tick_after(number, || {
+                        mine();
+                        coroutine::yield_now();
                     });
-                }
-                other.join().unwrap();
-            })
-            .unwrap();
+                });
+            }
+            other.join().unwrap();
+        })
+        .unwrap();
         // SAFETY: the coroutines have finished.
         lost += u64::from(unsafe { *shared.1.get() } != 2);
         if TICKS.load(Relaxed) == ticks {
@@ -246,15 +248,13 @@ fn lost<L: Lock>() -> (u64, u64) {
 /// argument. Returns what `f` returns, and whether there was a tick.
 fn ticked<R>(number: u64, f: impl FnOnce(&dyn Fn(&mut dyn FnMut())) -> R) -> (R, bool) {
     let ticks = TICKS.load(Relaxed);
-    let result = Builder::new()
-        .slice(Duration::from_secs(3600))
-        .run(|| {
-            f(&|region| {
-                // SAFETY: the callers use handles, and no allocator.
-                unsafe { coroutine::preemptible(|| with_tick_after(number, region)) }
-            })
+    let result = run_with(Builder::new().slice(Duration::from_secs(3600)), || {
+        f(&|region| {
+            // SAFETY: the callers use handles, and no allocator.
+            unsafe { coroutine::preemptible(|| with_tick_after(number, region)) }
         })
-        .unwrap();
+    })
+    .unwrap();
     (result, TICKS.load(Relaxed) > ticks)
 }
 
@@ -435,10 +435,7 @@ fn interrupts_the_allocator(f: impl Fn()) -> bool {
 #[test]
 fn no_addition_is_lost() {
     // The first installation takes over the handlers of traps, so it comes before this one.
-    Builder::new()
-        .slice(Duration::from_secs(3600))
-        .run(|| ())
-        .unwrap();
+    run_with(Builder::new().slice(Duration::from_secs(3600)), || ()).unwrap();
     // SAFETY: plain old data; `step` is a handler.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();

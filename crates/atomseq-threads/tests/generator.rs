@@ -1,10 +1,14 @@
 //! Generators: their values, their end in each state, and what may resume and suspend them.
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 
 use atomseq_threads::coroutine::{self, Error, Generator, Yielder};
+
+use support::run;
 
 /// Counts its drops.
 struct Counted(Rc<Cell<u32>>);
@@ -158,8 +162,8 @@ fn functions_and_coroutines_switch_independently() {
             }
         })
     }
-    let alone: Vec<Vec<_>> = coroutine::run(|| (0..4).map(|seed| sum(seed).collect()).collect());
-    let together: Vec<Vec<_>> = coroutine::run(|| {
+    let alone: Vec<Vec<_>> = run(|| (0..4).map(|seed| sum(seed).collect()).collect());
+    let together: Vec<Vec<_>> = run(|| {
         // Made by one coroutine, and resumed by others.
         let handles = [0, 1, 2, 3].map(|seed| {
             let mut generator = sum(seed);
@@ -176,12 +180,12 @@ fn only_the_resumer_is_suspended_to() {
     // In a run of the function's own.
     let mut nested = generator(|yielder| {
         yielder.suspend(1);
-        coroutine::run(|| yielder.suspend(2));
+        run(|| yielder.suspend(2));
     });
     assert_eq!(nested.next(), Some(1));
     assert!(message_of(|| nested.next()).contains("only the coroutine that has called"));
     // In a coroutine that the function has begun.
-    let outcome = coroutine::run(|| {
+    let outcome = run(|| {
         let mut scoped = generator(|yielder| {
             let outcome = coroutine::scope(|scope| scope.spawn(|| yielder.suspend(1)).join());
             assert!(outcome.is_err());
@@ -198,7 +202,7 @@ fn a_scope_may_outlive_its_run_if_its_coroutines_do_not() {
     let ran = Rc::new(Cell::new(0));
     let left = Rc::new(RefCell::new(None));
     let (counter, leaves) = (Rc::clone(&ran), Rc::clone(&left));
-    coroutine::run(move || {
+    run(move || {
         let mut generator = generator(move |yielder| {
             coroutine::scope(|scope| {
                 drop(scope.spawn(|| counter.set(counter.get() + 1)));
@@ -253,7 +257,7 @@ fn stacks_are_used_again() {
     let (third, _third) = address();
     assert_eq!(first, third);
     drop(other);
-    let fourth = coroutine::run(|| {
+    let fourth = run(|| {
         let local = || {
             let local = 0u8;
             (&raw const local).addr()

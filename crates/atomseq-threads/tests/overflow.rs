@@ -1,5 +1,7 @@
 //! An overflow ends the process with a message that says what to do.
 
+mod support;
+
 use std::hint::black_box;
 use std::mem;
 use std::os::unix::process::ExitStatusExt;
@@ -7,6 +9,8 @@ use std::process::Command;
 use std::ptr;
 
 use atomseq_threads::coroutine::{Builder, Generator, Yielder};
+
+use support::run_with;
 
 /// In the environment of the process that overflows: whose stack.
 const CHILD: &str = "ATOMSEQ_THREADS_OVERFLOWS";
@@ -73,7 +77,7 @@ fn the_handler_before_has_its_room() {
     }
     // SAFETY: an address that nothing is at: this is the fault.
     let fault = || unsafe { black_box(ptr::without_provenance_mut::<u64>(8)).write_volatile(1) };
-    Builder::new().run(fault).unwrap();
+    run_with(Builder::new(), fault).unwrap();
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn an_overflow_is_reported() {
     match std::env::var(CHILD).as_deref() {
         Ok("coroutine") => {
             let run = Builder::new().stack_size(16 * 1024);
-            run.run(|| {
+            run_with(run, || {
                 atomseq_threads::coroutine::spawn(|| deep(1_000_000))
                     .join()
                     .unwrap()
@@ -102,7 +106,7 @@ fn an_overflow_is_reported() {
             unreachable!("a million levels do not fit");
         }
         Ok("thread") => {
-            Builder::new().run(|| deep(black_box(100_000_000))).unwrap();
+            run_with(Builder::new(), || deep(black_box(100_000_000))).unwrap();
             unreachable!("a hundred million levels do not fit");
         }
         _ => {}

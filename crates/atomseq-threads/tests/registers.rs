@@ -3,12 +3,16 @@
 
 #![cfg(target_arch = "x86_64")]
 
+mod support;
+
 use std::arch::{asm, naked_asm};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use atomseq_threads::coroutine::{self, Builder};
+
+use support::run_with;
 
 /// MXCSR and the x87 control word: all exceptions masked. The preempted coroutine rounds towards
 /// zero, the other one up.
@@ -20,7 +24,7 @@ const THEIRS: (u32, u16) = (0x5f80, 0x0b7f);
 /// whether the other one ran meanwhile. The argument of `ours` is a process and a thread: the tick
 /// is a signal to these.
 fn preempted<R>(theirs: fn(), ours: impl FnOnce(libc::pid_t, libc::pid_t) -> R) -> (R, bool) {
-    let run = Builder::new().slice(Duration::from_secs(3600)).run(|| {
+    let run = run_with(Builder::new().slice(Duration::from_secs(3600)), || {
         let has_run = Rc::new(Cell::new(false));
         let others = Rc::clone(&has_run);
         drop(coroutine::spawn(move || {

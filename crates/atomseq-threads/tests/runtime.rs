@@ -1,5 +1,7 @@
 //! The runtime: outcomes, waits, what a closure may do, levels, requests, drops and bad input.
 
+mod support;
+
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Read;
@@ -11,6 +13,8 @@ use atomseq_threads::coroutine::{self, Generator, Yielder};
 use atomseq_threads::runtime::{
     self, Builder, Destroyed, Error, Inherited, OnDrop, Options, Runtime,
 };
+
+use support::{run, run_with};
 
 /// Longer than any wait of a test on the slowest machine. A test that waits so long has failed.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -978,10 +982,10 @@ fn a_scope_ends_in_another_thread_than_it_began_in() {
 fn a_thread_on_the_stack_of_another_one_is_not_in_its_run_of_coroutines() {
     let runtime = with_workers(1);
     let number = runtime.run(|| {
-        coroutine::run(|| {
+        run(|| {
             let other = coroutine::spawn(|| 1);
             for _ in 0..100 {
-                let begins = || coroutine::Builder::new().run(|| 2).unwrap();
+                let begins = || run_with(coroutine::Builder::new(), || 2).unwrap();
                 assert_eq!(runtime::spawn(begins).join().unwrap(), 2);
                 let panics = runtime::spawn(coroutine::yield_now);
                 assert!(panics.join().is_err());
@@ -1358,9 +1362,9 @@ fn kernel_threads() -> usize {
 fn runs_and_runtimes_have_signals_of_their_own() {
     let runtime = with_workers(1);
     let run = coroutine::Builder::new().slice(Duration::from_millis(1));
-    assert_eq!(run.clone().run(|| 1).unwrap(), 1);
+    assert_eq!(run_with(run.clone(), || 1).unwrap(), 1);
     drop(with_workers(1));
-    let refused = run.signal(libc::SIGURG).run(|| 2);
+    let refused = run_with(run.signal(libc::SIGURG), || 2);
     let refused = refused.unwrap_err();
     assert!(matches!(
         refused,

@@ -1,5 +1,7 @@
 //! Condition variables, semaphores, barriers, channels and scopes: order, outcomes, deadlocks.
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
@@ -9,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use atomseq::mutex::{Interlocked, RawMutex};
 use atomseq_threads::coroutine::{self, Barrier, Condvar, Mutex, Semaphore, SharedMutex, channel};
+
+use support::run;
 
 /// The message of the panic that `f` ends with.
 fn panic_of<R>(f: impl FnOnce() -> R) -> String {
@@ -32,7 +36,7 @@ fn notifications_wake_in_order_and_none_by_itself() {
     let woken = RefCell::new(Vec::new());
     let (lock, changed) = (Mutex::new(()), Condvar::new());
     assert!(!changed.notify_one(), "outside of a run, none waits");
-    coroutine::run(|| {
+    run(|| {
         coroutine::scope(|scope| {
             for n in 0..4 {
                 let (woken, lock, changed) = (&woken, &lock, &changed);
@@ -57,7 +61,7 @@ fn notifications_wake_in_order_and_none_by_itself() {
 #[test]
 fn a_wait_reacquires_the_lock() {
     let (lock, changed) = (Mutex::new(0), Condvar::new());
-    coroutine::run(|| {
+    run(|| {
         coroutine::scope(|scope| {
             for parity in 0..2 {
                 let (lock, changed) = (&lock, &changed);
@@ -82,7 +86,7 @@ fn a_wait_reacquires_the_lock() {
 #[test]
 fn a_wait_that_none_can_end_panics() {
     let (lock, changed) = (Mutex::new(()), Condvar::new());
-    coroutine::run(|| {
+    run(|| {
         let mut guard = lock.lock();
         assert!(panic_of(|| changed.wait(&mut guard)).contains("none can notify"));
         assert!(lock.try_lock().is_none(), "it is locked again");
@@ -96,7 +100,7 @@ fn a_wait_that_none_can_end_panics() {
 fn permits_go_to_those_that_wait_first() {
     let order = RefCell::new(Vec::new());
     let permits = Semaphore::new(1);
-    coroutine::run(|| {
+    run(|| {
         let first = permits.acquire();
         coroutine::scope(|scope| {
             for n in 0..3 {
@@ -130,7 +134,7 @@ fn permits_go_to_those_that_wait_first() {
 fn a_barrier_holds_all_until_the_last() {
     let (log, barrier) = (RefCell::new(Vec::new()), Barrier::new(3));
     let leaders = Cell::new(0);
-    coroutine::run(|| {
+    run(|| {
         assert!(panic_of(|| barrier.wait()).contains("none can arrive"));
         coroutine::scope(|scope| {
             for _ in 0..3 {
@@ -156,7 +160,7 @@ fn a_later_run_finds_none_of_an_earlier_one() {
     let permits = Rc::new(Semaphore::new(0));
     let (sender, receiver) = channel::bounded(0);
     let left = panic_of(|| {
-        coroutine::run(|| {
+        run(|| {
             let (barrier, permits) = (Rc::clone(&barrier), Rc::clone(&permits));
             let (sender, receiver) = (sender.clone(), receiver.clone());
             drop(coroutine::spawn(move || barrier.wait()));
@@ -169,7 +173,7 @@ fn a_later_run_finds_none_of_an_earlier_one() {
         });
     });
     assert!(left.contains("3 coroutines wait"), "{left}");
-    coroutine::run(|| {
+    run(|| {
         assert!(panic_of(|| barrier.wait()).contains("none can arrive"));
         permits.release().unwrap();
         assert_eq!(permits.permits(), 1);
@@ -182,7 +186,7 @@ fn a_later_run_finds_none_of_an_earlier_one() {
 fn each_message_arrives_once_and_in_order() {
     for capacity in [Some(0), Some(1), Some(3), None] {
         let seen = RefCell::new(Vec::new());
-        coroutine::run(|| {
+        run(|| {
             let (sender, receiver) = match capacity {
                 Some(capacity) => channel::bounded(capacity),
                 None => channel::unbounded(),
@@ -232,7 +236,7 @@ fn each_message_arrives_once_and_in_order() {
 
 #[test]
 fn a_channel_without_room_waits_for_its_receiver() {
-    coroutine::run(|| {
+    run(|| {
         let (sender, receiver) = channel::bounded(0);
         assert_eq!(sender.try_send(0), Err(TrySendError::Full(0)));
         let sent = Cell::new(0);
@@ -270,7 +274,7 @@ fn a_disconnected_channel_says_so() {
     }
     let drops = Rc::new(Cell::new(0));
     let new = || Counted(Rc::clone(&drops));
-    coroutine::run(|| {
+    run(|| {
         let (sender, receiver) = channel::bounded(1);
         sender.send(new()).unwrap();
         coroutine::scope(|scope| {
@@ -321,7 +325,7 @@ fn a_message_may_hold_a_side_of_its_channel() {
             }
         }
     }
-    coroutine::run(|| {
+    run(|| {
         let (sender, receiver) = channel::unbounded();
         sender.send(Message(Some(sender.clone()))).unwrap();
         drop((sender, receiver));
@@ -330,7 +334,7 @@ fn a_message_may_hold_a_side_of_its_channel() {
 
 #[test]
 fn a_channel_that_none_can_use_panics() {
-    coroutine::run(|| {
+    run(|| {
         let (sender, receiver) = channel::bounded(1);
         assert!(panic_of(|| receiver.recv()).contains("none can send"));
         sender.send(1).unwrap();
@@ -340,7 +344,7 @@ fn a_channel_that_none_can_use_panics() {
         assert_eq!(sender.try_send(3), Ok(()));
     });
     // The first one is blocked when the last other one ends: it panics, and others can go on.
-    coroutine::run(|| {
+    run(|| {
         let (sender, receiver) = channel::bounded::<u32>(0);
         drop(coroutine::spawn(coroutine::yield_now));
         assert!(panic_of(|| receiver.recv()).contains("none can send"));
@@ -357,7 +361,7 @@ fn a_scope_ends_after_its_coroutines() {
         }
         done.set(done.get() + 1);
     };
-    coroutine::run(|| {
+    run(|| {
         let result = coroutine::scope(|scope| {
             for times in 0..5 {
                 let count = &count;
@@ -385,7 +389,7 @@ fn a_scope_ends_after_its_coroutines() {
 #[test]
 fn a_scope_reports_panics() {
     let fail = || panic::resume_unwind(Box::new("seven"));
-    coroutine::run(|| {
+    run(|| {
         let dropped_before = || coroutine::scope(|scope| drop(scope.spawn(fail)));
         assert!(panic_of(dropped_before).contains("scoped coroutine panicked"));
         let dropped_after = || {
@@ -416,7 +420,7 @@ fn a_shared_lock_excludes_threads() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                coroutine::run(|| {
+                run(|| {
                     coroutine::scope(|scope| {
                         for _ in 0..3 {
                             drop(scope.spawn(add));
@@ -451,7 +455,7 @@ fn others_run_while_one_waits_for_a_thread() {
                 }
             });
             held.wait();
-            coroutine::run(|| {
+            run(|| {
                 let is_done = Cell::new(false);
                 coroutine::scope(|scope| {
                     drop(scope.spawn(|| {

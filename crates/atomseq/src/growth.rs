@@ -16,6 +16,10 @@
 //! taking over a turn costs only one extra copy. No thread therefore waits for another without a
 //! bound. The generation shows a child of a fork that the turn belongs to no thread of its own. The
 //! thread bits show a handler that it has interrupted the thread whose turn it is.
+//!
+//! A caller that has another way does not wait: it leaves the turn of another thread alone. That
+//! thread may have exited, and there may be no callers that wait. So one that finds a turn which
+//! thousands of such callers have found takes it over.
 
 use crate::sync::{
     AtomicU32, AtomicU64, Ordering, Patience, SPINS, generation, pause, spin_loop, this_thread,
@@ -34,12 +38,15 @@ const GENERATION: u64 = u64::MAX << 48;
 /// in the first rounds, and yields the processor in the later ones.
 const ROUNDS: u32 = 128;
 
+/// The number of callers that do not wait and leave a turn alone, before one takes it over.
+const REFUSALS: u32 = 10_000;
+
 /// How many milliseconds a refused thread waits when another thread may hold the last memory.
 const MILLISECONDS: u32 = 100;
 
-/// The turn to grow one structure.
+/// The turn to grow one structure, and how many callers that do not wait have left it alone.
 #[derive(Debug)]
-pub(crate) struct Growth(AtomicU64);
+pub(crate) struct Growth(AtomicU64, AtomicU32);
 
 /// Returns the bits that identify this thread and process in a word.
 fn this_threads() -> u64 {
@@ -48,9 +55,18 @@ fn this_threads() -> u64 {
     u64::from(generation()) << 48 | thread & THREAD
 }
 
+/// Returns the bit of overtaken threads for a turn that follows this word.
+fn overtaken(seen: u64, me: u64, is_taken: bool) -> u64 {
+    match (is_taken, seen & GENERATION == me & GENERATION) {
+        (true, _) => OVERTAKEN,
+        (false, true) => seen & OVERTAKEN,
+        (false, false) => 0,
+    }
+}
+
 impl Growth {
     pub const fn new() -> Growth {
-        Growth(AtomicU64::new(0))
+        Growth(AtomicU64::new(0), AtomicU32::new(0))
     }
 
     /// Returns what `find` finds, or if that is nothing, what `grow` has published. `None`: the
@@ -90,11 +106,7 @@ impl Growth {
                 rounds += 1;
                 continue;
             }
-            let overtaken = match (is_taken, seen & GENERATION == me & GENERATION) {
-                (true, _) => OVERTAKEN,
-                (false, true) => seen & OVERTAKEN,
-                (false, false) => 0,
-            };
+            let overtaken = overtaken(seen, me, is_taken);
             let Some(mine) = self.begin(seen, me, overtaken) else {
                 continue;
             };
@@ -115,7 +127,7 @@ impl Growth {
     /// while another thread has the turn, and does not wait for it any longer. `None`: it has the
     /// turn, or the system refused memory.
     ///
-    /// A turn that its thread never ends is not taken over here.
+    /// A turn that its thread never ends is taken over after [`REFUSALS`] calls.
     pub fn find_or_grow_at_once<T>(
         &self,
         mut find: impl FnMut() -> Option<T>,
@@ -128,25 +140,29 @@ impl Growth {
         let is_taken = |seen| seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
         // Acquire, here and below: as in `find_or_grow`.
         let mut seen = self.0.load(Ordering::Acquire);
-        for _ in 0..SPINS {
+        // Relaxed, here and below: the count orders nothing. Once a caller has spun in vain, the
+        // turn is a long one.
+        let spins = match self.1.load(Ordering::Relaxed) {
+            0 => SPINS,
+            _ => 0,
+        };
+        for _ in 0..spins {
             if !is_taken(seen) || seen & THREAD == me & THREAD {
                 break;
             }
             spin_loop();
             seen = self.0.load(Ordering::Acquire);
         }
-        if is_taken(seen) {
+        if is_taken(seen) && seen & THREAD == me & THREAD {
             // A handler that interrupted its own thread's turn grows beside it.
-            return match seen & THREAD == me & THREAD {
-                true => grow(),
-                false => find(),
-            };
+            return grow();
         }
-        let overtaken = match seen & GENERATION == me & GENERATION {
-            true => seen & OVERTAKEN,
-            false => 0,
+        let is_left_alone = is_taken(seen) && self.1.fetch_add(1, Ordering::Relaxed) < REFUSALS;
+        let begun = match is_left_alone {
+            true => None,
+            false => self.begin(seen, me, overtaken(seen, me, is_taken(seen))),
         };
-        match self.begin(seen, me, overtaken) {
+        match begun {
             Some(mine) => {
                 let grown = find().or_else(grow);
                 self.end(mine);
@@ -163,7 +179,11 @@ impl Growth {
         // the word is loaded again.
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
         let begun = self.0.compare_exchange(seen, mine, success, failure);
-        begun.is_ok().then_some(mine)
+        begun.is_ok().then(|| {
+            // Relaxed: a hint.
+            self.1.store(0, Ordering::Relaxed);
+            mine
+        })
     }
 
     /// Ends a turn of this thread. Returns `false` if it was taken over.
@@ -210,7 +230,8 @@ mod tests {
 
     /// Returns the word of a thread that has the turn.
     fn turn_of(thread: u64, generation: u64) -> Growth {
-        Growth(AtomicU64::new(generation << 48 | thread << 24 | GROWING))
+        let word = generation << 48 | thread << 24 | GROWING;
+        Growth(AtomicU64::new(word), AtomicU32::new(0))
     }
 
     fn another_threads() -> Growth {
@@ -366,7 +387,8 @@ mod tests {
             looks.set(looks.get() + 1);
             None::<u32>
         };
-        let overtaken = Growth(AtomicU64::new((before - GROWING) | OVERTAKEN));
+        let word = (before - GROWING) | OVERTAKEN;
+        let overtaken = Growth(AtomicU64::new(word), AtomicU32::new(0));
         for growth in [Growth::new(), overtaken] {
             looks.set(0);
             assert_eq!(growth.find_or_grow_at_once(look, || None), None);
@@ -385,6 +407,22 @@ mod tests {
         ] {
             assert_eq!(growth.find_or_grow_at_once(look, || Some(7)), Some(7));
         }
+    }
+
+    /// Its thread may have exited, and all callers may have another way.
+    #[test]
+    fn without_waiting_another_threads_turn_is_taken_over_after_many_calls() {
+        let growth = another_threads();
+        let taken = growth.0.load(Ordering::Relaxed);
+        let mut calls = (0..).map(|_| growth.find_or_grow_at_once(found_at(NEVER), || Some(7)));
+        let refused = calls.position(|found| found == Some(7));
+        assert_eq!(refused, Some(REFUSALS as usize));
+        assert!(is_free(&growth));
+        assert_eq!(growth.1.load(Ordering::Relaxed), 0);
+        // Its thread goes on after all, and ends no turn but its own.
+        assert!(!growth.end(taken));
+        let word = growth.0.load(Ordering::Relaxed);
+        assert_eq!(word & (OVERTAKEN | GROWING), OVERTAKEN);
     }
 
     #[test]

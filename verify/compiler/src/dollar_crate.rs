@@ -21,21 +21,3 @@ macro_rules! add_sizes {
         }
     };
 }
-
-/// Expects a constant of the caller's in a lock, but returns early if it is not this crate's.
-#[macro_export]
-macro_rules! expect_sizes {
-    ($name:ident, $callers:expr) => {
-        ::atomseq::sequence! {
-            /// Claims.
-            pub unsafe fn $name(slot: Slot, lock: Word) -> Word {
-                'abort: { return 0 }
-                let found = cas(lock, $callers, 1);
-                if found != $crate::dollar_crate::SIZE { return 1 }
-                if load(slot + 8) == 0 { commit(lock, $crate::dollar_crate::SIZE); return 2 }
-                commit(lock, $crate::dollar_crate::SIZE);
-                3
-            }
-        }
-    };
-}

@@ -9,8 +9,8 @@
 //!
 //! The oracle interprets the tree, in Rust of its own: it shares neither code nor representation
 //! with the compiler. `tests/differential.rs` runs the forms on this machine, `tests/emitters`
-//! assembles AArch64 code and runs it under an emulator. `tests/ui` and `tests/legal` are about the
-//! language.
+//! assembles AArch64 code and runs it under an emulator. `tests/legal` is about the language, and
+//! so is `tests/ui` of verify-macros.
 
 pub mod dollar_crate;
 pub mod inputs;

@@ -39,6 +39,8 @@ pub struct Deaths {
     /// What a thread finds there depends on which blocks this process has, and which of them exited
     /// threads have left. Every trial of a place changes that.
     pub in_searches: usize,
+    /// Values that audits recovered from exited threads.
+    pub recovered: usize,
 }
 
 /// The path of the functions that search for a block.
@@ -56,11 +58,12 @@ impl fmt::Display for Deaths {
         write!(
             f,
             "{} threads ended, {} of them on slow ways; {} places did not come up again, and {} in \
-             searches for descriptors",
+             searches for descriptors; audits recovered {} values",
             self.ended(),
             self.on_slow_ways,
             self.missed,
-            self.in_searches
+            self.in_searches,
+            self.recovered
         )
     }
 }
@@ -79,7 +82,8 @@ pub struct Thoroughness {
 }
 
 /// Ends a thread at each place, each time on a fresh structure. Other threads then use the
-/// structure. A second run drops it immediately instead.
+/// structure, and audits recover what the thread held, if the structure has any. A second run drops
+/// it immediately instead.
 ///
 /// # Panics
 ///
@@ -100,6 +104,7 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     let mut rng = Rng::with_seed(seed);
     let step = (places.len() / thorough.places).max(1);
     let first = rng.usize(..step);
+    let mut recovered = 0;
     for ways in places[first..].iter().step_by(step) {
         let mut end = |place: Place| {
             now_doing(format!("ended at {}, seed {seed}", place.describe()));
@@ -111,6 +116,7 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
                     place.describe()
                 );
             }
+            recovered += subject.recover();
             drop((subject, history));
             let mut check = |met: bool, when| {
                 let alive = Probe::alive();
@@ -140,6 +146,7 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
             &mut deaths.missed
         } += 1;
     }
+    deaths.recovered = recovered;
     println!("{name}: {deaths}; {} places", places.len());
     deaths
 }

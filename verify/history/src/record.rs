@@ -51,6 +51,12 @@ pub trait Subject: Send + Sync + Sized + 'static {
         &self,
         before: Option<&<Self::Model as Model>::Answer>,
     ) -> Option<<Self::Model as Model>::Call>;
+
+    /// Recovers what exited threads held, if the structure has an audit, while no other thread uses
+    /// it. Returns how many values.
+    fn recover(&self) -> usize {
+        0
+    }
 }
 
 /// Returns the lane that a value encodes.

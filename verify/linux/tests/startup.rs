@@ -4,7 +4,7 @@
 
 use atomseq::internals::{cpu_id, current_cpu, membarrier_rseq, register_this_thread};
 use atomseq::mutex::{Biased, Condvar, MutexBy, OnCpu, Semaphore};
-use atomseq::percpu::{self, Area, Counter, Histogram, Link, Node, Ring};
+use atomseq::percpu::{self, Area, Counter, Gauge, Histogram, Link, Node, Ring};
 use atomseq::signal::{self, Event};
 use atomseq::status::{Reason, Registrant};
 use atomseq::{nonblocking, type_stable};
@@ -846,6 +846,52 @@ fn no_thread_registers_before_start_up_has_ended() {
             assert!(!early && !register_this_thread());
         },
     );
+}
+
+/// Start-up is stopped in one thread. Meanwhile another one reads and adds, for which it has words
+/// that need no start-up.
+#[test]
+fn counting_does_not_wait_for_another_threads_start_up() {
+    static MIDDLE: AtomicBool = AtomicBool::new(false);
+    static COUNTED: AtomicBool = AtomicBool::new(false);
+    static GONE_ON: AtomicBool = AtomicBool::new(false);
+    static HITS: Counter = Counter::new();
+    static OPEN: Gauge = Gauge::new();
+    /// Not without end, so that a thread that waits for it fails this test.
+    extern "C" fn stand_still(_: i32) {
+        MIDDLE.store(true, Ordering::Release);
+        for _ in 0..3_000 {
+            if COUNTED.load(Ordering::Acquire) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        GONE_ON.store(true, Ordering::Release);
+    }
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let starter = std::thread::spawn(|| {
+            // SAFETY: the handler uses atomics and sleeps.
+            unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
+            let refusal = Refusal {
+                call: libc::SYS_getcpu,
+                answer: Answer::Trap,
+                when: When::Always,
+            };
+            refuse(&refusal).expect("a filter for this thread");
+            atomseq::status();
+        });
+        await_flag(&MIDDLE);
+        assert_eq!((HITS.sum(), OPEN.value()), (0, 0));
+        HITS.add(5);
+        OPEN.decrement();
+        assert_eq!((HITS.sum(), OPEN.value()), (5, -1));
+        let has_waited = GONE_ON.load(Ordering::Acquire);
+        COUNTED.store(true, Ordering::Release);
+        starter.join().unwrap();
+        assert!(!has_waited, "it waited until start-up had ended");
+        (0..3).for_each(|_| HITS.increment());
+        assert_eq!((HITS.sum(), HITS.take(), HITS.sum()), (8, 8, 0));
+    });
 }
 
 /// Memory is shared under a lock, whose holder forks wait for only after start-up. A constructor

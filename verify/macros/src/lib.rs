@@ -14,7 +14,7 @@
 //! against the final type. The files in `tests/ui` try to break the promises, without `unsafe` and
 //! in all of these ways, and must not compile; those in `tests/ui/pass` must. Beside them are
 //! programs that misuse structures and locks: lifetimes that nothing may stretch, what must stay on
-//! its thread.
+//! its thread; and sequences that break a rule of the language.
 //!
 //! Every name that a macro takes from the standard library must mean the standard library's item,
 //! even in a crate that is called `core`. `tests/paths.rs` reads the sources of all macros for
@@ -24,3 +24,27 @@
 
 pub mod strict;
 mod widths;
+
+/// A constant of this crate, for a macro that names it by `$crate`.
+pub mod dollar_crate {
+    /// Differs from the constant of that name in `tests/ui`.
+    pub const SIZE: usize = 1000;
+}
+
+/// Expects a constant of the caller's in a lock, but returns early if it is not this crate's.
+#[macro_export]
+macro_rules! expect_sizes {
+    ($name:ident, $callers:expr) => {
+        ::atomseq::sequence! {
+            /// Claims.
+            pub unsafe fn $name(slot: Slot, lock: Word) -> Word {
+                'abort: { return 0 }
+                let found = cas(lock, $callers, 1);
+                if found != $crate::dollar_crate::SIZE { return 1 }
+                if load(slot + 8) == 0 { commit(lock, $crate::dollar_crate::SIZE); return 2 }
+                commit(lock, $crate::dollar_crate::SIZE);
+                3
+            }
+        }
+    };
+}

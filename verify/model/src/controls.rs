@@ -18,10 +18,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+/// A model. It is boxed, so that what loom and shuttle do to run one is compiled once, and not for
+/// each model of each test: that took half of the time to build.
+pub type Model = Box<dyn Fn() + Send + Sync>;
+
 /// Runs models, in one order after another.
 pub trait Explorer {
     /// Runs `model`; panics with the failure in one of the orders.
-    fn run(self, model: impl Fn() + Send + Sync + 'static);
+    fn run(self, model: Model);
 }
 
 /// A model by name, and its explorer.
@@ -32,13 +36,17 @@ pub fn explore(
     explorer: impl Explorer,
     model: impl Fn() + Send + Sync + 'static,
 ) -> (usize, Option<String>) {
+    explore_boxed(explorer, Box::new(model))
+}
+
+fn explore_boxed(explorer: impl Explorer, model: Model) -> (usize, Option<String>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counting = Arc::clone(&runs);
     let explored = catch_unwind(AssertUnwindSafe(|| {
-        explorer.run(move || {
+        explorer.run(Box::new(move || {
             counting.fetch_add(1, Ordering::Relaxed);
             model();
-        });
+        }));
     }));
     (runs.load(Ordering::Relaxed), explored.err().map(sentence))
 }
@@ -121,7 +129,7 @@ pub struct Executions {
 }
 
 impl Explorer for Executions {
-    fn run(self, model: impl Fn() + Send + Sync + 'static) {
+    fn run(self, model: Model) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = self.preemptions;
         builder.max_branches = 10_000;
@@ -168,7 +176,7 @@ impl Orders {
 }
 
 impl Explorer for Orders {
-    fn run(self, model: impl Fn() + Send + Sync + 'static) {
+    fn run(self, model: Model) {
         let model = Arc::new(model);
         for scheduler in self.schedulers {
             let mut config = Config::new();

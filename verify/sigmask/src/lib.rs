@@ -1,8 +1,9 @@
 //! Compiles and runs C programs with and without `libatomseq_sigmask.so`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// Returns the library, which Cargo puts beside the tests.
 pub fn library() -> PathBuf {
@@ -12,10 +13,12 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// Compiles a program of this crate's `tests`, once a test binary: each has one program.
+/// Compiles a program of this crate's `tests`, once a test binary.
 pub fn compile(name: &str) -> PathBuf {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| compile_now(name)).clone()
+    static PROGRAMS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = programs.entry(name.to_owned());
+    program.or_insert_with(|| compile_now(name)).clone()
 }
 
 fn compile_now(name: &str) -> PathBuf {

@@ -20,12 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -502,7 +504,8 @@ static void one_shot(void)
 static void changes_context(int signal, siginfo_t *info, void *context)
 {
     ucontext_t *frame = context;
-    printf("  handler %d mask %016lx before %016lx\n", signal, mask_now(), word(&frame->uc_sigmask));
+    printf("  handler %d mask %016lx before %016lx and %016llx\n", signal, mask_now(), word(&frame->uc_sigmask),
+           (long long)frame->uc_mcontext.gregs[REG_OLDMASK]);
     sigaddset(&frame->uc_sigmask, SIGHUP);
     sigaddset(&frame->uc_sigmask, SIGKILL);
     sigdelset(&frame->uc_sigmask, SIGUSR2);
@@ -2063,10 +2066,34 @@ static void left_signal_stack(int argument)
     unblock(SIGUSR2);
     printf("calls %d\n", calls);
 }
+static void unmapped_signal_stack(int is_raw)
+{
+    stack_t stack = {.ss_size = 65536};
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = handler, .sa_flags = SA_ONSTACK}, NULL);
+    block(SIGUSR1);
+    for (int round = 0; round < 2; round++) {
+        stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ignore_result(is_raw ? syscall(SYS_sigaltstack, &stack, NULL) : sigaltstack(&stack, NULL));
+        unblock(SIGUSR1);
+        // From here on there is no stack.
+        block(SIGUSR1);
+        munmap(stack.ss_sp, stack.ss_size);
+        raise(SIGUSR1);
+        show_pending("unmapped");
+    }
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, NULL);
+    unblock(SIGUSR1);
+    errno = 0;
+    printf("%ld", syscall(SYS_sigaltstack, 16, NULL));
+    printf(" errno %d\n", errno);
+}
 static void signal_stacks(void)
 {
     in_child("small", small_signal_stack, 0);
     in_child("left", left_signal_stack, 0);
+    in_child("unmapped", unmapped_signal_stack, 0);
+    in_child("unmapped, raw", unmapped_signal_stack, 1);
 }
 
 static void queued_for_thread(void)
@@ -2227,6 +2254,76 @@ static void inherits_timer(void)
 }
 static void inherited_timers(void) { in_child("timed", executes_with_timer, 0); }
 
+// While the C library blocks SIGCHLD by itself, in `system`.
+static void reaps(int signal)
+{
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        calls++;
+}
+static int to_child;
+static void masks_meanwhile(int signal, siginfo_t *info, void *context)
+{
+    siginfo_t child;
+    ignore_result(write(to_child, "\n", 1));
+    show_mask("  handler");
+    printf("  before %016lx\n", word(&((ucontext_t *)context)->uc_sigmask));
+    while (waitid(P_ALL, 0, &child, WEXITED | WNOWAIT) < 0)
+        ;
+    block(SIGUSR1);
+    unblock(SIGUSR1);
+    sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGHUP);
+}
+static void hidden_masks(void)
+{
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = reaps, .sa_flags = SA_RESTART}, NULL);
+    install(SIGALRM, masks_meanwhile, SA_RESTART, none());
+    install_plain(SIGUSR1, 0);
+    int ends[2];
+    ignore_result(pipe(ends));
+    dup2(ends[0], 9);
+    to_child = ends[1];
+    for (int round = 0; round < 2; round++) {
+        // It exits when the handler runs.
+        printf("%x", system("kill -ALRM $PPID; read line <&9; exit 3"));
+        printf(" reaped %d\n", calls);
+        block(SIGUSR2);
+        show_mask("afterwards");
+    }
+}
+
+// A signal that is blocked does not end `close` before what was sent has arrived.
+static void closing(int kind)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    struct linger linger = {1, 1};
+    static char bytes[65536];
+    int listening = socket(AF_INET, SOCK_STREAM, 0), sending = socket(AF_INET, SOCK_STREAM, 0);
+    ignore_result(bind(listening, (struct sockaddr *)&address, sizeof address));
+    ignore_result(getsockname(listening, (struct sockaddr *)&address, &length));
+    ignore_result(listen(listening, 1));
+    ignore_result(connect(sending, (struct sockaddr *)&address, sizeof address));
+    ignore_result(accept(listening, NULL, NULL));
+    fcntl(sending, F_SETFL, O_NONBLOCK);
+    while (write(sending, bytes, sizeof bytes) > 0)
+        ;
+    fcntl(sending, F_SETFL, 0);
+    setsockopt(sending, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    FILE *file = kind == 2 ? fdopen(sending, "w") : NULL;
+    install_plain(SIGALRM, 0);
+    block(SIGALRM);
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 100000}}, NULL);
+    double start = seconds();
+    printf("%d", kind == 0 ? close(sending) : kind == 1 ? dup2(listening, sending) != sending : fclose(file));
+    printf(" waited %d\n", seconds() - start > 0.8);
+    unblock(SIGALRM);
+}
+static void closes(void)
+{
+    for (int kind = 0; kind < 3; kind++)
+        in_child("closing", closing, kind);
+}
+
 #define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
@@ -2239,7 +2336,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(refused_actions), CASE(actions_of_threads), CASE(interval_timers),
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
-    CASE(edited_masks), CASE(starting_threads),
+    CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

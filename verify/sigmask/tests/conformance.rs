@@ -60,6 +60,8 @@ const CASES: &[(&str, &[&str])] = &[
     ("inherited_timers", &["timers"]),
     ("edited_masks", &["context"]),
     ("starting_threads", &["starting"]),
+    ("hidden_masks", &["hidden"]),
+    ("closes", &["publish"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

@@ -103,6 +103,96 @@ fn a_child_of_vfork_does_not_take_its_parents_line() {
     assert!(printed.starts_with("atomseq: main thread: "), "{printed}");
 }
 
+#[test]
+fn statistics_go_to_the_standard_error_of_the_start() {
+    let directory = std::env::current_exe().expect("the path of this test");
+    let data = directory.with_extension("data");
+    // What it does with number 2 before it exits, how it exits, and whether a line is printed.
+    let cases = [
+        ("close(2);", "return 3;", true),
+        (
+            "close(2); open(v[1], O_CREAT | O_TRUNC | O_WRONLY, 0600);",
+            "return 3;",
+            true,
+        ),
+        (
+            "close(2); open(v[1], O_CREAT | O_TRUNC | O_WRONLY, 0600);",
+            "_exit(3);",
+            true,
+        ),
+        ("clearenv();", "quick_exit(3);", true),
+        (
+            "for (int i = 2; i < 2000; i++) close(i); open(v[1], O_CREAT | O_TRUNC | O_WRONLY, 0600);",
+            "return 3;",
+            false,
+        ),
+    ];
+    for (index, (first, last, prints)) in cases.into_iter().enumerate() {
+        let source = format!(
+            "#define _GNU_SOURCE
+             #include <fcntl.h>
+             #include <stdlib.h>
+             #include <unistd.h>
+             int main(int c, char **v) {{ {first} {last} }}"
+        );
+        let program = build(&format!("ends{index}"), &source, &["-w"]);
+        let _ = std::fs::write(&data, "");
+        let mut command = without(Path::new("sh"));
+        command.args([
+            "-c",
+            "ATOMSEQ_SIGMASK_STATS=$$ LD_PRELOAD=$1 exec $2 $3",
+            "sh",
+        ]);
+        command
+            .arg(verify_sigmask::library())
+            .arg(program)
+            .arg(&data);
+        let printed = output(&mut command);
+        let line = String::from_utf8_lossy(&printed.stderr).into_owned();
+        assert_eq!(
+            line.starts_with("atomseq: main thread: "),
+            prints,
+            "{first} {last} {line}"
+        );
+        assert_eq!(printed.status.code(), Some(3));
+        assert_eq!(std::fs::read(&data).expect("a file"), b"", "{first}");
+    }
+    // Without a reader, the exit is still the program's.
+    let program = build("exits", "int main(void) { return 3; }", &[]);
+    let mut command = without(Path::new("bash"));
+    let line = "{ sh -c 'sleep 0.2; ATOMSEQ_SIGMASK_STATS=$$ LD_PRELOAD=$0 exec $1' $0 $1; echo $?; } 2> >(exec true)";
+    command
+        .args(["-c", line])
+        .arg(verify_sigmask::library())
+        .arg(program);
+    assert_eq!(output(&mut command).stdout, b"3\n");
+}
+
+#[test]
+fn valgrind_ignores_what_a_handler_makes_of_a_mask() {
+    let program = build(
+        "blocks",
+        "#include <signal.h>
+         static int n; static void a(int s) { n++; }
+         int main(void) { sigset_t s; signal(SIGUSR1, a); sigemptyset(&s); sigaddset(&s, SIGUSR1);
+             sigprocmask(SIG_BLOCK, &s, 0); raise(SIGUSR1); if (n) return 1;
+             sigprocmask(SIG_UNBLOCK, &s, 0); return n == 1 ? 7 : 2; }",
+        &[],
+    );
+    let mut command = with(Path::new("valgrind"));
+    command.args(["-q", "--tool=none"]).arg(program);
+    let output = output(&mut command);
+    if output.status.code() == Some(127) {
+        return println!("skipped: there is no valgrind");
+    }
+    assert_eq!(
+        output.status.code(),
+        Some(7),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 /// Returns where a source package of Debian was unpacked, by `apt-get source`: no package has the
 /// tests of bash or perl compiled. The names are in `.ci/soak`, which does that.
 fn source(variable: &str) -> Option<PathBuf> {

@@ -4,11 +4,38 @@
 
 use std::time::Duration;
 
+use atomseq_stress::targets::{groups, named};
 use verify_stress::{conserve, lengthened};
 
 /// Returns how long each target runs.
 fn each() -> Duration {
     lengthened(Duration::from_millis(80))
+}
+
+/// In this program, because the list reaches all targets: the tests of the engine's crate would
+/// compile them once more.
+#[test]
+fn each_group_is_in_one_place_and_has_a_name_of_its_own() {
+    let names: Vec<_> = groups().map(|(group, _)| group).collect();
+    assert_eq!(
+        names,
+        [
+            "percpu",
+            "local",
+            "signals",
+            "mutex",
+            "dcas",
+            "nonblocking",
+            "type_stable"
+        ]
+    );
+    for (group, targets) in groups() {
+        // A name of a target that is a group's, too, means the same targets.
+        assert!(targets.len() == 1 || targets.iter().all(|target| target.name != group));
+        assert_eq!(named(group).count(), targets.len());
+    }
+    assert_eq!(named("stack").count(), 1);
+    assert_eq!(named("memory").count(), 0);
 }
 
 #[cfg(not(atomseq_sections))]

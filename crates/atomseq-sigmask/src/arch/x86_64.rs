@@ -198,6 +198,16 @@ pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> isize {
     unsafe { call(libc::SYS_rt_sigaction, signal as usize, new, old, 8) }
 }
 
+/// `sigaltstack`: returns 0 or a negative error number.
+///
+/// # Safety
+///
+/// As of the system call.
+pub unsafe fn signal_stack(new: usize, old: usize) -> isize {
+    // SAFETY: the caller's promise; the kernel checks the addresses.
+    unsafe { call(libc::SYS_sigaltstack, new, old, 0, 0) }
+}
+
 /// Returns the number of this process.
 pub fn process() -> i32 {
     // SAFETY: it only returns a number.
@@ -388,6 +398,8 @@ unsafe extern "C" fn syscall() {
         "lea eax, [rdi - 13]",          // rt_sigaction 13, rt_sigprocmask 14
         "cmp eax, 2",
         "jb {known}",
+        "cmp edi, 131",                 // sigaltstack
+        "je {known}",
         "cmp edi, 130",                 // rt_sigsuspend
         "je {waits}",
         "cmp edi, 270",                 // pselect6

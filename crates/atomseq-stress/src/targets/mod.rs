@@ -60,32 +60,3 @@ pub fn groups() -> impl Iterator<Item = (&'static str, &'static [Target])> {
     let groups = ALL.chunk_by(|one, other| one.group == other.group);
     groups.map(|targets| (targets[0].group, targets))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_group_is_in_one_place_and_has_a_name_of_its_own() {
-        let names: Vec<_> = groups().map(|(group, _)| group).collect();
-        assert_eq!(
-            names,
-            [
-                "percpu",
-                "local",
-                "signals",
-                "mutex",
-                "dcas",
-                "nonblocking",
-                "type_stable"
-            ]
-        );
-        for (group, targets) in groups() {
-            // A name of a target that is a group's, too, means the same targets.
-            assert!(targets.len() == 1 || targets.iter().all(|target| target.name != group));
-            assert_eq!(named(group).count(), targets.len());
-        }
-        assert_eq!(named("stack").count(), 1);
-        assert_eq!(named("memory").count(), 0);
-    }
-}

@@ -11,17 +11,14 @@ use super::scheduler::{Queue, expect_scheduler};
 /// use atomseq_threads::coroutine::{self, Barrier};
 ///
 /// let (barrier, leaders) = (Barrier::new(3), std::cell::Cell::new(0));
-/// coroutine::run(|| {
-///     coroutine::scope(|scope| {
-///         for _ in 0..3 {
-///             drop(scope.spawn(|| {
-///                 if barrier.wait().is_leader() {
-///                     leaders.set(leaders.get() + 1);
-///                 }
-///             }));
-///         }
-///     });
-/// });
+/// let arrive = || {
+///     if barrier.wait().is_leader() {
+///         leaders.set(leaders.get() + 1);
+///     }
+/// };
+/// let all = || coroutine::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(arrive))));
+/// // SAFETY: switches outside of thread-locals.
+/// unsafe { coroutine::run(all) };
 /// assert_eq!(leaders.get(), 1);
 /// ```
 pub struct Barrier {

@@ -8,7 +8,7 @@
 //! ```
 //! use atomseq_threads::coroutine::{self, channel};
 //!
-//! let sum: u32 = coroutine::run(|| {
+//! let sum = || -> u32 {
 //!     let (sender, receiver) = channel::bounded(1);
 //!     for n in 1..=3 {
 //!         let sender = sender.clone();
@@ -16,8 +16,9 @@
 //!     }
 //!     drop(sender);
 //!     receiver.iter().sum()
-//! });
-//! assert_eq!(sum, 6);
+//! };
+//! // SAFETY: switches outside of thread-locals.
+//! assert_eq!(unsafe { coroutine::run(sum) }, 6);
 //! ```
 
 use core::cell::{Cell, UnsafeCell};

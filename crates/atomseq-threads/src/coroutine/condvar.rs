@@ -17,7 +17,7 @@ use super::scheduler::{Queue, expect_scheduler, inside};
 /// use atomseq_threads::coroutine::{self, Condvar, Mutex};
 ///
 /// let queue = Rc::new((Mutex::new(Vec::new()), Condvar::new()));
-/// let first = coroutine::run(|| {
+/// let first = || {
 ///     let others = Rc::clone(&queue);
 ///     drop(coroutine::spawn(move || {
 ///         others.0.lock().push(7);
@@ -26,8 +26,9 @@ use super::scheduler::{Queue, expect_scheduler, inside};
 ///     let mut values = queue.0.lock();
 ///     queue.1.wait_while(&mut values, |values| values.is_empty());
 ///     values.pop()
-/// });
-/// assert_eq!(first, Some(7));
+/// };
+/// // SAFETY: switches outside of thread-locals.
+/// assert_eq!(unsafe { coroutine::run(first) }, Some(7));
 /// ```
 pub struct Condvar {
     waiting: Queue,

@@ -46,7 +46,7 @@ use crate::stack::Stack;
 ///
 /// let leaf = |value| Box::new(Tree::Leaf(value));
 /// let tree = Tree::Node(leaf(1), Box::new(Tree::Node(leaf(2), leaf(3))));
-/// // SAFETY: no thread-local owns it, and `walk` suspends in no scope of one.
+/// // SAFETY: `walk` suspends outside of thread-locals, and none owns the generator.
 /// let leaves = unsafe { Generator::new(move |yielder| walk(&tree, yielder)) };
 /// assert_eq!(Vec::from_iter(leaves), [1, 2, 3]);
 /// ```
@@ -142,14 +142,10 @@ impl<T: 'static> Generator<T> {
     ///
     /// # Safety
     ///
-    /// No type prevents these; each is undefined behaviour:
-    ///
-    /// - A `std::thread_local!` owns a generator whose function has references to other
-    ///   thread-locals, as inside of `with`. When the thread exits, these may be dropped first, and
-    ///   the generator's drop lets the function continue with dangling references.
-    /// - The function suspends where the [module](super#one-kernel-thread) excludes a switch:
-    ///   inside of scopes that a library keeps in a thread-local, and in the initial value or the
-    ///   destructor of a thread-local.
+    /// `f`, and all that resumes or drops the generator, keep the [rules of the
+    /// module](super#safety): they do not switch inside of a thread-local's initial value,
+    /// destructor or scope, and no thread-local owns the generator while `f` is suspended with a
+    /// reference to another one.
     ///
     /// # Errors
     ///

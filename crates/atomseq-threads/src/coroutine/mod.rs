@@ -10,7 +10,7 @@
 //! ```
 //! use atomseq_threads::coroutine;
 //!
-//! let sum = coroutine::run(|| {
+//! let sum_of_squares = || {
 //!     let squares: Vec<_> = (1..=3)
 //!         .map(|n| {
 //!             coroutine::spawn(move || {
@@ -20,8 +20,9 @@
 //!         })
 //!         .collect();
 //!     squares.into_iter().map(|square| square.join().unwrap()).sum::<u64>()
-//! });
-//! assert_eq!(sum, 14);
+//! };
+//! // SAFETY: switches outside of thread-locals.
+//! assert_eq!(unsafe { coroutine::run(sum_of_squares) }, 14);
 //! ```
 //!
 //! # One kernel thread
@@ -40,16 +41,43 @@
 //! [`std::thread::panicking`] as true. A panic hook must not switch: a panic of another coroutine
 //! would abort the process.
 //!
-//! **A scope that a library keeps in a thread-local must not contain a switch**, if the scopes must
-//! end in the reverse order. `scoped_tls`, for example, sets a pointer while a closure runs, and
-//! then restores the one before. Coroutines leave their scopes in any order, so the pointer to a
-//! scope that has ended can come back, which is undefined behaviour.
+//! # Safety
 //!
-//! **Neither must the initial value of a `std::thread_local!`, or its destructor**, contain a
-//! switch. If another coroutine initialises it during the switch, the standard library later drops
-//! a value to which that coroutine has a reference. If a coroutine exits the process, destructors
-//! run inside of the run, and a switch can lead to a coroutine that has a reference to what was
-//! dropped. Both are undefined behaviour. No type prevents any of this.
+//! Calls on a thread end in the reverse order of their beginning, and some code is sound only
+//! because of that. A switch breaks the order: while a function waits in one, another coroutine can
+//! enter the same code, and still be in it when the first one leaves. No type marks such code. So
+//! [`run`], [`Builder::run`] and the functions that make a [`Generator`] are unsafe. Their caller
+//! promises the following, for all code that runs as a coroutine of the run, and for all that
+//! resumes, drops or is the function of the generator. The safe functions of this module rely on
+//! these promises, and need no others.
+//!
+//! A switch is a call that lets others run or waits for them, the end of a
+//! [`scope`](scope()) included; a generator's [`next`](Iterator::next), the drop of one whose
+//! function is suspended, and [`Yielder::suspend`].
+//!
+//! 1. **No initial value of a `std::thread_local!`** contains a switch that leads to code which
+//!    uses that variable. The standard library would later drop the value to which that code has a
+//!    reference.
+//! 2. **No destructor of a thread-local** contains a switch that leads to code which has a
+//!    reference to another one, as inside of [`LocalKey::with`](std::thread::LocalKey::with): that
+//!    one may have been dropped. Destructors run when the thread exits, and inside of the run when
+//!    a coroutine exits the process. So a thread-local must not own a generator whose function is
+//!    suspended with such a reference.
+//! 3. **No scope that a library keeps in a thread-local** contains a switch, if the scopes must end
+//!    in the reverse order. `scoped_tls`, for example, sets a pointer while a closure runs, and
+//!    then restores the one before. Coroutines leave their scopes in any order, so the pointer to a
+//!    scope that has ended can come back.
+//! 4. **No function of another package's stackful coroutine** suspends but in the coroutine that
+//!    has resumed it, nor inside of a run that it has begun. It would leave a coroutine, or a run,
+//!    that still counts as the running one. A generator's `suspend` panics there.
+//! 5. **No code that takes its stack for the thread's own** runs in a coroutine or a generator: for
+//!    example, a garbage collector that looks for references on that stack only.
+//!
+//! To break any of these is undefined behaviour. Other code may contain a switch: the closure of
+//! `LocalKey::with`, since a thread's runs end before its thread-locals; a borrow of a `RefCell`,
+//! during which conflicting borrows of other coroutines panic; `catch_unwind`;
+//! [`std::thread::scope`]; and the guards of `std`'s locks, for which another coroutine must not
+//! wait, as said above.
 //!
 //! # Preemption
 //!
@@ -210,7 +238,8 @@ impl std::error::Error for Error {
 ///
 /// let builder = Builder::new().stack_size(16 * 1024);
 /// let builder = builder.slice(Duration::from_millis(10));
-/// let seven = builder.run(|| 7)?;
+/// // SAFETY: does not switch.
+/// let seven = unsafe { builder.run(|| 7)? };
 /// assert_eq!(seven, 7);
 /// # Ok::<(), atomseq_threads::coroutine::Error>(())
 /// ```
@@ -269,6 +298,12 @@ impl Builder {
     /// The first coroutine runs on the stack of the caller. The run begins with a look at each
     /// [`Generator`] of the thread, about 8 ns each.
     ///
+    /// # Safety
+    ///
+    /// `f`, the coroutines, and all that they call keep the [rules of this module](self#safety):
+    /// they do not switch inside of a thread-local's initial value, destructor or scope, nor out of
+    /// the run.
+    ///
     /// # Errors
     ///
     /// [`Error::Nested`], [`Error::StackTooSmall`], and with a slice [`Error::SliceTooShort`],
@@ -278,7 +313,7 @@ impl Builder {
     ///
     /// With the panic of `f`, when all other coroutines have finished. If some cannot finish, since
     /// all of them wait for each other: their stacks are leaked then.
-    pub fn run<R>(self, f: impl FnOnce() -> R) -> Result<R, Error> {
+    pub unsafe fn run<R>(self, f: impl FnOnce() -> R) -> Result<R, Error> {
         if scheduler().is_some() {
             return Err(Error::Nested);
         }
@@ -336,12 +371,17 @@ impl Drop for First {
 /// Calls `f` as the first coroutine of this kernel thread, with the default options: see
 /// [`Builder::run`].
 ///
+/// # Safety
+///
+/// As [`Builder::run`]: all that `f` calls keeps the [rules of this module](self#safety).
+///
 /// # Panics
 ///
 /// As [`Builder::run`], and if the thread is in a run already.
 #[track_caller]
-pub fn run<R>(f: impl FnOnce() -> R) -> R {
-    match Builder::new().run(f) {
+pub unsafe fn run<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the caller's promise.
+    match unsafe { Builder::new().run(f) } {
         Ok(result) => result,
         Err(error) => panic!("{error}"),
     }

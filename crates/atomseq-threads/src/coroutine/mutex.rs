@@ -24,7 +24,7 @@ pub struct RawMutex {
 /// use atomseq_threads::coroutine::{self, Mutex};
 ///
 /// let sum = Rc::new(Mutex::new(0));
-/// coroutine::run(|| {
+/// let add = || {
 ///     for n in 1..=4 {
 ///         let sum = Rc::clone(&sum);
 ///         drop(coroutine::spawn(move || {
@@ -33,7 +33,9 @@ pub struct RawMutex {
 ///             *sum += n;
 ///         }));
 ///     }
-/// });
+/// };
+/// // SAFETY: switches outside of thread-locals.
+/// unsafe { coroutine::run(add) };
 /// assert_eq!(*sum.lock(), 10);
 /// ```
 ///

@@ -17,13 +17,14 @@ use super::scheduler::{Spawned, expect_scheduler, scheduler};
 /// use atomseq_threads::coroutine;
 ///
 /// let words = ["a", "few", "words"];
-/// let lengths = coroutine::run(|| {
+/// let lengths = || {
 ///     coroutine::scope(|scope| {
 ///         let handles = words.each_ref().map(|word| scope.spawn(|| word.len()));
 ///         handles.map(|handle| handle.join().unwrap())
 ///     })
-/// });
-/// assert_eq!(lengths, [1, 3, 5]);
+/// };
+/// // SAFETY: switches outside of thread-locals.
+/// assert_eq!(unsafe { coroutine::run(lengths) }, [1, 3, 5]);
 /// ```
 ///
 /// # Panics

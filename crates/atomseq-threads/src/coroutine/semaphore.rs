@@ -18,7 +18,7 @@ use super::scheduler::{Queue, expect_scheduler, inside};
 /// use atomseq_threads::coroutine::{self, Semaphore};
 ///
 /// let connections = Semaphore::new(2);
-/// let busiest = coroutine::run(|| {
+/// let busiest = || {
 ///     let (open, busiest) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
 ///     coroutine::scope(|scope| {
 ///         for _ in 0..5 {
@@ -32,7 +32,9 @@ use super::scheduler::{Queue, expect_scheduler, inside};
 ///         }
 ///     });
 ///     busiest.get()
-/// });
+/// };
+/// // SAFETY: switches outside of thread-locals.
+/// let busiest = unsafe { coroutine::run(busiest) };
 /// assert_eq!((busiest, connections.permits()), (2, 2));
 /// ```
 pub struct Semaphore {

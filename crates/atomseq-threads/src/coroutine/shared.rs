@@ -29,17 +29,17 @@ pub struct RawSharedMutex(RawMutex<Interlocked>);
 /// static SUM: SharedMutex<u64> = SharedMutex::new(0);
 ///
 /// let threads = [1, 2].map(|n| {
-///     std::thread::spawn(move || {
-///         coroutine::run(|| {
-///             for _ in 0..3 {
-///                 drop(coroutine::spawn(move || {
-///                     let mut sum = SUM.lock();
-///                     coroutine::yield_now(); // the others go on, also those that wait
-///                     *sum += n;
-///                 }));
-///             }
-///         });
-///     })
+///     let add_thrice = move || {
+///         for _ in 0..3 {
+///             drop(coroutine::spawn(move || {
+///                 let mut sum = SUM.lock();
+///                 coroutine::yield_now(); // the others go on, also those that wait
+///                 *sum += n;
+///             }));
+///         }
+///     };
+///     // SAFETY: switches outside of thread-locals.
+///     std::thread::spawn(move || unsafe { coroutine::run(add_thrice) })
 /// });
 /// for thread in threads {
 ///     thread.join().unwrap();

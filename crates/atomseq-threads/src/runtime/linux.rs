@@ -48,10 +48,12 @@ fn wake_many(word: *const AtomicU32, count: c_int) {
 
 /// How a kernel thread waits: it looks for a while, and then sleeps. It looks for as long as it
 /// takes to sleep and to be woken, if the last wait was that short. Otherwise two threads that
-/// answer each other at once would both sleep each time. On one CPU it sleeps at once.
+/// answer each other at once would both sleep each time. On one CPU it yields that between looks:
+/// one system call, where to sleep and to be woken takes two.
 #[derive(Debug)]
 pub(super) struct Patience {
-    looks: bool,
+    /// The number of looks before the clock is read, and the minimum. 1 on one CPU.
+    looks: usize,
     /// How long the last wait took.
     last: AtomicU64,
 }
@@ -59,22 +61,18 @@ pub(super) struct Patience {
 /// A wait that is worth looking for: on virtual CPUs, a wake-up takes 10 µs and more.
 const SHORT: Nanoseconds = 50_000;
 
-/// The number of looks before the clock is read, and the minimum.
-const LOOKS: usize = 50;
-
 impl Patience {
-    pub const fn new(looks: bool) -> Patience {
+    /// Returns that of threads which may use so many CPUs. On one, nothing changes between looks
+    /// without a yield.
+    pub const fn new(cpus: usize) -> Patience {
         Patience {
-            looks,
+            looks: if cpus > 1 { 50 } else { 1 },
             last: AtomicU64::new(0),
         }
     }
 
     /// Looks until `is_over` returns true; calls `sleep` if that takes long.
     pub fn wait(&self, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
-        if !self.looks {
-            return sleep();
-        }
         let begin = now();
         // Relaxed: an estimate.
         let limit = match self.last.load(Relaxed) <= SHORT {
@@ -82,7 +80,7 @@ impl Patience {
             false => 0,
         };
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..self.looks {
                 if is_over() {
                     return self.last.store(now() - begin, Relaxed);
                 }
@@ -90,6 +88,9 @@ impl Patience {
             }
             if now() - begin >= limit {
                 break;
+            }
+            if self.looks == 1 {
+                std::thread::yield_now();
             }
         }
         sleep();

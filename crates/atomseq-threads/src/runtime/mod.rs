@@ -26,16 +26,16 @@
 //! on a stack that moves between kernel threads. A closure that does none of these costs two queue
 //! operations and a call. Each wait and each preemption costs a switch of kernel threads, some
 //! microseconds. To spawn and join takes about 100 ns if the spawner is a thread of the runtime
-//! and joins at once, and 5 µs from outside on the worker's CPU, where a thread of `std` takes 33
+//! and joins at once, and 3.5 µs from outside on the worker's CPU, where a thread of `std` takes 29
 //! µs (`atomseq bench threads`, on a virtual machine of two CPUs).
 //!
 //! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
-//! wait for a worker, twice if the closures compute, and at least every 5 ms. It passes the role on
-//! from a closure that `/proc/self/task` shows as blocked, and that has used less than half of the
-//! CPU's time since the last look. Where the system does not show it, as without a free descriptor,
-//! the second condition alone decides. A closure that has used its slice of CPU time is interrupted
-//! by a signal, whose handler waits until it is the closure's turn again. While no thread waits for
-//! a worker, its closure is left alone.
+//! wait for a worker, twice if the closures compute or wait for a CPU, and at least every 5 ms. It
+//! passes the role on from a closure that `/proc/self/task` shows as blocked, and that has used
+//! less than half of the CPU's time since the last look. Where the system does not show it, as
+//! without a free descriptor, the second condition alone decides. A closure that has used its slice
+//! of CPU time is interrupted by a signal, whose handler waits until it is the closure's turn
+//! again. While no thread waits for a worker, its closure is left alone.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
 //! the signal arrives as the thread enters one. While a preempted closure waits, the signals that
@@ -48,7 +48,7 @@
 //! [generator](crate::coroutine::Generator) in which a thread waits. If threads wait in another way
 //! for one that has not begun, all may wait indefinitely. A worker that has nothing to do, and a
 //! caller outside that joins a thread, look for up to 50 µs before they sleep, if their last wait
-//! was as short and the runtime may use more than one CPU.
+//! was as short. If the runtime may use one CPU only, they yield it between looks.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -443,7 +443,7 @@ impl Options {
             slice: self.slice.as_nanos().min(LONGEST_SLICE) as u64,
             workers: (0..workers)
                 .map(|index| {
-                    let patience = Patience::new(cpus.len() > 1);
+                    let patience = Patience::new(cpus.len());
                     Worker::new(role::ORPHAN, cpu_of(index), max, strict, patience)
                 })
                 .collect(),
@@ -455,7 +455,7 @@ impl Options {
             live: AtomicUsize::new(1),
             ended: AtomicU32::new(0),
             turn: AtomicUsize::new(0),
-            patience: Patience::new(cpus.len() > 1),
+            patience: Patience::new(cpus.len()),
             monitor: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
             unused: AtomicPtr::new(core::ptr::null_mut()),

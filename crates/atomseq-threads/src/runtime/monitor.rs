@@ -83,7 +83,7 @@ pub(super) fn monitor(shared: &Shared) {
         let mut next_time = Nanoseconds::MAX;
         let now = linux::now();
         let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
-        // Whether all closures have computed since the last look, and go on.
+        // Whether all closures have computed since the last look, or would have, and go on.
         let mut computes = true;
         for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
             let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
@@ -127,10 +127,15 @@ pub(super) fn monitor(shared: &Shared) {
             // Saturating: the system reports 0 of a thread that has exited since.
             let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
             (sample.last, sample.time) = (used, now);
-            computes &= is_busy;
             if !has_work {
+                computes &= is_busy;
                 continue;
             }
+            let is_blocked = shared.options.hands_off()
+                && !is_busy
+                && shared.threads.is_blocked(carrier.number.load(SeqCst));
+            // One that is neither waits for a CPU, which other processes use.
+            computes &= is_busy || shared.options.hands_off() && !is_blocked;
             // An idle worker can take it at once.
             if shared.options.steals() && shared.sleeping.load(SeqCst) > 0 {
                 let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
@@ -141,10 +146,7 @@ pub(super) fn monitor(shared: &Shared) {
                 let end = now + (shared.slice - used_of_slice).max(SHORTEST);
                 next_time = next_time.min(end);
             }
-            if shared.options.hands_off()
-                && !is_busy
-                && shared.threads.is_blocked(carrier.number.load(SeqCst))
-            {
+            if is_blocked {
                 if shared.detach(index as u32, owner) {
                     has_detached = true;
                     let value = owner - 1;

@@ -45,6 +45,7 @@ pub struct Version(pub(super) u64);
 
 impl Version {
     /// Returns the version as a number.
+    #[inline]
     pub fn number(self) -> u64 {
         self.0
     }

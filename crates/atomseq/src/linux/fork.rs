@@ -387,6 +387,39 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
+    /// A caller of `allocate_at_once` has another way, so it does not wait for a fork.
+    #[test]
+    fn memory_at_once_is_refused_during_a_fork() {
+        use crate::percpu::memory::{allocate_at_once, free};
+        use crate::platform::kernel_mask;
+
+        crate::status();
+        let [has_begun, is_done] = [const { AtomicBool::new(false) }; 2];
+        let await_flag = |flag: &AtomicBool| {
+            while !flag.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        };
+        let found = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                call(prepare);
+                has_begun.store(true, Ordering::Release);
+                await_flag(&is_done);
+                call(parent);
+            });
+            await_flag(&has_begun);
+            let before = kernel_mask();
+            let found = (allocate_at_once(512), kernel_mask() == before);
+            is_done.store(true, Ordering::Release);
+            found
+        });
+        assert_eq!(found, (None, true));
+        // Afterwards there is memory, unless another test forks or holds the lock just then.
+        let piece = std::iter::repeat_with(|| allocate_at_once(512)).find_map(|piece| piece);
+        // SAFETY: `allocate_at_once` returned the piece for 512 bytes, and it is not used.
+        unsafe { free(piece.expect("memory"), 512) };
+    }
+
     /// The child's handler runs twice: the fork was nested, or the handlers are registered twice.
     /// In between, threads of the child have started something.
     #[test]

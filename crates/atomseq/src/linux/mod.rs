@@ -45,5 +45,5 @@ pub use rseq::{RSEQ_OFFSET, register_this_thread};
 pub use signals::{
     SignalsBlocked, are_signals_blocked, leave_blocked, mask_to_restore, set_unblocking_hook,
 };
-pub use start::{own_process, start};
+pub use start::{own_process, start, start_at_once};
 pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

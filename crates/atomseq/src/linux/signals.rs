@@ -39,6 +39,23 @@ impl SignalsBlocked {
     /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) with that signal, the
     /// process ends.
     pub fn enter() -> SignalsBlocked {
+        let enter = || {
+            fork::enter();
+            true
+        };
+        SignalsBlocked::enter_by(enter).expect("a fork was waited for")
+    }
+
+    /// Does the same, but waits for no fork. `None` if one is in progress: no signal is blocked
+    /// then.
+    pub fn try_enter() -> Option<SignalsBlocked> {
+        SignalsBlocked::enter_by(fork::try_enter)
+    }
+
+    /// Blocks every signal, and then makes forks wait by `enter`, if no guard of this thread does
+    /// yet. `None` if `enter` has returned `false`.
+    #[inline]
+    fn enter_by(enter: impl FnOnce() -> bool) -> Option<SignalsBlocked> {
         rseq::check_storage();
         let found = set_mask(u64::MAX);
         // Relaxed, here and below: these words belong to this thread, on which no handler runs now.
@@ -46,11 +63,15 @@ impl SignalsBlocked {
         rseq::quiet().store(quiets + 1, Ordering::Relaxed);
         if quiets == 0 {
             rseq::found_mask().store(found, Ordering::Relaxed);
-            fork::enter();
+            if !enter() {
+                rseq::quiet().store(0, Ordering::Relaxed);
+                set_mask(found);
+                return None;
+            }
         }
-        SignalsBlocked {
+        Some(SignalsBlocked {
             _not_send: PhantomData,
-        }
+        })
     }
 }
 

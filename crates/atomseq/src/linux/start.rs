@@ -51,10 +51,27 @@ const STARTING_UP: Status = Status {
 pub fn start() -> &'static Status {
     // Acquire: pairs with the Release in `decide_once`.
     if STATE.load(Ordering::Acquire) != DECIDED {
-        return decide_once();
+        return decide_once(true);
     }
     // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
     unsafe { &*DECISION.0.get() }
+}
+
+/// Decides as [`start`] does, but does not wait for another thread that is just deciding: the
+/// result is then the one for a call from inside start-up.
+#[inline]
+pub fn start_at_once() -> &'static Status {
+    // Acquire: pairs with the Release in `decide_once`.
+    let state = STATE.load(Ordering::Acquire);
+    if state == DECIDED {
+        // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
+        return unsafe { &*DECISION.0.get() };
+    }
+    // Before anything else, since `decide_once` begins with what may wait as well.
+    match state != UNDECIDED && state == process::identity() + 1 {
+        true => &INSIDE,
+        false => decide_once(false),
+    }
 }
 
 /// Returns whether start-up has ended.
@@ -63,8 +80,10 @@ pub(super) fn is_decided() -> bool {
     STATE.load(Ordering::Acquire) == DECIDED
 }
 
+/// Decides, or waits for another thread that is just deciding. If `waits` is false, the result is
+/// provisional then.
 #[cold]
-fn decide_once() -> &'static Status {
+fn decide_once(waits: bool) -> &'static Status {
     if is_inside().load(Ordering::Relaxed) != 0 {
         return &INSIDE;
     }
@@ -79,11 +98,11 @@ fn decide_once() -> &'static Status {
     // Needed even without sections: slow paths close gates, and a fork must not copy a closed one.
     let fork_handlers = fork::install();
     let me = process::identity() + 1;
-    loop {
+    let is_decided = loop {
         // Acquire: pairs with the Release below.
         let state = STATE.load(Ordering::Acquire);
         if state == DECIDED {
-            break;
+            break true;
         }
         // A state of another process: this child was forked in the middle of its parent's start-up
         // and takes over. Acquire: as in the load above. Relaxed: a failure loads again.
@@ -100,12 +119,18 @@ fn decide_once() -> &'static Status {
             unsafe { *DECISION.0.get() = status };
             STATE.store(DECIDED, Ordering::Release);
             wake_all(&STATE);
-            break;
+            break true;
+        }
+        if !waits {
+            break false;
         }
         wait(&STATE, state);
-    }
+    };
     is_inside().store(0, Ordering::Relaxed);
     drop(blocked);
+    if !is_decided {
+        return &INSIDE;
+    }
     // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
     unsafe { &*DECISION.0.get() }
 }

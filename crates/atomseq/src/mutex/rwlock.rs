@@ -84,7 +84,7 @@ impl Parts for Lazy {
     }
 
     fn sum(&self) -> usize {
-        let counts = (0..self.cpus()).filter_map(|cpu| self.word(cpu as isize, COUNT));
+        let counts = (0..self.mapped_cpus()).filter_map(|cpu| self.word(cpu as isize, COUNT));
         // Acquire: pairs with the Release in `leave`.
         let counts = counts.map(|count| count.load(Ordering::Acquire));
         counts.fold(0, usize::wrapping_add)
@@ -324,6 +324,21 @@ mod tests {
             assert!((0..20).any(|_| maps(&lock)), "it is not mapped later");
             !is_mapped
         }));
+    }
+
+    /// Each would otherwise be counted for a moment, and a writer waits for one without readers.
+    #[test]
+    fn a_refused_reader_changes_nothing() {
+        use lock_api::RawRwLock as _;
+        let lock = RawRwLock::INIT;
+        lock.lock_exclusive();
+        let departures = || lock.readers.departures.load(Ordering::Relaxed);
+        let before = departures();
+        assert!((0..1000).all(|_| !lock.try_lock_shared()));
+        assert_eq!(departures(), before, "a refused reader has departed");
+        // SAFETY: this thread has locked it.
+        unsafe { lock.unlock_exclusive() };
+        assert!(lock.try_lock_shared());
     }
 
     /// Otherwise they would wrap around to 0, and a writer would not see those that are left.

@@ -383,7 +383,7 @@ pub(super) fn begin_with(
 }
 
 /// The audit of a pool finds everything if the time is zero, claimed or not.
-fn at_least_some(time: Duration) -> Duration {
+pub(super) fn at_least_some(time: Duration) -> Duration {
     time.max(Duration::from_nanos(1))
 }
 

@@ -40,7 +40,16 @@ const GUARDS: usize = 2;
 /// then the number of CPUs and the offset of a thread's CPU number are provisional, and a structure
 /// stores both permanently.
 pub(crate) fn started() -> Result<&'static Status, Error> {
-    let status = platform::start();
+    unless_starting(platform::start())
+}
+
+/// Returns the same, and [`Error::StartingUp`] also while another thread starts atomseq: waits for
+/// no thread.
+pub(super) fn started_at_once() -> Result<&'static Status, Error> {
+    unless_starting(platform::start_at_once())
+}
+
+fn unless_starting(status: &'static Status) -> Result<&'static Status, Error> {
     match status.reason() {
         Some(Reason::StartingUp) => Err(Error::StartingUp),
         _ => Ok(status),
@@ -316,7 +325,7 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: `map` returned this address for this stride and number of CPUs. No borrow of the
         // area is left, so no sequence runs on it.
-        unsafe { unmap(self.place.base, self.place.stride, self.cpus) }
+        unsafe { unmap(self.place.base, self.place.stride, self.cpus, memory::free) }
     }
 }
 
@@ -353,6 +362,9 @@ fn bytes(stride: usize, cpus: usize) -> Option<usize> {
 /// Returns zeroed memory of so many bytes, or `None` if there is none.
 type Allocate = fn(usize) -> Option<NonNull<u8>>;
 
+/// Frees memory of so many bytes.
+type Free = unsafe fn(NonNull<u8>, usize);
+
 /// Maps a zeroed area, closes the guards' gates permanently, and the others too unless they are
 /// `open`. Returns the address of CPU 0's slot.
 fn map(stride: usize, cpus: usize, open: bool, allocate: Allocate) -> Result<NonNull<u8>, Error> {
@@ -376,15 +388,16 @@ fn map(stride: usize, cpus: usize, open: bool, allocate: Allocate) -> Result<Non
     Ok(base)
 }
 
-/// Frees an area.
+/// Frees an area by `free`.
 ///
 /// # Safety
 ///
 /// `map` returned `base` for this stride and number of CPUs, and no reference to the area is left.
-unsafe fn unmap(base: NonNull<u8>, stride: usize, cpus: usize) {
+/// `free` frees memory of `memory::allocate`.
+unsafe fn unmap(base: NonNull<u8>, stride: usize, cpus: usize, free: Free) {
     // SAFETY: the caller guarantees that this is an area, in which the guards come first, and whose
     // size `map` has computed without overflow.
-    unsafe { memory::free(base.sub(GUARDS * stride), stride * (cpus + GUARDS)) }
+    unsafe { free(base.sub(GUARDS * stride), stride * (cpus + GUARDS)) }
 }
 
 /// Returns the address of a slot or a guard.
@@ -460,19 +473,20 @@ impl Lazy {
         self.map_for(status, status.is_active(), Waits::Bounded)
     }
 
-    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory, or
-    /// may hold the last of it: the result is then [`Error::OutOfMemory`]. For operations that have
-    /// another way.
+    /// Maps the area as [`map`](Lazy::map) does, but waits for no other thread that maps memory,
+    /// may hold the last of it, or forks: the result is then [`Error::OutOfMemory`]. Nor does it
+    /// wait for one that starts atomseq: [`Error::StartingUp`]. For operations that have another
+    /// way.
     #[cold]
     pub(super) fn map_at_once(&self) -> Result<(), Error> {
-        let status = started()?;
+        let status = started_at_once()?;
         self.map_for(status, status.is_active(), Waits::Never)
     }
 
     /// Does the same for sections that a fence must abort.
     #[cold]
     pub(crate) fn map_fenced_at_once(&self) -> Result<(), Error> {
-        let status = started()?;
+        let status = started_at_once()?;
         self.map_for(status, status.gates_active(), Waits::Never)
     }
 
@@ -482,9 +496,9 @@ impl Lazy {
             true => platform::rseq_offset() as usize,
             false => 0,
         };
-        let allocate: Allocate = match waits {
-            Waits::Bounded => memory::allocate,
-            Waits::Never => memory::allocate_at_once,
+        let (allocate, free): (Allocate, Free) = match waits {
+            Waits::Bounded => (memory::allocate, memory::free),
+            Waits::Never => (memory::allocate_at_once, memory::free_at_once),
         };
         let mut refused = Error::OutOfMemory;
         let find = || self.base();
@@ -494,7 +508,7 @@ impl Lazy {
                 mapped.map_err(|error| refused = error).ok()
             };
             // SAFETY: `map` returned the address, and no other thread has seen it.
-            self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus) })
+            self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus, free) })
         };
         let mapped = match waits {
             Waits::Bounded => GROWTH.find_or_grow(find, grow),
@@ -506,8 +520,14 @@ impl Lazy {
     }
 
     /// Returns the number of CPUs that have a slot once the area is mapped; 0 during start-up.
-    pub(crate) fn cpus(&self) -> usize {
+    pub(super) fn cpus(&self) -> usize {
         started().map_or(0, |status| status.features().cpus)
+    }
+
+    /// Returns the number of CPUs that have a slot now: 0 until the area is mapped. Does not start
+    /// atomseq.
+    pub(crate) fn mapped_cpus(&self) -> usize {
+        self.base().map_or(0, |_| platform::cpu_slots())
     }
 
     /// Returns the word at a byte offset from a slot or a guard; `None` if nothing is mapped.
@@ -533,7 +553,7 @@ impl Drop for Lazy {
         if let Some(base) = self.base() {
             // SAFETY: `map` returned this address for this stride and the number of CPUs, which
             // start-up has decided. No borrow of the area is left.
-            unsafe { unmap(base, self.stride, platform::cpu_slots()) }
+            unsafe { unmap(base, self.stride, platform::cpu_slots(), memory::free) }
         }
     }
 }

@@ -30,17 +30,19 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 
 /// A counter for many adding threads and few readers: an addition is one plain add to memory.
 ///
-/// Scope `SameCpu`. Wait-free, but [`take`](Counter::take), which is lock-free. An addition costs
-/// no atomic instruction on the fast path and one on the slow path. Every operation may be called
-/// in a signal handler. A counter never closes a gate, so it is also fast where the kernel's rseq
-/// fence is unreliable. See [the module](super) for what all per-CPU structures share.
+/// Scope `SameCpu`. Wait-free once its memory is mapped, but [`take`](Counter::take), which is
+/// lock-free. An addition costs no atomic instruction on the fast path and one on the slow path;
+/// one that asks for the memory is lock-free and costs more. Every operation may be called in a
+/// signal handler. A counter never closes a gate, so it is also fast where the kernel's rseq fence
+/// is unreliable. See [the module](super) for what all per-CPU structures share.
 ///
 /// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, or
-/// another thread is mapping some at that moment, the counter adds to one word that all CPUs share,
-/// and the next addition asks for the memory again. It does not wait for that thread, only a few
-/// milliseconds for a fork in progress. [`prepare`](Counter::prepare) maps the memory earlier: call
-/// it before handlers are installed that may be the first to add. [`Counters`] holds many counters
-/// in 8 bytes per CPU each.
+/// another thread is mapping some, forking or starting atomseq at that moment, the counter adds to
+/// one word that all CPUs share, and the next addition asks for the memory again. It does not wait
+/// for that thread. (The kernel may make the system call for memory wait, as it makes any; and the
+/// first call of all [starts atomseq](crate::status()).) [`prepare`](Counter::prepare) maps the
+/// memory earlier: call it before handlers are installed that may be the first to add. [`Counters`]
+/// holds many counters in 8 bytes per CPU each.
 ///
 /// [`Counters`]: super::Counters
 ///
@@ -168,7 +170,7 @@ impl Counter {
 
     fn total(&self) -> usize {
         let overflow = self.overflow.load(Ordering::Relaxed);
-        (0..self.area.cpus())
+        (0..self.area.mapped_cpus())
             .map(|cpu| self.on_cpu(cpu))
             .fold(overflow, usize::wrapping_add)
     }

@@ -67,11 +67,12 @@ thread_local! {
 impl Area {
     /// Closes the gate of a CPU's slot. Until the guard is dropped, no sequence accesses the slot.
     ///
-    /// Blocks while another thread holds the gate. Closing and opening together cost two system
-    /// calls for the signal mask, and a third for the fence unless the gate is permanently closed.
-    /// They cost four atomic instructions: to make forks wait, to take the lock, to release it, and
-    /// to let forks proceed. Allocates nothing, and may be called in a signal handler. The thread
-    /// must hold no other gate; see [`GateGuard`].
+    /// Blocks while another thread holds the gate, and a few milliseconds at most while one forks.
+    /// Closing and opening together cost two system calls for the signal mask, and a third for the
+    /// fence unless the gate is permanently closed. They cost four atomic instructions: to make
+    /// forks wait, to take the lock, to release it, and to let forks proceed. Allocates nothing,
+    /// and may be called in a signal handler. The thread must hold no other gate; see
+    /// [`GateGuard`].
     ///
     /// # Panics
     ///

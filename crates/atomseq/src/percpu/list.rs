@@ -168,10 +168,10 @@ unsafe impl<N: Node> Owner for RawNode<N> {
 /// An unbounded last-in-first-out list of the user's own nodes, with one part per CPU.
 ///
 /// Scope `SameCpu`. [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction on the
-/// fast path, and block only while another thread holds this CPU's gate. No operation allocates.
-/// Every operation may be called in a signal handler. Elements are ordered per CPU only. A list
-/// takes one slot (128 bytes) per CPU and one word in each node. See [the module](super) for what
-/// all per-CPU structures share.
+/// fast path, and block only while another thread holds this CPU's gate or [forks](super#progress).
+/// No operation allocates. Every operation may be called in a signal handler. Elements are ordered
+/// per CPU only. A list takes one slot (128 bytes) per CPU and one word in each node. See [the
+/// module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::{Link, List, Node};

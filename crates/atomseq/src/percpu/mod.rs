@@ -15,12 +15,13 @@
 //! # Progress
 //!
 //! The fast path makes one attempt, and retries it after an abort at most as often as [the restart
-//! limit](crate::set_restart_limit) allows. The slow path of [`Counter`], [`Count`], [`Gauge`]
-//! and [`Histogram`] is one atomic addition, so an addition to these is wait-free. (The first
-//! recording of a [`Histogram`] maps its memory, as [`prepare`](Histogram::prepare) does, and may
-//! wait for other threads that map some.) The slow path of every other structure closes the gate of
-//! this CPU. It blocks while another thread holds that gate for a steal, a drain or a slow path of
-//! its own.
+//! limit](crate::set_restart_limit) allows. The slow path of [`Counter`], [`Count`], [`Gauge`] and
+//! [`Histogram`] is one atomic addition, so an addition to these is wait-free. (The first recording
+//! of a [`Histogram`] maps its memory, as [`prepare`](Histogram::prepare) does, and may wait for
+//! other threads that map some, fork or [start atomseq](crate::status()).) The slow path of every
+//! other structure closes the gate of this CPU. It blocks while another thread holds that gate for
+//! a steal, a drain or a slow path of its own, and a few milliseconds at most while another thread
+//! forks.
 //!
 //! No operation calls user code while it holds a gate: `steal` and `drain` open the gate before
 //! they convert elements with [`AsWord::from_word`](crate::AsWord::from_word) or

@@ -58,11 +58,11 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// the pool calls the [`Source`].
 ///
 /// Scope `SameCpu`. `get` and `put` cost no atomic instruction on the fast path, and block only
-/// while another thread holds this CPU's gate. Moving a batch from or to the depot costs two atomic
-/// instructions and is lock-free: a thread that stops during it withholds its batch, and the others
-/// proceed. A call of the source has the source's progress and cost. Objects that one CPU gets and
-/// another puts back thus cost two atomic instructions per batch on either side, and no call of the
-/// source while the depot has room.
+/// while another thread holds this CPU's gate or [forks](super#progress). Moving a batch from or to
+/// the depot costs two atomic instructions and is lock-free: a thread that stops during it
+/// withholds its batch, and the others proceed. A call of the source has the source's progress and
+/// cost. Objects that one CPU gets and another puts back thus cost two atomic instructions per
+/// batch on either side, and no call of the source while the depot has room.
 ///
 /// Every operation may be called in a signal handler if the source may. In a steady state nothing
 /// allocates. A dropped pool gives every object to [`Source::spill`].

@@ -180,8 +180,8 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// pushed on its CPU.
 ///
 /// Scope `SameCpu`. [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction on the
-/// fast path, and block only while another thread holds this CPU's gate. Every operation may be
-/// called in a signal handler. Elements are ordered per CPU only.
+/// fast path, and block only while another thread holds this CPU's gate or [forks](super#progress).
+/// Every operation may be called in a signal handler. Elements are ordered per CPU only.
 ///
 /// A full part takes a chunk of memory from the operating system, and keeps it until the queue is
 /// dropped. Nothing allocates any more once each part has reached its maximum length. A queue takes

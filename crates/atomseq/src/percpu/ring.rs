@@ -108,10 +108,10 @@ const MAX_WORDS: usize = 512;
 /// place. One sequence can push or pop a batch.
 ///
 /// Scope `SameCpu`. Pushing and popping cost no atomic instruction on the fast path, and block only
-/// while another thread holds this CPU's gate. Every operation may be called in a signal handler.
-/// Nothing allocates after construction. Elements are ordered per CPU only. For each CPU a ring
-/// takes one slot (128 bytes) and room for `capacity` elements, rounded up to a power of two. See
-/// [the module](super) for what all per-CPU structures share.
+/// while another thread holds this CPU's gate or [forks](super#progress). Every operation may be
+/// called in a signal handler. Nothing allocates after construction. Elements are ordered per CPU
+/// only. For each CPU a ring takes one slot (128 bytes) and room for `capacity` elements, rounded
+/// up to a power of two. See [the module](super) for what all per-CPU structures share.
 ///
 /// A batch takes several sequences if it crosses the end of the buffer or is longer than 4 KiB.
 /// Elements whose size or alignment is not a multiple of eight bytes take one sequence each.

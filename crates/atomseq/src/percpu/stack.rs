@@ -88,11 +88,11 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
 /// CPU, which is most likely still in that CPU's cache.
 ///
 /// Scope `SameCpu`. [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction on the
-/// fast path, and block only while another thread holds this CPU's gate. Every operation may be
-/// called in a signal handler. Nothing allocates after construction. Elements are ordered per CPU
-/// only: a thread that migrates sees the other CPU's elements. A stack takes one slot (128 bytes)
-/// and eight bytes per element for each CPU. See [the module](super) for what all per-CPU
-/// structures share.
+/// fast path, and block only while another thread holds this CPU's gate or [forks](super#progress).
+/// Every operation may be called in a signal handler. Nothing allocates after construction.
+/// Elements are ordered per CPU only: a thread that migrates sees the other CPU's elements. A stack
+/// takes one slot (128 bytes) and eight bytes per element for each CPU. See [the module](super) for
+/// what all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::Stack;

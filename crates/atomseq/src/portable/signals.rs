@@ -22,6 +22,11 @@ impl SignalsBlocked {
             _not_send: PhantomData,
         }
     }
+
+    /// Does the same: forks are not detected.
+    pub fn try_enter() -> Option<SignalsBlocked> {
+        Some(SignalsBlocked::enter())
+    }
 }
 
 impl Drop for SignalsBlocked {

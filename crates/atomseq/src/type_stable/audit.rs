@@ -174,6 +174,13 @@ impl<'pool, T: Descriptor> Unclaimed<'pool, T> {
         self.reference.descriptor()
     }
 
+    /// Returns whether the descriptor has not been claimed since it was found.
+    pub(crate) fn is_still(&self) -> bool {
+        // Relaxed: the caller has acquired what comes after a claim that it must not miss.
+        let word = &self.reference.framed().header.unclaimed;
+        word.load(Ordering::Relaxed) != 0
+    }
+
     /// Takes the descriptor over as a new allocation, and ends all references to the old one.
     /// Returns `None` if the old allocation has already ended.
     ///

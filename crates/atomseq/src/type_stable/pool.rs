@@ -144,12 +144,12 @@ impl<T: Descriptor> Options<T> {
 /// from or to the descriptors in transit between CPUs, or else the pages shared by all CPUs.
 ///
 /// Scope: `Machine`. Progress: lock-free, with three exceptions. A call that finds nothing else
-/// free takes from the CPUs' stacks through their gates, and waits while another thread holds one.
-/// A call that needs more memory while another thread maps some yields the processor at most 121
-/// times for each turn of another thread, then maps its own. If the system refuses memory, a call
-/// waits up to 100 ms for a delayed thread that may hold the last of it, then returns
-/// [`Error::OutOfMemory`]. A signal handler waits for the thread it has interrupted no longer than
-/// for any other.
+/// free takes from the CPUs' stacks through their gates, and waits as
+/// [`close_gate`](crate::percpu::Area::close_gate) does. A call that needs more memory while
+/// another thread maps some yields the processor at most 121 times for each turn of another thread,
+/// then maps its own. If the system refuses memory, a call waits up to 100 ms for a delayed thread
+/// that may hold the last of it, then returns [`Error::OutOfMemory`]. A signal handler waits for
+/// the thread it has interrupted no longer than for any other.
 ///
 /// Cost: no atomic instruction on the fast path; two for up to 31 descriptors that change CPU; one
 /// for up to 32 taken out of a page, and two to four more if they are the last ones there; one for

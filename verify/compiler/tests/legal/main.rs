@@ -1,5 +1,5 @@
-//! What the language has, used: what `tests/ui` breaks is legal here. Each file stands for a crate
-//! of its own, and runs what it declares.
+//! What the language has, used: what `tests/ui` of verify-macros breaks is legal here. Each file
+//! stands for a crate of its own, and runs what it declares.
 //!
 //! The portable build has the same compiler: once is enough.
 #![cfg(atomseq_sections)]

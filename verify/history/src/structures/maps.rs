@@ -2,6 +2,7 @@
 //! one bucket at first, and calls that split and merge buckets.
 
 use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
 
 use atomseq::nonblocking::{HashMap, RefHashMap, Refused, Step};
 use fastrand::Rng;
@@ -170,5 +171,20 @@ impl<E: Element> Subject for Lent<E> {
 
     fn last(&self, before: Option<&Answer>) -> Option<Call> {
         before.is_none().then_some(Call::Entries)
+    }
+
+    fn recover(&self) -> usize {
+        let time = Duration::from_millis(1);
+        let audit = || {
+            std::thread::sleep(2 * time);
+            // SAFETY: no other thread that continues is in an operation, and none has a guard. Here
+            // is the only audit.
+            unsafe { self.0.audit(time) }.unclaimed
+        };
+        // The second one recovers what an exited thread held, and the third one the guard of a
+        // removal that it has noted.
+        let recovered = (0..3).map(|_| audit()).sum();
+        assert_eq!(self.0.nodes(), self.0.iter().count(), "not recovered");
+        recovered
     }
 }

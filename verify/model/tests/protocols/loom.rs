@@ -6,12 +6,11 @@ pub use loom::thread_local as thread_of_a_model;
 pub use verify_model::controls::loom_thread as thread;
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize as Count;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Condvar;
+use verify_model::controls::{self, Executions};
 
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
@@ -215,44 +214,23 @@ pub enum Size {
     Huge,
 }
 
-/// The result of a search.
-struct Outcome {
-    executions: usize,
-    failure: Option<String>,
-}
-
-fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
-    let executions = Arc::new(Count::new(0));
-    let counted = executions.clone();
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(match size {
+/// Returns the number of executions, and the failure in the last one, if any.
+fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> (usize, Option<String>) {
+    let preemptions = match size {
         Size::Small => 4,
         Size::Large => 2,
         Size::Huge => 1,
-    });
-    builder.max_branches = 10_000;
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        builder.check(move || {
-            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            model();
-        });
-    }));
-    let failure = result.err().map(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        text.unwrap_or_else(|| "a panic without words".to_owned())
-    });
-    Outcome {
-        executions: executions.load(std::sync::atomic::Ordering::Relaxed),
-        failure,
-    }
+    };
+    let bounded = Executions {
+        preemptions: Some(preemptions),
+    };
+    controls::explore(bounded, model)
 }
 
 /// Asserts that a model holds, and prints the number of executions.
 pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
-    let outcome = explore(size, model);
-    let executions = outcome.executions;
-    if let Some(failure) = outcome.failure {
+    let (executions, failure) = explore(size, model);
+    if let Some(failure) = failure {
         panic!("{name}: fails in execution {executions}: {failure}");
     }
     println!("model: loom: {name}: holds in {executions} executions");
@@ -261,9 +239,8 @@ pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
 
 /// Runs a wrong model whose fault loom may prune; shuttle must find it, and checks the reason.
 pub fn fails(name: &str, _reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
-    let outcome = explore(size, model);
-    let executions = outcome.executions;
-    match outcome.failure {
+    let (executions, failure) = explore(size, model);
+    match failure {
         Some(failure) => {
             let line = failure.lines().next().unwrap_or_default();
             println!("model: loom: {name}: detected in execution {executions}: {line}");
@@ -279,11 +256,9 @@ pub fn races(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
 
 /// Asserts that a model fails for this reason.
 pub fn misses(name: &str, reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
-    let outcome = explore(size, model);
-    let executions = outcome.executions;
-    let failure = outcome
-        .failure
-        .unwrap_or_else(|| panic!("{name}: not detected in {executions} executions"));
+    let (executions, failure) = explore(size, model);
+    let failure =
+        failure.unwrap_or_else(|| panic!("{name}: not detected in {executions} executions"));
     assert!(
         failure.contains(reason),
         "{name}: another failure: {failure}"

@@ -6,12 +6,11 @@ pub use shuttle::thread_local as thread_of_a_model;
 pub use verify_model::controls::shuttle_thread as thread;
 
 use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Count;
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, Scheduler};
 use shuttle::sync::mpsc::{Sender, channel};
+use verify_model::controls::{self, Orders};
 
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
@@ -234,51 +233,28 @@ pub enum Size {
     Huge,
 }
 
-/// The result of a search.
-struct Outcome {
-    executions: usize,
-    failure: Option<String>,
-}
-
 /// More orders than any small model has, so that a grown model is noticed.
 const MAX: usize = 2_000_000;
 const LARGE: usize = 5_000;
 const CHANGES: usize = 4;
 
-fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
+/// Returns the number of executions, and the failure in the last one, if any.
+fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> (usize, Option<String>) {
     let scheduler: Box<dyn Scheduler + Send> = match size {
         Size::Small => Box::new(DfsScheduler::new(Some(MAX), false)),
         Size::Large | Size::Huge => Box::new(PctScheduler::new_from_seed(1, CHANGES, LARGE)),
     };
-    let mut config = shuttle::Config::new();
-    config.silence_warnings = true;
-    config.failure_persistence = shuttle::FailurePersistence::None;
-    let executions = Arc::new(Count::new(0));
-    let counted = executions.clone();
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        shuttle::Runner::new(scheduler, config).run(move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            // The remains of a failed execution, none of which may run any more.
-            std::mem::forget(WAITERS.take());
-            model();
-        })
-    }));
-    let failure = result.err().map(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        text.unwrap_or_else(|| "a panic without words".to_owned())
-    });
-    Outcome {
-        executions: executions.load(Ordering::Relaxed),
-        failure,
-    }
+    controls::explore(Orders::by(scheduler), move || {
+        // The remains of a failed execution, none of which may run any more.
+        std::mem::forget(WAITERS.take());
+        model();
+    })
 }
 
 /// Asserts that a model holds, and prints the number of executions.
 pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
-    let outcome = explore(size, model);
-    let executions = outcome.executions;
-    if let Some(failure) = outcome.failure {
+    let (executions, failure) = explore(size, model);
+    if let Some(failure) = failure {
         panic!("{name}: fails in execution {executions}: {failure}");
     }
     let all = match size {
@@ -292,11 +268,9 @@ pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
 
 /// Asserts that a wrong model fails for this reason.
 pub fn fails(name: &str, reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
-    let outcome = explore(size, model);
-    let executions = outcome.executions;
-    let failure = outcome
-        .failure
-        .unwrap_or_else(|| panic!("{name}: not detected in {executions} executions"));
+    let (executions, failure) = explore(size, model);
+    let failure =
+        failure.unwrap_or_else(|| panic!("{name}: not detected in {executions} executions"));
     assert!(
         failure.contains(reason),
         "{name}: another failure: {failure}"

@@ -63,6 +63,7 @@ pub struct Program {
     base: usize,
     text: Range<usize>,
     sections: Vec<(String, Range<usize>)>,
+    /// By their start; of several at one place, the first of the file is the last here.
     functions: Vec<(Range<usize>, String)>,
 }
 
@@ -85,7 +86,7 @@ impl Program {
                 (name, place(section.address(), section.size()))
             })
             .collect();
-        let functions = file
+        let mut functions: Vec<(Range<usize>, String)> = file
             .symbols()
             .filter(|symbol| symbol.kind() == object::SymbolKind::Text)
             .map(|symbol| {
@@ -93,6 +94,8 @@ impl Program {
                 (place(symbol.address(), symbol.size()), format!("{name:#}"))
             })
             .collect();
+        functions.reverse();
+        functions.sort_by_key(|(place, _)| place.start);
         let text = sections
             .iter()
             .find(|(name, _)| name == ".text")
@@ -162,9 +165,11 @@ impl Program {
     }
 
     fn function(&self, address: usize) -> Option<&(Range<usize>, String)> {
-        self.functions
-            .iter()
-            .find(|(function, _)| function.contains(&address))
+        let after = self
+            .functions
+            .partition_point(|(function, _)| function.start <= address);
+        let mut before = self.functions[..after].iter().rev();
+        before.find(|(function, _)| function.contains(&address))
     }
 
     fn window(&self, descriptor: usize) -> Window {

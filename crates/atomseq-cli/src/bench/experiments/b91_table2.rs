@@ -23,6 +23,7 @@ use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
 use atomseq_threads::coroutine;
 use crossbeam_utils::CachePadded;
 
+use super::threads::in_coroutine;
 use super::{Experiment, Method, Threads, Workload, cases};
 use crate::bench::beside::Beside;
 use crate::bench::crew::measure_aside;
@@ -369,7 +370,7 @@ impl<M: TestAndSet + 'static> Forks<M> {
 impl<M: TestAndSet + 'static> Subject for Forks<M> {
     fn run(&self, thread: usize, operations: u64) {
         let forks = operations / self.pools.len() as u64;
-        coroutine::run(|| Self::live(&self.pools[thread], forks));
+        in_coroutine(|| Self::live(&self.pools[thread], forks));
     }
 
     fn check(&self, operations: u64) -> Result<(), Fault> {

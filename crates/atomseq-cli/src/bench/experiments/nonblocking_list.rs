@@ -1,15 +1,17 @@
 //! `nonblocking-list`: keys that come and go, and are looked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::List;
+use atomseq::nonblocking::{List, ListCache, Member, RefList};
+use atomseq::type_stable::descriptor;
 use crossbeam_skiplist::SkipMap;
 
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::peers::harris_michael::HarrisMichael;
 use crate::bench::peers::mutexed::Mutexed;
-use crate::bench::workloads::ordered::{Coming, Ordered};
+use crate::bench::workloads::ordered::{Coming, KEYS, Ordered};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -26,8 +28,22 @@ pub const EXPERIMENT: Experiment = Experiment {
             |threads| Coming::boxed(threads, SkipMap::new());
         "mutex", "std::sync::Mutex<BTreeMap>",
             |threads| Coming::boxed(threads, Mutexed::<BTreeMap<u64, u64>>::default());
+        "ref-list", "nonblocking::RefList, whose search visits each value by a counted guard",
+            |threads| Coming::boxed(threads, RefList::new());
+        "mutex-deque", "std::sync::Mutex<VecDeque>, searched from the front",
+            |threads| Coming::boxed(threads, Mutexed::<VecDeque<(u64, u64)>>::default());
+        "list-cache", "nonblocking::ListCache, each descriptor on two lists",
+            |threads| Coming::boxed(threads, listed(threads));
+        "mutex-deques", "std::sync::Mutex<[VecDeque; 2]>, each key in both",
+            |threads| Coming::boxed(threads, Mutexed::<[VecDeque<(u64, u64)>; 2]>::default());
     },
-    peers: &["harris-michael", "crossbeam-skip", "mutex"],
+    peers: &[
+        "harris-michael",
+        "crossbeam-skip",
+        "mutex",
+        "mutex-deque",
+        "mutex-deques",
+    ],
     method: Method::Timed,
     threads: Threads::Crowded,
     beside: None,
@@ -48,6 +64,80 @@ impl Ordered for List<u64, u64> {
     #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
         Self::get(self, &key).ok().flatten()
+    }
+}
+
+// The newest key is at the front.
+impl Ordered for RefList<(u64, u64)> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        self.push_front((key, value)).is_ok()
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64) -> Option<u64> {
+        let entry = self.find(|entry| entry.0 == key)?;
+        Self::remove(self, &entry).then_some(entry.1)
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<u64> {
+        self.find(|entry| entry.0 == key).map(|entry| entry.1)
+    }
+}
+
+descriptor! {
+    struct Entry {
+        key: AtomicU64,
+        value: AtomicU64,
+    }
+}
+
+impl Entry {
+    // Relaxed, here and below: lists publish the contents.
+    #[inline(always)]
+    fn is(&self, key: u64) -> bool {
+        self.key.load(Ordering::Relaxed) == key
+    }
+}
+
+/// What writes back: nothing, because the cache has room for all keys.
+type Owner = fn(&Member<Entry, 2>);
+
+/// A cache with one list of each link, and room for each thread's keys.
+fn listed(threads: usize) -> ListCache<Entry, Owner, 2> {
+    let owner: Owner = |_| ();
+    ListCache::try_new(threads * KEYS, [1, 1], owner).expect("memory for a few descriptors")
+}
+
+impl Ordered for ListCache<Entry, Owner, 2> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        let Ok(entry) = self.load() else {
+            return false;
+        };
+        entry.key.store(key, Ordering::Relaxed);
+        entry.value.store(value, Ordering::Relaxed);
+        self.list(0, 0).push_front(&entry) && self.list(1, 0).push_front(&entry)
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64) -> Option<u64> {
+        let mut entry = self.list(0, 0).find(|entry| entry.is(key))?;
+        let value = entry.value.load(Ordering::Relaxed);
+        let is_on_both = [0, 1].map(|link| Self::remove(self, link, &entry)) == [true; 2];
+        // A neighbour that has found it may still use it.
+        while let Err(again) = entry.unload() {
+            entry = again;
+            std::thread::yield_now();
+        }
+        is_on_both.then_some(value)
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<u64> {
+        let entry = self.list(0, 0).find(|entry| entry.is(key))?;
+        Some(entry.value.load(Ordering::Relaxed))
     }
 }
 

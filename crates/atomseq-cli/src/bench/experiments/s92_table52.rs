@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use atomseq_threads::coroutine::{self, JoinHandle};
 use atomseq_threads::runtime::{self, Destroyed, Options, Runtime};
 
+use super::threads::in_coroutine;
 use super::{Experiment, Method, Threads, cases};
 use crate::bench::beside::Beside;
 use crate::bench::crew::measure_aside;
@@ -141,7 +142,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
     };
     match one_worker() {
         // One run, so that stacks are used again.
-        Ok(runtime) => coroutine::run(|| rounds(&runtime)),
+        Ok(runtime) => in_coroutine(|| rounds(&runtime)),
         Err(error) => fault = Some(Fault::untried(error.to_string())),
     }
     let mut results = Results::default();
@@ -422,7 +423,7 @@ mod tests {
     fn each_operation_is_done_to_all_of_a_crowd() {
         let runtime = one_worker().unwrap();
         for _ in 0..3 {
-            let times = coroutine::run(|| undisturbed(&runtime)).unwrap();
+            let times = in_coroutine(|| undisturbed(&runtime)).unwrap();
             assert_eq!(times.len(), CASES.len());
             assert!(times.iter().all(|time| *time > 0.0), "{times:?}");
         }

@@ -107,8 +107,15 @@ impl Subject for Counted {
     }
 }
 
+/// Calls `f` as the first coroutine of a run.
+pub(super) fn in_coroutine<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the experiments switch inside of no thread-local's initial value, destructor or
+    // scope; corosensei's coroutines are in no run.
+    unsafe { coroutine::run(f) }
+}
+
 pub(super) fn switch_atomseq(operations: u64) -> u64 {
-    coroutine::run(|| {
+    in_coroutine(|| {
         let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
         let is_over = Rc::clone(&is_done);
         let other = coroutine::spawn(move || {
@@ -127,7 +134,7 @@ pub(super) fn switch_atomseq(operations: u64) -> u64 {
 }
 
 fn switch_atomseq_to(operations: u64) -> u64 {
-    coroutine::run(|| {
+    in_coroutine(|| {
         let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
         let (first, is_over) = (coroutine::current(), Rc::clone(&is_done));
         let other = coroutine::spawn(move || {
@@ -179,7 +186,7 @@ fn switch_corosensei(operations: u64) -> u64 {
 }
 
 fn spawn_atomseq(operations: u64) -> u64 {
-    coroutine::run(|| {
+    in_coroutine(|| {
         (0..operations)
             .map(|_| coroutine::spawn(|| black_box(1)).join().unwrap_or(0))
             .sum()
@@ -287,7 +294,7 @@ fn spawn_std(operations: u64) -> u64 {
 /// Two coroutines add to a number in turns, each `operations` times. Returns how often the second
 /// one has.
 fn pingpong_atomseq(operations: u64) -> u64 {
-    coroutine::run(|| {
+    in_coroutine(|| {
         let (turn, changed) = (coroutine::Mutex::new(0), coroutine::Condvar::new());
         let play = |parity| {
             for _ in 0..operations {
@@ -326,7 +333,7 @@ fn pingpong_std(operations: u64) -> u64 {
 
 /// Returns how many messages were answered.
 fn channel_atomseq(operations: u64) -> u64 {
-    coroutine::run(|| {
+    in_coroutine(|| {
         let (asking, asked) = coroutine::channel::bounded(1);
         let (answering, answers) = coroutine::channel::bounded(1);
         drop(coroutine::spawn(move || {
@@ -376,7 +383,7 @@ fn preempt_atomseq(operations: u64) -> u64 {
 pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
     /// Longer than a run, so that all ticks are those that are sent.
     const SLICE: Duration = Duration::from_secs(3600);
-    let ran = coroutine::Builder::new().slice(SLICE).run(|| {
+    let work = || {
         let (turns, is_done) = (Cell::new(0), Rc::new(Cell::new(false)));
         let is_over = Rc::clone(&is_done);
         let other = coroutine::spawn(move || {
@@ -396,7 +403,9 @@ pub(super) unsafe fn preempted(operations: u64, before: fn()) -> u64 {
         }
         is_done.set(true);
         other.join().unwrap_or(0)
-    });
+    };
+    // SAFETY: as in `in_coroutine`.
+    let ran = unsafe { coroutine::Builder::new().slice(SLICE).run(work) };
     ran.unwrap_or(0)
 }
 
@@ -417,7 +426,7 @@ pub(super) fn preempt_signal(operations: u64) -> u64 {
 }
 
 fn lock_atomseq(operations: u64) -> u64 {
-    coroutine::run(|| {
+    in_coroutine(|| {
         let count = coroutine::Mutex::new(0);
         for _ in 0..operations {
             *black_box(&count).lock() += 1;

@@ -71,6 +71,58 @@ macro_rules! ordered {
 
 ordered!(BTreeMap HashMap);
 
+impl Ordered for Mutexed<VecDeque<(u64, u64)>> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        self.lock().push_front((key, value));
+        true
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64) -> Option<u64> {
+        take_out(&mut self.lock(), key)
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<u64> {
+        value_in(&self.lock(), key)
+    }
+}
+
+impl Ordered for Mutexed<[VecDeque<(u64, u64)>; 2]> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        let mut both = self.lock();
+        both.iter_mut().for_each(|one| one.push_front((key, value)));
+        true
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64) -> Option<u64> {
+        let mut both = self.lock();
+        let [first, second] = both.each_mut().map(|one| take_out(one, key));
+        first.filter(|_| first == second)
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<u64> {
+        value_in(&self.lock()[0], key)
+    }
+}
+
+fn place_in(entries: &VecDeque<(u64, u64)>, key: u64) -> Option<usize> {
+    entries.iter().position(|entry| entry.0 == key)
+}
+
+fn value_in(entries: &VecDeque<(u64, u64)>, key: u64) -> Option<u64> {
+    place_in(entries, key).map(|place| entries[place].1)
+}
+
+fn take_out(entries: &mut VecDeque<(u64, u64)>, key: u64) -> Option<u64> {
+    let place = place_in(entries, key)?;
+    entries.remove(place).map(|entry| entry.1)
+}
+
 impl Pending for Mutexed<BinaryHeap<Reverse<(u64, u64)>>> {
     #[inline(always)]
     fn insert(&self, time: u64, event: u64) -> bool {

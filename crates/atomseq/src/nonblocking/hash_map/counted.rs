@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! map       a `HashMap` of keys and addresses of nodes
-//! node      word: allocation 44 | guards 20     value
+//! node      word: in the map 1 | allocation 43 | guards 20     value
 //!
 //! get       find the address; load the word; the bucket is unchanged
 //!           word + 1                                                    if the word is unchanged
@@ -18,10 +18,12 @@
 //!    exactly one thread takes a value out of its node.
 //! 2. While a node has no guard, only its owner writes the word, and each allocation has another
 //!    number. So an exchange of a word with guards succeeds only in the allocation that the word
-//!    was loaded in, and only while its value is alive. The number recurs after 2^44 allocations of
+//!    was loaded in, and only while its value is alive. The number recurs after 2^43 allocations of
 //!    the same node, all within one call of `get`.
 //! 3. A reader loads the word before a check that the bucket is unchanged. So the word is that of
 //!    the allocation whose address the bucket held at the check.
+//!
+//! Only audits use the bit that says that the value is in the map (`audit`).
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -45,12 +47,15 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::{Descriptor, Error, Pool};
 
 /// The bits of a word that count guards.
-const GUARDS: u64 = (1 << 20) - 1;
+pub(super) const GUARDS: u64 = (1 << 20) - 1;
+
+/// In a word: an audit has seen the value in the map, and left the node unclaimed.
+pub(super) const MAPPED: u64 = 1 << 63;
 
 /// A value and the number of its guards.
 #[repr(C)]
-struct Node<V> {
-    word: AtomicU64,
+pub(super) struct Node<V> {
+    pub(super) word: AtomicU64,
     /// Initialized while there are guards.
     value: UnsafeCell<MaybeUninit<V>>,
 }
@@ -73,7 +78,8 @@ unsafe impl<V: Send + Sync> Descriptor for Node<V> {}
 /// its guard another. An insertion or a removal costs as much as there, and the end of the guard
 /// that it returns one more. Memory: in addition to that of a [`HashMap`] with values of 8 bytes, a
 /// node for each value that is in the map or has a guard. It is reused at once, and returned when
-/// the map is dropped.
+/// the map is dropped. An [audit](RefHashMap::audit) recovers what exited threads held while the
+/// map lives.
 ///
 /// Every operation may be called in a signal handler that interrupted any other one, except
 /// [`iter`](RefHashMap::iter) and those that panic. But a guard that is dropped there may be the
@@ -119,8 +125,8 @@ unsafe impl<V: Send + Sync> Descriptor for Node<V> {}
 /// ```
 pub struct RefHashMap<K: Plain, V: Send + Sync, S = RandomState> {
     /// The addresses of nodes, in place of the values.
-    map: HashMap<K, u64, S>,
-    values: Pool<Node<V>>,
+    pub(super) map: HashMap<K, u64, S>,
+    pub(super) values: Pool<Node<V>>,
 }
 
 impl<K: Plain + Eq + Hash, V: Send + Sync> RefHashMap<K, V> {
@@ -170,7 +176,7 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     #[inline]
     #[track_caller]
     pub fn get(&self, key: &K) -> Option<HashMapRef<'_, V>> {
-        self.get_from::<true>(key, |_| ())
+        self.get_from::<true, true>(key, |_| ())
     }
 
     /// Does the same, with calls of `gap` in between: with `false` before the word is loaded, and
@@ -182,12 +188,18 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
         key: &K,
         gap: impl FnMut(bool),
     ) -> Option<HashMapRef<'_, V>> {
-        self.get_from::<CHECKED>(key, gap)
+        self.get_from::<CHECKED, true>(key, gap)
+    }
+
+    /// Does the same without a claim of the node: a fault that an audit must turn into another one.
+    #[cfg(test)]
+    pub(in crate::nonblocking) fn get_unclaimed(&self, key: &K) -> Option<HashMapRef<'_, V>> {
+        self.get_from::<true, false>(key, |_| ())
     }
 
     #[inline(always)]
     #[track_caller]
-    fn get_from<const CHECKED: bool>(
+    fn get_from<const CHECKED: bool, const CLAIMED: bool>(
         &self,
         key: &K,
         mut gap: impl FnMut(bool),
@@ -205,6 +217,9 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
                 continue;
             }
             gap(true);
+            if CLAIMED {
+                self.claim(node);
+            }
             if node.acquire(word) {
                 return Some(self.guard(node));
             }
@@ -251,7 +266,10 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
             .map
             .table
             .alter(hash, key, |found| match replaces(found.is_some()) {
-                true => Change::Put(address),
+                true => {
+                    self.claim_at(found);
+                    Change::Put(address)
+                }
                 false => Change::Keep,
             });
         let outcome = match found {
@@ -272,7 +290,10 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     /// the map. One atomic instruction if the entry lies in its bucket.
     pub fn remove(&self, key: &K) -> Option<HashMapRef<'_, V>> {
         let hash = self.map.hash(key);
-        let removed = self.map.table.alter(hash, key, |_| Change::Remove);
+        let removed = self.map.table.alter(hash, key, |found| {
+            self.claim_at(found);
+            Change::Remove
+        });
         // A removal needs no memory. The map's guard is this call's now.
         let removed = removed.ok().flatten();
         let removed = removed.map(|address| self.guard(self.node(address)));
@@ -317,6 +338,12 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
         self.map.buckets()
     }
 
+    /// Leaves the state in which a thread exits right after it has allocated a node.
+    #[cfg(test)]
+    pub(in crate::nonblocking) fn leak_node(&self) {
+        self.values.allocate().or_panic().into_raw();
+    }
+
     /// Returns the number of nodes that are allocated.
     pub fn nodes(&self) -> usize {
         self.values.allocated().count()
@@ -337,15 +364,30 @@ impl<K: Plain, V: Send + Sync, S> RefHashMap<K, V, S> {
 
     /// Returns the node at an address that the map has held.
     #[inline(always)]
-    fn node(&self, address: u64) -> &Node<V> {
+    pub(super) fn node(&self, address: u64) -> &Node<V> {
         // SAFETY: the map holds addresses of nodes of this pool, which were exposed when they were
         // allocated. They remain nodes, free or not, as long as the pool lives.
         unsafe { &*with_exposed_provenance::<Node<V>>(address as usize) }
     }
 
+    /// Claims a node before a guard of it is acquired: see [`audit`](RefHashMap::audit).
+    #[inline(always)]
+    pub(super) fn claim(&self, node: &Node<V>) {
+        // SAFETY: every node is one of this pool.
+        unsafe { self.values.claim(node) };
+    }
+
+    /// Claims the node at an address, whose guard passes from the map to the caller.
+    #[inline(always)]
+    fn claim_at(&self, found: Option<u64>) {
+        if let Some(address) = found {
+            self.claim(self.node(address));
+        }
+    }
+
     /// Returns a guard that is counted already.
     #[inline(always)]
-    fn guard<'a>(&'a self, node: &'a Node<V>) -> HashMapRef<'a, V> {
+    pub(super) fn guard<'a>(&'a self, node: &'a Node<V>) -> HashMapRef<'a, V> {
         let values = &self.values;
         HashMapRef { values, node }
     }
@@ -365,11 +407,12 @@ impl<V> Node<V> {
                 word & GUARDS < GUARDS,
                 "the value has 1,048,575 guards: drop some before more are acquired"
             );
-            // Relaxed: the caller has acquired the value with the word, or with its own guard.
-            let order = Ordering::Relaxed;
-            match self.word.compare_exchange(word, word + 1, order, order) {
+            // Release: publishes the caller's claim; pairs with the acquire in `audit`. Relaxed at
+            // a failure: the caller has acquired the value with the word, or with its own guard.
+            let (counted, another) = (Ordering::Release, Ordering::Relaxed);
+            match (self.word).compare_exchange(word, word + 1, counted, another) {
                 Ok(_) => return true,
-                Err(seen) if (seen ^ word) & !GUARDS == 0 => word = seen,
+                Err(seen) if (seen ^ word) & !(GUARDS | MAPPED) == 0 => word = seen,
                 Err(_) => return false,
             }
         }
@@ -428,7 +471,7 @@ impl<'a, V: Send + Sync> HashMapRef<'a, V> {
         // Relaxed: only the owner changes a word without guards.
         let last = node.word.load(Ordering::Relaxed) & !GUARDS;
         // Release: pairs with the acquire of the word in `get`.
-        let word = last.wrapping_add(GUARDS + 1) | 1;
+        let word = last.wrapping_add(GUARDS + 1) & !MAPPED | 1;
         node.word.store(word, Ordering::Release);
         Ok(HashMapRef { values, node })
     }
@@ -470,7 +513,7 @@ impl<'a, V: Send + Sync> HashMapRef<'a, V> {
     /// # Safety
     ///
     /// The caller alone has taken the number of guards to zero, and does not use `self` again.
-    unsafe fn end(&self) -> V {
+    pub(super) unsafe fn end(&self) -> V {
         // SAFETY: the value was written before the guards were counted. None is left, and no thread
         // can acquire one.
         let value = unsafe { (*self.node.value.get()).assume_init_read() };
@@ -500,6 +543,8 @@ impl<V: Send + Sync> Clone for HashMapRef<'_, V> {
     /// As for [`get`](RefHashMap::get).
     #[track_caller]
     fn clone(&self) -> Self {
+        // SAFETY: the node is one of this pool.
+        unsafe { self.values.claim(self.node) };
         // Relaxed: the exchange checks it. This guard keeps the allocation the same.
         let is_counted = self.node.acquire(self.node.word.load(Ordering::Relaxed));
         debug_assert!(is_counted, "this guard counts");

@@ -1,6 +1,7 @@
 //! A hash map with a version in each bucket (GC96, section 5.1), which grows and shrinks by one
 //! bucket at a time.
 
+mod audit;
 mod bucket;
 mod counted;
 mod error;

@@ -1,7 +1,8 @@
 //! The index of a priority queue: hints that let a search skip most of the list.
 //!
-//! One node in four is on level 0, one in four of these on level 1, and so on. Hints are stored
-//! without any check, so a level may lose a node, or lead to one that has left the list:
+//! One node in two is on level 0, one in four of these on level 1, one in four of these on level 2,
+//! and so on. Hints are stored without any check, so a level may lose a node, or lead to one that
+//! has left the list:
 //!
 //! * when two threads store the same hint, or a thread is delayed or exits before it has stored its
 //!   hints, or has stored that on level 0 alone. The level then lacks nodes, up to all that follow
@@ -16,7 +17,12 @@
 //! the list was long. They are hints too.
 //!
 //! Unless the list is long, most places lie a few nodes behind a stop. An insertion follows links
-//! from there, at one version, and uses no level. It stores the hint on level 0 alone.
+//! from there, at one version, and uses no level. It stores the hint on level 0 alone. As long as
+//! the list is so short that insertions start at its head, it has no level.
+//!
+//! Heights are random, so a branch on them is often mispredicted, which takes longer than all else
+//! that an operation does for the index. Insertion near a stop and popping store the hints of level
+//! 0 without one: in half of the cases they store what was there.
 //!
 //! The place may also be far behind the stop: if the list is long or has grown, if many priorities
 //! are equal, or if the node of the stop has left and is in the list again. Then a search goes up
@@ -32,8 +38,8 @@ use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::Descriptor;
 
-/// The number of levels: enough for four to the power of it, a million entries, at two or three
-/// steps a level. Beyond that, the highest level has more.
+/// The number of levels: enough for two times four to the power of the levels above the lowest one,
+/// half a million entries, at two or three steps a level. Beyond that, the highest level has more.
 ///
 /// With it, a node of a priority and a value of 8 bytes each has 128 bytes.
 pub(super) const LEVELS: usize = 10;
@@ -45,7 +51,7 @@ const SKIPS: usize = 8;
 const TRIES: usize = 4;
 
 /// The number of stops.
-const STOPS: usize = 512;
+const STOPS: usize = 1024;
 
 /// With fewer stops, searches start at the front.
 const FEWEST_STOPS: usize = 4;
@@ -62,6 +68,11 @@ const LOOKS: usize = 3 * STOPS;
 
 /// After fewer changes, stops are not chosen anew.
 const FEWEST: u64 = 64;
+
+/// Returns how many entries a level has one node for.
+const fn entries_a_node(level: usize) -> u64 {
+    2 << (2 * level)
+}
 
 /// Where the levels start. Relaxed throughout, here and for the hints of nodes: a hint proves
 /// nothing, and what it leads to counts only at a version. What changes seldom comes first, away
@@ -112,6 +123,12 @@ impl<P: Plain> Index<P> {
         self.levels.load(Ordering::Relaxed) as usize
     }
 
+    /// Returns whether any level is in use.
+    #[inline(always)]
+    pub(super) fn has_levels(&self) -> bool {
+        self.levels() > 0
+    }
+
     /// Returns whether most places lie close behind a stop.
     #[inline(always)]
     fn is_dense(&self) -> bool {
@@ -124,8 +141,8 @@ impl<P: Plain> Index<P> {
         (self.count.load(Ordering::Relaxed) as usize).min(STOPS)
     }
 
-    /// Chooses on how many levels the node is that is linked next: none for three in four, and so
-    /// on. At most one more than the levels in use.
+    /// Chooses on how many levels the node is that is linked next: none for one in two, two or more
+    /// for one in eight, and so on. At most one more than the levels in use.
     #[inline]
     pub(super) fn height_of_next(&self, version: Version) -> usize {
         // Versions differ, and the finalizer of MurmurHash3 spreads them over all bits.
@@ -133,7 +150,7 @@ impl<P: Plain> Index<P> {
         for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
             bits = (bits ^ bits >> 33).wrapping_mul(factor);
         }
-        let height = (bits >> 32 | 1 << 32).trailing_zeros() as usize / 2;
+        let height = (bits >> 32 | 1 << 32).trailing_zeros().div_ceil(2) as usize;
         height.min(self.levels() + 1).min(LEVELS)
     }
 }
@@ -445,7 +462,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             (is_all, step, count) = self.choose_on(level);
         }
         index.count.store(count as u64, Ordering::Relaxed);
-        let spacing = (step as u64) << (2 * (level + 1));
+        let spacing = step as u64 * entries_a_node(level);
         index.spacing.store(spacing, Ordering::Relaxed);
         let entries = count as u64 * spacing;
         let renewal = version + FEWEST.max(entries);
@@ -564,8 +581,8 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         }
     }
 
-    /// Stores the hint of such a node on the lowest level. A search that uses the others stores
-    /// theirs when it comes by.
+    /// Stores the hint of such a node on the lowest level, if any is in use. A search that uses the
+    /// others stores theirs when it comes by.
     #[inline(always)]
     pub(super) fn enter_lowest_level(
         &self,
@@ -573,41 +590,46 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         height: usize,
         place: &Place<'_, Node<P, T>>,
     ) {
-        if height == 0 {
+        if self.index().levels() == 0 {
             return;
         }
-        let is_last = self.enter_level(node, 0, &self.hints(place.indexed)[0]);
-        if is_last {
-            self.append_stop(node);
+        let hint = &self.hints(place.indexed)[0];
+        let old = hint.load(Ordering::Relaxed);
+        let behind = if old == address(node) { 0 } else { old };
+        node.above[0].store(behind, Ordering::Relaxed);
+        // Without a branch on the height.
+        let change = (old ^ address(node)) & u64::from(height > 0).wrapping_neg();
+        hint.store(old ^ change, Ordering::Relaxed);
+        if behind == 0 {
+            self.append_stop(node, height);
         }
         if height > 1 {
             // Not those of the node's last time in the list.
             let others = node.above[1..].iter().take(height - 1);
             others.for_each(|hint| hint.store(0, Ordering::Relaxed));
-        }
-        if height > self.index().levels() {
-            self.index().levels.store(height as u64, Ordering::Relaxed);
+            if height > self.index().levels() {
+                self.index().levels.store(height as u64, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Stores the hint to a node on a level, in place of another one. Returns whether the node is
-    /// the last one there.
+    /// Stores the hint to a node on a level, in place of another one.
     #[inline(always)]
-    fn enter_level(&self, node: &Node<P, T>, level: usize, hint: &AtomicU64) -> bool {
+    fn enter_level(&self, node: &Node<P, T>, level: usize, hint: &AtomicU64) {
         let behind = hint.load(Ordering::Relaxed);
         let behind = if behind == address(node) { 0 } else { behind };
         node.above[level].store(behind, Ordering::Relaxed);
         hint.store(address(node), Ordering::Relaxed);
-        behind == 0
     }
 
-    /// Makes the last node on the lowest level the last stop. So places behind all stops stay close
-    /// to one while priorities ascend, as times do.
+    /// Makes the last node of the lowest level the last stop, if its height says that it is on that
+    /// level. So places behind all stops stay close to one while priorities ascend, as times do.
     #[cold]
-    fn append_stop(&self, node: &Node<P, T>) {
+    #[inline(never)]
+    fn append_stop(&self, node: &Node<P, T>, height: usize) {
         let index = self.index();
         let count = index.count();
-        if (1..STOPS).contains(&count) && index.is_dense() {
+        if height > 0 && (1..STOPS).contains(&count) && index.is_dense() {
             index.stops[count].store(address(node), Ordering::Relaxed);
             index.priorities[count].store(node.priority.load());
             index.count.store(count as u64 + 1, Ordering::Relaxed);
@@ -617,13 +639,21 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     /// Replaces the hints to a node that was just popped, by its own.
     #[inline(always)]
     pub(super) fn leave_front(&self, node: &Node<P, T>) {
-        let height = node.height().min(LEVELS);
-        if height == 0 {
+        let index = self.index();
+        if index.levels() == 0 {
             return;
         }
-        let index = self.index();
-        for (first, own) in index.first.iter().zip(&node.above).take(height) {
-            replace(first, node, own);
+        // Without a branch on the height.
+        let first = index.first[0].load(Ordering::Relaxed);
+        let own = node.above[0].load(Ordering::Relaxed);
+        let own = if own == address(node) { 0 } else { own };
+        let behind = if first == address(node) { own } else { first };
+        index.first[0].store(behind, Ordering::Relaxed);
+        let height = node.height().min(LEVELS);
+        if height > 1 {
+            for (first, own) in index.first.iter().zip(&node.above).take(height).skip(1) {
+                replace(first, node, own);
+            }
         }
         self.lower(height);
     }

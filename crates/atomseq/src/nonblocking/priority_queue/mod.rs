@@ -96,8 +96,14 @@ impl<P: Plain, T: Send> Node<P, T> {
     #[inline(always)]
     fn height(&self) -> usize {
         // Relaxed: a hint.
-        (self.stamp.load(Ordering::Relaxed) & 15) as usize
+        height_in(self.stamp.load(Ordering::Relaxed))
     }
+}
+
+/// Returns the height in a stamp.
+#[inline(always)]
+fn height_in(stamp: u64) -> usize {
+    (stamp & 15) as usize
 }
 
 /// A node that holds a value and is not linked. If a comparison panics, this drops the value.
@@ -166,8 +172,8 @@ pub struct Handle {
 /// Insertion and removal also take a search without atomic instructions, whose expected time grows
 /// with the logarithm of the number of entries. It relies on an index of hints; a thread that is
 /// stopped or exits between a change and the hints for it makes searches slower, until one of them
-/// restores the hints. Popping takes no search. Memory: 512 priorities and about 4 KiB, and one
-/// node per entry, reused at once; it does not wait for readers. The memory of nodes is not
+/// restores the hints. Popping takes no search. Memory: 1,024 priorities and about 8 KiB, and
+/// one node per entry, reused at once; it does not wait for readers. The memory of nodes is not
 /// returned before the queue is dropped; a [limit](PriorityQueue::try_with_limit) bounds it.
 ///
 /// The comparison of priorities runs while the operation holds nothing. If it panics, the operation
@@ -307,6 +313,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         let (node, stamp) = match linked {
             Some((stamp, place)) => {
                 let node = node.into_raw();
+                let height = height_in(stamp);
                 self.enter_lowest_level(node, height, &place);
                 (node, stamp)
             }
@@ -330,6 +337,11 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         begin: &mut impl FnMut(&VersionedWords) -> Version,
     ) -> Option<(u64, Place<'_, Node<P, T>>)> {
         let priority = node.0.priority.load();
+        // A short list needs no index.
+        let height = match self.index[0].has_levels() {
+            true => height,
+            false => 0,
+        };
         let is_before = |_: &Node<P, T>, other: P| other <= priority;
         let start = self.start_near(version, priority)?;
         let reader = self.chain.versioned.reader(match IS_ASSISTED {
@@ -581,7 +593,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             let stamp = other.stamp.load(Ordering::Relaxed);
             (of_other, stamp) < (priority, handle.stamp)
         };
-        let height = (handle.stamp & 15) as usize;
+        let height = height_in(handle.stamp);
         let mut route = self.route(priority, height, is_before);
         let is_removed = until_unchanged(|| {
             let version = begin(&self.chain.versioned);

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::panics::{Key, key};
 use super::*;
@@ -367,4 +368,133 @@ fn panics_lose_nothing() {
         panicked
     });
     assert_eq!(planned, 12);
+}
+
+/// The time of the audits of these tests.
+const TIME: Duration = Duration::from_millis(2);
+
+/// Audits a map after longer than the time. Returns how many values were recovered.
+fn audit<V: Send + Sync>(map: &RefHashMap<u64, V>) -> usize {
+    std::thread::sleep(2 * TIME);
+    // SAFETY: the only thread is here, inside no operation that takes so long, and renews what it
+    // holds.
+    unsafe { map.audit(TIME) }.unclaimed
+}
+
+/// A thread has exited with each kind of thing that it can hold. Audits recover them, and nothing
+/// that live threads hold.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_recovers_what_exited_threads_held() {
+    let map = RefHashMap::new();
+    for number in 1..=5 {
+        map.insert(number, Value::new(number)).unwrap();
+    }
+    assert_eq!([audit(&map), audit(&map)], [0, 0]);
+    // A removed value with two guards, and a replaced one; one in the map; a node without a guard.
+    let first = map.remove(&1).unwrap();
+    std::mem::forget((first.clone(), first));
+    std::mem::forget(map.insert(2, Value::new(20)));
+    std::mem::forget(map.get(&3));
+    map.leak_node();
+    // A live thread's: of a value in the map, and of one that is not.
+    let mut kept = [map.get(&4), map.remove(&5)].map(Option::unwrap);
+    assert_eq!((audit(&map), there().len()), (0, 6));
+    kept = kept.each_ref().map(Clone::clone);
+    assert_eq!((audit(&map), there()), (4, vec![3, 4, 5, 20]));
+    kept = kept.each_ref().map(Clone::clone);
+    assert_eq!((audit(&map), map.nodes()), (0, 4));
+    // The guard of the third one no longer counts.
+    drop(map.remove(&3));
+    assert_eq!(there(), [4, 5, 20]);
+    // A value whose guard in the map was noted, and which was removed then.
+    std::mem::forget(map.get(&2));
+    kept = kept.each_ref().map(Clone::clone);
+    assert_eq!(audit(&map), 0);
+    std::mem::forget(map.remove(&2));
+    for recovered in [0, 1, 1] {
+        kept = kept.each_ref().map(Clone::clone);
+        assert_eq!(audit(&map), recovered);
+    }
+    assert_eq!(there(), [4, 5]);
+    assert_eq!(kept.each_ref().map(|value| value.0), [4, 5]);
+    drop(kept);
+    assert_eq!((there(), map.nodes()), (vec![4], 1));
+    drop(map);
+    assert_eq!(there(), []);
+}
+
+/// A guard that is acquired or removed from the map after an audit has found the node unclaimed.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_releases_no_guard_that_is_newer() {
+    let recovered = |get: fn(&RefHashMap<u64, u64>) -> Option<HashMapRef<'_, u64>>| {
+        let map = RefHashMap::<u64, u64>::new();
+        map.insert(1, 10).unwrap();
+        std::mem::forget(map.get(&1));
+        assert_eq!(audit(&map), 0);
+        let guard = get(&map);
+        let recovered = audit(&map);
+        std::mem::forget(guard);
+        recovered
+    };
+    assert_eq!(recovered(|map| map.get(&1)), 0);
+    assert_eq!(recovered(|map| map.insert(1, 20).unwrap()), 0);
+    assert_eq!(recovered(|map| map.remove(&1)), 0);
+    assert_eq!(recovered(|_| None), 1);
+    // The control: without the claim, the audit takes the new guard for an old one.
+    assert_eq!(recovered(|map| map.get_unclaimed(&1)), 1);
+}
+
+/// An audit releases the guards of an exited thread between the steps of a lookup.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn a_reader_that_an_audit_overtakes_gets_the_value() {
+    for overtakes_after_check in [false, true] {
+        let map = RefHashMap::new();
+        map.insert(1, Value::new(1)).unwrap();
+        std::mem::forget(map.get(&1));
+        assert_eq!(audit(&map), 0);
+        std::thread::sleep(2 * TIME);
+        let mut recovered = 0;
+        let guard = map.get_between::<true>(&1, |is_checked| {
+            if is_checked == overtakes_after_check {
+                // SAFETY: the only thread is here, in an operation that has just begun.
+                recovered += unsafe { map.audit(Duration::from_millis(1)) }.unclaimed;
+            }
+        });
+        assert_eq!((recovered, guard.as_ref().unwrap().0), (1, 1));
+        // Only this guard counts beside the map's.
+        drop((map.remove(&1), guard));
+        assert_eq!(there(), []);
+    }
+}
+
+/// While audits run, others insert, read and remove: they recover nothing.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn an_audit_beside_others_recovers_nothing() {
+    let map = RefHashMap::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let (map, done) = (&map, &done);
+            scope.spawn(move || {
+                for round in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let key = (round * 7 + thread) % 300;
+                    _ = map.insert(key, key.to_string()).unwrap();
+                    let read = map.get(&(key / 2));
+                    assert!(read.is_none_or(|text| *text == (key / 2).to_string()));
+                    _ = map.remove(&(round % 301));
+                }
+            });
+        }
+        for _ in 0..50 * SCALE {
+            // SAFETY: no operation and no guard lasts for an hour.
+            let audit = unsafe { map.audit(Duration::from_secs(3600)) };
+            assert_eq!(audit.unclaimed, 0);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(map.nodes(), map.len());
 }

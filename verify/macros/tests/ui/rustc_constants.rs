@@ -99,7 +99,7 @@ pub mod dollar_crate {
 
 macro_rules! expect {
     ($name:ident) => {
-        verify_compiler::expect_sizes!($name, $crate::dollar_crate::SIZE);
+        verify_macros::expect_sizes!($name, $crate::dollar_crate::SIZE);
     };
 }
 
