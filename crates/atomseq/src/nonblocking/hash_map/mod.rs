@@ -89,8 +89,8 @@ pub struct HashMap<K: Plain, V: Plain = (), S = RandomState> {
     table: Table<K, V>,
 }
 
-/// Returns a hash whose low bits, which choose the bucket, depend on all bits of the hasher's result,
-/// so keys spread over the buckets also if their results differ in the high bits alone.
+/// Returns a hash whose low bits, which choose the bucket, depend on all bits of the hasher's
+/// result. So keys spread over the buckets also if their results differ in the high bits alone.
 ///
 /// The upper half of the product takes high bits down, and the lower half takes low bits up. A fold
 /// by `hash ^ hash >> 32` before a multiplication would cancel results whose halves are equal.
