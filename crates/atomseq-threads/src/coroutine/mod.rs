@@ -283,7 +283,8 @@ impl Builder {
     }
 
     /// Sets the signal that ends a slice; [`DEFAULT_SIGNAL`] if this is not called. Its handler
-    /// stays installed when the run has ended.
+    /// stays installed when the run has ended. If the thread has blocked the signal, the run
+    /// unblocks it, and blocks it again at its end.
     ///
     /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them. A signal that
     /// ends the slices of a runtime is refused too.
