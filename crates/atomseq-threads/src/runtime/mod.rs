@@ -45,18 +45,18 @@
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
 //! scope waits for then begins on the stack of the waiting thread, while half of that is left and
 //! the waiting thread does not unwind. It does not begin on the stack of a thread that waits in a
-//! [run of coroutines](crate::coroutine::run) or in a
-//! [generator](crate::coroutine::Generator). If threads wait in another way
-//! for one that has not begun, all may wait indefinitely. A worker that has nothing to do, and a
-//! caller outside that joins a thread, look for up to 50 µs before they sleep, if their last wait
-//! was as short. If the runtime may use one CPU only, they yield it between looks.
+//! [run of coroutines](crate::coroutine::run) or in a [generator](crate::coroutine::Generator). If
+//! threads wait there, or in another way, for one that has not begun, all may wait indefinitely. A
+//! worker that has nothing to do, and a caller outside that joins a thread, look for up to 50 µs
+//! before they sleep, if their last wait was as short. If the runtime may use one CPU only, they
+//! yield it between looks.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
 //! leaves the next ones without preemption.
 //!
 //! A join of the thread that the joiner spawned last may run it on the joiner's stack, too, if it
-//! has not begun, and if the joiner is in no run of coroutines. A thread on the stack of another one
+//! has not begun, and the joiner is in no run of coroutines. A thread on the stack of another one
 //! uses that one's thread-locals, in whatever state they are. Until it has finished, the other one
 //! is not suspended, signalled or destroyed.
 //!
