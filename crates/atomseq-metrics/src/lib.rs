@@ -27,9 +27,11 @@
 //! not give a metric another one's name with a suffix of the format, such as `hits_total` for a
 //! gauge beside a counter `hits`, or `size_sum` beside a histogram `size`: the text would have two
 //! samples of one series. A histogram's label `le` becomes `exported_le`, because the format needs
-//! the name. The units that `describe_counter!` and its like take are in the names that are
-//! rendered if [that is asked for](PerCpuRecorder::with_recommended_naming). A histogram has
-//! buckets and no quantiles, which only a `percpu::Histogram` of atomseq computes.
+//! the name. A label whose name begins with `__` gets the same prefix, because Prometheus reserves
+//! such names: `__name__` becomes `exported___name__`. The units that `describe_counter!` and its
+//! like take are in the names that are rendered if [that is asked
+//! for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles, which
+//! only a `percpu::Histogram` of atomseq computes.
 
 mod collect;
 
@@ -284,12 +286,15 @@ fn name_of_counter(name: &str) -> String {
 }
 
 /// Returns the labels with names of the format: as those of metrics, without colons. Of several
-/// labels with one name, the last one counts. A `reserved` name is the format's own: a second label
-/// of this name would make the whole text invalid, so it gets a prefix.
+/// labels with one name, the last one counts. A `reserved` name is the format's own, and those that
+/// begin with `__` are Prometheus's. A second label of such a name would make the whole text
+/// invalid, so it gets a prefix.
 fn labels_of(key: &Key, reserved: Option<&str>) -> Labels {
     let labels = key.labels().map(|label| {
         let name = match allowed(label.key(), |_| false) {
-            name if reserved == Some(name.as_str()) => format!("exported_{name}"),
+            name if reserved == Some(name.as_str()) || name.starts_with("__") => {
+                format!("exported_{name}")
+            }
             name => name,
         };
         (name, label.value().to_string())

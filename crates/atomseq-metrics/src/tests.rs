@@ -80,6 +80,19 @@ fn the_label_of_bounds_is_the_formats() {
     openmetrics_parser::openmetrics::parse_openmetrics(&text).unwrap();
 }
 
+/// The name itself is a label in Prometheus.
+#[test]
+fn a_label_does_not_have_a_reserved_name() {
+    let recorder = PerCpuRecorder::new();
+    let labels = [("__name__", "x"), ("_zone", "a"), ("..", "b")];
+    recorder
+        .register_counter(&key("hits", &labels), &METADATA)
+        .increment(1);
+    let text = recorder.render();
+    let line = "hits_total{_zone=\"a\",exported___=\"b\",exported___name__=\"x\"} 1\n";
+    assert!(text.contains(line), "{text}");
+}
+
 #[test]
 fn a_name_has_one_kind() {
     let recorder = PerCpuRecorder::new();

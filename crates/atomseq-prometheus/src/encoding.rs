@@ -40,7 +40,17 @@ impl<M> Static<M> {
 impl Static<percpu::Histogram> {
     /// Sets what one unit of the recorded values is in the encoded ones: 1e-9 for nanoseconds that
     /// are encoded as seconds.
+    ///
+    /// # Panics
+    ///
+    /// If the unit is not positive and finite: the bounds could not increase. In a `static`, that
+    /// is an error of compilation.
+    #[track_caller]
     pub const fn with_unit(self, unit: f64) -> Static<percpu::Histogram> {
+        // Not so of NaN either.
+        if !(unit > 0.0 && unit < f64::INFINITY) {
+            panic!("a unit must be a positive and finite number, such as 1e-9");
+        }
         Static { unit, ..self }
     }
 
@@ -164,6 +174,20 @@ mod tests {
         MINUTES.record(2);
         let text = encoded(Static::new(&MINUTES).with_unit(60.0));
         assert!(text.contains("{le=\"300.0\"} 1") && text.contains("values_sum 120.0"));
+    }
+
+    #[test]
+    fn a_unit_is_positive_and_finite() {
+        static VALUES: percpu::Histogram = percpu::Histogram::with_bounds(&[1, 5]);
+        for unit in [0.0, -0.0, -1e-9, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let refused = std::panic::catch_unwind(|| Static::new(&VALUES).with_unit(unit));
+            assert!(refused.is_err(), "{unit}");
+        }
+        // The smallest and the largest.
+        for unit in [f64::from_bits(1), f64::MIN_POSITIVE, f64::MAX] {
+            let text = encoded(Static::new(&VALUES).with_unit(unit));
+            assert!(text.contains("{le=\"+Inf\"} 0"), "{text}");
+        }
     }
 
     fn encoded(histogram: Static<percpu::Histogram>) -> String {

@@ -6,7 +6,7 @@ use crate::control::{Protection, protects};
 use crate::thread::{Thread, UNBLOCKABLE, bit, is_eager};
 use crate::{action, arch, context, wait};
 
-type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
+type Handler = unsafe extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
 
 /// Handles a signal: the program's handler runs if its mask lets the signal in, else the signal is
 /// deferred.
@@ -14,7 +14,7 @@ type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::uconte
 /// All signals are blocked at the start, so no handler that jumps away can lose this signal. What
 /// is between the call of the handler and the return is as if the signal had not come yet, or no
 /// more: other signals may come there.
-pub unsafe extern "C" fn entry(
+pub unsafe extern "C-unwind" fn entry(
     signal: i32,
     information: *mut libc::siginfo_t,
     frame: *mut libc::ucontext_t,

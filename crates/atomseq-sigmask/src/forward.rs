@@ -1,8 +1,10 @@
 //! Functions that are the C library's, once the kernel knows the mask.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crate::arch::published;
 use crate::real::{Function, address};
-use crate::thread::{self, Thread};
+use crate::thread::{self, Thread, bit};
 use crate::{action, mask, statistics};
 
 /// Gives the macro `$then` the names of all functions of the C library that are called.
@@ -13,7 +15,7 @@ macro_rules! all_functions {
             sigaction sigsuspend ppoll __ppoll_chk pselect epoll_pwait epoll_pwait2
             siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp
             execl execle execlp syscall clone dlopen timer_create setitimer ualarm
-            pthread_create thrd_create mq_notify getaddrinfo_a
+            pthread_create thrd_create mq_notify getaddrinfo_a pthread_cancel abort
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             _exit _Exit quick_exit
         }
@@ -38,7 +40,7 @@ macro_rules! published_functions {
             open open64 openat openat64 creat creat64 fcntl fcntl64 ioctl flock lockf lockf64
             poll __poll __poll_chk select __select epoll_wait
             nanosleep __nanosleep clock_nanosleep usleep sleep thrd_sleep pause
-            close __close dup2 __dup2 dup3 fclose
+            close __close close_range closefrom dup2 __dup2 dup3 fclose freopen freopen64
             fallocate fallocate64 posix_fallocate posix_fallocate64
             wait __wait wait3 wait4 waitpid __waitpid waitid pclose
             accept accept4 connect __connect recv __recv_chk recvfrom __recvfrom_chk recvmsg recvmmsg
@@ -81,6 +83,34 @@ macro_rules! starts {
 starts! {
     pthread_create thrd_create mq_notify getaddrinfo_a
     aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
+}
+
+/// Whether a thread may have been cancelled. Only the kernel knows the mask of cleanup then, see
+/// [`Thread::change`].
+pub static CANCELS: AtomicBool = AtomicBool::new(false);
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_cancel(thread: libc::pthread_t) -> i32 {
+    // Relaxed: the C library sends a signal, or stores a word, which the other thread finds later.
+    CANCELS.store(true, Relaxed);
+    type Cancel = unsafe extern "C-unwind" fn(libc::pthread_t) -> i32;
+    // SAFETY: the C library's function of this name and type, and the caller's promise.
+    unsafe {
+        let cancel: Cancel = std::mem::transmute(address(Function::pthread_cancel));
+        cancel(thread)
+    }
+}
+
+/// `abort`: the C library unblocks `SIGABRT`, and does not return.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn abort() -> ! {
+    Thread::current().change(libc::SIG_UNBLOCK, bit(libc::SIGABRT));
+    type Abort = unsafe extern "C-unwind" fn() -> !;
+    // SAFETY: the C library's function of this name and type.
+    unsafe {
+        let abort: Abort = std::mem::transmute(address(Function::abort));
+        abort()
+    }
 }
 
 /// Exports functions that end the process without destructors.

@@ -108,6 +108,8 @@
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.
+//! * `uc_sigmask` in a handler of `SIGABRT` that the program has blocked, if the C library calls
+//!   `abort` from within itself, as `assert` does: it contains `SIGABRT`.
 //! * Calls of the C library from within itself are restarted after a deferred signal if they can
 //!   be (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may
 //!   return `EINTR`.

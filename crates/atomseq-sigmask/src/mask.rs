@@ -130,14 +130,14 @@ extern "C" fn siggetmask() -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sigpause(mask: i32) -> i32 {
+unsafe extern "C-unwind" fn sigpause(mask: i32) -> i32 {
     let set = to_set(u64::from(mask as u32));
     // SAFETY: a valid set.
     unsafe { crate::wait::sigsuspend(&set) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __xpg_sigpause(signal: i32) -> i32 {
+unsafe extern "C-unwind" fn __xpg_sigpause(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
@@ -147,7 +147,7 @@ unsafe extern "C" fn __xpg_sigpause(signal: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __sigpause(value: i32, is_signal: i32) -> i32 {
+unsafe extern "C-unwind" fn __sigpause(value: i32, is_signal: i32) -> i32 {
     // SAFETY: numbers only.
     unsafe {
         match is_signal {

@@ -1,6 +1,7 @@
 //! Calls that wait with another mask. The C library's functions make them, so that a thread can be
 //! cancelled there; the thread's state says with which mask, since the mask of a handler that
-//! interrupts the wait is made of that.
+//! interrupts the wait is made of that. A handler may throw an exception through these calls, as in
+//! the C library: they are cancellation points, so C++ catches what they throw.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
@@ -53,10 +54,14 @@ impl Waiting {
         if self.stack == 0 || below >= STACK || arch::interrupted_code(frame).is_none() {
             return false;
         }
-        // `rt_sigsuspend`; `ppoll`; `epoll_pwait`.
+        // `rt_sigsuspend`; `ppoll`; `epoll_pwait` and `io_uring_enter`.
         [libc::REG_RDI, libc::REG_R10, libc::REG_R8].map(register).contains(&self.set)
-            // `pselect6` has the address of the mask's address.
-            || arch::read(register(libc::REG_R9)) == Some(self.set as u64)
+            // `pselect6` and `io_pgetevents` have the address of the mask's address, as
+            // `io_uring_enter` may have.
+            || [libc::REG_R9, libc::REG_R8]
+                .map(register)
+                .iter()
+                .any(|&address| arch::read(address) == Some(self.set as u64))
     }
 }
 
@@ -77,7 +82,8 @@ unsafe fn wait(
     mask: *const libc::sigset_t,
     [a, b, c, d, e, f, g]: [usize; 7],
 ) -> isize {
-    type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
+    type Call =
+        unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
     // SAFETY: the C library's function, which takes at most seven words.
     let call: Call = unsafe { std::mem::transmute(real::address(function)) };
     let thread = Thread::current();
@@ -105,7 +111,7 @@ unsafe fn wait(
 /// # Safety
 ///
 /// As of the system call.
-pub unsafe extern "C" fn system_call(
+pub unsafe extern "C-unwind" fn system_call(
     number: i64,
     a: usize,
     b: usize,
@@ -114,10 +120,15 @@ pub unsafe extern "C" fn system_call(
     e: usize,
     f: usize,
 ) -> isize {
+    /// The libc crate has it for other processors only.
+    const IO_PGETEVENTS: i64 = 333;
+    /// `IORING_ENTER_EXT_ARG`.
+    const EXTENDED: usize = 8;
     let set = match number {
         libc::SYS_rt_sigsuspend => a,
         libc::SYS_ppoll => d,
-        libc::SYS_pselect6 => arch::read(f).unwrap_or(0) as usize,
+        libc::SYS_pselect6 | IO_PGETEVENTS => arch::read(f).unwrap_or(0) as usize,
+        libc::SYS_io_uring_enter if d & EXTENDED != 0 => arch::read(e).unwrap_or(0) as usize,
         _ => e,
     };
     // The kernel refuses what cannot be read.
@@ -135,7 +146,7 @@ pub unsafe extern "C" fn system_call(
 ///
 /// As of `sigsuspend(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigsuspend(mask: *const libc::sigset_t) -> i32 {
+pub unsafe extern "C-unwind" fn sigsuspend(mask: *const libc::sigset_t) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
         wait(
@@ -147,7 +158,7 @@ pub unsafe extern "C" fn sigsuspend(mask: *const libc::sigset_t) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __sigsuspend(mask: *const libc::sigset_t) -> i32 {
+unsafe extern "C-unwind" fn __sigsuspend(mask: *const libc::sigset_t) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { sigsuspend(mask) }
 }
@@ -156,7 +167,7 @@ unsafe extern "C" fn __sigsuspend(mask: *const libc::sigset_t) -> i32 {
 macro_rules! waits {
     ($($name:ident $mask:literal;)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
+        unsafe extern "C-unwind" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
         ) -> i32 {
             let arguments = [a, b, c, d, e, f, 0];

@@ -742,6 +742,21 @@ extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
 /// From now on, `answer` answers a system call.
 fn trap(call: libc::c_long) {
     install_answer(answer);
+    raise_at(call);
+}
+
+/// From now on, this handler of `SIGSYS` runs instead of a system call of the calling thread.
+///
+/// # Safety
+///
+/// The handler does what one may do in the middle of what makes the call.
+unsafe fn trap_into(call: libc::c_long, handler: extern "C" fn(i32)) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::signal(libc::SIGSYS, handler as *const () as libc::sighandler_t) };
+    raise_at(call);
+}
+
+fn raise_at(call: libc::c_long) {
     let refusal = Refusal {
         call,
         answer: Answer::Trap,
@@ -830,13 +845,7 @@ fn no_thread_registers_before_start_up_has_ended() {
         || {
             let starter = std::thread::spawn(|| {
                 // SAFETY: the handler uses atomics and sleeps.
-                unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
-                let refusal = Refusal {
-                    call: libc::SYS_getcpu,
-                    answer: Answer::Trap,
-                    when: When::Always,
-                };
-                refuse(&refusal).expect("a filter for this thread");
+                unsafe { trap_into(libc::SYS_getcpu, stand_still) };
                 assert!(!atomseq::status().is_active(), "{}", atomseq::status());
             });
             await_flag(&MIDDLE);
@@ -860,7 +869,7 @@ fn counting_does_not_wait_for_another_threads_start_up() {
     /// Not without end, so that a thread that waits for it fails this test.
     extern "C" fn stand_still(_: i32) {
         MIDDLE.store(true, Ordering::Release);
-        for _ in 0..3_000 {
+        for _ in 0..30_000 {
             if COUNTED.load(Ordering::Acquire) {
                 break;
             }
@@ -871,13 +880,7 @@ fn counting_does_not_wait_for_another_threads_start_up() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         let starter = std::thread::spawn(|| {
             // SAFETY: the handler uses atomics and sleeps.
-            unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
-            let refusal = Refusal {
-                call: libc::SYS_getcpu,
-                answer: Answer::Trap,
-                when: When::Always,
-            };
-            refuse(&refusal).expect("a filter for this thread");
+            unsafe { trap_into(libc::SYS_getcpu, stand_still) };
             atomseq::status();
         });
         await_flag(&MIDDLE);
@@ -916,13 +919,7 @@ fn a_constructor_that_is_refused_inside_start_up_has_taken_no_memory() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         // SAFETY: start-up, which this thread interrupts by the trapped call, holds no lock that
         // reading a file needs.
-        unsafe { libc::signal(libc::SIGSYS, create as extern "C" fn(i32) as _) };
-        let refusal = Refusal {
-            call: libc::SYS_uname,
-            answer: Answer::Trap,
-            when: When::Always,
-        };
-        refuse(&refusal).expect("a filter for this thread");
+        unsafe { trap_into(libc::SYS_uname, create) };
         atomseq::status();
         assert_eq!(REFUSED.load(Ordering::Relaxed), 1);
         assert_eq!(TAKEN.load(Ordering::Relaxed), 0);
@@ -1002,11 +999,6 @@ fn a_registered_thread_ends_where_rseq_is_refused_later() {
 fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {
     static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
     static STARTING: AtomicBool = AtomicBool::new(false);
-    fn await_flag(flag: &AtomicBool) {
-        while !flag.load(Ordering::SeqCst) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-    }
     extern "C" fn construct() {
         IN_CONSTRUCTOR.store(true, Ordering::SeqCst);
         await_flag(&STARTING);

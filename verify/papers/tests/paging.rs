@@ -344,6 +344,17 @@ fn a_region_needs_its_handlers_and_one_signal() {
 }
 
 #[test]
+fn a_region_larger_than_the_address_space_is_refused() {
+    // A number of bytes that wraps to one page.
+    let pages = usize::MAX / 4096 + 2;
+    for means in [Means::Userfaultfd, Means::Protection] {
+        // SAFETY: `wait` yields and changes words.
+        let region = unsafe { Region::map_by(means, pages, wait) };
+        assert!(matches!(region, Err(Error::Refused { .. })));
+    }
+}
+
+#[test]
 fn other_faults_are_the_programs_own() {
     killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
         region(Means::Protection);

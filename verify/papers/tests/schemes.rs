@@ -8,13 +8,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::thread;
 
-use atomseq::signal::Event;
-use atomseq_papers::rollforward::{self, Designated, DynFault, DynJump, HybJump, Kind, Scheme};
+use atomseq::signal::{Event, Handler};
+use atomseq_papers::rollforward::{
+    self, Designated, DynFault, DynJump, Error, HybJump, Kind, Scheme,
+};
 use atomseq_papers::statistics;
 use verify_papers::queue::{State, append, fill, node, queue, remove, state};
 use verify_papers::{pages, protect};
 use verify_support::code::steps::{STEP, clear_trap_flag, set_trap_flag};
 use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::signals::{Three, install_alone, install_plainly, install_short, installed};
 use verify_support::this_test;
 
@@ -331,6 +334,19 @@ fn high<S: Scheme>(_: &mut Event<'_>) {
     note(4);
 }
 
+/// Tries to install a handler of another level, which the kernel refuses: nothing changes.
+fn refuse_other_level(handler: Handler) {
+    let refusal = Refusal {
+        call: libc::SYS_rt_sigaction,
+        answer: Answer::Error(libc::EPERM),
+        when: When::Equals(FIRST as u32),
+    };
+    refuse(&refusal).expect("a filter");
+    // SAFETY: as in `levels`.
+    let refused = unsafe { rollforward::install(FIRST, 3, handler) };
+    assert!(matches!(refused, Err(Error::Handler(_))), "{refused:?}");
+}
+
 /// A sequence of level 1 between a signal of level 0 and one of level 2.
 fn levels<S: Scheme>() {
     // SAFETY: the handlers read the queue, and change words of their own.
@@ -338,6 +354,7 @@ fn levels<S: Scheme>() {
         rollforward::install(FIRST, 0, low).expect("a handler");
         rollforward::install(SECOND, 2, high::<S>).expect("a handler");
     }
+    refuse_other_level(high::<S>);
     BEFORE.store(installed(libc::SIGTRAP).sa_sigaction, SeqCst);
     install_alone(libc::SIGTRAP, on_step, 0);
     statistics::count(true);

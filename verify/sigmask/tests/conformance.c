@@ -3,6 +3,7 @@
 // programs started by a case run: it prints the masks that they inherit.
 #define _GNU_SOURCE
 #include <aio.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fenv.h>
 #include <fcntl.h>
@@ -1018,6 +1019,9 @@ static void aborts(int kind)
         block(SIGABRT);
     fflush(stdout);
     setvbuf(stdout, NULL, _IONBF, 0);
+    // As `assert` does within the C library: past the library that is preloaded.
+    if (kind & 4)
+        ((void (*)(void))dlsym(dlopen("libc.so.6", RTLD_LAZY), "abort"))();
     abort();
 }
 static void faults(void)
@@ -1043,7 +1047,7 @@ static void faults(void)
     for (int handled = 0; handled < 2; handled++)
         in_child("blocked", blocked_fault, handled);
     in_child("ignored", ignored_fault, 0);
-    for (int kind = 0; kind < 4; kind++)
+    for (int kind = 0; kind < 8; kind++)
         in_child("abort", aborts, kind);
 }
 
@@ -2314,14 +2318,104 @@ static void closing(int kind)
     block(SIGALRM);
     setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 100000}}, NULL);
     double start = seconds();
-    printf("%d", kind == 0 ? close(sending) : kind == 1 ? dup2(listening, sending) != sending : fclose(file));
+    printf("%d", kind == 0 ? close(sending) : kind == 1 ? dup2(listening, sending) != sending
+           : kind == 2 ? fclose(file) : kind == 3 ? close_range(sending, sending, 0)
+           : (closefrom(sending), 0));
     printf(" waited %d\n", seconds() - start > 0.8);
     unblock(SIGALRM);
 }
 static void closes(void)
 {
-    for (int kind = 0; kind < 3; kind++)
+    for (int kind = 0; kind < 5; kind++)
         in_child("closing", closing, kind);
+}
+
+// What a thread that is cancelled in a call with another mask saves in its cleanup.
+static void saves_mask(void *unused)
+{
+    sigjmp_buf buffer;
+    ucontext_t here, there;
+    static volatile int back;
+    (void)unused;
+    if (!sigsetjmp(buffer, 1))
+        printf("  saved %016lx\n", word(&buffer[0].__saved_mask));
+    back = 0;
+    getcontext(&there);
+    if (!back) {
+        back = 1;
+        // The mask of before: nothing is left to do for one that looks at an old one only.
+        there.uc_sigmask = SET(SIGTRAP);
+        swapcontext(&here, &there);
+    }
+    printf("  swapped %016lx\n", word(&here.uc_sigmask));
+    show_mask("  swapped");
+}
+static void *waits_for_cancellation(void *unused)
+{
+    sigset_t set = SET(SIGTERM, SIGUSR2), before = SET(SIGTRAP);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_cleanup_push(saves_mask, NULL);
+    sigsuspend(&set);
+    pthread_cleanup_pop(0);
+    return unused;
+}
+static void saved_in_cleanup(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, waits_for_cancellation, NULL);
+    usleep(50000);
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+}
+
+// System calls that wait with a mask, and have no function in the C library.
+static void waits_of_devices(void)
+{
+    sigset_t own = SET(SIGUSR1, SIGHUP), during = SET(SIGUSR2);
+    for (int kind = 0; kind < 3; kind++) {
+        unsigned long context = 0;
+        char parameters[120] = {0};
+        int ring = kind ? (int)syscall(SYS_io_uring_setup, 4, parameters) : -1;
+        if (kind ? ring < 0 : syscall(SYS_io_setup, 4, &context)) {
+            printf("none\n");
+            continue;
+        }
+        install(SIGUSR1, details, 0, none());
+        sigprocmask(SIG_SETMASK, &own, NULL);
+        pid_t parent = getpid(), child = fork();
+        if (child == 0) {
+            usleep(50000);
+            _exit(kill(parent, SIGUSR1));
+        }
+        struct { const sigset_t *set; size_t size; } sized = {&during, 8};
+        struct { const sigset_t *set; uint64_t size, time; } extended = {&during, 8, 0};
+        struct timespec second = {1, 0};
+        char events[32];
+        errno = 0;
+        if (kind == 0)
+            syscall(SYS_io_pgetevents, context, 1L, 1L, events, &second, &sized);
+        else if (kind == 1)
+            syscall(SYS_io_uring_enter, ring, 0, 1, 1, &during, 8L);
+        else
+            syscall(SYS_io_uring_enter, ring, 0, 1, 1 | 8, &extended, sizeof extended);
+        printf("error %d\n", errno);
+        show_mask("after");
+        waitpid(child, NULL, 0);
+    }
+}
+
+// `abort` unblocks its signal before the handler runs.
+static void aborting_blocked(int flags)
+{
+    setvbuf(stdout, NULL, _IONBF, 0);
+    install(SIGABRT, details, flags, none());
+    block(SIGABRT);
+    abort();
+}
+static void aborts_blocked(void)
+{
+    in_child("aborting", aborting_blocked, 0);
+    in_child("aborting", aborting_blocked, SA_NODEFER);
 }
 
 #define CASE(name) {#name, name}
@@ -2337,6 +2431,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
+    CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -62,6 +62,9 @@ const CASES: &[(&str, &[&str])] = &[
     ("starting_threads", &["starting"]),
     ("hidden_masks", &["hidden"]),
     ("closes", &["publish"]),
+    ("saved_in_cleanup", &[]),
+    ("waits_of_devices", &["waiting"]),
+    ("aborts_blocked", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

@@ -57,6 +57,63 @@ fn build(name: &str, source: &str, arguments: &[&str]) -> std::path::PathBuf {
     path
 }
 
+/// A handler throws an exception out of a call that waits with another mask; which one, says the
+/// argument.
+const THROWS: &str = r#"
+#include <poll.h>
+#include <signal.h>
+#include <stdexcept>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <unistd.h>
+static void handle(int) { throw std::runtime_error("interrupted"); }
+int main(int, char **arguments)
+{
+    struct sigaction action = {};
+    action.sa_handler = handle;
+    sigaction(SIGALRM, &action, nullptr);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    sigemptyset(&set);
+    timespec second = {5, 0};
+    epoll_event event;
+    int events = epoll_create1(0);
+    alarm(1);
+    try {
+        switch (arguments[1][0]) {
+        case 's': sigsuspend(&set); break;
+        case 'p': ppoll(nullptr, 0, &second, &set); break;
+        case 'l': pselect(0, nullptr, nullptr, nullptr, &second, &set); break;
+        case 'e': epoll_pwait(events, &event, 1, 5000, &set); break;
+        }
+    } catch (std::exception &error) {
+        puts(error.what());
+    }
+    sigprocmask(SIG_BLOCK, nullptr, &set);
+    printf("%d\n", sigismember(&set, SIGALRM));
+}
+"#;
+
+#[test]
+fn a_handler_throws_an_exception_out_of_a_wait() {
+    let path = std::env::current_exe().expect("the path of this test");
+    let text = path.with_extension("throws.cc");
+    let program = path.with_extension("throws");
+    std::fs::write(&text, THROWS).expect("a file beside the test");
+    let mut compiler = std::process::Command::new("c++");
+    compiler
+        .arg("-fnon-call-exceptions")
+        .arg("-o")
+        .arg(&program);
+    assert!(output(compiler.arg(&text)).status.success(), "it compiles");
+    for call in ["s", "p", "l", "e"] {
+        same(&program.to_string_lossy(), &[call]);
+    }
+}
+
 #[test]
 fn a_plugin_does_not_bind_past_the_library() {
     let plugin = build(

@@ -1,6 +1,7 @@
 //! Memory whose pages the process moves in and out.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
@@ -72,7 +73,10 @@ impl Region {
     pub unsafe fn map_by(means: Means, pages: usize, wait: fn()) -> Result<&'static Self, Error> {
         // SAFETY: takes a number and has no precondition.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let bytes = pages * page;
+        let bytes = pages.checked_mul(page).ok_or_else(|| Error::Refused {
+            call: "mmap",
+            error: io::Error::from_raw_os_error(libc::ENOMEM),
+        })?;
         let file = memory(bytes)?;
         let protection = match means {
             Means::Userfaultfd => libc::PROT_READ | libc::PROT_WRITE,

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use atomseq::internals::{Context, change_mask, roll};
@@ -56,21 +56,34 @@ pub fn words() -> *const Words {
     WORDS.with(ptr::from_ref)
 }
 
+/// A handler and its level. Each installation leaks one, since a signal handler may read it.
+struct Installed {
+    handler: Handler,
+    level: u32,
+}
+
 /// What `install` has stored for a signal.
 struct Action {
-    /// The handler as an address, or 0.
-    handler: AtomicUsize,
-    level: AtomicU32,
+    /// The handler that was installed last, or null.
+    installed: AtomicPtr<Installed>,
     /// The signals of a higher level, which may interrupt the handler.
     higher: AtomicU64,
+}
+
+impl Action {
+    fn installed(&self) -> Option<&'static Installed> {
+        // Acquire: pairs with the Release in `install`.
+        let installed = self.installed.load(Ordering::Acquire);
+        // SAFETY: null, or leaked.
+        unsafe { installed.as_ref() }
+    }
 }
 
 const SIGNALS: usize = 65;
 
 static ACTIONS: [Action; SIGNALS] = [const {
     Action {
-        handler: AtomicUsize::new(0),
-        level: AtomicU32::new(0),
+        installed: AtomicPtr::new(ptr::null_mut()),
         higher: AtomicU64::new(0),
     }
 }; SIGNALS];
@@ -98,27 +111,25 @@ pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), E
     let Some(index) = index else {
         return Err(Error::Handler(signal::Error::NoSignal(signal)));
     };
-    let before = ACTIONS[index].handler.load(Ordering::Relaxed);
-    ACTIONS[index].level.store(level, Ordering::Relaxed);
-    // Release: pairs with the Acquire in `on_signal`, for the level.
-    ACTIONS[index]
-        .handler
-        .store(handler as usize, Ordering::Release);
+    let place = &ACTIONS[index].installed;
+    let installed = Box::leak(Box::new(Installed { handler, level }));
+    // Both at once, and before the first delivery. Release: pairs with the Acquire in `installed`.
+    let before = place.swap(installed, Ordering::AcqRel);
     // SAFETY: `on_signal` does the same as the handlers above, then calls the caller's handler,
     // which the caller vouches for.
     let result = unsafe { signal::install(signal, on_signal) }.map_err(Error::Handler);
     if result.is_err() {
-        ACTIONS[index].handler.store(before, Ordering::Release);
+        place.store(before, Ordering::Release);
     }
-    let levels = ACTIONS.each_ref().map(|action| {
-        let is_there = action.handler.load(Ordering::Relaxed) != 0;
-        is_there.then(|| action.level.load(Ordering::Relaxed))
-    });
+    let levels = ACTIONS
+        .each_ref()
+        .map(|action| action.installed().map(|installed| installed.level));
     for (action, own) in ACTIONS.iter().zip(levels) {
         let is_higher = |other: Option<u32>| other > own && own.is_some();
         let higher = (1..SIGNALS).filter(|signal| is_higher(levels[*signal]));
         let higher = higher.fold(0, |set, signal| set | 1 << (signal - 1));
-        // Relaxed: a set on its own. A handler that reads the old one blocks a signal for longer.
+        // Relaxed: a set on its own. A handler that reads the old one lets in the signals that were
+        // of a higher level before.
         action.higher.store(higher, Ordering::Relaxed);
     }
     result
@@ -221,15 +232,14 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
 /// Handles a signal that waits for sequences.
 fn on_signal(event: &mut Event<'_>) {
     let action = &ACTIONS[event.signal() as usize];
-    // Acquire: pairs with the Release of `install`.
-    let handler = action.handler.load(Ordering::Acquire);
-    // SAFETY: `install` has stored it before `on_signal` was installed, and stores only handlers.
-    let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+    let Some(&Installed { handler, level }) = action.installed() else {
+        return; // `install` has stored it before `on_signal` was installed
+    };
     // SAFETY: the context of this handler, which outlives its use.
     let context = unsafe { Context::new(event.context()) };
     // SAFETY: this thread's words, which live as long as the thread.
     let words = unsafe { &*words() };
-    if let Some(found) = interrupted(context, words, action.level.load(Ordering::Relaxed)) {
+    if let Some(found) = interrupted(context, words, level) {
         let errno = errno();
         roll_forward(context, words, found);
         set_errno(errno);

@@ -61,7 +61,9 @@
 //! jump and the end (M94 3.3). A handler of a level that is not higher than the sequence's waits
 //! for the end of the sequence. A handler of a higher level runs at once, so the sequence is not
 //! atomic against it. A level costs no instruction. While a handler runs, signals of its level and
-//! below are blocked, and those above it are not.
+//! below are blocked, and those above it are not. A signal keeps its level when
+//! [`signal::uninstall`] removes its handler: one that `atomseq::signal` installs for it later also
+//! interrupts handlers of lower levels.
 //!
 //! # How a rollforward runs
 //!
@@ -208,8 +210,9 @@ schemes! {
 /// # Errors
 ///
 /// [`Error::Handler`] if `atomseq::signal` refuses a handler, and for `SIGSEGV` and `SIGTRAP`;
-/// [`Error::CodeNotWritable`] if the
-/// system does not let code be rewritten; [`Error::Unsupported`] on systems without sections.
+/// [`Error::CodeNotWritable`] if the system does not let code be rewritten;
+/// [`Error::Unsupported`] on systems without sections. An earlier handler of the signal then stays,
+/// with its level; deliveries during the call may have run the new one.
 ///
 /// # Safety
 ///

@@ -410,6 +410,10 @@ unsafe extern "C" fn syscall() {
         "je {waits}",
         "cmp edi, 441",                 // epoll_pwait2
         "je {waits}",
+        "cmp edi, 333",                 // io_pgetevents
+        "je {waits}",
+        "cmp edi, 426",                 // io_uring_enter
+        "je {waits}",
         "cmp edi, 56",                  // clone
         "je {starts}",
         "cmp edi, 435",                 // clone3
@@ -464,8 +468,9 @@ unsafe extern "C" fn __vfork() -> i32 {
     naked_asm!("jmp {}", sym vfork)
 }
 
-/// `sigsetjmp`: the C library's, except that the mask is the program's. With a shadow stack the C
-/// library's itself runs, and reads the kernel's mask, which is made equal before.
+/// `sigsetjmp`: the C library's, except that the mask is the program's. With a shadow stack, or
+/// once a thread was cancelled, the C library's itself runs, and reads the kernel's mask, which is
+/// made equal before.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __sigsetjmp() -> i32 {
@@ -477,6 +482,8 @@ unsafe extern "C" fn __sigsetjmp() -> i32 {
         "mov rdx, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
         "cmp dword ptr fs:[rdx + 8], 0",  // ready
         "je {shadow}",
+        "cmp byte ptr [rip + {cancels}], 0",
+        "jne {shadow}",
         "mov rax, qword ptr fs:[rdx]",    // the program's mask
         "mov qword ptr [rdi + 72], rax",
         "mov esi, 1",
@@ -502,6 +509,7 @@ unsafe extern "C" fn __sigsetjmp() -> i32 {
         "xor eax, eax",
         "ret",
         shadow = sym published_sigsetjmp,
+        cancels = sym forward::CANCELS,
     )
 }
 
@@ -579,6 +587,8 @@ unsafe extern "C" fn swapcontext() -> i32 {
         "mov rdx, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
         "cmp dword ptr fs:[rdx + 8], 0",   // ready
         "je 3f",
+        "cmp byte ptr [rip + {cancels}], 0",
+        "jne 3f",
         "mov rax, qword ptr fs:[rdx]",     // the program's mask
         "mov qword ptr [rdi + 296], rax",
         "cmp rax, qword ptr [rsi + 296]",
@@ -589,6 +599,7 @@ unsafe extern "C" fn swapcontext() -> i32 {
         "pop rsi",
         "jmp {load}",
         exchange = sym context::exchange,
+        cancels = sym forward::CANCELS,
         load = sym load_context,
     )
 }

@@ -221,8 +221,9 @@ pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
 /// interrupts each CPU that runs this process. Until readers are biased again, a read costs two
 /// atomic instructions on a word that all CPUs share, and a write three and no fence. A write reads
 /// a word per CPU, once readers have been biased. While a writer holds the lock or waits for it, a
-/// `try_read` costs three atomic instructions, and dropping a guard one more than otherwise. Each
-/// also makes a system call if that writer sleeps.
+/// `try_read` costs no atomic instruction, or three if the writer came in the middle of it, and
+/// dropping a guard costs one more than otherwise. The drop, and a `try_read` of three, also make a
+/// system call if that writer sleeps.
 ///
 /// Scope [`Machine`](crate::scope::Machine). Blocks while a writer holds it, or for a writer while
 /// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one,

@@ -3,7 +3,8 @@
 //! ```text
 //! enter    section: if the bias is ON, add 1 to this CPU's count
 //! leave    section: subtract 1 from this CPU's count;  then look for WRITER: depart
-//! count    add a reader to the shared word; if WRITER was set: subtract it again, depart
+//! count    if WRITER is not set: add a reader to the shared word; if WRITER was set: subtract it
+//!          again, depart
 //! depart   add to the departures; if SLEEPER was set there: wake the writer
 //! exclude  set WRITER in the shared word; if the bias is ON: turn it off, and fence all CPUs;
 //!          wait until the sum of all counts is 0, with a barrier on all CPUs before the first
@@ -111,6 +112,11 @@ impl Readers {
 
     /// Counts a reader. Returns false if there is a writer.
     pub(super) fn count(&self) -> bool {
+        // One that is refused leaves the word alone. The writer waits for a moment at which no
+        // reader is counted, and threads that try again and again would leave it none.
+        if self.has_writer() {
+            return false;
+        }
         // Acquire: pairs with the Release in `admit`.
         let counted = self.add(Ordering::Acquire) & WRITER == 0;
         if !counted {

@@ -326,6 +326,21 @@ mod tests {
         }));
     }
 
+    /// Each would otherwise be counted for a moment, and a writer waits for one without readers.
+    #[test]
+    fn a_refused_reader_changes_nothing() {
+        use lock_api::RawRwLock as _;
+        let lock = RawRwLock::INIT;
+        lock.lock_exclusive();
+        let departures = || lock.readers.departures.load(Ordering::Relaxed);
+        let before = departures();
+        assert!((0..1000).all(|_| !lock.try_lock_shared()));
+        assert_eq!(departures(), before, "a refused reader has departed");
+        // SAFETY: this thread has locked it.
+        unsafe { lock.unlock_exclusive() };
+        assert!(lock.try_lock_shared());
+    }
+
     /// Otherwise they would wrap around to 0, and a writer would not see those that are left.
     #[test]
     fn too_many_readers_end_the_process() {

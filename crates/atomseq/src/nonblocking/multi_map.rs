@@ -297,24 +297,32 @@ impl<K: Plain + Eq + Hash, V: Plain + Eq, S: BuildHasher> MultiMap<K, V, S> {
     /// Removes all entries for which `keep` returns `false`.
     ///
     /// Visits the buckets one after the other. An entry that is inserted meanwhile may or may not
-    /// be visited, and an entry may be visited several times. `keep` may change the map.
+    /// be visited. If another thread, or `keep`, changes a bucket meanwhile, its entries are seen
+    /// again. A `keep` that inserts again what this removes is called indefinitely.
     pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) {
         for bucket in &self.buckets {
-            // Each round removes one entry. The last one removes none.
-            while until_unchanged(|| {
-                let version = bucket.versioned.begin();
+            // The last attempt goes from the head to the end.
+            until_unchanged(|| {
+                let mut version = bucket.versioned.begin();
                 let mut link = bucket.head();
                 while let Some(node) = bucket.node(bucket.load(link)) {
                     let (key, value) = (node.key.load(), node.value.load());
                     // Without this check, `keep` could get an entry that no thread stored.
                     bucket.check(version)?;
-                    if !keep(key, value) {
-                        return unlink(bucket, version, link, node).map(|_| true);
+                    if keep(key, value) {
+                        link = &node.next;
+                        continue;
                     }
-                    link = &node.next;
+                    unlink(bucket, version, link, node)?;
+                    let before = version;
+                    version = bucket.versioned.begin();
+                    // If this was the only change since, the link is still in the bucket.
+                    if version.number() != before.number() + 1 {
+                        return Err(Changed::Seen);
+                    }
                 }
-                bucket.check(version).map(|()| false)
-            }) {}
+                bucket.check(version)
+            });
         }
     }
 

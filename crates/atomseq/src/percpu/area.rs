@@ -325,7 +325,7 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: `map` returned this address for this stride and number of CPUs. No borrow of the
         // area is left, so no sequence runs on it.
-        unsafe { unmap(self.place.base, self.place.stride, self.cpus) }
+        unsafe { unmap(self.place.base, self.place.stride, self.cpus, memory::free) }
     }
 }
 
@@ -362,6 +362,9 @@ fn bytes(stride: usize, cpus: usize) -> Option<usize> {
 /// Returns zeroed memory of so many bytes, or `None` if there is none.
 type Allocate = fn(usize) -> Option<NonNull<u8>>;
 
+/// Frees memory of so many bytes.
+type Free = unsafe fn(NonNull<u8>, usize);
+
 /// Maps a zeroed area, closes the guards' gates permanently, and the others too unless they are
 /// `open`. Returns the address of CPU 0's slot.
 fn map(stride: usize, cpus: usize, open: bool, allocate: Allocate) -> Result<NonNull<u8>, Error> {
@@ -385,15 +388,16 @@ fn map(stride: usize, cpus: usize, open: bool, allocate: Allocate) -> Result<Non
     Ok(base)
 }
 
-/// Frees an area.
+/// Frees an area by `free`.
 ///
 /// # Safety
 ///
 /// `map` returned `base` for this stride and number of CPUs, and no reference to the area is left.
-unsafe fn unmap(base: NonNull<u8>, stride: usize, cpus: usize) {
+/// `free` frees memory of `memory::allocate`.
+unsafe fn unmap(base: NonNull<u8>, stride: usize, cpus: usize, free: Free) {
     // SAFETY: the caller guarantees that this is an area, in which the guards come first, and whose
     // size `map` has computed without overflow.
-    unsafe { memory::free(base.sub(GUARDS * stride), stride * (cpus + GUARDS)) }
+    unsafe { free(base.sub(GUARDS * stride), stride * (cpus + GUARDS)) }
 }
 
 /// Returns the address of a slot or a guard.
@@ -492,9 +496,9 @@ impl Lazy {
             true => platform::rseq_offset() as usize,
             false => 0,
         };
-        let allocate: Allocate = match waits {
-            Waits::Bounded => memory::allocate,
-            Waits::Never => memory::allocate_at_once,
+        let (allocate, free): (Allocate, Free) = match waits {
+            Waits::Bounded => (memory::allocate, memory::free),
+            Waits::Never => (memory::allocate_at_once, memory::free_at_once),
         };
         let mut refused = Error::OutOfMemory;
         let find = || self.base();
@@ -504,7 +508,7 @@ impl Lazy {
                 mapped.map_err(|error| refused = error).ok()
             };
             // SAFETY: `map` returned the address, and no other thread has seen it.
-            self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus) })
+            self.map_once(map, |base| unsafe { unmap(base, self.stride, cpus, free) })
         };
         let mapped = match waits {
             Waits::Bounded => GROWTH.find_or_grow(find, grow),
@@ -549,7 +553,7 @@ impl Drop for Lazy {
         if let Some(base) = self.base() {
             // SAFETY: `map` returned this address for this stride and the number of CPUs, which
             // start-up has decided. No borrow of the area is left.
-            unsafe { unmap(base, self.stride, platform::cpu_slots()) }
+            unsafe { unmap(base, self.stride, platform::cpu_slots(), memory::free) }
         }
     }
 }

@@ -30,10 +30,11 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL]
 
 /// A counter for many adding threads and few readers: an addition is one plain add to memory.
 ///
-/// Scope `SameCpu`. Wait-free, but [`take`](Counter::take), which is lock-free. An addition costs
-/// no atomic instruction on the fast path and one on the slow path. Every operation may be called
-/// in a signal handler. A counter never closes a gate, so it is also fast where the kernel's rseq
-/// fence is unreliable. See [the module](super) for what all per-CPU structures share.
+/// Scope `SameCpu`. Wait-free once its memory is mapped, but [`take`](Counter::take), which is
+/// lock-free. An addition costs no atomic instruction on the fast path and one on the slow path;
+/// one that asks for the memory is lock-free and costs more. Every operation may be called in a
+/// signal handler. A counter never closes a gate, so it is also fast where the kernel's rseq fence
+/// is unreliable. See [the module](super) for what all per-CPU structures share.
 ///
 /// The first addition maps one slot (128 bytes) per CPU. If the system refuses that memory, or
 /// another thread is mapping some, forking or starting atomseq at that moment, the counter adds to

@@ -6,10 +6,10 @@ use super::error::Error;
 /// A number that goes up and down, for many changing threads and few readers: a change is one plain
 /// add to memory.
 ///
-/// Scope `SameCpu`. Wait-free, but [`set`](Gauge::set) and [`replace`](Gauge::replace), which are
-/// lock-free. Memory, costs and use in handlers are those of [`Counter`]: an addition costs no
-/// atomic instruction on the fast path, and reading one load per possible CPU. See [the
-/// module](super) for what all per-CPU structures share.
+/// Scope `SameCpu`. Wait-free once its memory is mapped, but [`set`](Gauge::set) and
+/// [`replace`](Gauge::replace), which are lock-free. Memory, costs and use in handlers are those of
+/// [`Counter`]: an addition costs no atomic instruction on the fast path, and reading one load per
+/// possible CPU. See [the module](super) for what all per-CPU structures share.
 ///
 /// For a number that is mostly set, and seldom added to, use an
 /// [`AtomicI64`](std::sync::atomic::AtomicI64).

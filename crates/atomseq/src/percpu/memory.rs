@@ -12,8 +12,8 @@
 //! [maps](crate::growth) a new block. Large memory is mapped and unmapped without a lock.
 
 use std::cell::UnsafeCell;
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::area::{SLOT_BYTES, started, started_at_once};
 use super::lock::{is_abandoned, lock, try_lock, unlock};
@@ -104,6 +104,35 @@ pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
     with_blocks(|blocks| unsafe { blocks.free(start, index) })
 }
 
+/// Frees memory as [`free`] does, and waits for no other thread, nor for a fork. The blocks get a
+/// small piece at the next access to them.
+///
+/// # Safety
+///
+/// As for [`free`].
+pub(crate) unsafe fn free_at_once(start: NonNull<u8>, bytes: usize) {
+    let Some(index) = size_index(bytes) else {
+        // SAFETY: the caller guarantees that `allocate` returned this start for this size: a
+        // mapping, since it is large.
+        return unsafe { mappings::unmap(start, bytes) };
+    };
+    let piece = start.cast::<Freed>().as_ptr();
+    // Relaxed: the exchange compares it, and only `with_lock` reads what is behind it.
+    let mut next = FREED.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: the caller guarantees an unused piece. Pieces are aligned to 128 bytes and larger
+        // than a `Freed`.
+        unsafe { piece.write(Freed { next, index }) };
+        // Release: pairs with the Acquire in `with_lock`. A piece may be freed, taken and freed
+        // again meanwhile: it is the first of the list nevertheless.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        match FREED.compare_exchange_weak(next, piece, success, failure) {
+            Ok(_) => return,
+            Err(now) => next = now,
+        }
+    }
+}
+
 /// Returns the index of the smallest piece size that fits; `None` for large memory.
 fn size_index(bytes: usize) -> Option<usize> {
     (1..=SMALL)
@@ -115,6 +144,15 @@ fn size_index(bytes: usize) -> Option<usize> {
 struct Free {
     next: Option<NonNull<Free>>,
 }
+
+/// A piece that [`free_at_once`] has freed, and its index of sizes.
+struct Freed {
+    next: *mut Freed,
+    index: usize,
+}
+
+/// The pieces that no access to the blocks has found yet. All of them are taken together.
+static FREED: AtomicPtr<Freed> = AtomicPtr::new(null_mut());
 
 struct Blocks {
     free: [Option<NonNull<Free>>; SIZES],
@@ -221,6 +259,19 @@ unsafe fn with_lock<R>(before: u32, work: impl FnOnce(&mut Blocks) -> R) -> R {
         // they may be inconsistent.
         *blocks = NO_BLOCKS;
     }
+    // Relaxed: a hint. Most of the time there is none, and the exchange is spared.
+    if !FREED.load(Ordering::Relaxed).is_null() {
+        // Acquire: pairs with the Release in `free_at_once`.
+        let mut freed = FREED.swap(null_mut(), Ordering::Acquire);
+        while let Some(piece) = NonNull::new(freed) {
+            // SAFETY: `free_at_once` wrote a `Freed` to each piece of the list, which this thread
+            // has taken whole.
+            let Freed { next, index } = unsafe { piece.read() };
+            freed = next;
+            // SAFETY: the piece has this size, and its user has freed it.
+            unsafe { blocks.free(piece.cast(), index) };
+        }
+    }
     let result = work(blocks);
     unlock(&LOCK);
     result
@@ -275,6 +326,29 @@ mod tests {
         let piece = std::iter::repeat_with(|| allocate_at_once(512)).find_map(|piece| piece);
         // SAFETY: `allocate_at_once` returned the piece for 512 bytes, and it is not used.
         unsafe { free(piece.expect("memory"), 512) };
+    }
+
+    /// So does freeing.
+    #[test]
+    fn a_held_lock_does_not_delay_what_is_freed_at_once() {
+        let pieces = [128, 512, 512].map(|bytes| (allocate(bytes).expect("memory"), bytes));
+        let signals = platform::SignalsBlocked::enter();
+        let before = lock(&LOCK);
+        for (piece, bytes) in pieces {
+            // SAFETY: `allocate` returned the piece for this size, and it is not used.
+            unsafe { free_at_once(piece, bytes) };
+        }
+        let is_free = |blocks: &mut Blocks, (piece, bytes): (NonNull<u8>, usize)| {
+            let first = blocks.free[size_index(bytes).expect("it is small")];
+            // SAFETY: `free` wrote a `Free` to every piece in a list.
+            let mut list = std::iter::successors(first, |piece| unsafe { piece.read() }.next);
+            list.any(|free| free.cast() == piece)
+        };
+        // SAFETY: this thread holds the lock and blocks signals.
+        let are_free =
+            unsafe { with_lock(before, |blocks| pieces.map(|piece| is_free(blocks, piece))) };
+        drop(signals);
+        assert_eq!(are_free, [true; 3], "a piece is lost");
     }
 
     #[test]

@@ -15,19 +15,14 @@ use crate::structures::Element;
 #[derive(Default)]
 pub struct Together(u64);
 
-/// What the map multiplies a hash by. It adds the upper half to the lower one before and after.
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl Hasher for Together {
     fn finish(&self) -> u64 {
-        // Undoes what the map does.
-        let wanted = self.0 * 8;
-        let product = wanted ^ wanted >> 32;
-        let inverse = (0..6).fold(1_u64, |inverse, _| {
-            inverse.wrapping_mul(2_u64.wrapping_sub(FACTOR.wrapping_mul(inverse)))
-        });
-        let added = product.wrapping_mul(inverse);
-        added ^ added >> 32
+        // The map spreads what a hasher returns: searches one that it spreads to the wanted bits.
+        let is_wanted = |hash: &u64| {
+            let product = u128::from(*hash) * 0x9e37_79b9_7f4a_7c15;
+            (product as u64 ^ (product >> 64) as u64) % 256 == self.0 * 8 % 256
+        };
+        (self.0 << 32..).find(is_wanted).expect("one in 256")
     }
 
     fn write(&mut self, _: &[u8]) {

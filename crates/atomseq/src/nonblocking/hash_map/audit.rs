@@ -90,9 +90,10 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     /// * Until this returns, no thread that continues has held the same
     ///   [`HashMapRef`](super::HashMapRef), or been inside one operation on this map, for longer
     ///   than `time`, even if it was stopped there. The time of a guard includes the operation that
-    ///   acquired it. Operations of handlers are part of the interrupted one. To keep a value for longer, [`clone`](Clone::clone) the guard
-    ///   between two audits, before the old one is dropped. A guard that was forgotten counts as
-    ///   that of an exited thread, and so do the references into its value.
+    ///   acquired it. Operations of handlers are part of the interrupted one. To keep a value for
+    ///   longer, [`clone`](Clone::clone) the guard between two audits, before the old one is
+    ///   dropped. A guard that was forgotten counts as that of an exited thread, and so do the
+    ///   references into its value.
     /// * No other audit of this map runs at the same time.
     ///
     /// Otherwise a thread might use a value that was dropped.

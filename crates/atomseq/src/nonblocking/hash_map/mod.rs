@@ -89,6 +89,17 @@ pub struct HashMap<K: Plain, V: Plain = (), S = RandomState> {
     table: Table<K, V>,
 }
 
+/// Returns a hash whose low bits, which choose the bucket, depend on all bits of the hasher's
+/// result. So keys spread over the buckets also if their results differ in the high bits alone.
+///
+/// The upper half of the product takes high bits down, and the lower half takes low bits up. A fold
+/// by `hash ^ hash >> 32` before a multiplication would cancel results whose halves are equal.
+#[inline(always)]
+pub(in crate::nonblocking) fn spread(hash: u64) -> u64 {
+    let product = u128::from(hash) * 0x9e37_79b9_7f4a_7c15;
+    product as u64 ^ (product >> 64) as u64
+}
+
 impl<K: Plain + Eq + Hash, V: Plain> HashMap<K, V> {
     /// Creates an empty map with std's random hasher.
     ///
@@ -152,14 +163,10 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         &self.hasher
     }
 
-    /// Returns the hash of a key. Its low bits depend on all bits of the hasher's result, so keys
-    /// spread over the buckets also if their results differ in the high bits alone.
+    /// Returns the hash of a key.
     #[inline(always)]
     fn hash(&self, key: &K) -> u64 {
-        let hash = self.hasher.hash_one(key);
-        // A product alone takes no bit to a lower one, and the fold after it takes it down by 32.
-        let hash = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash ^ hash >> 32
+        spread(self.hasher.hash_one(key))
     }
 
     /// Grows or shrinks the map after a change, if it is this key's turn to look.
@@ -185,6 +192,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
 
     /// Inserts an entry, or replaces the value of the key. Returns the old value, if there was one.
     /// Two atomic instructions if the bucket has room and the key is not in a node.
+    ///
+    /// Unlike std's map, this and the other operations that replace a value store the new key too,
+    /// which may differ from the old one if `eq` ignores a part of keys.
     ///
     /// # Errors
     ///

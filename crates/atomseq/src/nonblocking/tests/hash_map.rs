@@ -130,19 +130,25 @@ fn keys_may_collide() {
 }
 
 /// Hashers that leave keys as they are give hashes that differ in a few bits only, such as the high
-/// ones of floating-point numbers.
+/// ones of floating-point numbers, or whose halves are equal, as of pairs.
 #[test]
 #[cfg_attr(miri, ignore = "takes long to interpret")]
 fn keys_spread_whichever_bits_of_their_hashes_differ() {
-    for shift in (0..=54).step_by(3) {
+    let check = |what: &str, shift: u32, key: &dyn Fn(u64) -> u64| {
         let map = HashMap::<u64, (), _>::with_hasher(Colliding::<1>::default());
-        let keys = || (0..1000_u64).map(|key| key << shift);
+        let keys = || (0..1000).map(key);
         keys().for_each(|key| _ = map.insert(key, ()).unwrap());
         let most = keys().map(|key| map.snapshot(&key).len()).max();
-        assert!(
-            most < Some(20),
-            "{most:?} keys in a bucket at shift {shift}"
-        );
+        assert!(most < Some(20), "{most:?} {what} in a bucket at {shift}");
+    };
+    for shift in 0..=54 {
+        check("keys", shift, &|key| key << shift);
+        check("keys downwards", shift, &|key| key.wrapping_neg() << shift);
+        check("pairs", shift, &|key| (key << 32 | key).rotate_left(shift));
+        check("grid points", shift, &|key| key & 31 | (key & !31) << shift);
+        check("products", shift, &|key| {
+            key.wrapping_mul(0x9e37_79b9_7f4a_7c15) << (shift / 2)
+        });
     }
 }
 

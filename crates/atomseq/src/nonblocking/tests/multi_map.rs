@@ -22,6 +22,30 @@ fn maps_are_send_and_sync() {
     check::<MultiMap<u64, [u8; 5]>>();
 }
 
+/// Removing half of a bucket visits its entries once, and again after an interruption of a removal.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn a_bucket_is_not_visited_again_for_each_entry_that_is_removed() {
+    for mechanism in MECHANISMS {
+        let map = MultiMap::<u64, u64>::forced(1, mechanism);
+        (0..4_000).for_each(|value| _ = map.insert(0, value).unwrap());
+        let mut visits = 0;
+        map.retain(|_, value| {
+            visits += 1;
+            value % 2 == 0
+        });
+        assert_eq!(map.len(), 2_000);
+        assert!(visits < 1_000_000, "{visits} visits");
+        // `keep` removes other entries of the bucket, before and behind the link.
+        map.retain(|_, value| {
+            map.remove(&0, &(value + 2));
+            map.remove(&0, &(value / 2));
+            value % 10 < 4
+        });
+        assert!(map.snapshot().iter().all(|(_, value)| value % 10 < 4));
+    }
+}
+
 /// Few keys and values, so that most operations find what they look for, in one bucket and many.
 #[test]
 fn random_operations_agree_with_a_set_of_pairs() {

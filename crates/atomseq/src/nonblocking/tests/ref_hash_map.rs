@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::panics::{Key, key};
 use super::*;
+use crate::nonblocking::hash_map::spread;
 use crate::tests::panics::{Value, each_call, panics, there};
 
 /// Hashes a number to itself: the first 8 keys lie in different buckets.
@@ -290,10 +291,7 @@ impl Hasher for Fickle {
 #[cfg_attr(miri, ignore = "takes long to interpret")]
 fn a_hash_that_changes_ends_no_value_twice() {
     // Those that move from bucket 0 to bucket 8 when the map is split first.
-    let moves = |key: &u64| {
-        let hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash ^ hash >> 32) % 16 == 8
-    };
+    let moves = |key: &u64| spread(*key) % 16 == 8;
     let keys = Vec::from_iter((1..).filter(moves).take(13));
     // Where in the insertion that splits the bucket the hash changes.
     for true_hashes in 1..40 {

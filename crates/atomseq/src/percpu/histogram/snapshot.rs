@@ -103,9 +103,11 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Returns what is known of the quantile `part`, from 0 to 1: the largest value of its bucket,
-    /// or that it is above all bounds. `None` if no value was recorded.
+    /// or that it is above all bounds. `None` if no value was recorded. A smaller or larger `part`
+    /// counts as 0 or 1, and NaN as 0.
     pub fn quantile(&self, part: f64) -> Option<Quantile> {
         let total = self.total();
+        // That of NaN is NaN, and becomes 0 as an integer.
         let part = part.clamp(0.0, 1.0);
         let mut wanted = ((part * total as f64).ceil() as u64).clamp(1, total.max(1));
         // The product may have been rounded up to just above an integer.
