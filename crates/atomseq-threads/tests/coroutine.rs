@@ -327,6 +327,40 @@ fn the_result_of_a_deadlock_is_dropped_outside() {
     assert!(ran.get());
 }
 
+/// The mask that a thread inherits may block it.
+#[test]
+fn ticks_preempt_where_their_signal_was_blocked() {
+    // SAFETY: plain old data; the mask of this thread.
+    let change_mask = |how| unsafe {
+        let (mut set, mut before) = core::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
+        libc::sigaddset(&mut set, coroutine::DEFAULT_SIGNAL);
+        libc::pthread_sigmask(how, &set, &mut before);
+        libc::sigismember(&before, coroutine::DEFAULT_SIGNAL) == 1
+    };
+    let has_run = || {
+        let builder = Builder::new().slice(Duration::from_millis(1));
+        let run = run_with(builder, || {
+            let ran = Rc::new(Cell::new(false));
+            let other = Rc::clone(&ran);
+            drop(coroutine::spawn(move || other.set(true)));
+            let begin = Instant::now();
+            // SAFETY: reads the clock, and what another coroutine sets.
+            unsafe {
+                coroutine::preemptible(|| {
+                    while !ran.get() && begin.elapsed() < Duration::from_secs(20) {}
+                });
+            }
+            ran.get()
+        });
+        run.unwrap()
+    };
+    change_mask(libc::SIG_BLOCK);
+    assert!(has_run(), "the other one ran");
+    assert!(change_mask(libc::SIG_UNBLOCK), "blocked as before");
+    assert!(has_run());
+    assert!(!change_mask(libc::SIG_BLOCK), "not blocked as before");
+}
+
 /// A tick that comes before a region ends the slice at the region's beginning.
 #[test]
 fn a_tick_before_a_region_is_not_lost() {

@@ -978,10 +978,14 @@ fn a_scope_ends_in_another_thread_than_it_began_in() {
     handle.join().unwrap();
 }
 
+/// Its thread-locals could have what the coroutines wait for, and it could not wake them.
 #[test]
-fn a_thread_on_the_stack_of_another_one_is_not_in_its_run_of_coroutines() {
+fn a_thread_that_is_joined_in_a_run_of_coroutines_has_a_stack_of_its_own() {
     let runtime = with_workers(1);
     let number = runtime.run(|| {
+        let here = || std::thread::current().id();
+        let is_here = |id| id == here();
+        assert!(is_here(runtime::spawn(here).join().unwrap()), "the control");
         run(|| {
             let other = coroutine::spawn(|| 1);
             for _ in 0..100 {
@@ -989,6 +993,7 @@ fn a_thread_on_the_stack_of_another_one_is_not_in_its_run_of_coroutines() {
                 assert_eq!(runtime::spawn(begins).join().unwrap(), 2);
                 let panics = runtime::spawn(coroutine::yield_now);
                 assert!(panics.join().is_err());
+                assert!(!is_here(runtime::spawn(here).join().unwrap()));
             }
             coroutine::yield_now();
             other.join().unwrap()

@@ -63,21 +63,27 @@
 //!    one may have been dropped. Destructors run when the thread exits, and inside of the run when
 //!    a coroutine exits the process. So a thread-local must not own a generator whose function is
 //!    suspended with such a reference.
-//! 3. **No scope that a library keeps in a thread-local** contains a switch, if the scopes must end
+//! 3. **No thread of a scope**, as [`std::thread::scope`] makes them, has a reference to a
+//!    thread-local of the thread that waits for it, if the scope contains a switch from which its
+//!    function may never return. The scope would then never end, and the thread that it belongs to
+//!    would exit, and drop the thread-local. No function returns from a switch if its generator is
+//!    forgotten, or, in a program that aborts where others unwind, dropped; nor if it waits as its
+//!    run ends in a deadlock.
+//! 4. **No scope that a library keeps in a thread-local** contains a switch, if the scopes must end
 //!    in the reverse order. `scoped_tls`, for example, sets a pointer while a closure runs, and
 //!    then restores the one before. Coroutines leave their scopes in any order, so the pointer to a
 //!    scope that has ended can come back.
-//! 4. **No function of another package's stackful coroutine** suspends but in the coroutine that
+//! 5. **No function of another package's stackful coroutine** suspends but in the coroutine that
 //!    has resumed it, nor inside of a run that it has begun. It would leave a coroutine, or a run,
 //!    that still counts as the running one. A generator's `suspend` panics there.
-//! 5. **No code that takes its stack for the thread's own** runs in a coroutine or a generator: for
+//! 6. **No code that takes its stack for the thread's own** runs in a coroutine or a generator: for
 //!    example, a garbage collector that looks for references on that stack only.
 //!
 //! To break any of these is undefined behaviour. Other code may contain a switch: the closure of
-//! `LocalKey::with`, since a thread's runs end before its thread-locals; a borrow of a `RefCell`,
-//! during which conflicting borrows of other coroutines panic; `catch_unwind`;
-//! [`std::thread::scope`]; and the guards of `std`'s locks, for which another coroutine must not
-//! wait, as said above.
+//! `LocalKey::with`, since a function that outlives its thread's thread-locals never continues; a
+//! borrow of a `RefCell`, during which conflicting borrows of other coroutines panic;
+//! `catch_unwind`; [`std::thread::scope`] without such references; and the guards of `std`'s locks,
+//! for which another coroutine must not wait, as said above.
 //!
 //! # Preemption
 //!
@@ -286,7 +292,8 @@ impl Builder {
     }
 
     /// Sets the signal that ends a slice; [`DEFAULT_SIGNAL`] if this is not called. Its handler
-    /// stays installed when the run has ended.
+    /// stays installed when the run has ended. If the thread has blocked the signal, the run
+    /// unblocks it, and blocks it again at its end.
     ///
     /// Signals that faults raise, and `SIGABRT`, are refused: no handler blocks them. A signal that
     /// ends the slices of a runtime is refused too.
@@ -305,7 +312,7 @@ impl Builder {
     ///
     /// `f`, the coroutines, and all that they call keep the [rules of this module](self#safety):
     /// they do not switch inside of a thread-local's initial value, destructor or scope, nor out of
-    /// the run.
+    /// the run, nor forever in a scope whose threads have references to thread-locals.
     ///
     /// # Errors
     ///

@@ -12,6 +12,7 @@ use atomseq::signal::{self, AlternateStack, Event, Interrupted, Options};
 use super::scheduler::{expect_scheduler, scheduler};
 use super::{Error, MIN_SLICE, generator};
 use crate::arch::Preemption;
+use crate::runtime;
 
 /// What `yield_preempted` may take of the stack, in bytes: its frames, and those of the scheduler,
 /// which are larger without optimisation.
@@ -42,6 +43,9 @@ pub(super) struct Ticks {
     timer: libc::timer_t,
     /// The process that the timer belongs to: the child of a fork does not inherit it.
     process: u32,
+    signal: c_int,
+    /// Whether the caller had blocked the signal.
+    was_blocked: bool,
 }
 
 impl Ticks {
@@ -51,7 +55,7 @@ impl Ticks {
             return Err(Error::Signal(signal::Error::Reserved(signal)));
         }
         // Without that handler, runtimes would preempt no thread.
-        if crate::runtime::has_handler(signal) {
+        if runtime::has_handler(signal) {
             return Err(Error::SignalTaken(signal));
         }
         let options = Options::new().on_alternate_stack(HANDLER);
@@ -74,7 +78,12 @@ impl Ticks {
         // SAFETY: created above.
         let timer = unsafe { timer.assume_init() };
         let process = std::process::id();
-        let ticks = Ticks { timer, process };
+        let ticks = Ticks {
+            timer,
+            process,
+            signal,
+            was_blocked: runtime::change_mask(libc::SIG_UNBLOCK, signal),
+        };
         let every = libc::timespec {
             tv_sec: slice.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: slice.subsec_nanos().into(),
@@ -96,6 +105,9 @@ impl Drop for Ticks {
         if self.process == std::process::id() {
             // SAFETY: the timer of `start`. A tick that is under way finds a scheduler, or none.
             unsafe { libc::timer_delete(self.timer) };
+        }
+        if self.was_blocked {
+            runtime::change_mask(libc::SIG_BLOCK, self.signal);
         }
     }
 }

@@ -44,20 +44,21 @@
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
 //! scope waits for then begins on the stack of the waiting thread, while half of that is left and
-//! the waiting thread does not unwind. It does not begin on the stack of a coroutine or a
-//! [generator](crate::coroutine::Generator) in which a thread waits. If threads wait in another way
-//! for one that has not begun, all may wait indefinitely. A worker that has nothing to do, and a
-//! caller outside that joins a thread, look for up to 50 µs before they sleep, if their last wait
-//! was as short. If the runtime may use one CPU only, they yield it between looks.
+//! the waiting thread does not unwind. It does not begin on the stack of a thread that waits in a
+//! [run of coroutines](crate::coroutine::run) or in a [generator](crate::coroutine::Generator). If
+//! threads wait there, or in another way, for one that has not begun, all may wait indefinitely. A
+//! worker that has nothing to do, and a caller outside that joins a thread, look for up to 50 µs
+//! before they sleep, if their last wait was as short. If the runtime may use one CPU only, they
+//! yield it between looks.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
 //! leaves the next ones without preemption.
 //!
 //! A join of the thread that the joiner spawned last may run it on the joiner's stack, too, if it
-//! has not begun. A thread on the stack of another one uses that one's thread-locals, in whatever
-//! state they are, but is not in that one's [run of coroutines](crate::coroutine::run). Until it
-//! has finished, the other one is not suspended, signalled or destroyed.
+//! has not begun, and the joiner is in no run of coroutines. A thread on the stack of another one
+//! uses that one's thread-locals, in whatever state they are. Until it has finished, the other one
+//! is not suspended, signalled or destroyed.
 //!
 //! # Locks
 //!
@@ -103,7 +104,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 pub use inherited::Inherited;
-pub(crate) use preempt::is_installed as has_handler;
+pub(crate) use preempt::{change_mask, is_installed as has_handler};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};

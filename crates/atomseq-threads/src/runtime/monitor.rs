@@ -248,7 +248,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
             carrier.set();
             // If there is no memory, the one of std remains, which holds a frame without AMX.
             let _stack = AlternateStack::new(HANDLER);
-            super::preempt::unblock(of_thread.options.signal);
+            // Whatever mask it has inherited.
+            super::change_mask(libc::SIG_UNBLOCK, of_thread.options.signal);
             of_thread.run_carrier(carrier);
             // Destructors of thread-locals run after this.
             Carrier::reset();

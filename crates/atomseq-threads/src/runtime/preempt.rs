@@ -70,14 +70,16 @@ pub(super) fn install(signal: c_int) -> Result<(), Error> {
     }
 }
 
-/// Lets the calling thread be preempted, whatever mask it has inherited.
-pub(super) fn unblock(signal: c_int) {
-    // SAFETY: changes the calling thread's mask.
+/// Adds the signal to the calling thread's mask (`SIG_BLOCK`) or takes it out (`SIG_UNBLOCK`), and
+/// returns whether it was in it.
+pub(crate) fn change_mask(how: c_int, signal: c_int) -> bool {
+    // SAFETY: changes the calling thread's mask; plain old data.
     unsafe {
         let mut set: libc::sigset_t = core::mem::zeroed();
-        libc::sigemptyset(&mut set);
+        let mut before: libc::sigset_t = core::mem::zeroed();
         libc::sigaddset(&mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
+        libc::pthread_sigmask(how, &set, &mut before);
+        libc::sigismember(&before, signal) == 1
     }
 }
 

@@ -657,11 +657,14 @@ impl Shared {
     }
 
     /// Returns whether the current thread may run another one: half of its stack is left, and it
-    /// does not unwind. Else the other one would seem to, and would answer no requests.
+    /// does not unwind. Else the other one would seem to, and would answer no requests. Nor is it
+    /// in a run of coroutines: the other one could find, in a thread-local, what these wait for,
+    /// and only their run can wake them.
     pub fn has_room(&self, carrier: &Carrier) -> bool {
         let here = ptr::from_ref(&carrier) as usize;
         let used = carrier.top.load(Relaxed).wrapping_sub(here);
-        used <= self.options.stack_size / 2 && !std::thread::panicking()
+        let has_half = used <= self.options.stack_size / 2;
+        has_half && arch::own().is_null() && !std::thread::panicking()
     }
 
     /// Runs the thread that came with a turn of the current one, if one did.
@@ -679,12 +682,8 @@ impl Shared {
     fn run_here(&self, carrier: &Carrier, task: Task, unpreempted: Unpreempted<'_>) {
         task.worker.store(carrier.worker.load(Relaxed), Relaxed);
         let before = carrier.current.swap(task.as_ptr(), Relaxed);
-        // The run of coroutines in which the current one waits is not the other one's.
-        let run = arch::own();
-        arch::set_own(ptr::null());
         drop(unpreempted);
         self.run_taken(carrier, task);
-        arch::set_own(run);
         carrier.current.store(before, Relaxed);
         // A request to stop anywhere has sent its signal while the other one ran.
         let stops = |current: &Header| current.state.requests() & ANYWHERE != 0;
