@@ -312,7 +312,7 @@ impl Builder {
     ///
     /// `f`, the coroutines, and all that they call keep the [rules of this module](self#safety):
     /// they do not switch inside of a thread-local's initial value, destructor or scope, nor out of
-    /// the run, nor forever in a scope whose threads have references to thread-locals.
+    /// the run, nor indefinitely in a scope whose threads have references to thread-locals.
     ///
     /// # Errors
     ///

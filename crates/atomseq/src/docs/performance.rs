@@ -160,8 +160,8 @@
 //! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
 //! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case
 //! whose mechanism does not work on this machine is left out, so k-CAS never stands in for
-//! OS-assisted DCAS. In `nonblocking-list`, the cases `ref-list`, `list-cache`, `mutex-deque` and
-//! `mutex-deques` are not in order, and are searched from the front.
+//! OS-assisted DCAS. In `nonblocking-list`, the lists of the workloads `unordered` and `two-lists`
+//! are not in order, and are searched from the front.
 //!
 //! In `nonblocking-map`, threads share a hash map of 8,192 keys a thread. A round of `get90` is 18
 //! lookups of any key, a removal and an insertion of the thread's own; a round of `churn` is a

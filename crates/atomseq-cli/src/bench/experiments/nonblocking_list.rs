@@ -28,22 +28,16 @@ pub const EXPERIMENT: Experiment = Experiment {
             |threads| Coming::boxed(threads, SkipMap::new());
         "mutex", "std::sync::Mutex<BTreeMap>",
             |threads| Coming::boxed(threads, Mutexed::<BTreeMap<u64, u64>>::default());
-        "ref-list", "nonblocking::RefList, whose search visits each value by a counted guard",
+        "unordered:ref-list", "nonblocking::RefList, whose search visits each value by a counted guard",
             |threads| Coming::boxed(threads, RefList::new());
-        "mutex-deque", "std::sync::Mutex<VecDeque>, searched from the front",
+        "unordered:mutex", "std::sync::Mutex<VecDeque>, searched from the front",
             |threads| Coming::boxed(threads, Mutexed::<VecDeque<(u64, u64)>>::default());
-        "list-cache", "nonblocking::ListCache, each descriptor on two lists",
+        "two-lists:list-cache", "nonblocking::ListCache, each descriptor on two lists",
             |threads| Coming::boxed(threads, listed(threads));
-        "mutex-deques", "std::sync::Mutex<[VecDeque; 2]>, each key in both",
+        "two-lists:mutex", "std::sync::Mutex<[VecDeque; 2]>, each key in both",
             |threads| Coming::boxed(threads, Mutexed::<[VecDeque<(u64, u64)>; 2]>::default());
     },
-    peers: &[
-        "harris-michael",
-        "crossbeam-skip",
-        "mutex",
-        "mutex-deque",
-        "mutex-deques",
-    ],
+    peers: &["harris-michael", "crossbeam-skip", "mutex"],
     method: Method::Timed,
     threads: Threads::Crowded,
     beside: None,
