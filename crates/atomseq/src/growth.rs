@@ -44,9 +44,13 @@ const REFUSALS: u32 = 10_000;
 /// How many milliseconds a refused thread waits when another thread may hold the last memory.
 const MILLISECONDS: u32 = 100;
 
-/// The turn to grow one structure, and how many callers that do not wait have left it alone.
+/// The turn to grow one structure.
 #[derive(Debug)]
-pub(crate) struct Growth(AtomicU64, AtomicU32);
+pub(crate) struct Growth {
+    turn: AtomicU64,
+    /// How many callers that do not wait have left the turn alone.
+    refusals: AtomicU32,
+}
 
 /// Returns the bits that identify this thread and process in a word.
 fn this_threads() -> u64 {
@@ -66,7 +70,14 @@ fn overtaken(seen: u64, me: u64, is_taken: bool) -> u64 {
 
 impl Growth {
     pub const fn new() -> Growth {
-        Growth(AtomicU64::new(0), AtomicU32::new(0))
+        Growth::at(0)
+    }
+
+    const fn at(turn: u64) -> Growth {
+        Growth {
+            turn: AtomicU64::new(turn),
+            refusals: AtomicU32::new(0),
+        }
     }
 
     /// Returns what `find` finds, or if that is nothing, what `grow` has published. `None`: the
@@ -87,7 +98,7 @@ impl Growth {
             }
             // Acquire: pairs with the Release at the end of the previous turn, so `find` sees what
             // that turn published.
-            let seen = self.0.load(Ordering::Acquire);
+            let seen = self.turn.load(Ordering::Acquire);
             let is_taken = seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
             if is_taken && seen & THREAD == me & THREAD {
                 // This is a handler that interrupted its own thread's turn, or the thread left the
@@ -95,7 +106,7 @@ impl Growth {
                 // that took it over.
                 let found = grow().or_else(&mut find);
                 // Relaxed: a hint.
-                let is_own = self.0.load(Ordering::Relaxed) == seen;
+                let is_own = self.turn.load(Ordering::Relaxed) == seen;
                 return found.or_else(|| (!is_own).then(|| self.wait_longer(find))?);
             }
             if seen != last {
@@ -139,10 +150,10 @@ impl Growth {
         let me = this_threads();
         let is_taken = |seen| seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
         // Acquire, here and below: as in `find_or_grow`.
-        let mut seen = self.0.load(Ordering::Acquire);
+        let mut seen = self.turn.load(Ordering::Acquire);
         // Relaxed, here and below: the count orders nothing. Once a caller has spun in vain, the
         // turn is a long one.
-        let spins = match self.1.load(Ordering::Relaxed) {
+        let spins = match self.refusals.load(Ordering::Relaxed) {
             0 => SPINS,
             _ => 0,
         };
@@ -151,13 +162,14 @@ impl Growth {
                 break;
             }
             spin_loop();
-            seen = self.0.load(Ordering::Acquire);
+            seen = self.turn.load(Ordering::Acquire);
         }
         if is_taken(seen) && seen & THREAD == me & THREAD {
             // A handler that interrupted its own thread's turn grows beside it.
             return grow();
         }
-        let is_left_alone = is_taken(seen) && self.1.fetch_add(1, Ordering::Relaxed) < REFUSALS;
+        let is_left_alone =
+            is_taken(seen) && self.refusals.fetch_add(1, Ordering::Relaxed) < REFUSALS;
         let begun = match is_left_alone {
             true => None,
             false => self.begin(seen, me, overtaken(seen, me, is_taken(seen))),
@@ -178,10 +190,10 @@ impl Growth {
         // Acquire: pairs with the Release at the end of the previous turn. Relaxed: after a failure
         // the word is loaded again.
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-        let begun = self.0.compare_exchange(seen, mine, success, failure);
+        let begun = self.turn.compare_exchange(seen, mine, success, failure);
         begun.is_ok().then(|| {
             // Relaxed: a hint.
-            self.1.store(0, Ordering::Relaxed);
+            self.refusals.store(0, Ordering::Relaxed);
             mine
         })
     }
@@ -192,7 +204,7 @@ impl Growth {
         // the turn was taken over.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         let ended = self
-            .0
+            .turn
             .compare_exchange(mine, mine - GROWING, success, failure);
         ended.is_ok()
     }
@@ -211,11 +223,11 @@ impl Growth {
             }
         }
         // The overtaken thread had its time: later refusals do not wait for it. Relaxed: a hint.
-        let seen = self.0.load(Ordering::Relaxed);
+        let seen = self.turn.load(Ordering::Relaxed);
         if seen & (OVERTAKEN | GROWING) == OVERTAKEN {
             let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
             _ = self
-                .0
+                .turn
                 .compare_exchange(seen, seen - OVERTAKEN, success, failure);
         }
         None
@@ -230,8 +242,7 @@ mod tests {
 
     /// Returns the word of a thread that has the turn.
     fn turn_of(thread: u64, generation: u64) -> Growth {
-        let word = generation << 48 | thread << 24 | GROWING;
-        Growth(AtomicU64::new(word), AtomicU32::new(0))
+        Growth::at(generation << 48 | thread << 24 | GROWING)
     }
 
     fn another_threads() -> Growth {
@@ -240,7 +251,7 @@ mod tests {
     }
 
     fn is_free(growth: &Growth) -> bool {
-        growth.0.load(Ordering::Relaxed) & GROWING == 0
+        growth.turn.load(Ordering::Relaxed) & GROWING == 0
     }
 
     /// Returns a search that succeeds at the given look, counted from 1.
@@ -287,7 +298,7 @@ mod tests {
         let look = || {
             looks.set(looks.get() + 1);
             if looks.get().is_multiple_of(ROUNDS) {
-                growth.0.fetch_add(ONE_TURN, Ordering::Relaxed);
+                growth.turn.fetch_add(ONE_TURN, Ordering::Relaxed);
             }
             (looks.get() > 10 * ROUNDS).then_some(7)
         };
@@ -299,7 +310,7 @@ mod tests {
     /// handler of its own, or a thread that took the turn over and is still in it or has ended it.
     #[test]
     fn a_refused_thread_finds_what_was_published_meanwhile() {
-        let others = another_threads().0.into_inner();
+        let others = another_threads().turn.into_inner();
         let words = [None, Some(others), Some(others - GROWING)];
         for word in words {
             let growth = Growth::new();
@@ -308,7 +319,7 @@ mod tests {
                 || is_published.get().then_some(7),
                 || {
                     if let Some(word) = word {
-                        growth.0.store(word, Ordering::Relaxed);
+                        growth.turn.store(word, Ordering::Relaxed);
                     }
                     is_published.set(true);
                     None
@@ -331,8 +342,8 @@ mod tests {
         for (growth, look) in [(&taken_over, ROUNDS + look), (&lost, look), (&left, look)] {
             let found = growth.find_or_grow(found_at(look), || {
                 if !std::ptr::eq(growth, &taken_over) {
-                    let others = another_threads().0.into_inner();
-                    growth.0.store(others, Ordering::Relaxed);
+                    let others = another_threads().turn.into_inner();
+                    growth.turn.store(others, Ordering::Relaxed);
                 }
                 None
             });
@@ -375,20 +386,19 @@ mod tests {
     #[test]
     fn without_waiting_another_threads_turn_is_left_alone() {
         let growth = another_threads();
-        let before = growth.0.load(Ordering::Relaxed);
+        let before = growth.turn.load(Ordering::Relaxed);
         let refused = || panic!("a second copy");
         // One look at first, and one after the spins.
         assert_eq!(growth.find_or_grow_at_once(found_at(3), refused), None);
         assert_eq!(growth.find_or_grow_at_once(found_at(2), refused), Some(2));
-        assert_eq!(growth.0.load(Ordering::Relaxed), before);
+        assert_eq!(growth.turn.load(Ordering::Relaxed), before);
 
         let looks = Cell::new(0);
         let look = || {
             looks.set(looks.get() + 1);
             None::<u32>
         };
-        let word = (before - GROWING) | OVERTAKEN;
-        let overtaken = Growth(AtomicU64::new(word), AtomicU32::new(0));
+        let overtaken = Growth::at((before - GROWING) | OVERTAKEN);
         for growth in [Growth::new(), overtaken] {
             looks.set(0);
             assert_eq!(growth.find_or_grow_at_once(look, || None), None);
@@ -413,15 +423,15 @@ mod tests {
     #[test]
     fn without_waiting_another_threads_turn_is_taken_over_after_many_calls() {
         let growth = another_threads();
-        let taken = growth.0.load(Ordering::Relaxed);
+        let taken = growth.turn.load(Ordering::Relaxed);
         let mut calls = (0..).map(|_| growth.find_or_grow_at_once(found_at(NEVER), || Some(7)));
         let refused = calls.position(|found| found == Some(7));
         assert_eq!(refused, Some(REFUSALS as usize));
         assert!(is_free(&growth));
-        assert_eq!(growth.1.load(Ordering::Relaxed), 0);
+        assert_eq!(growth.refusals.load(Ordering::Relaxed), 0);
         // Its thread goes on after all, and ends no turn but its own.
         assert!(!growth.end(taken));
-        let word = growth.0.load(Ordering::Relaxed);
+        let word = growth.turn.load(Ordering::Relaxed);
         assert_eq!(word & (OVERTAKEN | GROWING), OVERTAKEN);
     }
 

@@ -140,8 +140,8 @@ pub const GROWTH: &[(&str, &str, &str)] = &[
     ),
     (
         "turns_are_taken_without_an_exchange",
-        "self.0.compare_exchange(seen, mine, success, failure);\n        begun",
-        "{ self.0.store(mine, success); Ok::<u64, u64>(seen) };\n        begun",
+        "self.turn.compare_exchange(seen, mine, success, failure);\n        begun",
+        "{ self.turn.store(mine, success); Ok::<u64, u64>(seen) };\n        begun",
     ),
     (
         "turns_do_not_end",

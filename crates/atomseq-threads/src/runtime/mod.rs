@@ -104,7 +104,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 pub use inherited::Inherited;
-pub(crate) use preempt::{change_mask, is_installed as has_handler};
+pub(crate) use preempt::{change_mask, has_handler};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::Destroyed;
 pub use thread::{Builder, JoinHandle, Thread, checkpoint, current, park, sleep, spawn, yield_now};

@@ -33,8 +33,8 @@ fn disposition(signal: c_int) -> io::Result<usize> {
     }
 }
 
-/// Returns whether the signal has the handler.
-pub(crate) fn is_installed(signal: c_int) -> bool {
+/// Returns whether the handler of runtimes is the signal's.
+pub(crate) fn has_handler(signal: c_int) -> bool {
     disposition(signal).is_ok_and(|action| action == handler())
 }
 

@@ -53,7 +53,18 @@ pub fn start() -> &'static Status {
     if STATE.load(Ordering::Acquire) != DECIDED {
         return decide_once(true);
     }
-    // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
+    // SAFETY: `DECIDED` was loaded or stored above.
+    unsafe { decision() }
+}
+
+/// Returns what start-up has decided.
+///
+/// # Safety
+///
+/// The caller has loaded `DECIDED` from `STATE` with acquire, or has stored it.
+#[inline(always)]
+unsafe fn decision() -> &'static Status {
+    // SAFETY: the value is written, and never changes again.
     unsafe { &*DECISION.0.get() }
 }
 
@@ -64,8 +75,8 @@ pub fn start_at_once() -> &'static Status {
     // Acquire: pairs with the Release in `decide_once`.
     let state = STATE.load(Ordering::Acquire);
     if state == DECIDED {
-        // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
-        return unsafe { &*DECISION.0.get() };
+        // SAFETY: `DECIDED` was loaded above.
+        return unsafe { decision() };
     }
     // Before anything else, since `decide_once` begins with what may wait as well.
     match state != UNDECIDED && state == process::identity() + 1 {
@@ -131,8 +142,8 @@ fn decide_once(waits: bool) -> &'static Status {
     if !is_decided {
         return &INSIDE;
     }
-    // SAFETY: STATE is `DECIDED`, so the value is written and never changes again.
-    unsafe { &*DECISION.0.get() }
+    // SAFETY: `DECIDED` was loaded or stored above.
+    unsafe { decision() }
 }
 
 /// Returns the word that is set while this thread is inside `decide_once`. It belongs to the

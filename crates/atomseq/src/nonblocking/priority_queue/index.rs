@@ -595,7 +595,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         }
         let hint = &self.hints(place.indexed)[0];
         let old = hint.load(Ordering::Relaxed);
-        let behind = if old == address(node) { 0 } else { old };
+        let behind = behind(node, old);
         node.above[0].store(behind, Ordering::Relaxed);
         // Without a branch on the height.
         let change = (old ^ address(node)) & u64::from(height > 0).wrapping_neg();
@@ -616,8 +616,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     /// Stores the hint to a node on a level, in place of another one.
     #[inline(always)]
     fn enter_level(&self, node: &Node<P, T>, level: usize, hint: &AtomicU64) {
-        let behind = hint.load(Ordering::Relaxed);
-        let behind = if behind == address(node) { 0 } else { behind };
+        let behind = behind(node, hint.load(Ordering::Relaxed));
         node.above[level].store(behind, Ordering::Relaxed);
         hint.store(address(node), Ordering::Relaxed);
     }
@@ -645,8 +644,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         }
         // Without a branch on the height.
         let first = index.first[0].load(Ordering::Relaxed);
-        let own = node.above[0].load(Ordering::Relaxed);
-        let own = if own == address(node) { 0 } else { own };
+        let own = behind(node, node.above[0].load(Ordering::Relaxed));
         let behind = if first == address(node) { own } else { first };
         index.first[0].store(behind, Ordering::Relaxed);
         let height = node.height().min(LEVELS);
@@ -682,13 +680,17 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     }
 }
 
+/// Returns a hint as the one behind a node: none if it leads to the node itself.
+#[inline(always)]
+fn behind<N>(node: &N, hint: u64) -> u64 {
+    if hint == address(node) { 0 } else { hint }
+}
+
 /// Replaces a hint to a node that has left by the node's own.
 #[inline(always)]
 fn replace<N>(hint: &AtomicU64, node: &N, own: &AtomicU64) {
     if hint.load(Ordering::Relaxed) == address(node) {
-        let behind = own.load(Ordering::Relaxed);
-        let behind = if behind == address(node) { 0 } else { behind };
-        hint.store(behind, Ordering::Relaxed);
+        hint.store(behind(node, own.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 }
 
