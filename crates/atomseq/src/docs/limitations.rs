@@ -375,7 +375,7 @@
 //!   it out reads its link under the gate.
 //! * **Faults** and `SIGABRT` are not deferred. A sequence that faults is not atomic against the
 //!   fault's handler, nor against handlers that interrupt that one;
-//!   [`Interrupted::Inside`](crate::signal::Interrupted::Inside) tells all of them so.
+//!   [`Interrupted::Inside`](crate::signal::Interrupted::Inside) reports that to all of them.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a
 //!   sequence, and a signal that cannot be blocked arrives while it runs, that signal's handler
 //!   finds the sequence half done and learns [`Plain`](crate::signal::Interrupted::Plain). The same
@@ -558,7 +558,7 @@
 //! * **Starvation.** Without `unlock_fair`, a waiter may lose to newcomers indefinitely.
 //! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that
 //!   runs this process, and reads a word per possible CPU: do not write more than once in some
-//!   thousand reads. A thread that reads twice at a time deadlocks if a writer comes in between.
+//!   thousand reads. A thread that reads twice at a time deadlocks if a writer arrives in between.
 //!   Upgradable and recursive reads do not exist. `is_locked` may return false while a guard of a
 //!   reader exists, if another reader enters on one CPU and leaves on another meanwhile. A reader
 //!   of the parent that was entering at a fork stays counted in the child, as one that was inside

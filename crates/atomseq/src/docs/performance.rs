@@ -139,7 +139,7 @@
 //! The lock experiments count in every critical section, by a load and a store that would lose
 //! counts if two threads were inside, and compare the count with what was done. Workloads that are
 //! about one CPU have their threads pinned there, and share the operations; in the `visitor`
-//! workloads of `biased` a thread of another CPU comes in once every so many operations of the
+//! workloads of `biased` a thread of another CPU enters once every so many operations of the
 //! first one's, and the figure is the first one's time. As in B91 4.1, the time of the loop is
 //! subtracted in `b91-table1`.
 //!
