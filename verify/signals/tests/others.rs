@@ -415,7 +415,7 @@ fn a_handler_of_a_fault_can_be_installed_and_removed() {
         }
         extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
             log(7);
-            // SAFETY: as above.
+            // SAFETY: past the instruction.
             unsafe {
                 *program_counter(context) += if cfg!(target_arch = "x86_64") { 2 } else { 4 }
             };
@@ -555,7 +555,7 @@ fn a_handler_of_one_argument_is_called_with_one() {
         fn chain(event: &mut Event<'_>) {
             event.chain();
         }
-        // SAFETY: as above.
+        // SAFETY: the handler is async-signal-safe.
         unsafe { libc::signal(ONE, of_one_argument as *const () as usize) };
         install(ONE, chain);
         raise(ONE);

@@ -160,7 +160,7 @@ fn interrupted(context: Context, words: &Words, level: u32) -> Option<Interrupte
         TRUE => Kind::DynJump,
         // SAFETY: the program counter of this thread.
         _ if unsafe { code::is_safe(pc, end) } => Kind::HybJump,
-        // SAFETY: as above.
+        // SAFETY: the program counter of this thread.
         _ => return unsafe { code::landmark_behind(pc) }.map(Interrupted::Designated),
     };
     // SAFETY: the end of a sequence that jumps, before which its level stands.
@@ -193,7 +193,7 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
             // SAFETY: the register is in the context, which this handler owns.
             unsafe { register.write(arch::back()) };
             roll();
-            // SAFETY: as above.
+            // SAFETY: the register is in the context, which this handler owns.
             unsafe { register.write(end) };
             context.set_program_counter(end);
             kind

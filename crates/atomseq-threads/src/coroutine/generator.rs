@@ -418,7 +418,7 @@ impl NoSuspension {
 impl Drop for NoSuspension {
     fn drop(&mut self) {
         if let Some((link, room)) = self.0 {
-            // SAFETY: as above.
+            // SAFETY: still in the list: its function runs, and ends before its drop.
             unsafe { &*link }.room.set(room);
         }
     }

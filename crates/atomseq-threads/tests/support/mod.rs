@@ -14,6 +14,6 @@ pub fn run<R>(f: impl FnOnce() -> R) -> R {
 
 /// Calls [`Builder::run`].
 pub fn run_with<R>(builder: Builder, f: impl FnOnce() -> R) -> Result<R, Error> {
-    // SAFETY: as above.
+    // SAFETY: as in `run`.
     unsafe { builder.run(f) }
 }

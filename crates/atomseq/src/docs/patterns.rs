@@ -377,7 +377,7 @@
 //!         let offset = kind.offset();
 //!         // SAFETY: the offset of one of the first three words of a slot.
 //!         if unsafe { add::on_cpu(self.0.slots(), offset, amount) }.is_err() {
-//!             // SAFETY: the same, and the gate is held.
+//!             // SAFETY: the offset of one of these words, and the gate is held.
 //!             self.0.on_slow_path(|held| unsafe { add::gated(held, offset, amount) });
 //!         }
 //!     }
