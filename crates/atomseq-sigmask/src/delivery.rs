@@ -65,8 +65,8 @@ pub unsafe extern "C-unwind" fn entry(
             return;
         }
         action::default(thread, signal);
-        // SAFETY: the mask lies in this handler's frame. The default action comes when this returns,
-        // also if a wait with another mask has let the signal in.
+        // SAFETY: the mask lies in this handler's frame. The default action comes when this
+        // returns, also if a wait with another mask has let the signal in.
         unsafe {
             arch::queue(signal, information);
             if protects(Protection::Waiting) {
