@@ -262,7 +262,8 @@
 //!
 //! # Signal handlers and masks
 //!
-//! The rules are [`signal`](crate::signal)'s; this is what they cannot do.
+//! [`signal`](crate::signal#limits) has the rules and the limits that most programs meet; these are
+//! the others.
 //!
 //! * **Others' handlers.** A handler that other code installs after the last
 //!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed
@@ -319,10 +320,6 @@
 //!   real-time signal of that number counts as [lost](crate::signal::Statistics::lost_signals),
 //!   further records as [lost information](crate::signal::Statistics::lost_information). A signal
 //!   whose default action is due is lost in such a sandbox.
-//! * **Order.** A deferred real-time signal is queued again, behind those of its number that
-//!   arrived meanwhile.
-//! * **Process-directed signals.** A deferred process-directed signal becomes thread-directed. If
-//!   the thread exits with a mask guard forgotten, the signal is lost.
 //! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept
 //!   for each thread, but none of a signal of `kill` that waits in `with_kernel_mask`: its sender
 //!   is lost without a count; a standard signal's record may be lost, as it may be without atomseq.
@@ -358,12 +355,6 @@
 //!   [`abandon_rollforward`](crate::signal::abandon_rollforward) gives back, or that waits for the
 //!   end of a rollforward, is like one of these if none of its number was pending at that time.
 //! * **Masks that a handler leaves in force** may not count: [`mask()`](crate::signal::mask()).
-//! * **The kernel's mask** may change inside a mask only through [`signal`](crate::signal).
-//!   `pthread_sigmask` there would unblock what was deferred (it is deferred again) or block what
-//!   the end of the mask unblocks.
-//! * **exec.** A program that replaces this one inside a mask inherits the deferred signals'
-//!   numbers as blocked. Threads, commands and `posix_spawn` have their helpers; for `exec` itself,
-//!   leave the mask first.
 //! * **Memory that a handler of a fault opens,** as the barrier of a collector or a snapshot does
 //!   by `SIGSEGV` or `SIGBUS`. On the slow path an operation blocks these signals as well, while it
 //!   holds a gate, the lock of a DCAS domain or the claim of a lock with a home. A fault then ends
@@ -547,21 +538,13 @@
 //!
 //! # Locks
 //!
-//! The rules are [`mutex`](crate::mutex)'s; this is what its locks cannot do.
+//! The rules are [`mutex`](crate::mutex#locks)'s, also about waiters that starve and threads that
+//! exit; this is what its locks cannot do.
 //!
 //! * **No owner.** Locks do not record their holder: a thread that locks twice waits for itself, a
 //!   holder that exited is not noticed, and priorities are not inherited.
-//! * **Waiters that exit.** Suppose an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s release
-//!   has woken a thread, and a handler makes that thread exit, by the system call, before it has
-//!   run. The other waiters then stay asleep until one more thread goes to sleep there or a
-//!   sleeper's deadline passes.
-//! * **Starvation.** Without `unlock_fair`, a waiter may lose to newcomers indefinitely.
-//! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that
-//!   runs this process, and reads a word per possible CPU: do not write more than once in some
-//!   thousand reads. A thread that reads twice at a time deadlocks if a writer arrives in between.
-//!   Upgradable and recursive reads do not exist. `is_locked` may return false while a guard of a
-//!   reader exists, if another reader enters on one CPU and leaves on another meanwhile. A reader
-//!   of the parent that was entering at a fork stays counted in the child, as one that was inside
+//! * **[`RwLock`](crate::mutex::RwLock).** Upgradable and recursive reads do not exist. A reader of
+//!   the parent that was entering at a fork stays counted in the child, as one that was inside
 //!   does; the child's writers then wait indefinitely.
 //! * **Counter wrap-around.** A [`Condvar`](crate::mutex::Condvar) misses a notification if exactly
 //!   2^32 of them arrive while a thread is between announcing itself and its system call.
