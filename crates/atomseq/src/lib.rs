@@ -224,6 +224,7 @@ pub mod dcas;
 mod distance;
 pub mod docs;
 mod drops;
+mod elements;
 mod end;
 mod growth;
 mod heap;

@@ -296,7 +296,7 @@
 //!   the first thread and the first `pthread_cancel`. Until the next `install`, `audit` or `repair`
 //!   a managed signal may arrive while one of them runs over a half-done sequence: when another
 //!   thread changes the process's user or group, or cancels this one.
-//! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A
+//! * **Saved dispositions.** For each signal, atomseq distinguishes sixteen of its entries. A
 //!   disposition that other code saved sixteen or more changes of the handler ago may stand for a
 //!   newer handler. If that handler [chains](crate::signal::Event::chain) to the code that saved
 //!   the disposition, the two call each other until the stack overflows.

@@ -87,8 +87,8 @@ pub fn wake_one(word: &AtomicU32) -> bool {
 }
 
 /// Wakes this number of waiters at most, in order.
-pub fn wake_many(word: &AtomicU32, most: u32) {
-    (0..most).take_while(|_| wake_one(word)).for_each(drop);
+pub fn wake_many(word: &AtomicU32, max: u32) {
+    (0..max).take_while(|_| wake_one(word)).for_each(drop);
 }
 
 /// Wakes all waiters of the word; returns how many there were.

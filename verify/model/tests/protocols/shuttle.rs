@@ -89,8 +89,8 @@ pub fn wake_one(word: &AtomicU32) -> bool {
 }
 
 /// Wakes this number of waiters at most, in order.
-pub fn wake_many(word: &AtomicU32, most: u32) {
-    wake(word, most as usize);
+pub fn wake_many(word: &AtomicU32, max: u32) {
+    wake(word, max as usize);
 }
 
 /// Wakes all waiters of the word; returns how many there were.
@@ -98,7 +98,7 @@ pub fn wake_all(word: &AtomicU32) -> usize {
     wake(word, usize::MAX)
 }
 
-fn wake(word: &AtomicU32, most: usize) -> usize {
+fn wake(word: &AtomicU32, max: usize) -> usize {
     // Other threads may run between the store that requires it and the wake-up.
     thread::yield_now();
     let address = std::ptr::from_ref(word) as usize;
@@ -106,8 +106,8 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
         let waiting = waiters.iter().filter(|waiter| waiter.word == address);
         let numbers = waiting.map(|waiter| waiter.number);
         let chosen: Vec<usize> = match LAST_FIRST.get() {
-            false => numbers.take(most).collect(),
-            true => numbers.rev().take(most).collect(),
+            false => numbers.take(max).collect(),
+            true => numbers.rev().take(max).collect(),
         };
         let woken = waiters.extract_if(.., |waiter| chosen.contains(&waiter.number));
         woken.collect()

@@ -138,8 +138,8 @@ fn keys_spread_whichever_bits_of_their_hashes_differ() {
         let map = HashMap::<u64, (), _>::with_hasher(Colliding::<1>::default());
         let keys = || (0..1000).map(key);
         keys().for_each(|key| _ = map.insert(key, ()).unwrap());
-        let most = keys().map(|key| map.snapshot(&key).len()).max();
-        assert!(most < Some(20), "{most:?} {what} in a bucket at {shift}");
+        let max = keys().map(|key| map.snapshot(&key).len()).max();
+        assert!(max < Some(20), "{max:?} {what} in a bucket at {shift}");
     };
     for shift in 0..=54 {
         check("keys", shift, &|key| key << shift);
