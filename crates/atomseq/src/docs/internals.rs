@@ -223,10 +223,10 @@
 //!    before commit 6eb350a22331 (Linux 6.18, 6.17.4, 6.12.54, 6.6.113, 6.1.157) the abort that a
 //!    fence asks for could get lost, a race that no self-test can provoke.
 //!
-//! Hence two levels. [`is_active`](crate::status::Status::is_active): sections run, and `Counter`
-//! and `Histogram` are fast. [`gates_active`](crate::status::Status::gates_active): the fence can
-//! be trusted as well, and everything else is. Where a level is missing, the gates of the
-//! structures that need it are closed permanently from the start, and
+//! Hence two levels. [`is_active`](crate::status::Status::is_active): sections run, and counters,
+//! gauges and histograms are fast. [`gates_active`](crate::status::Status::gates_active): the fence
+//! can be trusted as well, and everything else is fast too. Where a level is missing, the gates of
+//! the structures that need it are closed permanently from the start, and
 //! [`reason`](crate::status::Status::reason) says why.
 //!
 //! # Fork

@@ -715,8 +715,8 @@
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux
 //!   5.6) or forbidden: structures take as much more memory, and sums read as many more words.
-//! * **Kernels.** Sections need Linux 5.5; structures other than `Counter` and `Histogram` need one
-//!   whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
+//! * **Kernels.** Sections need Linux 5.5; structures other than counters, gauges and histograms
+//!   need one whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
 //!   carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.
 //!
 //! The decision is made once. It does not follow a process to another kernel.
@@ -729,7 +729,8 @@
 //!
 //! * slots are as many as configured CPUs, at most 64, and a thread keeps one slot, chosen by
 //!   hashing;
-//! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
+//! * counters, gauges and histograms add to atomic words that all threads share, of 32 bits on
+//!   32-bit targets;
 //! * `fork` is not watched: a child of a process with several threads may find a gate closed;
 //! * on systems other than Linux, `dlclose` may unload an object that contains atomseq, also after
 //!   [`install`](crate::signal::install): a signal then calls code that is gone. On Linux with

@@ -39,8 +39,8 @@ impl Findings {
         trace.iter().find_map(row_at).cloned()
     }
 
-    /// Returns whether an instruction is the library's. A breakpoint may be there, since the harness
-    /// executes none of it.
+    /// Returns whether an instruction is the library's. A breakpoint may be there, since the
+    /// harness executes none of it.
     pub(super) fn is_ours(&self, at: usize) -> bool {
         let function = self.program.function_at(at);
         function.is_some_and(|(_, name)| name.contains("atomseq"))
