@@ -75,10 +75,10 @@
 //! A [`Queue`](crate::percpu::Queue) that has grown returns no memory until it is dropped.
 //!
 //! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects
-//! again in its depot (or eight batches of half the capacity, at most 31, where that is more),
-//! before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a
-//! system call of its own, may leak a batch of objects (31, or 32 from the source), and one of the
-//! depot's cells. So may a fork: the child does not get the batches that other threads of its
+//! again in its depot (or eight batches of half the capacity plus one, at most 31, where that is
+//! more), before its source gets any back. A thread that exits in the middle of a `get` or a `put`,
+//! by a system call of its own, may leak a batch of objects (31, or 32 from the source), and one of
+//! the depot's cells. So may a fork: the child does not get the batches that other threads of its
 //! parent were moving at that moment.
 //!
 //! # Type-stable memory
@@ -527,8 +527,8 @@
 //!   owns the descriptor, 2^40 uses take nine days.
 //! * Versions of a [`HashMap`](crate::nonblocking::HashMap)'s bucket have 47 bits. A thread that is
 //!   delayed for exactly 2^47 changes of one bucket takes it for unchanged. The numbers of a
-//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 44 bits: a thread that is
-//!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 43 bits: a thread that is
+//!   delayed within a lookup for exactly 2^43 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
 //!   state for the current one. A [`RefList`](crate::nonblocking::RefList) finds the place of a
@@ -716,8 +716,8 @@
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux
 //!   5.6) or forbidden: structures take as much more memory, and sums read as many more words.
 //! * **Kernels.** Sections need Linux 5.5; structures other than counters, gauges and histograms
-//!   need one whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
-//!   carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.
+//!   need one whose fence is [not known to get lost](super::internals#start-up). Distribution
+//!   kernels that carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.
 //!
 //! The decision is made once. It does not follow a process to another kernel.
 //!

@@ -30,7 +30,7 @@
 //!   section is armed by one store (the same two words every time, so they are in the first-level
 //!   cache);
 //! * **in the section**: on x86-64 five instructions to find the slot and test its gate, then the
-//!   operation: one more for `Counter`, 13 more for a `Ring` of words, the others in between
+//!   operation: one more for `Counter`, 12 more for a `Ring` of words, the others in between
 //!   (disassembly of a release build, rustc 1.95);
 //! * **after the section**: operations that return what they found test how it ended.
 //!
