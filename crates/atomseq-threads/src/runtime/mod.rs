@@ -43,13 +43,13 @@
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
-//! scope waits for then begins on the stack of the waiting thread, while half of that is left and
-//! the waiting thread does not unwind. It does not begin on the stack of a thread that waits in a
-//! [run of coroutines](crate::coroutine::run) or in a [generator](crate::coroutine::Generator). If
-//! threads wait there, or in another way, for one that has not begun, all may wait indefinitely. A
-//! worker that has nothing to do, and a caller outside that joins a thread, look for up to 50 µs
-//! before they sleep, if their last wait was as short. If the runtime may use one CPU only, they
-//! yield it between looks.
+//! scope waits for then begins on the stack of the waiting thread, as long as half of that stack is
+//! free and the waiting thread is not unwinding. It does not begin on the stack of a thread that
+//! waits in a [run of coroutines](crate::coroutine::run) or in a
+//! [generator](crate::coroutine::Generator). If threads wait there, or in another way, for one that
+//! has not begun, all may wait indefinitely. A worker that has nothing to do, and a caller outside
+//! that joins a thread, look for up to 50 µs before they sleep, if their last wait was as short. If
+//! the runtime may use one CPU only, they yield it between looks.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
