@@ -132,7 +132,7 @@ impl<T: AsWord> Queue<T> {
         let word = value.into_word();
         let done = match &self.0.words {
             Form::Ring(ring) => ring.push(word),
-            Form::Kcas(covered) => covered.push(word),
+            Form::Kcas(covered) => covered.put(word),
         };
         match done {
             true => Ok(()),
@@ -148,7 +148,7 @@ impl<T: AsWord> Queue<T> {
     pub fn pop(&self) -> Option<T> {
         let word = match &self.0.words {
             Form::Ring(ring) => ring.pop(),
-            Form::Kcas(covered) => covered.pop(),
+            Form::Kcas(covered) => covered.get(),
         };
         // SAFETY: `push` stored the word, and the change that took it out succeeded for this call
         // alone. So it is converted back once.

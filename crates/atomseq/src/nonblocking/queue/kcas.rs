@@ -37,7 +37,7 @@ impl Covered {
     }
 
     /// Pushes a word at the end. Returns `false` if the queue is full.
-    pub(super) fn push(&self, word: usize) -> bool {
+    pub(super) fn put(&self, word: usize) -> bool {
         loop {
             let version = self.versioned.begin();
             let [first, end] = [&self.first, &self.end].map(|word| self.versioned.load(word));
@@ -61,7 +61,7 @@ impl Covered {
     }
 
     /// Pops the oldest word. Returns `None` if the queue is empty.
-    pub(super) fn pop(&self) -> Option<usize> {
+    pub(super) fn get(&self) -> Option<usize> {
         loop {
             let version = self.versioned.begin();
             let [first, end] = [&self.first, &self.end].map(|word| self.versioned.load(word));
