@@ -31,7 +31,8 @@
 //! such names: `__name__` becomes `exported___name__`. The units that `describe_counter!` and its
 //! like take are in the names that are rendered if [that is asked
 //! for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles, which
-//! only a `percpu::Histogram` of atomseq computes.
+//! only a `percpu::Histogram` of atomseq computes. Negative values and bounds make [sums that
+//! parsers other than Prometheus may refuse](atomseq_prometheus::Histogram).
 
 mod collect;
 
