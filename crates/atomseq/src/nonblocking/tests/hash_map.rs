@@ -152,6 +152,27 @@ fn keys_spread_whichever_bits_of_their_hashes_differ() {
     }
 }
 
+/// Keys at some equal distances, without a hasher that spreads them, have hashes that share their
+/// top bits for long.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn it_grows_and_shrinks_with_keys_at_any_distance() {
+    const COUNT: u64 = 3000;
+    for distance in [1, 615, 1353, 28_657, 433_494_437, 701_408_733] {
+        let map = HashMap::<u64, (), _>::with_hasher(Colliding::<1>::default());
+        for key in 0..COUNT {
+            map.insert(distance * key, ()).unwrap();
+        }
+        let buckets = map.buckets();
+        assert!(buckets > COUNT as usize / 2, "{buckets} at {distance}");
+        for key in 0..COUNT - 100 {
+            map.remove(&(distance * key)).unwrap();
+        }
+        let buckets = map.buckets();
+        assert!(buckets < COUNT as usize / 4, "{buckets} at {distance}");
+    }
+}
+
 #[test]
 fn it_grows_and_shrinks() {
     let map = HashMap::<u64, u64>::new();
