@@ -61,8 +61,8 @@ impl Gate {
     /// Waits until the gate is open.
     ///
     /// A handler of the closing thread does not wait, but opens it: a handler runs after the
-    /// sequence. A handler of a fault, and what a [`Region`](super::Region) calls while it waits for
-    /// a page, may run in the middle of the sequence: they must not call this.
+    /// sequence. A handler of a fault, and what a [`Region`](super::Region) calls while it waits
+    /// for a page, may run in the middle of the sequence: they must not call this.
     pub fn wait(&self) {
         loop {
             // Acquire: pairs with the Release in `open`.
