@@ -113,8 +113,8 @@ impl Worker {
             .map_err(|refused| refused.value)
     }
 
-    /// Pushes a thread without a stack for which there is no kernel thread. Returns it if the system
-    /// has no memory for the place.
+    /// Pushes a thread without a stack for which there is no kernel thread. Returns it if the
+    /// system has no memory for the place.
     pub fn stall(&self, task: Task) -> Result<(), Task> {
         let level = usize::from(task.level);
         self.stalls.fetch_add(1, SeqCst);
