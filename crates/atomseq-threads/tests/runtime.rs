@@ -1459,7 +1459,7 @@ fn of_a_run_and_a_runtime_that_choose_a_signal_at_once_one_is_refused() {
             both.wait();
             // Later each time: it is not known how long the run takes until it looks.
             let begin = Instant::now();
-            while begin.elapsed() < number * Duration::from_micros(100) {}
+            while begin.elapsed() < number * Duration::from_micros(10) {}
             (options.start().is_ok(), run.join().unwrap())
         });
         assert!(
