@@ -160,7 +160,7 @@ pub enum Error {
     Name(String),
     /// The signal has a handler that is not a runtime's.
     SignalTaken(i32),
-    /// No handler of that signal can wait.
+    /// No handler of that signal can wait, or the signal can be lost.
     SignalReserved(i32),
     /// The signal cannot be handled.
     Signal(io::Error),
@@ -352,6 +352,9 @@ impl Options {
     /// Sets the signal that ends slices. The default is `SIGURG`, which debuggers pass on silently.
     /// Its handler stays installed, so a [coroutine run](crate::coroutine::Builder) with slices
     /// refuses that signal, and this one the run's.
+    ///
+    /// Signals that faults raise, and `SIGABRT`, are refused, since no handler blocks them. So are
+    /// real-time signals: the system loses one where `RLIMIT_SIGPENDING` is reached.
     pub fn signal(mut self, signal: i32) -> Options {
         self.signal = signal;
         self

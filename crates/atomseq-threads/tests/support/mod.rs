@@ -7,8 +7,8 @@ use atomseq_threads::coroutine::{self, Builder, Error};
 /// Calls [`coroutine::run`].
 #[track_caller]
 pub fn run<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: no test switches inside of a thread-local's initial value, destructor or scope, and
-    // none uses another package's coroutines.
+    // SAFETY: no test switches inside of a thread-local's initial value or destructor, nor in a
+    // scope that must end before others, and none uses another package's coroutines.
     unsafe { coroutine::run(f) }
 }
 
