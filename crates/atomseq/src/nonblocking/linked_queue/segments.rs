@@ -195,7 +195,7 @@ impl<T: Send> Segments<T> {
     /// Pushes a value at the end. Returns it if there is no memory.
     #[inline]
     pub fn push(&self, mut value: T) -> Result<(), (T, Error)> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::during(128);
         loop {
             let (segment, number) = self.segment(&self.tail);
             let Some(place) = self.claim(segment, number, &mut backoff) else {
@@ -242,7 +242,7 @@ impl<T: Send> Segments<T> {
     /// Pops the oldest value. Returns `None` if there is none.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::during(128);
         loop {
             let (segment, place) = self.first(&mut backoff)?;
             let full = 4 * (place / CELLS) + FULL;
@@ -274,38 +274,54 @@ impl<T: Send> Segments<T> {
         }
     }
 
-    /// Counts the values. Returns `None` if one was popped meanwhile.
+    /// Counts the values from the first one to the end, in this order. Returns `None` if the first
+    /// one was popped meanwhile.
     fn count(&self) -> Option<usize> {
-        let (mut segment, mut number) = self.segment(&self.head);
-        let mut place = self.head.place(number);
-        let (mut first, mut count) = (None, 0);
-        loop {
+        let Some((mut segment, first)) = self.first(&mut Backoff::new()) else {
+            return Some(0);
+        };
+        let (mut place, mut number, mut count) = (first, first / CELLS, 0);
+        let head = &segment.cell(first).state;
+        // Later places do not count, so pushes cannot keep this call.
+        let end = self.end();
+        while place < end {
             if place == (number + 1) * CELLS {
-                match self.next(segment, number) {
-                    Next::Segment(next) => (segment, number) = (next, number + 1),
-                    Next::Nothing(_) => break,
-                    Next::Reused => return None,
-                }
-                continue;
+                let Next::Segment(next) = self.next(segment, number) else {
+                    return None;
+                };
+                (segment, number) = (next, number + 1);
             }
             let state = &segment.cell(place).state;
-            match state.load(Ordering::SeqCst).saturating_sub(4 * number) {
-                0 => break,
-                // A claimed place before a full one counts or not, depending on what becomes of it.
-                CLAIMED => self.revoke(state, 4 * number + CLAIMED),
-                FULL => {
-                    first = first.or(Some((state, 4 * number + FULL)));
-                    (place, count) = (place + 1, count + 1);
-                }
-                OVER => place += 1,
-                _ => return None,
+            if state.load(Ordering::SeqCst) == 4 * number + CLAIMED {
+                // It counts or not, depending on what becomes of it.
+                self.revoke(state, 4 * number + CLAIMED);
+            }
+            count += usize::from(state.load(Ordering::SeqCst) == 4 * number + FULL);
+            place += 1;
+        }
+        // If the first value is still there, so are all that were counted. They were all that was
+        // there before the first push at or after the end.
+        let is_there = head.load(Ordering::SeqCst) == 4 * (first / CELLS) + FULL;
+        is_there.then_some(count)
+    }
+
+    /// Returns the first place that was empty at some time during the call.
+    fn end(&self) -> u64 {
+        loop {
+            let (segment, number) = self.segment(&self.tail);
+            let end = (number + 1) * CELLS;
+            let is_empty = |&place: &u64| {
+                segment.cell(place).state.load(Ordering::SeqCst) < 4 * number + CLAIMED
+            };
+            if let Some(place) = (self.tail.place(number)..end).find(is_empty) {
+                return place;
+            }
+            match self.next(segment, number) {
+                Next::Segment(next) => self.advance(&self.tail, segment, number, next),
+                Next::Nothing(_) => return end,
+                Next::Reused => {}
             }
         }
-        // If the first value is still there, so are all that were counted, and nothing else was
-        // there when the end was found.
-        first
-            .is_none_or(|(state, full)| state.load(Ordering::SeqCst) == full)
-            .then_some(count)
     }
 
     /// Returns the first full place, and its segment. Returns `None` if there is none.
@@ -498,3 +514,6 @@ fn address<T>(segment: &Segment<T>) -> u64 {
     // The address was exposed when the segment was allocated.
     std::ptr::from_ref(segment).addr() as u64
 }
+
+#[cfg(test)]
+mod tests;
