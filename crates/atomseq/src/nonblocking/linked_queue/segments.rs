@@ -195,7 +195,7 @@ impl<T: Send> Segments<T> {
     /// Pushes a value at the end. Returns it if there is no memory.
     #[inline]
     pub fn push(&self, mut value: T) -> Result<(), (T, Error)> {
-        let mut backoff = Backoff::during(128);
+        let mut backoff = pauses();
         loop {
             let (segment, number) = self.segment(&self.tail);
             let Some(place) = self.claim(segment, number, &mut backoff) else {
@@ -242,7 +242,7 @@ impl<T: Send> Segments<T> {
     /// Pops the oldest value. Returns `None` if there is none.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let mut backoff = Backoff::during(128);
+        let mut backoff = pauses();
         loop {
             let (segment, place) = self.first(&mut backoff)?;
             let full = 4 * (place / CELLS) + FULL;
@@ -498,6 +498,18 @@ enum Found {
     Over,
     /// The queue was empty.
     Nothing,
+}
+
+/// Returns the pauses of a thread that finds others at its end: four at first. An operation makes
+/// two changes, so a thread that is disturbed between them loses more than in a queue of cells with
+/// turns.
+///
+/// Measured on two CPUs of an AMD EPYC, beside crossbeam's `SegQueue`: a push and a pop by each of
+/// two threads took 1.4 times as long, and 2.9 times with one pause at first. An element from four
+/// threads to four others took 1.2 times as long, and 1.45 times with 16 pauses at first. (Medians
+/// of three interleaved runs; one run with one pause.)
+fn pauses() -> Backoff {
+    Backoff::during(CELLS)
 }
 
 /// Replaces the word if it is as expected. Returns whether it did.
