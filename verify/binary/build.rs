@@ -11,7 +11,7 @@ fn main() {
     let output = std::process::Command::new(compiler)
         .arg("--version")
         .output()
-        .expect("the compiler tells its version");
+        .expect("the compiler prints its version");
     let version = String::from_utf8_lossy(&output.stdout);
     println!("cargo::rustc-env=COMPILER={}", version.trim());
 }

@@ -88,7 +88,8 @@ pub struct Use {
     /// The structure.
     pub structure: &'static str,
     /// Per-CPU structures: `section`, `lock` or `atomic`. Local ones: `sequence` or `blocked`.
-    /// Those shared by all CPUs: `pages`, `os-assisted`, `k-cas` or `double-width`.
+    /// Those shared by all CPUs: `pages`, `os-assisted`, `k-cas`, `double-width`, `one-word` or
+    /// `plain`.
     pub path: &'static str,
     /// The same in words.
     pub how: &'static str,
@@ -110,7 +111,7 @@ const WITH_GATE: [&str; 5] = [
     "percpu::Pool",
 ];
 /// The structures that use one of two mechanisms, chosen once for the process.
-const BY_MECHANISM: [&str; 9] = [
+const BY_MECHANISM: [&str; 12] = [
     "dcas::Domain",
     "nonblocking::Stack",
     "nonblocking::LinkedStack",
@@ -118,8 +119,11 @@ const BY_MECHANISM: [&str; 9] = [
     "nonblocking::List",
     "nonblocking::RefList",
     "nonblocking::OneVisitorList",
+    "nonblocking::ListCache",
+    "nonblocking::MultiMap",
     "nonblocking::PriorityQueue",
     "nonblocking::PageMap",
+    "nonblocking::Server",
 ];
 
 impl Diagnosis {
@@ -243,11 +247,27 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
         false => ("k-cas", "k-CAS of several words: lock-free"),
     };
     let by_processor = of(&["dcas::Adjacent", "nonblocking::Queue"], path, how);
+    let by_one_word = of(
+        &[
+            "dcas::Packed",
+            "nonblocking::HashMap",
+            "nonblocking::RefHashMap",
+        ],
+        "one-word",
+        "a compare-and-swap of one word, 1 or 2 atomic instructions a change: lock-free",
+    );
+    let plain = of(
+        &["nonblocking::spsc::Ring"],
+        "plain",
+        "plain loads and stores, no atomic instruction: wait-free",
+    );
     let local = without_gate.chain(with_gate).chain(local);
     local
         .chain(type_stable)
         .chain(by_mechanism)
         .chain(by_processor)
+        .chain(by_one_word)
+        .chain(plain)
         .collect()
 }
 

@@ -65,7 +65,8 @@ pub fn run(arguments: &Run) -> ! {
     })
 }
 
-/// Why the kernel executes no such file, unless it was given an interpreter of them.
+/// Why the kernel executes no such file, unless it was given an interpreter of them. It executes
+/// 32-bit programs, but has a reason of its own for them.
 const FOREIGN: [&str; 2] = ["it is for another processor", "it is no 64-bit ELF file"];
 
 fn is_foreign(reason: &str) -> bool {
@@ -172,6 +173,10 @@ pub fn library() -> Result<PathBuf, String> {
         ));
     };
     let unusable = |reason: &str| Err(format!("{} cannot be used: {reason}", library.display()));
+    // Opening a FIFO would wait for a writer.
+    if !library.is_file() {
+        return unusable("it is no file");
+    }
     // The separators of LD_PRELOAD.
     if library
         .as_os_str()
@@ -225,13 +230,17 @@ fn reason_against(program: &Path) -> Option<String> {
             if mode & 0o6000 != 0 || has_capabilities(&program) {
                 return Some("it changes its user or its privileges".into());
             }
-            return Elf::read(&file).map_or(Some(FOREIGN[1].into()), |elf| elf.reason(&file));
+            return match Elf::read(&file) {
+                Some(elf) => elf.reason(&file),
+                None if is_32_bit(&file) => Some("it is a 32-bit program".into()),
+                None => Some(FOREIGN[1].into()),
+            };
         }
         let mut line = vec![0; 256];
         let length = file.read_at(&mut line, 0).unwrap_or(0);
         let line = line[2..length.max(2)].split(|&byte| byte == b'\n').next()?;
         let interpreter = line
-            .split(|byte| b" \t".contains(byte))
+            .split(|byte| b" \t\0".contains(byte))
             .find(|word| !word.is_empty())?;
         program = PathBuf::from(OsString::from_vec(interpreter.to_vec()));
     }
@@ -248,23 +257,45 @@ fn has_capabilities(program: &Path) -> bool {
     unsafe { libc::getxattr(path.as_ptr(), name, ptr::null_mut(), 0) > 0 }
 }
 
+/// Returns whether a file is a 32-bit program that this kernel executes: one that does not has no
+/// such file under `/proc`.
+fn is_32_bit(file: &File) -> bool {
+    let mut header = [0; 20];
+    let read = file.read_exact_at(&mut header, 0).is_ok();
+    let is_386 = header.starts_with(b"\x7fELF\x01") && header[18..] == [3, 0];
+    read && is_386 && Path::new("/proc/sys/abi/vsyscall32").exists()
+}
+
 /// What is asked of an ELF file of 64 bits.
 struct Elf {
     machine: u16,
     segments: Vec<Segment>,
-    sections: Vec<String>,
-    /// Whether the names of its symbols and libraries have that of one of gcc's sanitizers that
-    /// must be the first library.
-    sanitized: bool,
+    /// The names of its symbols and libraries.
+    names: Option<Part>,
+    /// Whether Go's linker wrote it.
+    is_go: bool,
 }
 
 /// A part of the file that is mapped, or says something.
 struct Segment {
     kind: u32,
     executable: bool,
+    part: Part,
+}
+
+/// Bytes of the file.
+#[derive(Clone, Copy)]
+struct Part {
     offset: u64,
     size: u64,
 }
+
+/// How many program headers the kernel accepts, and how many section headers are read.
+const HEADERS: [u32; 2] = [65_536 / 56, 65_536];
+
+/// How many bytes of a program are searched: a few times what the largest browsers have. A file
+/// with holes may have terabytes.
+const SEARCHED: u64 = 1 << 29;
 
 impl Elf {
     /// Reads the headers; returns nothing if it is another kind of file.
@@ -276,35 +307,38 @@ impl Elf {
         let cache = ReadCache::new(file);
         let header = FileHeader64::<object::Endianness>::parse(&cache).ok()?;
         let endian = header.endian().ok()?;
-        let segments = header.program_headers(endian, &cache).ok()?;
+        let counts = [header.phnum(endian, &cache), header.shnum(endian, &cache)];
+        let [segments, sections] = counts.map(|count| count.unwrap_or(u32::MAX));
+        let segments = (segments <= HEADERS[0])
+            .then(|| header.program_headers(endian, &cache))?
+            .ok()?;
         let segments = segments.iter().map(|segment| Segment {
             kind: segment.p_type(endian).0,
             executable: segment.p_flags(endian).0 & object::elf::PF_X.0 != 0,
-            offset: segment.p_offset(endian),
-            size: segment.p_filesz(endian),
+            part: Part {
+                offset: segment.p_offset(endian),
+                size: segment.p_filesz(endian),
+            },
         });
-        let sections = header.sections(endian, &cache).ok();
+        let sections = (sections <= HEADERS[1])
+            .then(|| header.sections(endian, &cache).ok())
+            .flatten();
         let names = sections.as_ref().and_then(|sections| {
             let (_, section) = sections.section_by_name(endian, b".dynstr")?;
-            section.data(endian, &cache).ok()
+            let (offset, size) = section.file_range(endian)?;
+            Some(Part { offset, size })
         });
-        let is_sanitizer = |name: &[u8]| {
-            [&b"libasan.so"[..], b"libhwasan.so", b"libtsan.so"]
+        let is_go = sections.is_some_and(|sections| {
+            sections
                 .iter()
-                .any(|library| name.starts_with(library))
-        };
-        let sanitized = names.is_some_and(|names| names.split(|&byte| byte == 0).any(is_sanitizer));
-        let sections = sections.iter().flat_map(|sections| {
-            sections.iter().filter_map(|section| {
-                let name = sections.section_name(endian, section).ok()?;
-                Some(String::from_utf8_lossy(name).into_owned())
-            })
+                .filter_map(|section| sections.section_name(endian, section).ok())
+                .any(|name| name.starts_with(b".note.go.") || name == b".go.buildinfo")
         });
         Some(Elf {
             machine: header.e_machine(endian).0,
             segments: segments.collect(),
-            sections: sections.collect(),
-            sanitized,
+            names,
+            is_go,
         })
     }
 
@@ -320,47 +354,74 @@ impl Elf {
         let Some(interpreter) = interpreter else {
             return Some("it is static, so no library is loaded into it".into());
         };
-        let mut linker = vec![0; interpreter.size.min(4_096) as usize];
-        if file.read_exact_at(&mut linker, interpreter.offset).is_err() {
+        let Part { offset, size } = interpreter.part;
+        let mut linker = vec![0; size.min(4_096) as usize];
+        if file.read_exact_at(&mut linker, offset).is_err() {
             return Some("its headers are damaged".into());
         }
-        let linker = String::from_utf8_lossy(&linker);
+        let mut linker = linker.split(|&byte| byte == 0);
         if !linker
-            .trim_end_matches('\0')
-            .ends_with("/ld-linux-x86-64.so.2")
+            .next()
+            .is_some_and(|linker| linker.ends_with(b"/ld-linux-x86-64.so.2"))
         {
             return Some("its C library is not glibc".into());
         }
-        if self.sanitized {
-            return Some("its sanitizer must be the first library".into());
-        }
-        let is_go = |name: &String| name.starts_with(".note.go.") || name == ".go.buildinfo";
-        if self.sections.iter().any(is_go) {
+        if self.is_go {
             return Some("Go's runtime masks signals by system calls of its own".into());
         }
-        let executable = self.segments.iter().filter(|segment| segment.executable);
-        for segment in executable {
-            match segment.masks_by_system_call(file) {
-                Ok(true) => {
-                    return Some("it masks or handles signals by system calls of its own".into());
-                }
-                Ok(false) => {}
-                Err(_) => return Some("its headers are damaged".into()),
-            }
+        let is_executable = |segment: &&Segment| segment.executable;
+        let code = self.segments.iter().filter(is_executable);
+        let code = code.map(|segment| (segment.part, masks_by_system_call as Test, OWN_CALLS));
+        // What is searched first is reported first.
+        let names = self
+            .names
+            .map(|part| (part, names_sanitizer as Test, FOREMOST));
+        let parts: Vec<_> = names.into_iter().chain(code).collect();
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        if parts.iter().any(|(part, ..)| part.end() > length) {
+            return Some("its headers are damaged".into());
         }
-        None
+        let sizes = parts.iter().map(|(part, ..)| part.size);
+        if sizes.fold(0, u64::saturating_add) > SEARCHED {
+            return Some("it is too large to be searched for system calls".into());
+        }
+        parts
+            .into_iter()
+            .find_map(|(part, test, reason)| match part.has(file, test) {
+                Ok(true) => Some(reason.into()),
+                Ok(false) => None,
+                Err(error) => Some(format!("it cannot be read: {error}")),
+            })
     }
 }
 
-impl Segment {
-    /// Searches the code by pieces: a damaged header may have any size.
-    fn masks_by_system_call(&self, file: &File) -> io::Result<bool> {
+/// Returns whether bytes have what is searched for.
+type Test = fn(&[u8]) -> bool;
+
+/// Why what is searched for is a reason.
+const FOREMOST: &str = "its sanitizer must be the first library";
+const OWN_CALLS: &str = "it masks or handles signals by system calls of its own";
+
+/// Returns whether names have that of one of gcc's sanitizers that must be the first library.
+fn names_sanitizer(names: &[u8]) -> bool {
+    [&b"\0libasan.so"[..], b"\0libhwasan.so", b"\0libtsan.so"]
+        .iter()
+        .any(|library| names.windows(library.len()).any(|name| name == *library))
+}
+
+impl Part {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size)
+    }
+
+    /// Searches by pieces.
+    fn has(&self, file: &File, test: Test) -> io::Result<bool> {
         const PIECE: u64 = 1 << 20;
         let mut start = 0;
         while start < self.size {
             let mut code = vec![0; (self.size - start).min(PIECE) as usize];
             file.read_exact_at(&mut code, self.offset.saturating_add(start))?;
-            if masks_by_system_call(&code) {
+            if test(&code) {
                 return Ok(true);
             }
             // What lies across the border is in the next piece.
@@ -377,20 +438,26 @@ const BEFORE: usize = 48;
 /// Returns whether code makes the system calls for masks and handlers itself: the instruction, and
 /// shortly before it that their number is loaded. What it takes for such is at worst not helped.
 fn masks_by_system_call(code: &[u8]) -> bool {
-    /// `mov eax, number` of `rt_sigaction`, `rt_sigprocmask` and `rt_sigsuspend`.
-    const NUMBERS: [[u8; 5]; 3] = [
-        [0xb8, 13, 0, 0, 0],
-        [0xb8, 14, 0, 0, 0],
-        [0xb8, 130, 0, 0, 0],
-    ];
     let mut calls = code
         .windows(2)
         .enumerate()
         .filter(|(_, bytes)| *bytes == [0x0f, 0x05]);
     calls.any(|(at, _)| {
         let before = &code[at.saturating_sub(BEFORE)..at];
-        before
-            .windows(5)
-            .any(|bytes| NUMBERS.iter().any(|number| bytes == number))
+        (0..before.len()).any(|start| loads_number(&before[start..]))
     })
+}
+
+/// Returns whether code starts with instructions that load the number of `rt_sigaction`,
+/// `rt_sigprocmask` or `rt_sigsuspend`, of 32 or 64 bits, or as short code does.
+fn loads_number(code: &[u8]) -> bool {
+    let number = match *code {
+        [0xb8, number, 0, 0, 0, ..] => number, // mov eax, number
+        [0x48, 0xc7, 0xc0, number, 0, 0, 0, ..] => number, // mov rax, number
+        [0x6a, number, 0x58, ..] => number,    // push number; pop rax
+        [0x68, number, 0, 0, 0, 0x58, ..] => number, // the same, of 32 bits
+        [0x31, 0xc0, 0xb0, number, ..] => number, // xor eax, eax; mov al, number
+        _ => return false,
+    };
+    [13, 14, 130].contains(&number)
 }

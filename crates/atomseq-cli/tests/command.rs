@@ -560,7 +560,7 @@ fn doctor_says_which_mechanism_each_lock_uses() {
     let active = atomseq::status().gates_active();
     let home = if active { "section" } else { "interlocked" };
     let now = mechanisms(&run(&["doctor", "--json"]));
-    assert_eq!(now[..3], ["interlocked", home, home]);
+    assert_eq!(now[..4], ["interlocked", home, home, home]);
     let off = |arguments: &[&str]| {
         let mut command = atomseq(arguments);
         command.env("ATOMSEQ_DISABLE_RSEQ", "1");
@@ -569,10 +569,10 @@ fn doctor_says_which_mechanism_each_lock_uses() {
             .expect("the command was built with the tests")
     };
     let without = mechanisms(&off(&["doctor", "--json"]));
-    assert_eq!(without[..3], ["interlocked"; 3]);
+    assert_eq!(without[..4], ["interlocked"; 4]);
     assert_eq!(
-        without[3..],
-        now[3..],
+        without[4..],
+        now[4..],
         "handlers have nothing to do with it"
     );
     let doctor = text(&off(&["doctor"]).stdout);

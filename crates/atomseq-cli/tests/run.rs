@@ -150,21 +150,31 @@ fn what_cannot_be_helped_runs_unchanged() {
         stderr(&output)
     );
 
-    let raw = r#"
-        int main(void) {
-            long result = 14, mask = 0;
-            __asm__ volatile("mov $14, %%eax; syscall" : "=a"(result)
-                : "D"(0l), "S"(0l), "d"(&mask), "b"(0l) : "rcx", "r11", "memory");
+    // Each way in which compilers and people load a number.
+    for load in [
+        "mov $14, %%eax",
+        ".byte 0x48, 0xc7, 0xc0, 14, 0, 0, 0",
+        "push $14; pop %%rax",
+        ".byte 0x68, 130, 0, 0, 0; pop %%rax",
+        "xor %%eax, %%eax; mov $13, %%al",
+    ] {
+        let raw = format!(
+            r#"
+        int main(int count, char **arguments) {{
+            if (count > 1)
+                __asm__ volatile("{load}; syscall" : : : "rax", "rcx", "r11", "memory");
             return 5;
-        }"#;
-    let raw = directory.compile("raw", raw, &[]);
-    let output = run(&[&raw]);
-    assert_eq!(output.status.code(), Some(5));
-    assert!(
-        stderr(&output).contains("system calls of its own"),
-        "{}",
-        stderr(&output)
-    );
+        }}"#
+        );
+        let raw = directory.compile("raw", &raw, &["-mno-red-zone"]);
+        let output = run(&[&raw]);
+        assert_eq!(output.status.code(), Some(5));
+        assert!(
+            stderr(&output).contains("system calls of its own"),
+            "{load}: {}",
+            stderr(&output)
+        );
+    }
 
     // The sanitizers themselves may not be installed.
     for name in ["libasan.so", "libtsan.so"] {
@@ -182,14 +192,17 @@ fn what_cannot_be_helped_runs_unchanged() {
         );
     }
 
-    let script = directory.file("script", format!("#!{fixed}\n").as_bytes(), 0o755);
-    let output = run(&[&script]);
-    assert_eq!(output.status.code(), Some(7));
-    assert!(
-        stderr(&output).contains("it is static"),
-        "{}",
-        stderr(&output)
-    );
+    // The kernel ends an interpreter's name at a space, a tab, a line's end or a zero byte.
+    for end in ["\n", " \n", "\t-x\n", "\0x\n"] {
+        let script = directory.file("script", format!("#! \t{fixed}{end}").as_bytes(), 0o755);
+        let output = run(&[&script]);
+        assert_eq!(output.status.code(), Some(7));
+        assert!(
+            stderr(&output).contains("it is static"),
+            "{end:?}: {}",
+            stderr(&output)
+        );
+    }
 
     // Go marks its programs with a section.
     let go = directory.compile("go", MASKS, &[]);
@@ -205,6 +218,83 @@ fn what_cannot_be_helped_runs_unchanged() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_32_bit_program_runs_unchanged_and_says_so() {
+    if !Path::new("/proc/sys/abi/vsyscall32").exists() {
+        return println!("skipped: this kernel executes no 32-bit program");
+    }
+    const CODE: [u8; 12] = [0xb8, 1, 0, 0, 0, 0xbb, 5, 0, 0, 0, 0xcd, 0x80]; // exit(5)
+    const BASE: u32 = 0x0804_8000;
+    let header: [u32; 21] = [
+        0x464c_457f, // magic
+        0x0001_0101, // 32 bits, little-endian
+        0,
+        0,
+        0x0003_0002, // an executable for the 386
+        1,
+        BASE + 84, // the entry
+        52,        // where the program header is
+        0,
+        0,
+        0x0020_0034, // the sizes of both headers
+        0x0000_0001, // how many
+        0,
+        1, // a segment to load
+        0,
+        BASE,
+        BASE,
+        96,
+        96,
+        5,
+        0x1000,
+    ];
+    let mut program: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    program.extend(CODE);
+    let directory = Directory::new("bits");
+    let program = directory.file("bits32", &program, 0o755);
+    let output = run(&["--stats", &program]);
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    let line = format!("atomseq: {program} runs unchanged: it is a 32-bit program\n");
+    assert_eq!(stderr(&output), line);
+}
+
+/// Returns a number of this many bytes in a file.
+fn number(file: &[u8], at: usize, bytes: usize) -> usize {
+    let bytes = file[at..at + bytes].iter().rev();
+    bytes.fold(0, |number, &byte| number << 8 | usize::from(byte))
+}
+
+#[test]
+fn terabytes_of_holes_are_not_searched() {
+    const HUGE: u64 = 1 << 42;
+    let directory = Directory::new("holes");
+    let original = std::fs::read("/bin/true").unwrap();
+    let segment = (0..number(&original, 56, 2))
+        .map(|index| 64 + 56 * index)
+        .find(|&at| number(&original, at, 4) == 1 && original[at + 4] & 1 != 0)
+        .unwrap();
+    let sections = number(&original, 40, 8);
+    // The section with the names of symbols, which is mapped.
+    let names = (0..number(&original, 60, 2))
+        .map(|index| sections + 64 * index)
+        .find(|&at| number(&original, at + 4, 4) == 3 && original[at + 8] & 2 != 0)
+        .unwrap();
+    for size in [segment + 32, names + 32] {
+        let mut program = original.clone();
+        program[size..size + 8].copy_from_slice(&HUGE.to_le_bytes());
+        let program = directory.file("sparse", &program, 0o755);
+        let file = std::fs::OpenOptions::new().write(true).open(&program);
+        if file.unwrap().set_len(2 * HUGE).is_err() {
+            return println!("skipped: this file system has no such holes");
+        }
+        let line = format!(
+            "atomseq: {program} runs unchanged: it is too large to be searched for system calls"
+        );
+        let output = run(&[&program]);
+        assert!(stderr(&output).starts_with(&line), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -274,6 +364,7 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         9,
         "run `cargo build --release -p atomseq-sigmask` and `cp target/release/libatomseq_sigmask.so /",
     );
+    one_line(&with_library(&fifo), 9, "it is no file");
     let garbage = directory.file("garbage.so", b"no library", 0o644);
     one_line(&with_library(&garbage), 9, "no library for this processor");
     one_line(

@@ -13,13 +13,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::{Labels, Metrics, Series, gauge};
 
-/// Returns all metrics as text.
-pub fn render(metrics: &Arc<Metrics>) -> String {
+/// Writes all metrics as text.
+pub fn render(metrics: &Arc<Metrics>, text: &mut impl fmt::Write) -> fmt::Result {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Collected(Arc::clone(metrics))));
-    let mut text = String::new();
-    encode(&mut text, &registry).expect("a string takes all text");
-    text
+    encode(text, &registry)
 }
 
 #[derive(Debug)]
@@ -29,8 +27,10 @@ impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         // Relaxed: a setting that orders nothing.
         let has_units = self.0.has_units.load(Ordering::Relaxed);
-        let families = self.0.families();
-        for (name, family) in families.iter() {
+        // A copy: while its metrics are encoded, which takes many milliseconds if there are
+        // thousands, the macros find theirs.
+        let families = self.0.families().clone();
+        for (name, family) in &families {
             let kind = match family.series {
                 Series::Empty => continue,
                 Series::Counters(_) => MetricType::Counter,
@@ -94,7 +94,7 @@ fn each<M>(
     encode: impl Fn(&M, MetricEncoder<'_>) -> fmt::Result,
 ) -> fmt::Result {
     for (labels, metric) in series {
-        encode(metric, encoder.encode_family(labels)?)?;
+        encode(metric, encoder.encode_family(&**labels)?)?;
     }
     Ok(())
 }

@@ -31,7 +31,8 @@
 //! such names: `__name__` becomes `exported___name__`. The units that `describe_counter!` and its
 //! like take are in the names that are rendered if [that is asked
 //! for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles, which
-//! only a `percpu::Histogram` of atomseq computes.
+//! only a `percpu::Histogram` of atomseq computes. Negative values and bounds make [sums that
+//! parsers other than Prometheus may refuse](atomseq_prometheus::Histogram).
 
 mod collect;
 
@@ -65,7 +66,7 @@ struct Metrics {
 }
 
 /// The metrics of one name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Family {
     help: String,
     unit: Option<Unit>,
@@ -75,9 +76,10 @@ struct Family {
 }
 
 /// The labels of a metric, sorted, each key once.
-type Labels = Vec<(String, String)>;
+type Labels = Arc<Vec<(String, String)>>;
 
-#[derive(Debug, Default)]
+/// A clone has the same metrics, and does not get those that are registered later.
+#[derive(Clone, Debug, Default)]
 enum Series {
     #[default]
     Empty,
@@ -150,8 +152,13 @@ impl PerCpuRecorder {
 
     /// Returns all metrics as text of the OpenMetrics format, whose content type is
     /// `application/openmetrics-text; version=1.0.0; charset=utf-8`.
+    ///
+    /// Other threads can look up and register metrics meanwhile, except for the time in which the
+    /// list of all is copied. A metric that is registered during the call may be left out.
     pub fn render(&self) -> String {
-        collect::render(&self.0)
+        let mut text = String::new();
+        collect::render(&self.0, &mut text).expect("a string takes all text");
+        text
     }
 }
 
@@ -300,7 +307,7 @@ fn labels_of(key: &Key, reserved: Option<&str>) -> Labels {
         (name, label.value().to_string())
     });
     let labels: BTreeMap<String, String> = labels.collect();
-    labels.into_iter().collect()
+    Arc::new(labels.into_iter().collect())
 }
 
 /// Replaces the characters that are not allowed by underscores.

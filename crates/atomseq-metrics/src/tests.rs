@@ -110,6 +110,35 @@ fn a_name_has_one_kind() {
     );
 }
 
+/// A scrape of thousands of metrics would otherwise delay every use of a macro.
+#[test]
+fn metrics_are_registered_and_found_while_others_are_rendered() {
+    /// Uses the recorder whenever a piece of text is written.
+    struct Using<'a>(&'a PerCpuRecorder, usize);
+    impl std::fmt::Write for Using<'_> {
+        fn write_str(&mut self, _: &str) -> std::fmt::Result {
+            assert!(self.0.0.families.try_lock().is_ok(), "a scrape holds it");
+            let counter = self.0.register_counter(&key("used", &[]), &METADATA);
+            counter.increment(1);
+            self.1 += 1;
+            Ok(())
+        }
+    }
+    let recorder = PerCpuRecorder::new();
+    // Some 60 KiB of text: the encoder writes pieces of 4 KiB.
+    for of in ["a", "b", "c", "d"] {
+        let labels = (0..25).map(|part| Label::new("part", part.to_string()));
+        for label in labels {
+            let key = Key::from_parts("sizes", vec![Label::new("of", of), label]);
+            recorder.register_histogram(&key, &METADATA).record(1.0);
+        }
+    }
+    let mut using = Using(&recorder, 0);
+    collect::render(&recorder.0, &mut using).unwrap();
+    let line = format!("used_total {}\n", using.1);
+    assert!(using.1 > 10 && recorder.render().contains(&line));
+}
+
 #[test]
 fn units_are_in_names_if_that_is_asked_for() {
     let recorder = PerCpuRecorder::new();

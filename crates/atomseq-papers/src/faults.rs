@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use atomseq::signal::{self, Chained, Event};
 
+use crate::rollforward::Outside;
+
 /// Handles a fault of the module's own, and returns `true`; or returns `false`.
 pub type Part = fn(&mut Event<'_>) -> bool;
 
@@ -36,14 +38,20 @@ pub unsafe fn install(module: Module, part: Part, signals: &[i32]) -> Result<(),
 }
 
 fn handle(event: &mut Event<'_>) {
-    for part in &PARTS {
+    let mut knows = |module: Module| {
         // Acquire: pairs with the Release in `install`.
-        let part = part.load(Ordering::Acquire);
+        let part = PARTS[module as usize].load(Ordering::Acquire);
         // SAFETY: 0 is `None`, and `install` stores only parts.
         let part = unsafe { mem::transmute::<usize, Option<Part>>(part) };
-        if part.is_some_and(|part| part(event)) {
-            return;
-        }
+        part.is_some_and(|part| part(event))
+    };
+    if knows(Module::Rollforward) {
+        return;
+    }
+    // What runs now may run sequences, and the fault may be in the middle of one.
+    let _outside = Outside::in_fault();
+    if knows(Module::Paging) {
+        return;
     }
     let is_sent = event.info().si_code <= 0;
     match event.chain() {

@@ -120,7 +120,8 @@ impl EncodeMetric for Static<percpu::Gauge> {
 }
 
 /// The sum is NaN unless the histogram was created
-/// [with a sum](percpu::Histogram::with_sum).
+/// [with a sum](percpu::Histogram::with_sum). The OpenMetrics format has no such sum: Prometheus
+/// accepts it, but other parsers may refuse the whole text.
 impl EncodeMetric for Static<percpu::Histogram> {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
         let snapshot = self.metric.snapshot();

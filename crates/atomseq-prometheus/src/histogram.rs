@@ -28,6 +28,10 @@ const MAX_BUCKETS: usize = 256;
 /// A value that is not finite is counted in a bucket, NaN in the last one, and left out of the sum.
 /// The sum is exact to half a billionth for each value, as long as values and their sum between two
 /// scrapes are within ±2^62, and fewer than 2^33 values are recorded between them.
+///
+/// The OpenMetrics format has no sum for negative bounds, and no negative sum, but
+/// [`prometheus_client`] always writes one. Prometheus accepts it; other parsers may refuse the
+/// whole text.
 #[derive(Clone)]
 pub struct Histogram(Arc<Inner>);
 

@@ -21,7 +21,7 @@ pub unsafe extern "C-unwind" fn entry(
 ) {
     // SAFETY: what the kernel gives a handler with `SA_SIGINFO`.
     let frame = unsafe { &mut *frame };
-    // SAFETY: as above.
+    // SAFETY: the frame is the kernel's, and holds a mask.
     let mask = unsafe { context::mask(frame) };
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
@@ -65,8 +65,8 @@ pub unsafe extern "C-unwind" fn entry(
             return;
         }
         action::default(thread, signal);
-        // SAFETY: as above; the default action comes when this returns, also if a wait with another
-        // mask has let the signal in.
+        // SAFETY: the mask lies in this handler's frame. The default action comes when this
+        // returns, also if a wait with another mask has let the signal in.
         unsafe {
             arch::queue(signal, information);
             if protects(Protection::Waiting) {
@@ -117,13 +117,13 @@ pub unsafe extern "C-unwind" fn entry(
     if alternate {
         thread.leave_signal_stack();
     }
-    // SAFETY: as above.
+    // SAFETY: the mask lies in this handler's frame.
     let after = unsafe { *mask } & !UNBLOCKABLE;
     if after != program && hidden == 0 && protects(Protection::Context) {
         thread.edits.store(thread.edits.load(Relaxed) + 1, Relaxed);
         thread.program.store(after, Relaxed);
         thread.kernel.store(after, Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the mask lies in this handler's frame.
         unsafe { *mask = after };
         return;
     }
@@ -147,7 +147,7 @@ pub unsafe extern "C-unwind" fn entry(
         0 => 0,
         hidden => after ^ (program | hidden),
     };
-    // SAFETY: as above.
+    // SAFETY: the mask lies in this handler's frame.
     unsafe { *mask = kernel ^ edited | no_longer };
 }
 

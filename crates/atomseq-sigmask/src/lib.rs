@@ -67,7 +67,8 @@
 //! # What it does not see
 //!
 //! * System calls without the C library's functions: those of static programs, of Go's runtime,
-//!   and assembly. `syscall(3)` is seen, except timers that it creates or sets.
+//!   and assembly. `atomseq run` looks for them in the program's code, not in its libraries'.
+//!   `syscall(3)` is seen, except timers that it creates or sets.
 //! * Calls that bind to the C library past this one: `dlsym` of a handle of it (Python's
 //!   `ctypes.CDLL("libc.so.6")`), `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such an object
 //!   sees the global symbols first.

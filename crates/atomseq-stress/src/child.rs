@@ -211,7 +211,7 @@ mod tests {
         // Volatile: another process changes it.
         // SAFETY: a page that lives as long as this test and its children.
         let is_set = |page: &Page<bool>| unsafe { page.cell().as_ptr().read_volatile() };
-        // SAFETY: as above.
+        // SAFETY: a page that lives as long as this test and its children.
         let set = |page: &Page<bool>| unsafe { page.cell().as_ptr().write_volatile(true) };
         // SAFETY: the child forks, waits and exits by `_exit`.
         let parent = match unsafe { libc::fork() } {

@@ -28,3 +28,12 @@ const NEVER_BLOCKED: [libc::c_int; 7] = [
     libc::SIGSYS,
     libc::SIGABRT,
 ];
+
+/// Returns a guard, held from the look at a signal's handler to the change of it: a runtime and a
+/// run of coroutines that choose the same signal at once must not both succeed.
+fn claim_signals() -> std::sync::MutexGuard<'static, ()> {
+    static CLAIMS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    CLAIMS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

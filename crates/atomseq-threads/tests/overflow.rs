@@ -100,7 +100,7 @@ fn an_overflow_is_reported() {
             };
             // SAFETY: no thread-local owns it, and it suspends in no scope of one.
             let generator = unsafe { Generator::with_stack_size(20 * 1024, overflows) };
-            // SAFETY: as above. One more that is not the one, and no run.
+            // One more that is not the one, and no run. SAFETY: no thread-local owns it.
             let _other = unsafe { Generator::<()>::new(|_| ()) };
             assert_eq!(generator.unwrap().count(), 2);
             unreachable!("a million levels do not fit");

@@ -83,7 +83,7 @@ fn words_after(
 /// computes with floating point until then.
 fn leave_words() {
     let words = [THEIRS.0, u32::from(THEIRS.1)];
-    // SAFETY: see above; the preempted coroutine sets the default ones before it continues.
+    // SAFETY: nothing computes until the preempted coroutine has set the default ones.
     unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) words.as_ptr()) };
 }
 

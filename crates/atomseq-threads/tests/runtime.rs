@@ -501,6 +501,44 @@ fn with_no_kernel_thread_left_those_that_have_begun_take_turns() {
 }
 
 #[test]
+fn those_that_have_begun_do_not_wait_behind_those_that_cannot_begin() {
+    const ROUNDS: usize = 2_000;
+    let runtime = Options::new().workers(1).max_threads(2).start().unwrap();
+    let (begun, goes) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let spawn = |_| {
+        let (begun, goes) = (Arc::clone(&begun), Arc::clone(&goes));
+        runtime.spawn(move || {
+            begun.fetch_add(1, SeqCst);
+            while !goes.load(SeqCst) {
+                runtime::sleep(Duration::from_millis(1));
+            }
+            let begin = Instant::now();
+            for _ in 0..ROUNDS {
+                runtime::yield_now();
+                assert!(
+                    begin.elapsed() < LIMIT,
+                    "each turn took a walk past the others"
+                );
+            }
+        })
+    };
+    let threads = [(); 2].map(spawn);
+    until("both have begun", || begun.load(SeqCst) == 2);
+    let others: Vec<_> = (0..20_000).map(|n| runtime.spawn(move || n)).collect();
+    goes.store(true, SeqCst);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    for (n, other) in others.into_iter().enumerate() {
+        assert_eq!(other.join().unwrap(), n);
+    }
+    assert_eq!(runtime.kernel_threads(), 2);
+}
+
+#[test]
 fn work_that_is_divided_needs_no_kernel_thread_for_each_part() {
     fn by_joins(depth: u32) -> u32 {
         let Some(depth) = depth.checked_sub(1) else {
@@ -1385,6 +1423,52 @@ fn runs_and_runtimes_have_signals_of_their_own() {
     hog.join().unwrap();
 }
 
+/// Each of these signals is used first by both at once.
+#[test]
+fn of_a_run_and_a_runtime_that_choose_a_signal_at_once_one_is_refused() {
+    if !is_in_child("of_a_run_and_a_runtime_that_choose_a_signal_at_once_one_is_refused") {
+        return;
+    }
+    let run = coroutine::Builder::new().slice(Duration::from_millis(1));
+    // What is done once takes longer than what is tested.
+    run_with(run.clone(), || ()).unwrap();
+    drop(with_workers(1));
+    let signals = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGPROF,
+        libc::SIGPOLL,
+        libc::SIGPWR,
+        libc::SIGSTKFLT,
+        libc::SIGWINCH,
+        libc::SIGXCPU,
+        libc::SIGXFSZ,
+    ];
+    for (number, signal) in (0..).zip(signals) {
+        let both = std::sync::Barrier::new(2);
+        let options = Options::new().workers(1).signal(signal);
+        let are_accepted = std::thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                both.wait();
+                run_with(run.clone().signal(signal), || ()).is_ok()
+            });
+            both.wait();
+            // Later each time: it is not known how long the run takes until it looks.
+            let begin = Instant::now();
+            while begin.elapsed() < number * Duration::from_micros(10) {}
+            (options.start().is_ok(), run.join().unwrap())
+        });
+        assert!(
+            matches!(are_accepted, (true, false) | (false, true)),
+            "{signal}"
+        );
+    }
+}
+
 #[test]
 fn bad_input_is_an_error_and_leaves_nothing() {
     assert!(matches!(
@@ -1403,6 +1487,9 @@ fn bad_input_is_an_error_and_leaves_nothing() {
     assert!(matches!(small, Err(Error::StackTooSmall { size: 100, .. })));
     let fault = Options::new().signal(libc::SIGSEGV).start();
     assert!(matches!(fault, Err(Error::SignalReserved(libc::SIGSEGV))));
+    // One that is sent while the queue of signals is full would be lost.
+    let lost = Options::new().signal(libc::SIGRTMIN() + 1).start();
+    assert!(matches!(lost, Err(Error::SignalReserved(_))));
     extern "C" fn handle(_signal: i32) {}
     // SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGUSR2, handle as *const () as libc::sighandler_t) };

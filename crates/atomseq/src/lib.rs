@@ -28,11 +28,12 @@
 //! 4000 requests
 //! ```
 //!
-//! The loops above execute no atomic read-modify-write instruction and take no lock. An increment
-//! is one add to the memory of the CPU that the thread is on. If the thread is interrupted between
-//! finding that memory and the add, the Linux kernel restarts those few instructions. That almost
-//! never happens, so it costs almost nothing. Where the kernel cannot do that, every operation
-//! takes a slow path instead: [`status()`] reports which path is in use, and why.
+//! Once each CPU has a buffer, the loops above execute no atomic read-modify-write instruction and
+//! take no lock. An increment is one add to the memory of the CPU that the thread is on. If the
+//! thread is interrupted between finding that memory and the add, the Linux kernel restarts those
+//! few instructions. That almost never happens, so it costs almost nothing. Where the kernel cannot
+//! do that, every operation takes a slow path instead: [`status()`] reports which path is in use,
+//! and why.
 //!
 //! A *sequence* is the source of such instructions. When the kernel restarts it, its machine code
 //! is a *section*.
@@ -52,14 +53,14 @@
 //! * [`mutex`]: locks, over a choice of mechanisms for test-and-set.
 //! * [`signal`]: signal handlers that sequences are atomic against, and a signal mask without
 //!   system calls.
-//! * [`scope`]: who may interfere, as types.
+//! * [`scope`]: which threads and handlers may interfere, as types.
 //! * [`status`](mod@status): what this process can use, and why not.
 //! * [`docs`]: patterns, internals, limitations, performance, [porting](docs::porting) from other
 //!   crates, and [tools and deployment](docs::tools): Miri, sanitizers, valgrind, containers, musl.
 //!
 //! # The structures
 //!
-//! Choose by who may interfere. The structures in [`percpu`], for data that several threads share,
+//! Choose by what may interfere. The structures in [`percpu`], for data that several threads share,
 //! have scope `SameCpu`: an operation is atomic against every thread and signal handler on its CPU,
 //! and other CPUs enter through a gate. All of them work in signal handlers and inside an
 //! allocator. *Cost* is the fast path's, in atomic read-modify-write instructions; [`percpu`] says
@@ -111,9 +112,11 @@
 //! | [`Adjacent`](dcas::Adjacent) | two words side by side | lock-free | 1 |
 //! | [`Packed`](dcas::Packed) | two numbers in one word | lock-free | 1 |
 //!
-//! For values shared by all CPUs, [`nonblocking`] has scope `Machine` and is built on [`dcas`].
-//! Progress and cost are those of the OS-assisted mechanism. With k-CAS all are lock-free, at 4 to
-//! 8 a change.
+//! For values shared by all CPUs, [`nonblocking`] has scope `Machine`. The obstruction-free
+//! structures are built on [`dcas`]; progress and cost are those of the OS-assisted mechanism. With
+//! k-CAS they are lock-free, at 4 to 6 a change. The other structures do not depend on the
+//! mechanism; a [`Queue`](nonblocking::Queue) costs 4 to 8 where the processor has no double-width
+//! compare-and-swap.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -149,11 +152,10 @@
 //!
 //! | paper | what of it is here | where |
 //! |---|---|---|
-//! | B91: Bershad, *Mutual Exclusion for Uniprocessors*, 1991 | 2, test-and-set by every mechanism | [`mutex`]; for comparison, reservation (2.2) and emulation (2.3) in the crate `atomseq-papers` |
+//! | B91: Bershad, *Mutual Exclusion for Uniprocessors*, 1991 | 2, test-and-set by every mechanism; 3.1.1, chosen at start-up; 4.3, what is counted | [`mutex`]; for comparison, reservation (2.2) and emulation (2.3) in the crate `atomseq-papers` |
 //! | | 2.4, restartable sequences: one visible store, the last instruction | [`sequence!`] |
 //! | | 3.1, restart by the kernel; 3.1.1, finding out at start-up whether it works | [`status`](mod@status), [`docs::internals`] |
 //! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
-//! | | 2, 3.1.1, test-and-set by each mechanism, chosen at start-up; 4.3, what is counted | [`mutex`] |
 //! | | 4.2 and 4.3, table 3, applications; 5, software against the interlocked instructions of its processors | the programs in `demos`, `procon` and `applications`; the command `atomseq bench` |
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.2, static registration, of sequences against signal handlers; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
 //! | | 2.1.3, dynamic registration, of the kernel's sections: announced by a store that the kernel cancels | [`sequence!`], [`docs::internals`] |
@@ -222,6 +224,7 @@ pub mod dcas;
 mod distance;
 pub mod docs;
 mod drops;
+mod elements;
 mod end;
 mod growth;
 mod heap;

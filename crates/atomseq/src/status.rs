@@ -48,15 +48,15 @@ pub struct Status {
 impl Status {
     /// Returns whether sections run, which start-up has tested: the kernel aborted one.
     ///
-    /// `Counter` and `Histogram` need nothing more, so they are fast even on a kernel whose fence
-    /// is faulty.
+    /// Counters, gauges and histograms of [`percpu`](crate::percpu) need nothing more, so they are
+    /// fast even on a kernel whose fence is faulty.
     pub fn is_active(&self) -> bool {
         self.sections
     }
 
     /// Returns whether gates can be closed as well: the kernel offers the rseq fence, and this
-    /// kernel's fence is not known to get lost. `Stack`, `List`, `Queue`, `Ring` and `Pool` need
-    /// it.
+    /// kernel's fence is not known to get lost. All other structures of [`percpu`](crate::percpu)
+    /// need it, and so do OS-assisted DCAS and the locks with a home CPU.
     pub fn gates_active(&self) -> bool {
         self.gates
     }

@@ -12,6 +12,8 @@
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
+use verify_support::processes::passes_in_own_process;
+
 pub mod checker;
 pub mod gate;
 pub mod reach;
@@ -19,3 +21,62 @@ pub mod registry;
 pub mod scenario;
 pub mod signals;
 pub mod slow_path;
+
+/// Prints the first violations. Ends the process with 1 if there is one, or if one of the controls
+/// does not pass in a process of its own.
+pub fn conclude(violations: &[String], controls: &[&str]) {
+    for violation in violations.iter().take(40) {
+        println!("violation: {violation}");
+    }
+    let have_passed = controls
+        .iter()
+        .filter(|control| passes_in_own_process(control));
+    if have_passed.count() < controls.len() || !violations.is_empty() {
+        std::process::exit(1);
+    }
+}
+
+/// Prints what was set aside and what no scenario reached, and concludes.
+pub fn conclude_all(aside: &[String], missed: Vec<String>, violations: &[String]) {
+    if !aside.is_empty() {
+        println!(
+            "set aside, for nothing in the program leads to these copies: {}",
+            aside.join(", ")
+        );
+    }
+    for missed in &missed {
+        println!("never interrupted: {missed}");
+    }
+    conclude(violations, &[]);
+    if !missed.is_empty() {
+        std::process::exit(1);
+    }
+}
+
+/// Two sequences over three words, for the tests of deliveries.
+#[macro_export]
+macro_rules! sequences_of_three_words {
+    () => {
+        atomseq::sequence! {
+            /// Changes three words, each independently.
+            unsafe fn change(words: Word) {
+                let first = load(words);
+                store(words, first + 1);
+                let second = load(words + 8);
+                store(words + 8, second + 1);
+                let third = load(words + 16);
+                store(words + 16, third + 1);
+            }
+
+            /// Adds three words up in the first of them.
+            unsafe fn sum(words: Word) -> Word {
+                let first = load(words);
+                let second = load(words + 8);
+                let third = load(words + 16);
+                let both = first + second;
+                commit(words, both + third);
+                both
+            }
+        }
+    };
+}

@@ -5,8 +5,8 @@
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod ends {
     use atomseq::internals::signal_controls;
+    use verify_every_instruction::conclude;
     use verify_every_instruction::signals::ends::{self, Ends, OPERATIONS};
-    use verify_support::processes::passes_in_own_process;
 
     const CONTROL: &str = "without-setting-aside";
 
@@ -46,12 +46,7 @@ mod ends {
             }
             return;
         }
-        for violation in all.violations.iter().take(20) {
-            println!("violation: {violation}");
-        }
-        if !passes_in_own_process(CONTROL) || !all.violations.is_empty() {
-            std::process::exit(1);
-        }
+        conclude(&all.violations, &[CONTROL]);
     }
 }
 

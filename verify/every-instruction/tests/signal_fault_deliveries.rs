@@ -5,8 +5,9 @@
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod deliveries {
     use atomseq::internals::signal_controls;
-    use verify_every_instruction::signals::faults::{By, Case, Deliveries};
-    use verify_support::processes::passes_in_own_process;
+    use verify_every_instruction::conclude;
+    use verify_every_instruction::signals::Findings;
+    use verify_every_instruction::signals::faults::{self, By, Case};
 
     atomseq::sequence! {
         /// Changes three words, each independently.
@@ -99,10 +100,11 @@ mod deliveries {
             // pointer.
             unsafe { signal_controls::set(signal_controls::NESTED) };
         }
-        let mut all = Deliveries::new();
+        faults::install_handlers();
+        let mut all = Findings::of_this_program();
         for case in CASES.iter().take(if is_control { 1 } else { CASES.len() }) {
             let (runs, violations) = (all.runs, all.violations.len());
-            all.check(*case);
+            faults::check(&mut all, *case);
             let (runs, violations) = (all.runs - runs, all.violations.len() - violations);
             println!("{}: {runs} runs; {violations} violations", case.name);
         }
@@ -120,12 +122,7 @@ mod deliveries {
             assert!(all.violations.iter().any(is_found));
             return;
         }
-        for violation in all.violations.iter().take(40) {
-            println!("violation: {violation}");
-        }
-        if !passes_in_own_process(CONTROL) || !all.violations.is_empty() {
-            std::process::exit(1);
-        }
+        conclude(&all.violations, &[CONTROL]);
     }
 }
 

@@ -37,21 +37,7 @@ fn main() {
             checker.twins()
         );
     }
-    if !aside.is_empty() {
-        println!(
-            "set aside, for nothing in the program leads to these copies: {}",
-            aside.join(", ")
-        );
-    }
-    for violation in checker.violations.iter().take(20) {
-        println!("violation: {violation}");
-    }
-    for missed in checker.missed() {
-        println!("never interrupted: {missed}");
-    }
-    if !checker.violations.is_empty() || !checker.missed().is_empty() {
-        std::process::exit(1);
-    }
+    verify_every_instruction::conclude_all(&aside, checker.missed(), &checker.violations);
 }
 
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]

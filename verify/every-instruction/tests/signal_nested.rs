@@ -5,36 +5,15 @@
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod nested {
     use atomseq::internals::signal_controls;
+    use verify_every_instruction::conclude;
     use verify_every_instruction::scenario::{Scenario, Words};
-    use verify_every_instruction::signals::deliver;
-    use verify_every_instruction::signals::nested::{Deliveries, Order};
+    use verify_every_instruction::signals::nested::{self, Order};
     use verify_every_instruction::signals::registry::Memory;
-
-    use verify_support::processes::passes_in_own_process;
+    use verify_every_instruction::signals::{Findings, deliver};
 
     type Three = Memory<3>;
 
-    atomseq::sequence! {
-        /// Changes three words, each independently.
-        unsafe fn change(words: Word) {
-            let first = load(words);
-            store(words, first + 1);
-            let second = load(words + 8);
-            store(words + 8, second + 1);
-            let third = load(words + 16);
-            store(words + 16, third + 1);
-        }
-
-        /// Adds three words up in the first of them.
-        unsafe fn sum(words: Word) -> Word {
-            let first = load(words);
-            let second = load(words + 8);
-            let third = load(words + 16);
-            let both = first + second;
-            commit(words, both + third);
-            both
-        }
-    }
+    verify_every_instruction::sequences_of_three_words!();
 
     #[inline(never)]
     fn change_rolling(memory: &Three) -> Words {
@@ -108,7 +87,7 @@ mod nested {
         ("a restarting sequence in a mask", sum_masked, first_last),
     ];
 
-    fn check(deliveries: &mut Deliveries, operation: Named) {
+    fn check(deliveries: &mut Findings, operation: Named) {
         let (name, call, order) = operation;
         let scenario = Scenario {
             name: name.to_string(),
@@ -120,7 +99,7 @@ mod nested {
             content: Three::words,
             total: Three::words,
         };
-        deliveries.check(&scenario, order);
+        nested::check(deliveries, &scenario, order);
     }
 
     const CONTROL: &str = "without-noticing-deliveries";
@@ -130,7 +109,7 @@ mod nested {
         // pointer.
         unsafe { signal_controls::set(signal_controls::NESTED) };
         deliver::install_unmaskable();
-        let mut deliveries = Deliveries::new();
+        let mut deliveries = Findings::of_this_program();
         check(&mut deliveries, OPERATIONS[0]);
         println!(
             "control {CONTROL}: {} violations in {} runs",
@@ -145,7 +124,7 @@ mod nested {
             return control();
         }
         deliver::install_unmaskable();
-        let mut deliveries = Deliveries::new();
+        let mut deliveries = Findings::of_this_program();
         for operation in OPERATIONS {
             check(&mut deliveries, operation);
         }
@@ -155,12 +134,7 @@ mod nested {
             deliveries.runs,
             deliveries.violations.len()
         );
-        for violation in deliveries.violations.iter().take(20) {
-            println!("violation: {violation}");
-        }
-        if !passes_in_own_process(CONTROL) || !deliveries.violations.is_empty() {
-            std::process::exit(1);
-        }
+        conclude(&deliveries.violations, &[CONTROL]);
     }
 }
 

@@ -40,10 +40,10 @@ fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
             }
         };
         assert_eq!(error, Error::OutOfMemory);
-        let most = allocated.len();
-        assert!((1000..20_000).contains(&most), "{most}");
+        let max = allocated.len();
+        assert!((1000..20_000).contains(&max), "{max}");
         allocated.clear();
-        allocated.extend((0..most).map(|_| pool.allocate().expect("one of those that are free")));
+        allocated.extend((0..max).map(|_| pool.allocate().expect("one of those that are free")));
         assert_eq!(pool.allocate().err(), Some(Error::OutOfMemory));
         assert_eq!(
             Pool::<Kilobyte>::options()

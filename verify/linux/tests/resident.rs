@@ -108,11 +108,11 @@ fn a_queue_takes_32_cells_a_cpu_and_chunks_for_those_that_use_it() {
             (0..elements as u64).for_each(|value| queue.push(value).expect("memory"));
         });
         let least = elements * CELL / page();
-        let most = least + (1 << 20) / page() + BESIDE + least / 100;
+        let max = least + (1 << 20) / page() + BESIDE + least / 100;
         println!("filled: {taken} pages of {least}");
         assert!(
-            (least..=most).contains(&taken),
-            "{taken} of {least} to {most}"
+            (least..=max).contains(&taken),
+            "{taken} of {least} to {max}"
         );
     });
 }

@@ -350,7 +350,7 @@ fn a_thread_with_storage_of_zeros_ends_the_process_on_the_slow_path() {
     }
 }
 
-/// What the check is for: on the fast path nothing tells such a thread from one on CPU 0.
+/// What the check is for: on the fast path nothing distinguishes such a thread from one on CPU 0.
 #[test]
 fn control_a_thread_with_storage_of_zeros_takes_itself_for_one_on_cpu_0() {
     static ENDED: AtomicI32 = AtomicI32::new(0);

@@ -70,7 +70,7 @@ pub fn holds(what: &str, (name, explorer, model): Attempt<impl Explorer>) -> usi
     runs
 }
 
-/// Asserts that each model holds in `most` orders, or in as many as the environment variable asks
+/// Asserts that each model holds in `count` orders, or in as many as the environment variable asks
 /// for after changes to the protocol. `attempts` makes the attempts for a number of orders.
 ///
 /// # Panics
@@ -79,14 +79,14 @@ pub fn holds(what: &str, (name, explorer, model): Attempt<impl Explorer>) -> usi
 pub fn all_hold<E: Explorer, A: Iterator<Item = Attempt<E>>>(
     what: &str,
     variable: &str,
-    most: usize,
+    count: usize,
     attempts: impl FnOnce(usize) -> A,
 ) {
     let asked = std::env::var(variable).ok();
-    let most = asked.map_or(most, |most| most.parse().expect("a number of orders"));
-    for model in attempts(most) {
+    let count = asked.map_or(count, |count| count.parse().expect("a number of orders"));
+    for model in attempts(count) {
         let runs = holds(what, model);
-        assert!(runs >= most, "only {runs} orders");
+        assert!(runs >= count, "only {runs} orders");
     }
 }
 
@@ -142,16 +142,16 @@ pub struct Orders {
     /// The schedulers, one after the other.
     pub schedulers: Vec<Box<dyn Scheduler + Send>>,
     /// The limit on steps. It detects threads that wait for an event that never happens.
-    pub most_steps: usize,
+    pub max_steps: usize,
     /// The stack size of each thread, in bytes.
     pub stack_size: usize,
 }
 
 /// Returns schedulers for this many orders: half of them random, half with few changes of thread.
-pub fn drawn(most: usize) -> Vec<Box<dyn Scheduler + Send>> {
+pub fn drawn(count: usize) -> Vec<Box<dyn Scheduler + Send>> {
     vec![
-        Box::new(RandomScheduler::new_from_seed(1, most / 2)),
-        Box::new(PctScheduler::new_from_seed(1, 4, most / 2)),
+        Box::new(RandomScheduler::new_from_seed(1, count / 2)),
+        Box::new(PctScheduler::new_from_seed(1, 4, count / 2)),
     ]
 }
 
@@ -160,7 +160,7 @@ impl Orders {
     pub fn drawn(count: usize, steps: usize) -> Orders {
         Orders {
             schedulers: drawn(count),
-            most_steps: steps,
+            max_steps: steps,
             stack_size: 32 << 10,
         }
     }
@@ -169,7 +169,7 @@ impl Orders {
     pub fn by(scheduler: Box<dyn Scheduler + Send>) -> Orders {
         Orders {
             schedulers: vec![scheduler],
-            most_steps: 1_000_000,
+            max_steps: 1_000_000,
             stack_size: 32 << 10,
         }
     }
@@ -182,7 +182,7 @@ impl Explorer for Orders {
             let mut config = Config::new();
             config.silence_warnings = true;
             config.failure_persistence = FailurePersistence::None;
-            config.max_steps = MaxSteps::FailAfter(self.most_steps);
+            config.max_steps = MaxSteps::FailAfter(self.max_steps);
             config.stack_size = self.stack_size;
             let model = Arc::clone(&model);
             Runner::new(scheduler, config).run(move || model());

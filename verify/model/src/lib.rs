@@ -6,7 +6,7 @@
 //! | [`checker`] | exhausts the states of a structure: every abort of every call, everywhere |
 //! | [`execution`] | steps and judges one call; the extent and findings of an exploration |
 //! | [`layout`] | the address layout of a model's memory |
-//! | [`structures`] | the structures of `atomseq::percpu` in these terms |
+//! | [`structures`] | the structures of `percpu`, `local` and `mutex` in these terms |
 //! | [`dcas`] | OS-assisted DCAS, with interruptions, fences and revocation as steps |
 //! | [`shadow`] | stacks in arrays, likewise |
 //! | [`mod@controls`] | models of the library's own sources under loom and shuttle, in `tests/` |

@@ -103,10 +103,10 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/growth.rs"));
 
 /// Returns all models, each in this number of orders.
-fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
+fn attempts_in<L: Library>(count: usize) -> impl Iterator<Item = Attempt<Orders>> {
     all::<L>()
         .into_iter()
-        .map(move |(name, model)| (name, Orders::drawn(most, 5_000), model))
+        .map(move |(name, model)| (name, Orders::drawn(count, 5_000), model))
 }
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {

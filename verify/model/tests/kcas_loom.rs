@@ -469,18 +469,18 @@ fn with(preemptions: usize) -> Executions {
 fn no_order_and_no_stale_value_does_harm() {
     // The environment variable allows more, after changes to k-CAS.
     let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
-    let most = asked.map_or(1, |asked| asked.parse().expect("a number of preemptions"));
+    let max = asked.map_or(1, |asked| asked.parse().expect("a number of preemptions"));
     for (name, model) in all::<as_it_is::This>() {
-        let runs = controls::holds("loom: k-CAS", (name, with(most), model));
+        let runs = controls::holds("loom: k-CAS", (name, with(max), model));
         assert!(runs >= 10, "{name}: hardly anything was tried");
     }
 }
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
     // With two preemptions, two threads that both change words have too many orders.
-    let models = [(1, 8), (2, 7)].map(|(most, models)| {
+    let models = [(1, 8), (2, 7)].map(|(max, models)| {
         let some = all::<L>().into_iter().take(models);
-        some.map(move |(name, model)| (name, with(most), model))
+        some.map(move |(name, model)| (name, with(max), model))
     });
     models.into_iter().flatten()
 }

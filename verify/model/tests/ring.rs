@@ -78,7 +78,7 @@ trait Library: 'static {
     fn pop_batch(consumer: &mut Self::Consumer, into: &mut [u64]) -> usize;
     fn pop_into(consumer: &mut Self::Consumer, elements: &mut Vec<u64>) -> usize;
     /// Drains this many elements at most.
-    fn drain(consumer: &mut Self::Consumer, most: usize) -> Vec<u64>;
+    fn drain(consumer: &mut Self::Consumer, max: usize) -> Vec<u64>;
 }
 
 macro_rules! library {
@@ -123,8 +123,8 @@ macro_rules! library {
                 consumer.pop_into(elements)
             }
 
-            fn drain(consumer: &mut Self::Consumer, most: usize) -> Vec<u64> {
-                consumer.drain().take(most).collect()
+            fn drain(consumer: &mut Self::Consumer, max: usize) -> Vec<u64> {
+                consumer.drain().take(max).collect()
             }
         }
     };
@@ -242,20 +242,20 @@ fn all<L: Library>() -> [(&'static str, fn()); 8] {
 }
 
 impl Way {
-    fn most(self) -> usize {
+    fn max(self) -> usize {
         match self {
             One => 1,
-            Batch(most) | Vector(most) | Drain(most) => most,
+            Batch(max) | Vector(max) | Drain(max) => max,
         }
     }
 
     /// Pushes elements, numbered from `next` on; returns how many.
     fn put<L: Library>(self, producer: &mut L::Producer, next: u64) -> usize {
-        let mut elements: Vec<u64> = (next..next + self.most() as u64).collect();
+        let mut elements: Vec<u64> = (next..next + self.max() as u64).collect();
         match self {
             Vector(_) => {
                 let put = L::append(producer, &mut elements);
-                let rest = next + put as u64..next + self.most() as u64;
+                let rest = next + put as u64..next + self.max() as u64;
                 assert!(elements.iter().copied().eq(rest), "{elements:?} are left");
                 put
             }
@@ -273,20 +273,20 @@ impl Way {
                 assert!(seen.is_none() || seen == element);
                 Vec::from_iter(element)
             }
-            Batch(most) => {
-                let mut elements = vec![0; most];
+            Batch(max) => {
+                let mut elements = vec![0; max];
                 let taken = L::pop_batch(consumer, &mut elements);
                 elements.truncate(taken);
                 elements
             }
-            Vector(most) => {
-                let mut elements = Vec::with_capacity(1 + most);
+            Vector(max) => {
+                let mut elements = Vec::with_capacity(1 + max);
                 elements.push(99);
                 let taken = L::pop_into(consumer, &mut elements);
                 assert_eq!((elements.len(), elements[0]), (1 + taken, 99));
                 elements.split_off(1)
             }
-            Drain(most) => L::drain(consumer, most),
+            Drain(max) => L::drain(consumer, max),
         }
     }
 }
@@ -312,7 +312,7 @@ fn pass<L: Library>(model: &Model) {
         for number in 0..puts {
             let more = put.put::<L>(&mut producer, through + 1 + all as u64);
             // The ring is empty at first.
-            assert!(number > 0 || more == put.most().min(room), "only {more}");
+            assert!(number > 0 || more == put.max().min(room), "only {more}");
             all += more;
         }
         drop(ManuallyDrop::into_inner(producer));
@@ -337,7 +337,7 @@ fn pass<L: Library>(model: &Model) {
     let all = putting.join().unwrap();
     // The producer has finished.
     while there < all {
-        let right = all.min(there + take.most());
+        let right = all.min(there + take.max());
         there = check(take.take::<L>(&mut consumer));
         assert_eq!(there, right, "not as many as there are");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::Event;
 use atomseq_papers::paging::{self, Error, Means, Region};
-use atomseq_papers::rollforward::{self, Designated, DynFault, Scheme};
+use atomseq_papers::rollforward::{self, Designated, DynFault, DynJump, HybJump, Scheme};
 use atomseq_papers::statistics;
 use verify_papers::queue::{append, fill, node, queue, remove};
 use verify_support::processes::{end_in, in_fresh_process};
@@ -118,4 +118,84 @@ fn gates_are_not_opened_by_what_nothing_holds_back() {
         }
         paging::start(libc::SIGUSR1).unwrap();
     });
+}
+
+atomseq_papers::sequence! {
+    /// Stores to three words.
+    unsafe fn store_all(first: Word, second: Word, third: Word) {
+        store(first, 1);
+        store(second, 2);
+        store(third, 3);
+    }
+}
+
+static OTHER: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Runs the sequence. One copy of its code: the same landmark.
+#[inline(never)]
+fn store_to<S: Scheme>([first, second, third]: [usize; 3]) {
+    // SAFETY: the callers' words, which only this thread changes.
+    unsafe { store_all::by::<S>(first, second, third) };
+}
+
+/// In the handler of the first fault, sends the signal for which the sequence is rolled forward; in
+/// that of the second, which is in the rollforward, runs a sequence.
+fn wait_in_sequences<S: Scheme>() {
+    match FAULTS.fetch_add(1, SeqCst) {
+        0 => raise(SIGNAL),
+        1 => store_to::<S>([0, 8, 16].map(|at| OTHER.as_ptr().expose_provenance() + at)),
+        _ => {}
+    }
+}
+
+fn sequences_in_a_fault_of_a_rollforward<S: Scheme>() {
+    install();
+    paging::start(libc::SIGUSR2).unwrap();
+    // SAFETY: `wait_in_sequences` adds to a word, sends a signal and runs a sequence.
+    let region = unsafe { Region::map_by(Means::Protection, 2, wait_in_sequences::<S>) }.unwrap();
+    let word = AtomicUsize::new(0);
+    let first = word.as_ptr().expose_provenance();
+    let [second, third] = [0, 1].map(|page| region.address(page));
+    store_to::<S>([first, second, third]);
+    assert_eq!(statistics::rollforwards(S::KIND), Some(1));
+    assert_eq!(FAULTS.load(SeqCst), 2);
+    let others = OTHER.each_ref().map(|word| word.load(SeqCst));
+    assert_eq!(others, [1, 2, 3]);
+    // SAFETY: words of the region.
+    let stored = [second, third].map(|word| unsafe { (word as *const usize).read_volatile() });
+    assert_eq!((word.load(SeqCst), stored), (1, [2, 3]));
+    // The schemes work as before.
+    roll::<S>();
+}
+
+#[test]
+fn a_fault_in_a_rollforward_may_run_sequences() {
+    in_fresh_process(
+        this_test!(),
+        sequences_in_a_fault_of_a_rollforward::<DynJump>,
+    );
+}
+
+#[test]
+fn a_fault_in_a_rollforward_may_run_sequences_of_dyn_fault() {
+    in_fresh_process(
+        this_test!(),
+        sequences_in_a_fault_of_a_rollforward::<DynFault>,
+    );
+}
+
+#[test]
+fn a_fault_in_a_rollforward_may_run_sequences_of_hyb_jump() {
+    in_fresh_process(
+        this_test!(),
+        sequences_in_a_fault_of_a_rollforward::<HybJump>,
+    );
+}
+
+#[test]
+fn a_fault_in_a_rollforward_may_run_designated_sequences() {
+    in_fresh_process(
+        this_test!(),
+        sequences_in_a_fault_of_a_rollforward::<Designated>,
+    );
 }

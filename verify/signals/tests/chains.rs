@@ -38,17 +38,17 @@ fn what_a_chained_handler_does_to_the_kernel_s_flags_stays() {
     extern "C" fn change(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the first word of a context.
         unsafe { *flags(context) ^= 4 };
-        // SAFETY: as above.
+        // SAFETY: the first word of a context.
         SET.store(unsafe { *flags(context) } & 255, SeqCst);
     }
     in_fresh_process(this_test!(), || {
         install_plainly(ONE, change, 0, &[]);
         install(ONE, |event| {
             let flags = flags(event.context());
-            // SAFETY: as above.
+            // SAFETY: the first word of a context.
             let before = unsafe { *flags };
             event.chain();
-            // SAFETY: as above.
+            // SAFETY: the first word of a context.
             let after = unsafe { *flags };
             assert_eq!((after, after), (before ^ 4, SET.load(SeqCst)));
             note(event);

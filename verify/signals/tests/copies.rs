@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal;
-use verify_signals::{add_to_three, clear_log, log, logged};
+use verify_signals::{add_to_three, clear_log, log, log_three, logged};
 use verify_support::pages::{Page, install_fault_handler};
 use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
 use verify_support::signals::{install, install_plainly, installed, raise};
@@ -81,14 +81,8 @@ fn each_copy_s_handlers_find_sequences_whole() {
     in_fresh_process(this_test!(), || {
         static WORDS: AtomicUsize = AtomicUsize::new(0);
         fn look() {
-            for index in 0..3 {
-                // SAFETY: the test's three words.
-                log(unsafe {
-                    (WORDS.load(SeqCst) as *const usize)
-                        .add(index)
-                        .read_volatile()
-                });
-            }
+            // SAFETY: the test's three words.
+            unsafe { log_three(WORDS.load(SeqCst)) };
         }
         install_theirs();
         install(ONE, |_| look());

@@ -316,7 +316,7 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
 #[test]
 fn what_the_library_s_own_jump_has_left_comes_at_once() {
     fn jump(_: &mut Event<'_>) {
-        // SAFETY: as above.
+        // SAFETY: `with_target` runs, and the frames between have nothing to drop.
         unsafe { signal::siglongjmp(jump::environment(), 1) };
     }
     in_fresh_process(this_test!(), || {

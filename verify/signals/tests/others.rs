@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Fault, Finding};
-use verify_signals::{add_to_three, clear_log, log, logged, note};
+use verify_signals::{add_to_three, clear_log, log, log_three, logged, note};
 use verify_support::pages::{Page, install_fault_handler, mask, program_counter};
 use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
 use verify_support::signals::{
@@ -253,14 +253,8 @@ fn two_at_once() -> Vec<usize> {
     static WORDS: AtomicUsize = AtomicUsize::new(0);
     fn look(event: &mut Event<'_>) {
         log(event.signal() as usize);
-        for index in 0..3 {
-            // SAFETY: the test's three words.
-            log(unsafe {
-                (WORDS.load(SeqCst) as *const usize)
-                    .add(index)
-                    .read_volatile()
-            });
-        }
+        // SAFETY: the test's three words.
+        unsafe { log_three(WORDS.load(SeqCst)) };
     }
     extern "C" fn unblock_both(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the context's set.
@@ -313,14 +307,8 @@ fn control_without_the_covering_mask_one_of_them_does_not() {
 fn nested_in_theirs() -> Vec<usize> {
     static WORDS: AtomicUsize = AtomicUsize::new(0);
     fn look(_: &mut Event<'_>) {
-        for index in 0..3 {
-            // SAFETY: the test's three words.
-            log(unsafe {
-                (WORDS.load(SeqCst) as *const usize)
-                    .add(index)
-                    .read_volatile()
-            });
-        }
+        // SAFETY: the test's three words.
+        unsafe { log_three(WORDS.load(SeqCst)) };
     }
     extern "C" fn send(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         raise(ONE);
@@ -415,7 +403,7 @@ fn a_handler_of_a_fault_can_be_installed_and_removed() {
         }
         extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
             log(7);
-            // SAFETY: as above.
+            // SAFETY: past the instruction.
             unsafe {
                 *program_counter(context) += if cfg!(target_arch = "x86_64") { 2 } else { 4 }
             };
@@ -555,7 +543,7 @@ fn a_handler_of_one_argument_is_called_with_one() {
         fn chain(event: &mut Event<'_>) {
             event.chain();
         }
-        // SAFETY: as above.
+        // SAFETY: the handler is async-signal-safe.
         unsafe { libc::signal(ONE, of_one_argument as *const () as usize) };
         install(ONE, chain);
         raise(ONE);

@@ -5,9 +5,10 @@
 //! [`signals`] has masks, handlers and queued signals as a library would use them that knows
 //! nothing of atomseq; [`jump`] leaves handlers by `siglongjmp`. [`timers`] and [`fire`] interrupt
 //! a thread again and again, [`pages`] at a chosen instruction. [`cpus`], [`threads`] and [`proc`]
-//! place threads, wait for their states and read `/proc`. [`code`] finds the sequences of the
-//! running program, and stops threads at any of their instructions. [`is_there_or_skipped`] skips a
-//! test whose requirement the machine lacks.
+//! place threads, wait for their states and read `/proc`. [`watchdog`] ends a process that hangs.
+//! [`code`] finds the sequences of the running program, and stops threads at any of their
+//! instructions; [`sources`] reads the library's files. [`is_there_or_skipped`] skips a test whose
+//! requirement the machine lacks.
 
 #![cfg(target_os = "linux")]
 

@@ -93,6 +93,7 @@ pub fn choose(here: &Circumstances<'_>) -> Vec<Exclusion> {
         ),
         exclusion("mutex::Biased", "Machine", home, visits.clone()),
         exclusion("mutex::OnCpu", "SameCpu", home, visits),
+        exclusion("mutex::RwLock", "Machine", home, here.reads()),
         exclusion(
             "mutex::Restarting, Rolling",
             "SameThread",
@@ -112,9 +113,22 @@ impl Circumstances<'_> {
         }
     }
 
+    /// Returns why per-CPU sequences cannot be fenced, if they cannot.
+    fn no_fence(&self) -> Option<String> {
+        let reason = self.unfenced?;
+        Some(format!("per-CPU sequences cannot be fenced: {reason}"))
+    }
+
+    fn reads(&self) -> String {
+        self.no_fence().unwrap_or_else(|| {
+            "per-CPU sequences can be fenced: readers count themselves by these while writes are rare"
+                .to_string()
+        })
+    }
+
     fn visits(&self) -> String {
-        if let Some(reason) = self.unfenced {
-            return format!("per-CPU sequences cannot be fenced: {reason}");
+        if let Some(reason) = self.no_fence() {
+            return reason;
         }
         match self.cpus {
             1 => "per-CPU sequences can be fenced; there is one CPU, so each acquisition is on the home CPU"
@@ -192,7 +206,14 @@ mod tests {
         let chosen = chosen(None, 4, Some(true));
         assert_eq!(
             by(&chosen),
-            ["interlocked", "section", "section", "sequence", "mask"]
+            [
+                "interlocked",
+                "section",
+                "section",
+                "section",
+                "sequence",
+                "mask"
+            ]
         );
         assert!(chosen[0].why.ends_with("on any of 4 CPUs"));
         assert!(chosen[1].why.contains("from 3 other CPUs"));
@@ -201,8 +222,8 @@ mod tests {
     #[test]
     fn without_rseq_locks_with_a_home_are_interlocked_for_a_reason() {
         let chosen = chosen(Some("ATOMSEQ_DISABLE_RSEQ is set"), 2, Some(true));
-        assert_eq!(by(&chosen)[..3], ["interlocked"; 3]);
-        for exclusion in &chosen[1..3] {
+        assert_eq!(by(&chosen)[..4], ["interlocked"; 4]);
+        for exclusion in &chosen[1..4] {
             let why = "per-CPU sequences cannot be fenced: ATOMSEQ_DISABLE_RSEQ is set";
             assert_eq!(exclusion.why, why);
         }
@@ -218,12 +239,12 @@ mod tests {
     #[test]
     fn a_portable_build_blocks_signals() {
         let chosen = chosen(Some("portable"), 2, None);
-        assert_eq!(by(&chosen)[3..], ["blocked", "blocked"]);
+        assert_eq!(by(&chosen)[4..], ["blocked", "blocked"]);
     }
 
     #[test]
     fn a_failure_is_reported() {
         let chosen = chosen(None, 2, Some(false));
-        assert!(chosen[3].why.starts_with("FAILED"));
+        assert!(chosen[4].why.starts_with("FAILED"));
     }
 }

@@ -8,7 +8,7 @@ use crate::ir::*;
 use crate::message;
 
 /// Offsets that every architecture's loads and stores hold. Must agree with
-/// `atomseq::sequence::check::reachable`.
+/// `atomseq::generated::check::reachable`.
 const LOWEST_OFFSET: i64 = -256;
 const HIGHEST_MULTIPLE: i64 = 4095;
 

@@ -55,7 +55,7 @@ pub fn check(sequence: &mut Sequence) -> Result<()> {
 /// word of the two kinds excludes the other.
 ///
 /// Protects against a store that happens twice. In `store(count, load(count) + 1); commit(a, 1)` an
-/// interruption before the commit restarts the sequence, which then counts once more.
+/// interruption before the commit restarts the sequence, which then counts again.
 fn one_kind_of_store(sequence: &Sequence) -> Result<()> {
     let Some(visible) = sequence.steps.iter().find(|step| step.is_visible()) else {
         return Ok(());

@@ -19,7 +19,7 @@ use crate::message;
 const WORD_BYTES: i64 = 8;
 
 /// A longer copy counts as one of so many words, so that no sum of bytes overflows. Must agree with
-/// `atomseq::sequence::check::copied`.
+/// `atomseq::generated::check::copied`.
 const MAX_COPIED: u64 = 1 << 40;
 
 /// The words of a slot, behind its gate. Must agree with `atomseq::percpu::Area` and
@@ -45,7 +45,7 @@ impl Bytes {
         }
     }
 
-    /// Returns the bytes of so many words. Must agree with `atomseq::sequence::check::copied`. A
+    /// Returns the bytes of so many words. Must agree with `atomseq::generated::check::copied`. A
     /// number that differs where words have 32 bits is left to rustc, which knows the target.
     fn copied(words: &Constant) -> Bytes {
         match words.value {

@@ -23,8 +23,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// It is closed from the first fault of a thread's sequence until that sequence has ended and the
 /// thread has handled the signal that was given to [`start`](super::start). A thread that blocks
 /// that signal, or is inside a mask, keeps the gate closed for longer. A thread that finds it
-/// closed [waits](Gate::wait), and tries again. In the child of a fork, gates that other threads of
-/// the parent have closed stay closed.
+/// closed [waits](Gate::wait), and tries again. In the child of a fork, gates that threads of the
+/// parent have closed stay closed, the forking thread's own among them: the signal that would open
+/// them is not pending in the child.
+///
+/// Only sequences of `atomseq::sequence!` close it: a fault in the middle of one that runs by a
+/// scheme of [`rollforward`](crate::rollforward) leaves it open.
 #[derive(Debug, Default)]
 #[repr(C, align(8))]
 pub struct Gate {
@@ -57,7 +61,8 @@ impl Gate {
     /// Waits until the gate is open.
     ///
     /// A handler of the closing thread does not wait, but opens it: a handler runs after the
-    /// sequence.
+    /// sequence. A handler of a fault, and what a [`Region`](super::Region) calls while it waits
+    /// for a page, may run in the middle of the sequence: they must not call this.
     pub fn wait(&self) {
         loop {
             // Acquire: pairs with the Release in `open`.

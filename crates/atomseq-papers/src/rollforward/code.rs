@@ -47,7 +47,7 @@ impl Code {
         let mut bytes = [0; 16];
         for (index, byte) in bytes.iter_mut().enumerate() {
             if from + index < self.limit {
-                // SAFETY: as above.
+                // SAFETY: readable code below `limit`. Volatile, as before.
                 *byte = unsafe { ((from + index) as *const u8).read_volatile() };
             }
         }

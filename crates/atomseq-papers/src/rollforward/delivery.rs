@@ -160,7 +160,7 @@ fn interrupted(context: Context, words: &Words, level: u32) -> Option<Interrupte
         TRUE => Kind::DynJump,
         // SAFETY: the program counter of this thread.
         _ if unsafe { code::is_safe(pc, end) } => Kind::HybJump,
-        // SAFETY: as above.
+        // SAFETY: the program counter of this thread.
         _ => return unsafe { code::landmark_behind(pc) }.map(Interrupted::Designated),
     };
     // SAFETY: the end of a sequence that jumps, before which its level stands.
@@ -193,7 +193,7 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
             // SAFETY: the register is in the context, which this handler owns.
             unsafe { register.write(arch::back()) };
             roll();
-            // SAFETY: as above.
+            // SAFETY: the register is in the context, which this handler owns.
             unsafe { register.write(end) };
             context.set_program_counter(end);
             kind
@@ -244,9 +244,8 @@ fn on_signal(event: &mut Event<'_>) {
         roll_forward(context, words, found);
         set_errno(errno);
     }
-    // A sequence whose level is lower than the signal's is still under way. The handler's own
-    // sequences use the same words.
-    let before = (words.in_sequence.replace(FALSE), words.end.replace(0));
+    // A sequence whose level is lower than the signal's is still under way.
+    let _outside = Outside::new(words);
     let higher = action.higher.load(Ordering::Relaxed) & !context.mask();
     match higher {
         0 => handler(event),
@@ -256,8 +255,44 @@ fn on_signal(event: &mut Event<'_>) {
             change_mask(libc::SIG_SETMASK, mask);
         }
     }
-    words.in_sequence.set(before.0);
-    words.end.set(before.1);
+}
+
+/// While there is one, this thread's words say that it is outside of every sequence and every
+/// rollforward: sequences that a handler runs use the same words.
+pub struct Outside<'a> {
+    words: &'a Words,
+    before: (usize, usize, *const usize, usize),
+}
+
+impl Outside<'_> {
+    /// For the handler of a fault, which may be in the middle of a sequence or of a rollforward.
+    pub fn in_fault() -> Self {
+        // SAFETY: this thread's words, which live as long as the thread; the handler of a fault
+        // ends before its thread.
+        Self::new(unsafe { &*words() })
+    }
+}
+
+impl<'a> Outside<'a> {
+    fn new(words: &'a Words) -> Self {
+        let before = (
+            words.in_sequence.replace(FALSE),
+            words.end.replace(0),
+            words.false_or_fault.replace(&raw const NO_END),
+            words.landmark.replace(0),
+        );
+        Self { words, before }
+    }
+}
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        let (in_sequence, end, false_or_fault, landmark) = self.before;
+        self.words.in_sequence.set(in_sequence);
+        self.words.end.set(end);
+        self.words.false_or_fault.set(false_or_fault);
+        self.words.landmark.set(landmark);
+    }
 }
 
 /// Handles the faults that end rollforwards.

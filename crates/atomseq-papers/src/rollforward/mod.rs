@@ -131,6 +131,8 @@ mod rewriting;
 #[cfg(atomseq_sections)]
 pub use code::is_safe;
 #[cfg(atomseq_sections)]
+pub(crate) use delivery::Outside;
+#[cfg(atomseq_sections)]
 #[doc(hidden)]
 pub use delivery::words;
 

@@ -67,7 +67,7 @@ impl GateRound {
         }
         // SAFETY: both words lie in the slot, and only these sequences change them.
         if unsafe { raise::on_cpu(self.area.slots(), amount) }.is_err() {
-            // SAFETY: as above, and the gate is held.
+            // SAFETY: both words lie in the slot, and the gate is held.
             self.area
                 .on_slow_path(|held| unsafe { raise::gated(held, amount) });
         }

@@ -90,7 +90,7 @@ pub struct LocalStructures(Structures);
 // SAFETY: one thread uses the structures: from the start to the end of a round, the worker that
 // calls `operate`, with its handlers; before and after that, the director.
 unsafe impl Send for LocalStructures {}
-// SAFETY: as above.
+// SAFETY: one thread at a time uses the structures.
 unsafe impl Sync for LocalStructures {}
 
 fn whole(value: u64) -> [u64; 3] {

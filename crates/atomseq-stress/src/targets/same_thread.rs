@@ -88,7 +88,7 @@ pub struct SameThreadLocks {
 // SAFETY: one thread uses the locks: from the start to the end of a round, the worker that calls
 // `enter`, with its handlers; before and after that, the director.
 unsafe impl Send for SameThreadLocks {}
-// SAFETY: as above.
+// SAFETY: one thread at a time uses the locks.
 unsafe impl Sync for SameThreadLocks {}
 
 impl SameThreadLocks {

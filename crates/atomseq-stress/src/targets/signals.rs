@@ -222,7 +222,7 @@ impl Shared {
         for node in held.into_iter().filter(|node| *node != 0) {
             lane.begin(Activity::Push);
             self.pass(node, me, 0)?;
-            // SAFETY: as above; this lane holds the node.
+            // SAFETY: the lane's own list, and a node that this lane holds.
             unsafe {
                 match restarting {
                     true => put::rolling(at(&self.list), node),

@@ -65,7 +65,7 @@ pub(crate) fn stack_pointer() -> usize {
 /// Sets the calling thread's own word.
 #[inline(always)]
 pub(crate) fn set_own(word: *const ()) {
-    // SAFETY: as above; writes the word, which `own` alone reads.
+    // SAFETY: writes the thread's own word, which `own` alone reads.
     unsafe {
         asm!(
             "adrp {offset}, :gottprel:{image}",

@@ -143,10 +143,10 @@ impl<T: 'static> Generator<T> {
     /// # Safety
     ///
     /// `f`, and all that resumes or drops the generator, keep the [rules of the
-    /// module](super#safety): they do not switch inside of a thread-local's initial value,
-    /// destructor or scope, and no thread-local owns the generator while `f` is suspended with a
-    /// reference to another one. Nor is the generator forgotten while `f` is suspended in a scope
-    /// whose threads have such a reference.
+    /// module](super#safety): they do not switch inside of a thread-local's initial value or
+    /// destructor, nor inside of scopes that must end in the reverse order, and no thread-local
+    /// owns the generator while `f` is suspended with a reference to another one. Nor is the
+    /// generator forgotten while `f` is suspended in a scope whose threads have such a reference.
     ///
     /// # Errors
     ///
@@ -418,7 +418,7 @@ impl NoSuspension {
 impl Drop for NoSuspension {
     fn drop(&mut self) {
         if let Some((link, room)) = self.0 {
-            // SAFETY: as above.
+            // SAFETY: still in the list: its function runs, and ends before its drop.
             unsafe { &*link }.room.set(room);
         }
     }

@@ -55,9 +55,9 @@
 //! [`scope`](scope()) included; a generator's [`next`](Iterator::next), the drop of one whose
 //! function is suspended, and [`Yielder::suspend`].
 //!
-//! 1. **No initial value of a `std::thread_local!`** contains a switch that leads to code which
-//!    uses that variable. The standard library would later drop the value to which that code has a
-//!    reference.
+//! 1. **No initial value of a thread-local**, as of a `std::thread_local!`, contains a switch that
+//!    leads to code which uses that variable. The standard library would later drop the value to
+//!    which that code has a reference.
 //! 2. **No destructor of a thread-local** contains a switch that leads to code which has a
 //!    reference to another one, as inside of [`LocalKey::with`](std::thread::LocalKey::with): that
 //!    one may have been dropped. Destructors run when the thread exits, and inside of the run when
@@ -69,10 +69,12 @@
 //!    would exit, and drop the thread-local. No function returns from a switch if its generator is
 //!    forgotten, or, in a program that aborts where others unwind, dropped; nor if it waits as its
 //!    run ends in a deadlock.
-//! 4. **No scope that a library keeps in a thread-local** contains a switch, if the scopes must end
-//!    in the reverse order. `scoped_tls`, for example, sets a pointer while a closure runs, and
-//!    then restores the one before. Coroutines leave their scopes in any order, so the pointer to a
-//!    scope that has ended can come back.
+//! 4. **No scope that a library keeps in a thread-local, or in an object** that several coroutines
+//!    use, contains a switch, if the scopes must end in the reverse order. `scoped_tls`, for
+//!    example, sets a pointer while a closure runs, and then restores the one before. Coroutines
+//!    leave their scopes in any order, so the pointer to a scope that has ended can come back. An
+//!    interpreter that calls a function of the program keeps a frame for the call, on a stack of
+//!    its own. If another coroutine has called since, the end of the call removes the wrong frame.
 //! 5. **No function of another package's stackful coroutine** suspends but in the coroutine that
 //!    has resumed it, nor inside of a run that it has begun. It would leave a coroutine, or a run,
 //!    that still counts as the running one. A generator's `suspend` panics there.
@@ -311,8 +313,9 @@ impl Builder {
     /// # Safety
     ///
     /// `f`, the coroutines, and all that they call keep the [rules of this module](self#safety):
-    /// they do not switch inside of a thread-local's initial value, destructor or scope, nor out of
-    /// the run, nor indefinitely in a scope whose threads have references to thread-locals.
+    /// they do not switch inside of a thread-local's initial value or destructor, nor inside of
+    /// scopes that must end in the reverse order, nor out of the run, nor indefinitely in a scope
+    /// whose threads have references to thread-locals.
     ///
     /// # Errors
     ///

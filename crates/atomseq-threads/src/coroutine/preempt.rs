@@ -54,6 +54,7 @@ impl Ticks {
         if crate::NEVER_BLOCKED.contains(&signal) {
             return Err(Error::Signal(signal::Error::Reserved(signal)));
         }
+        let claims = crate::claim_signals();
         // Without that handler, runtimes would preempt no thread.
         if runtime::has_handler(signal) {
             return Err(Error::SignalTaken(signal));
@@ -62,6 +63,7 @@ impl Ticks {
         // SAFETY: the handler reads what belongs to its thread, and changes the context as
         // `preemptible` allows.
         unsafe { signal::install_with(signal, tick, options) }.map_err(Error::Signal)?;
+        drop(claims);
         let mut timer = MaybeUninit::uninit();
         // SAFETY: plain old data.
         let mut event: libc::sigevent = unsafe { core::mem::zeroed() };

@@ -424,7 +424,7 @@ impl Scheduler {
         });
         let mut others = Others::Wait;
         for control in ring {
-            // SAFETY: as above.
+            // SAFETY: all of the ring live.
             others = match unsafe { control.as_ref() }.polls.get() {
                 true => Others::Poll,
                 false => Others::Run,

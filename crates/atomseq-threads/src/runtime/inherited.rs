@@ -128,7 +128,8 @@ type Value = dyn Any + Send + Sync;
 /// Keys and values, few of them.
 type Entries = Vec<(usize, Arc<Value>)>;
 
-/// The values of a thread. No code of a user runs while it is accessed.
+/// The values of a thread. No code of a user but a global allocator runs while it changes, and that
+/// finds it closed.
 pub(super) struct Table(UnsafeCell<State>);
 
 enum State {
@@ -176,22 +177,27 @@ impl Table {
     ///
     /// As `share`.
     unsafe fn replace(&self, key: usize, value: Option<Arc<Value>>) -> Option<Arc<Value>> {
-        // SAFETY: as in `share`. What is dropped below are references that are not the last: the
-        // copy has them, too. The value before is returned, and the one after is the caller's.
-        let State::Open(entries) = (unsafe { &mut *self.0.get() }) else {
+        // SAFETY: as in `share`. Taken out meanwhile: a global allocator may look for a value here.
+        let State::Open(before) = (unsafe { self.0.get().replace(State::Closed) }) else {
             return value;
         };
-        let entries = Arc::make_mut(entries.get_or_insert_default());
-        let place = entries.iter().position(|(of, _)| *of == key);
-        match (place, value) {
-            (Some(place), Some(value)) => Some(core::mem::replace(&mut entries[place].1, value)),
-            (Some(place), None) => Some(entries.swap_remove(place).1),
+        let mut entries = before.unwrap_or_default();
+        // What is dropped below are references that are not the last: the copy has them, too. The
+        // value before is returned, and the one after is the caller's.
+        let all = Arc::make_mut(&mut entries);
+        let place = all.iter().position(|(of, _)| *of == key);
+        let before = match (place, value) {
+            (Some(place), Some(value)) => Some(core::mem::replace(&mut all[place].1, value)),
+            (Some(place), None) => Some(all.swap_remove(place).1),
             (None, Some(value)) => {
-                entries.push((key, value));
+                all.push((key, value));
                 None
             }
             (None, None) => None,
-        }
+        };
+        // SAFETY: as above. What it replaces has no destructor to run.
+        unsafe { self.0.get().write(State::Open(Some(entries))) };
+        before
     }
 }
 

@@ -43,13 +43,13 @@
 //!
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
-//! scope waits for then begins on the stack of the waiting thread, while half of that is left and
-//! the waiting thread does not unwind. It does not begin on the stack of a thread that waits in a
-//! [run of coroutines](crate::coroutine::run) or in a [generator](crate::coroutine::Generator). If
-//! threads wait there, or in another way, for one that has not begun, all may wait indefinitely. A
-//! worker that has nothing to do, and a caller outside that joins a thread, look for up to 50 µs
-//! before they sleep, if their last wait was as short. If the runtime may use one CPU only, they
-//! yield it between looks.
+//! scope waits for then begins on the stack of the waiting thread, as long as half of that stack is
+//! free and the waiting thread is not unwinding. It does not begin on the stack of a thread that
+//! waits in a [run of coroutines](crate::coroutine::run) or in a
+//! [generator](crate::coroutine::Generator). If threads wait there, or in another way, for one that
+//! has not begun, all may wait indefinitely. A worker that has nothing to do, and a caller outside
+//! that joins a thread, look for up to 50 µs before they sleep, if their last wait was as short. If
+//! the runtime may use one CPU only, they yield it between looks.
 //!
 //! Closures that run on the same kernel thread one after the other share its thread-locals, its
 //! signal mask and [`std::thread::current`]. A closure that leaves the signal of preemption blocked
@@ -160,7 +160,7 @@ pub enum Error {
     Name(String),
     /// The signal has a handler that is not a runtime's.
     SignalTaken(i32),
-    /// No handler of that signal can wait.
+    /// No handler of that signal can wait, or the signal can be lost.
     SignalReserved(i32),
     /// The signal cannot be handled.
     Signal(io::Error),
@@ -352,6 +352,9 @@ impl Options {
     /// Sets the signal that ends slices. The default is `SIGURG`, which debuggers pass on silently.
     /// Its handler stays installed, so a [coroutine run](crate::coroutine::Builder) with slices
     /// refuses that signal, and this one the run's.
+    ///
+    /// Signals that faults raise, and `SIGABRT`, are refused, since no handler blocks them. So are
+    /// real-time signals: the system loses one where `RLIMIT_SIGPENDING` is reached.
     pub fn signal(mut self, signal: i32) -> Options {
         self.signal = signal;
         self

@@ -10,13 +10,19 @@ use std::io;
 use super::Error;
 use super::shared::Carrier;
 
-/// Returns whether a handler of this signal can wait. Faults raise some signals and no handler
-/// blocks them, others cannot be handled, and others are the C library's own.
-fn is_usable(signal: c_int) -> bool {
+/// Returns whether a handler can block this signal. Faults raise some signals, which no handler
+/// blocks, others cannot be handled, and others are the C library's own.
+fn is_blockable(signal: c_int) -> bool {
     !crate::NEVER_BLOCKED.contains(&signal)
         && ![libc::SIGKILL, libc::SIGSTOP].contains(&signal)
         && (1..=libc::SIGRTMAX()).contains(&signal)
         && !(32..libc::SIGRTMIN()).contains(&signal)
+}
+
+/// Returns whether this signal can end slices. A real-time signal is lost if the queue of signals
+/// is full, and a request to suspend a thread anywhere sends one.
+fn is_usable(signal: c_int) -> bool {
+    is_blockable(signal) && signal < 32
 }
 
 fn handler() -> usize {
@@ -43,6 +49,7 @@ pub(super) fn install(signal: c_int) -> Result<(), Error> {
     if !is_usable(signal) {
         return Err(Error::SignalReserved(signal));
     }
+    let _claims = crate::claim_signals();
     match disposition(signal).map_err(Error::Signal)? {
         libc::SIG_DFL | libc::SIG_IGN => {}
         already if already == handler() => return Ok(()),
@@ -58,7 +65,7 @@ pub(super) fn install(signal: c_int) -> Result<(), Error> {
         // `setuid`) and those of faults stay.
         libc::sigfillset(&mut action.sa_mask);
         for other in 1..=libc::SIGRTMAX() {
-            if !is_usable(other) {
+            if !is_blockable(other) {
                 libc::sigdelset(&mut action.sa_mask, other);
             }
         }

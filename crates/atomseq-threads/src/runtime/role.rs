@@ -59,9 +59,13 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The `owner` of a new worker.
 pub(super) const ORPHAN: u64 = NO_CARRIER << 1;
 
-/// The number of times that threads without a stack are put back for want of a kernel thread,
-/// before the role waits for one.
-const TRIES: usize = 64;
+/// The number of threads without a stack that stall for want of a kernel thread, before the role
+/// waits for one.
+const TRIES: usize = 1024;
+
+/// What counts as so many: a thread that stalls while no other one is queued. It has probably
+/// stalled before.
+const AGAIN: usize = 16;
 
 /// How often an idle worker looks at the queues of others before it takes a thread that its spawner
 /// may be about to join.
@@ -263,10 +267,11 @@ impl Shared {
     }
 
     fn try_pass(&self, index: u32) -> bool {
-        for _ in 0..TRIES {
-            let Some(task) = self.select(index) else {
-                break;
-            };
+        self.unstall(index);
+        let mut tries = 0;
+        while tries < TRIES
+            && let Some(task) = self.select(index)
+        {
             if task.state.is_started() {
                 match task.state.take() {
                     Taken::Started => {
@@ -293,7 +298,7 @@ impl Shared {
                         self.grant(index, waiter, task, INSIDE);
                         return true;
                     }
-                    Err(task) => self.put_back(index, task),
+                    Err(task) => tries += self.stall(index, task),
                 }
             }
         }
@@ -368,12 +373,37 @@ impl Shared {
         }
     }
 
+    /// Leaves a thread without a stack until a kernel thread is free. Returns how many tries that
+    /// counts as.
+    fn stall(&self, index: u32, task: Task) -> usize {
+        let worker = self.worker(index);
+        let mut task = task;
+        while let Err(back) = worker.stall(task) {
+            task = back;
+            std::thread::yield_now();
+        }
+        // The kernel thread of a worker that has found nothing meanwhile may be free.
+        self.notify(index);
+        match worker.has_queued() {
+            true => 1,
+            false => AGAIN,
+        }
+    }
+
+    /// Lets the next stalled thread wait for a turn again. One for each turn of another thread: a
+    /// kernel thread may be free by now, or its joiner may lend a stack.
+    fn unstall(&self, index: u32) {
+        if let Some(task) = self.worker(index).pop_stalled() {
+            self.put_back(index, task);
+        }
+    }
+
     /// Pops the next thread of a worker, those included whose time has come.
     fn select(&self, index: u32) -> Option<Task> {
         let worker = self.worker(index);
         self.wake_due(index);
         if !worker.has_queued() {
-            return worker.take_newest();
+            return worker.take_newest().or_else(|| worker.pop_stalled());
         }
         if let Some(task) = worker.take_newest() {
             self.put_back(index, task);
@@ -416,7 +446,8 @@ impl Shared {
         for _ in 0..LOOKS.div_ceil(count - 1) {
             for other in others() {
                 self.wake_due(other as u32);
-                if let Some(task) = self.workers[other].pop() {
+                let worker = &self.workers[other];
+                if let Some(task) = worker.pop().or_else(|| worker.pop_stalled()) {
                     return Some(task);
                 }
             }
@@ -501,10 +532,11 @@ impl Shared {
     /// has passed on.
     fn run_others(&self, carrier: &Carrier) -> bool {
         let index = carrier.worker.load(Relaxed);
+        self.unstall(index);
         let mut tries = 0;
         loop {
             // Another worker has taken the current thread.
-            if carrier.word.load(SeqCst) & GRANT != 0 || tries == TRIES {
+            if carrier.word.load(SeqCst) & GRANT != 0 || tries >= TRIES {
                 self.pass(index);
                 return false;
             }
@@ -543,10 +575,7 @@ impl Shared {
                         self.grant(index, waiter, task, INSIDE);
                         return false;
                     }
-                    Err(task) => {
-                        self.put_back(index, task);
-                        tries += 1;
-                    }
+                    Err(task) => tries += self.stall(index, task),
                 }
             }
         }
@@ -580,6 +609,7 @@ impl Shared {
         loop {
             // A thread may end with the role of another worker than it began with.
             let index = carrier.worker.load(Relaxed);
+            self.unstall(index);
             let Some(task) = self.select_or_steal(carrier, index) else {
                 if self.is_over() {
                     return true;

@@ -81,7 +81,7 @@ pub(super) struct Carrier {
 
 // SAFETY: the pointer is to what contains it, and is only read.
 unsafe impl Send for Carrier {}
-// SAFETY: as above; the rest is atomic.
+// SAFETY: the pointer is only read; the rest is atomic.
 unsafe impl Sync for Carrier {}
 
 /// The carrier has a role, or a thread of its own to go on with.

@@ -180,7 +180,7 @@ pub(super) struct Task(NonNull<Header>);
 // `Sync`, which the thread itself alone accesses. Closure and outcome are `Send`, and accessed by
 // the thread that runs the entry and then by the one that joins it.
 unsafe impl Send for Task {}
-// SAFETY: as above.
+// SAFETY: shared access reaches atomics and constants only.
 unsafe impl Sync for Task {}
 
 impl core::ops::Deref for Task {

@@ -3,7 +3,7 @@
 
 use core::ptr;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
+    AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -42,6 +42,16 @@ pub(super) const WATCHES: u32 = 1;
 /// Of one whose kernel thread sleeps, or is about to.
 pub(super) const ASLEEP: u32 = 2;
 
+/// A queue for each level.
+type Queues = [LinkedQueue<Task>; LEVELS as usize];
+
+/// Returns which levels have threads, a bit each.
+fn levels(queues: &Queues) -> u8 {
+    let nonempty =
+        |(level, queue): (usize, &LinkedQueue<Task>)| u8::from(!queue.is_empty()) << level;
+    queues.iter().enumerate().map(nonempty).sum()
+}
+
 /// One of them.
 #[repr(align(128))]
 pub(super) struct Worker {
@@ -54,7 +64,12 @@ pub(super) struct Worker {
     pub patience: Patience,
     /// The CPU of its kernel threads.
     pub cpu: Option<u32>,
-    queues: [LinkedQueue<Task>; LEVELS as usize],
+    queues: Queues,
+    /// Threads without a stack for which no kernel thread was left. Apart, so that those which have
+    /// begun do not wait behind them.
+    stalled: Queues,
+    /// How many there are, or are about to be.
+    stalls: AtomicUsize,
     /// The thread that was spawned last here, which its spawner joins, perhaps, before it begins.
     newest: AtomicPtr<Header>,
     /// Those that sleep, by the time at which they wake.
@@ -80,6 +95,8 @@ impl Worker {
             patience,
             cpu,
             queues: core::array::from_fn(|_| LinkedQueue::new()),
+            stalled: core::array::from_fn(|_| LinkedQueue::new()),
+            stalls: AtomicUsize::new(0),
             newest: AtomicPtr::new(ptr::null_mut()),
             timers: PriorityQueue::new(),
             turn: AtomicU64::new(0),
@@ -94,6 +111,38 @@ impl Worker {
         self.queues[level]
             .push(task)
             .map_err(|refused| refused.value)
+    }
+
+    /// Pushes a thread without a stack for which there is no kernel thread. Returns it if the
+    /// system has no memory for the place.
+    pub fn stall(&self, task: Task) -> Result<(), Task> {
+        let level = usize::from(task.level);
+        self.stalls.fetch_add(1, SeqCst);
+        self.stalled[level].push(task).map_err(|refused| {
+            self.stalls.fetch_sub(1, SeqCst);
+            refused.value
+        })
+    }
+
+    /// Pops the stalled thread whose turn is next.
+    pub fn pop_stalled(&self) -> Option<Task> {
+        if self.stalls.load(SeqCst) == 0 {
+            return None;
+        }
+        let task = loop {
+            let levels = match levels(&self.stalled) {
+                0 => return None,
+                levels if self.strict => levels & levels.wrapping_neg(),
+                levels => levels,
+            };
+            // Relaxed: as in `pop`.
+            let turn = next_turn(self.turn.load(Relaxed), levels);
+            if let Some(task) = self.stalled[usize::from(level_of(turn))].pop() {
+                break task;
+            }
+        };
+        self.stalls.fetch_sub(1, SeqCst);
+        Some(task)
     }
 
     /// Leaves a new thread where its spawner may find it. Returns the one before.
@@ -140,20 +189,15 @@ impl Worker {
         self.timers.peek()
     }
 
-    fn levels(&self) -> u8 {
-        let nonempty =
-            |(level, queue): (usize, &LinkedQueue<Task>)| u8::from(!queue.is_empty()) << level;
-        self.queues.iter().enumerate().map(nonempty).sum()
-    }
-
     /// Returns whether threads wait.
     pub fn has_work(&self) -> bool {
-        !self.newest.load(SeqCst).is_null() || self.levels() != 0
+        let has_new = !self.newest.load(SeqCst).is_null() || self.stalls.load(SeqCst) != 0;
+        has_new || self.has_queued()
     }
 
-    /// Returns whether threads wait that a thief takes.
+    /// Returns whether threads wait in the queues, where a thief takes them.
     pub fn has_queued(&self) -> bool {
-        self.levels() != 0
+        levels(&self.queues) != 0
     }
 
     /// Pops the thread whose turn is next.
@@ -161,7 +205,7 @@ impl Worker {
         // Relaxed: it orders nothing. A turn that a thief takes at the same time may count once.
         let mut turn = self.turn.load(Relaxed);
         loop {
-            let levels = match self.levels() {
+            let levels = match levels(&self.queues) {
                 0 => return None,
                 levels if self.strict => levels & levels.wrapping_neg(),
                 levels => levels,

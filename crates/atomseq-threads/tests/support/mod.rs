@@ -7,13 +7,13 @@ use atomseq_threads::coroutine::{self, Builder, Error};
 /// Calls [`coroutine::run`].
 #[track_caller]
 pub fn run<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: no test switches inside of a thread-local's initial value, destructor or scope, and
-    // none uses another package's coroutines.
+    // SAFETY: no test switches inside of a thread-local's initial value or destructor, nor in a
+    // scope that must end before others, and none uses another package's coroutines.
     unsafe { coroutine::run(f) }
 }
 
 /// Calls [`Builder::run`].
 pub fn run_with<R>(builder: Builder, f: impl FnOnce() -> R) -> Result<R, Error> {
-    // SAFETY: as above.
+    // SAFETY: as in `run`.
     unsafe { builder.run(f) }
 }

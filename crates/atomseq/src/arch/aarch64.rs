@@ -5,26 +5,10 @@ use core::arch::{asm, global_asm};
 /// The four bytes before every abort address (`brk #0x45e0`).
 pub const SIGNATURE: u32 = 0xd428_bc00;
 
-/// Builds a symbol name with this crate's version, because two versions of atomseq may be linked
-/// into one program.
-macro_rules! name {
-    ($text:literal) => {
-        concat!(
-            "__atomseq_",
-            env!("CARGO_PKG_VERSION_MAJOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_MINOR"),
-            "_",
-            $text
-        )
-    };
-}
-
 global_asm!(
     ".pushsection .tdata,\"awT\",@progbits",
     ".balign 32",
-    concat!(".globl ", name!("thread_block")),
-    concat!(".hidden ", name!("thread_block")),
+    hidden!("thread_block"),
     concat!(".type ", name!("thread_block"), ", @tls_object"),
     concat!(".size ", name!("thread_block"), ", 256"),
     concat!(name!("thread_block"), ":"),
@@ -200,19 +184,13 @@ macro_rules! signal_entries {
             ".ascii \"atomseq: entries\"",
             ".4byte 29f - .",
             ".balign 16",
-            concat!(".globl ", $crate::arch::name!("entry")),
-            concat!(".hidden ", $crate::arch::name!("entry")),
+            $crate::arch::hidden!("entry"),
             concat!(".type ", $crate::arch::name!("entry"), ", @function"),
-            concat!(".globl ", $crate::arch::name!("noted")),
-            concat!(".hidden ", $crate::arch::name!("noted")),
-            concat!(".globl ", $crate::arch::name!("entered")),
-            concat!(".hidden ", $crate::arch::name!("entered")),
-            concat!(".globl ", $crate::arch::name!("ending")),
-            concat!(".hidden ", $crate::arch::name!("ending")),
-            concat!(".globl ", $crate::arch::name!("ended")),
-            concat!(".hidden ", $crate::arch::name!("ended")),
-            concat!(".globl ", $crate::arch::name!("resumed")),
-            concat!(".hidden ", $crate::arch::name!("resumed")),
+            $crate::arch::hidden!("noted"),
+            $crate::arch::hidden!("entered"),
+            $crate::arch::hidden!("ending"),
+            $crate::arch::hidden!("ended"),
+            $crate::arch::hidden!("resumed"),
             ".cfi_startproc",
             concat!($crate::arch::name!("entry"), ":"),
             ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
@@ -300,7 +278,7 @@ macro_rules! signal_entries {
         );
     };
 }
-pub(crate) use {name, signal_entries};
+pub(crate) use signal_entries;
 
 /// The offset of the context from the start of a delivery's stack, if the kernel has called the
 /// entry: the siginfo is in between.
@@ -339,8 +317,7 @@ pub fn is_returning(pc: usize, way_back: usize, x8: usize) -> bool {
 //   [sp, #32]   the callee-saved registers: x19 to x30
 global_asm!(
     ".pushsection .text.atomseq_roll,\"ax\",@progbits",
-    concat!(".globl ", name!("roll")),
-    concat!(".hidden ", name!("roll")),
+    hidden!("roll"),
     concat!(".type ", name!("roll"), ", @function"),
     concat!(name!("roll"), ":"),
     "sub sp, sp, #128",          // room for this frame
@@ -404,8 +381,7 @@ global_asm!(
     "ldp x29, x30, [sp, #112]",  // restore x29 and x30
     "add sp, sp, #128",          // free this frame
     "ret",                       // to the caller
-    concat!(".globl ", name!("roll_abandoned")),
-    concat!(".hidden ", name!("roll_abandoned")),
+    hidden!("roll_abandoned"),
     concat!(name!("roll_abandoned"), ":"), // sp is the clone's; other registers are unused
     "mov x0, #0",                          // no place
     "b 41b",                               // return it
@@ -495,8 +471,7 @@ pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
     ".balign 4",
-    concat!(".globl ", name!("spawn_kicker")),
-    concat!(".hidden ", name!("spawn_kicker")),
+    hidden!("spawn_kicker"),
     concat!(".type ", name!("spawn_kicker"), ", @function"),
     concat!(name!("spawn_kicker"), ":"),
     "hint #34",                // bti c
@@ -579,8 +554,7 @@ global_asm!(
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
     ".balign 4",
-    concat!(".globl ", name!("watch")),
-    concat!(".hidden ", name!("watch")),
+    hidden!("watch"),
     concat!(".type ", name!("watch"), ", @function"),
     concat!(name!("watch"), ":"),
     "hint #34",        // bti c

@@ -42,6 +42,34 @@ use core::ffi::c_void;
 
 use crate::platform::Entry;
 
+/// Builds a symbol name with this crate's version, because two versions of atomseq may be linked
+/// into one program.
+macro_rules! name {
+    ($text:literal) => {
+        concat!(
+            "__atomseq_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            $text
+        )
+    };
+}
+
+/// Declares such a symbol as one that other files of the same object may name.
+macro_rules! hidden {
+    ($text:literal) => {
+        concat!(
+            ".globl ",
+            $crate::arch::name!($text),
+            "\n.hidden ",
+            $crate::arch::name!($text)
+        )
+    };
+}
+pub(crate) use {hidden, name};
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]

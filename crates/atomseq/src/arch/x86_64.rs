@@ -6,26 +6,10 @@ use core::arch::{asm, global_asm};
 /// instruction).
 pub const SIGNATURE: u32 = 0x5305_3053;
 
-/// Builds a symbol name with this crate's version, because two versions of atomseq may be linked
-/// into one program.
-macro_rules! name {
-    ($text:literal) => {
-        concat!(
-            "__atomseq_",
-            env!("CARGO_PKG_VERSION_MAJOR"),
-            "_",
-            env!("CARGO_PKG_VERSION_MINOR"),
-            "_",
-            $text
-        )
-    };
-}
-
 global_asm!(
     ".pushsection .tdata,\"awT\",@progbits",
     ".balign 32",
-    concat!(".globl ", name!("thread_block")),
-    concat!(".hidden ", name!("thread_block")),
+    hidden!("thread_block"),
     concat!(".type ", name!("thread_block"), ", @tls_object"),
     concat!(".size ", name!("thread_block"), ", 256"),
     concat!(name!("thread_block"), ":"),
@@ -212,19 +196,13 @@ macro_rules! signal_entries {
             ".ascii \"atomseq: entries\"",
             ".4byte 29f - .",
             ".balign 16",
-            concat!(".globl ", $crate::arch::name!("entry")),
-            concat!(".hidden ", $crate::arch::name!("entry")),
+            $crate::arch::hidden!("entry"),
             concat!(".type ", $crate::arch::name!("entry"), ", @function"),
-            concat!(".globl ", $crate::arch::name!("noted")),
-            concat!(".hidden ", $crate::arch::name!("noted")),
-            concat!(".globl ", $crate::arch::name!("entered")),
-            concat!(".hidden ", $crate::arch::name!("entered")),
-            concat!(".globl ", $crate::arch::name!("ending")),
-            concat!(".hidden ", $crate::arch::name!("ending")),
-            concat!(".globl ", $crate::arch::name!("ended")),
-            concat!(".hidden ", $crate::arch::name!("ended")),
-            concat!(".globl ", $crate::arch::name!("resumed")),
-            concat!(".hidden ", $crate::arch::name!("resumed")),
+            $crate::arch::hidden!("noted"),
+            $crate::arch::hidden!("entered"),
+            $crate::arch::hidden!("ending"),
+            $crate::arch::hidden!("ended"),
+            $crate::arch::hidden!("resumed"),
             ".cfi_startproc",
             concat!($crate::arch::name!("entry"), ":"),
             ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
@@ -297,7 +275,7 @@ macro_rules! signal_entries {
         );
     };
 }
-pub(crate) use {name, signal_entries};
+pub(crate) use signal_entries;
 
 /// The offset of the context from the start of a delivery's stack, if the kernel has called the
 /// entry: the return address is in between.
@@ -335,8 +313,7 @@ pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
 //   [rsp + 16]  the callee-saved registers: r15, r14, r13, r12, rbx, rbp; then the return address
 global_asm!(
     ".pushsection .text.atomseq_roll,\"ax\",@progbits",
-    concat!(".globl ", name!("roll")),
-    concat!(".hidden ", name!("roll")),
+    hidden!("roll"),
     concat!(".type ", name!("roll"), ", @function"),
     concat!(name!("roll"), ":"),
     "push rbp",                       // save callee-saved rbp
@@ -400,8 +377,7 @@ global_asm!(
     "pop rbx",                        // restore rbx
     "pop rbp",                        // restore rbp
     "ret",                            // to the caller of `roll`
-    concat!(".globl ", name!("roll_abandoned")),
-    concat!(".hidden ", name!("roll_abandoned")),
+    hidden!("roll_abandoned"),
     concat!(name!("roll_abandoned"), ":"), // rsp is the clone's; other registers are unused
     "pushfq",                              // this handler's flags …
     "and qword ptr [rsp], ~0x40500",       // single steps, alignment checks and direction off
@@ -491,8 +467,7 @@ pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
 // handler runs on it.
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
-    concat!(".globl ", name!("spawn_kicker")),
-    concat!(".hidden ", name!("spawn_kicker")),
+    hidden!("spawn_kicker"),
     concat!(".type ", name!("spawn_kicker"), ", @function"),
     concat!(name!("spawn_kicker"), ":"),
     "mov r9, rdi",                   // the shared words
@@ -571,8 +546,7 @@ global_asm!(
 //   abort: anywhere between start and end
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
-    concat!(".globl ", name!("watch")),
-    concat!(".hidden ", name!("watch")),
+    hidden!("watch"),
     concat!(".type ", name!("watch"), ", @function"),
     concat!(name!("watch"), ":"),
     concat!("lea rax, [rip + ", name!("watch_descriptor"), "]"),

@@ -101,7 +101,7 @@ pub(crate) struct StableWord(AtomicU64);
 impl StableWord {
     #[inline(always)]
     pub(super) fn of(word: &AtomicU64) -> &StableWord {
-        // SAFETY: the same layout.
+        // SAFETY: the type is `repr(transparent)` over an `AtomicU64`.
         unsafe { &*std::ptr::from_ref(word).cast() }
     }
 

@@ -167,12 +167,12 @@
 //! two words, the home and the flag:
 //!
 //! ```text
-//! at home   section: home == cpu()? held == 0? commit held = 1            on the home CPU: no atomic instruction
+//! set       section: home == cpu()? held == 0? commit held = 1            on the home CPU: no atomic instruction
 //! clear     held = 0, on whatever CPU the holder is by now                 a store; only the holder writes a flag that is set
 //! visit     block all signals; home: c -> CLAIM, by compare-and-swap; fence c
 //!           held == 0? held = 1; wait a moment if it is not
-//!           home: CLAIM -> the next home, which wakes those who wait for that
-//! wait      announce; the barrier, membarrier on all CPUs; look once more; sleep
+//!           home: CLAIM -> the next home, which wakes the threads that wait for the end of the claim
+//! wait      announce; the barrier, membarrier on all CPUs; test the flag again; sleep
 //! ```
 //!
 //! The claim and the fence are to the home what the gate and the fence are to a slot: sections that
@@ -223,10 +223,10 @@
 //!    before commit 6eb350a22331 (Linux 6.18, 6.17.4, 6.12.54, 6.6.113, 6.1.157) the abort that a
 //!    fence asks for could get lost, a race that no self-test can provoke.
 //!
-//! Hence two levels. [`is_active`](crate::status::Status::is_active): sections run, and `Counter`
-//! and `Histogram` are fast. [`gates_active`](crate::status::Status::gates_active): the fence can
-//! be trusted as well, and everything else is. Where a level is missing, the gates of the
-//! structures that need it are closed permanently from the start, and
+//! Hence two levels. [`is_active`](crate::status::Status::is_active): sections run, and counters,
+//! gauges and histograms are fast. [`gates_active`](crate::status::Status::gates_active): the fence
+//! can be trusted as well, and everything else is fast too. Where a level is missing, the gates of
+//! the structures that need it are closed permanently from the start, and
 //! [`reason`](crate::status::Status::reason) says why.
 //!
 //! # Fork
@@ -608,13 +608,13 @@
 //! lock with a plain store.
 //!
 //! *Patience.* A thread that looks at the lock takes its cache line from the holder, which needs it
-//! once more. Where a pause is 10 ns, two threads that looked after each pause, and revoked the
-//! holder after 32 looks, did so 4,600 times in 7 million operations; with 8 pauses between looks,
-//! 49 times. A fence ends any section on that CPU, also an unrelated one. So a thread whose own
-//! section was ended revokes at once only a holder on its own CPU. A thread whose attempt fails
-//! pauses as in a queue, so that the other thread keeps the cache lines for many operations. It
-//! does not sleep: with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16
-//! took 14 to 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
+//! to release the lock. Where a pause is 10 ns, two threads that looked after each pause, and
+//! revoked the holder after 32 looks, did so 4,600 times in 7 million operations; with 8 pauses
+//! between looks, 49 times. A fence ends any section on that CPU, also an unrelated one. So a
+//! thread whose own section was ended revokes at once only a holder on its own CPU. A thread whose
+//! attempt fails pauses as in a queue, so that the other thread keeps the cache lines for many
+//! operations. It does not sleep: with sleeps of 60 to 480 µs, producers and consumers that spin at
+//! a stack of 16 took 14 to 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
 //!
 //! *Turns.* A stack has one end. When another CPU changes it, the cache lines of the lock and of
 //! the cells move there, so a stack is fastest if each CPU makes many changes in a row. The lock
@@ -769,7 +769,7 @@
 //! | GC96 2 | free descriptors lie in one list, popped by a compare-and-swap or a DCAS with a version | a stack a CPU, by sequences, over a list a page, by compare-and-swap with a tag | no atomic instruction for most allocations; a page can go as a whole |
 //! | GC96 2 | page frames are released after t_stable, for any use | they lose their memory and keep their addresses | a reader that was delayed for longer reads zeros; it meets no unmapped page |
 //! | GC96 2 | the descriptors may be consolidated into fewer pages | the lowest page with something free serves next | a descriptor's address is what readers know it by: it cannot be moved |
-//! | GC96 5.1 | an audit reclaims what was unclaimed for t_stable | it returns it to the caller, who knows whether the owner has exited | a stopped thread has not exited |
+//! | GC96 5.1 | an audit reclaims what was unclaimed for t_stable | it returns it to the caller, which knows whether the owner has exited | a stopped thread has not exited |
 //! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
 //! | GC96 2, figure 2 | a search may visit a freed node, and follows its link; it dereferences `p` before it tests whether `p` is `NULL` | tests first, and checks the version every 64 nodes | nodes that are freed and linked again during a search can lead it in a circle indefinitely |
 //! | GC96 5.1 | the new descriptor's link is written, then the one before it together with the version | both links in one exchange | by k-CAS, a link may be changed by exchanges only, also of a free node |
@@ -797,8 +797,8 @@
 //!
 //! * librseq takes the CPU number from its caller and compares it inside the section. Here the
 //!   section reads the number and uses it at once: one load and no comparison.
-//! * librseq returns to its caller on abort, who loops. Here the loop is part of the form, bounded,
-//!   and ends in a slow path that is atomic against the sections.
+//! * librseq returns to its caller on abort, and the caller loops. Here the loop is part of the
+//!   form, bounded, and ends in a slow path that is atomic against the sections.
 //! * librseq leaves it to its caller to find out whether rseq works. Here an operation that cannot
 //!   be restarted takes its slow path by itself.
 //! * librseq's sequences are written once an architecture, by hand.

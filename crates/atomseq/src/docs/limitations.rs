@@ -75,10 +75,10 @@
 //! A [`Queue`](crate::percpu::Queue) that has grown returns no memory until it is dropped.
 //!
 //! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects
-//! again in its depot (or eight batches of half the capacity, at most 31, where that is more),
-//! before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a
-//! system call of its own, may leak a batch of objects (31, or 32 from the source), and one of the
-//! depot's cells. So may a fork: the child does not get the batches that other threads of its
+//! again in its depot (or eight batches of half the capacity plus one, at most 31, where that is
+//! more), before its source gets any back. A thread that exits in the middle of a `get` or a `put`,
+//! by a system call of its own, may leak a batch of objects (31, or 32 from the source), and one of
+//! the depot's cells. So may a fork: the child does not get the batches that other threads of its
 //! parent were moving at that moment.
 //!
 //! # Type-stable memory
@@ -265,7 +265,8 @@
 //!
 //! # Signal handlers and masks
 //!
-//! The rules are [`signal`](crate::signal)'s; this is what they cannot do.
+//! [`signal`](crate::signal#limits) has the rules and the limits that most programs meet; these are
+//! the others.
 //!
 //! * **Others' handlers.** A handler that other code installs after the last
 //!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed
@@ -298,7 +299,7 @@
 //!   the first thread and the first `pthread_cancel`. Until the next `install`, `audit` or `repair`
 //!   a managed signal may arrive while one of them runs over a half-done sequence: when another
 //!   thread changes the process's user or group, or cancels this one.
-//! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A
+//! * **Saved dispositions.** For each signal, atomseq distinguishes sixteen of its entries. A
 //!   disposition that other code saved sixteen or more changes of the handler ago may stand for a
 //!   newer handler. If that handler [chains](crate::signal::Event::chain) to the code that saved
 //!   the disposition, the two call each other until the stack overflows.
@@ -322,10 +323,6 @@
 //!   real-time signal of that number counts as [lost](crate::signal::Statistics::lost_signals),
 //!   further records as [lost information](crate::signal::Statistics::lost_information). A signal
 //!   whose default action is due is lost in such a sandbox.
-//! * **Order.** A deferred real-time signal is queued again, behind those of its number that
-//!   arrived meanwhile.
-//! * **Process-directed signals.** A deferred process-directed signal becomes thread-directed. If
-//!   the thread exits with a mask guard forgotten, the signal is lost.
 //! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept
 //!   for each thread, but none of a signal of `kill` that waits in `with_kernel_mask`: its sender
 //!   is lost without a count; a standard signal's record may be lost, as it may be without atomseq.
@@ -361,12 +358,6 @@
 //!   [`abandon_rollforward`](crate::signal::abandon_rollforward) gives back, or that waits for the
 //!   end of a rollforward, is like one of these if none of its number was pending at that time.
 //! * **Masks that a handler leaves in force** may not count: [`mask()`](crate::signal::mask()).
-//! * **The kernel's mask** may change inside a mask only through [`signal`](crate::signal).
-//!   `pthread_sigmask` there would unblock what was deferred (it is deferred again) or block what
-//!   the end of the mask unblocks.
-//! * **exec.** A program that replaces this one inside a mask inherits the deferred signals'
-//!   numbers as blocked. Threads, commands and `posix_spawn` have their helpers; for `exec` itself,
-//!   leave the mask first.
 //! * **Memory that a handler of a fault opens,** as the barrier of a collector or a snapshot does
 //!   by `SIGSEGV` or `SIGBUS`. On the slow path an operation blocks these signals as well, while it
 //!   holds a gate, the lock of a DCAS domain or the claim of a lock with a home. A fault then ends
@@ -378,7 +369,7 @@
 //!   it out reads its link under the gate.
 //! * **Faults** and `SIGABRT` are not deferred. A sequence that faults is not atomic against the
 //!   fault's handler, nor against handlers that interrupt that one;
-//!   [`Interrupted::Inside`](crate::signal::Interrupted::Inside) tells all of them so.
+//!   [`Interrupted::Inside`](crate::signal::Interrupted::Inside) reports that to all of them.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a
 //!   sequence, and a signal that cannot be blocked arrives while it runs, that signal's handler
 //!   finds the sequence half done and learns [`Plain`](crate::signal::Interrupted::Plain). The same
@@ -539,8 +530,8 @@
 //!   owns the descriptor, 2^40 uses take nine days.
 //! * Versions of a [`HashMap`](crate::nonblocking::HashMap)'s bucket have 47 bits. A thread that is
 //!   delayed for exactly 2^47 changes of one bucket takes it for unchanged. The numbers of a
-//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 44 bits: a thread that is
-//!   delayed within a lookup for exactly 2^44 uses of one node may get another key's value.
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap)'s allocations have 43 bits: a thread that is
+//!   delayed within a lookup for exactly 2^43 uses of one node may get another key's value.
 //! * Versions of OS-assisted DCAS have 48 bits: at 100 million changes a second they wrap after a
 //!   month. A thread that sleeps in a read meanwhile, and resumes at the same number, takes an old
 //!   state for the current one. A [`RefList`](crate::nonblocking::RefList) finds the place of a
@@ -550,21 +541,13 @@
 //!
 //! # Locks
 //!
-//! The rules are [`mutex`](crate::mutex)'s; this is what its locks cannot do.
+//! The rules are [`mutex`](crate::mutex#locks)'s, also about waiters that starve and threads that
+//! exit; this is what its locks cannot do.
 //!
 //! * **No owner.** Locks do not record their holder: a thread that locks twice waits for itself, a
 //!   holder that exited is not noticed, and priorities are not inherited.
-//! * **Waiters that exit.** Suppose an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s release
-//!   has woken a thread, and a handler makes that thread exit, by the system call, before it has
-//!   run. The other waiters then stay asleep until one more thread goes to sleep there or a
-//!   sleeper's deadline passes.
-//! * **Starvation.** Without `unlock_fair`, a waiter may lose to newcomers indefinitely.
-//! * **[`RwLock`](crate::mutex::RwLock).** A write after biased reads interrupts every CPU that
-//!   runs this process, and reads a word per possible CPU: do not write more than once in some
-//!   thousand reads. A thread that reads twice at a time deadlocks if a writer comes in between.
-//!   Upgradable and recursive reads do not exist. `is_locked` may return false while a guard of a
-//!   reader exists, if another reader enters on one CPU and leaves on another meanwhile. A reader
-//!   of the parent that was entering at a fork stays counted in the child, as one that was inside
+//! * **[`RwLock`](crate::mutex::RwLock).** Upgradable and recursive reads do not exist. A reader of
+//!   the parent that was entering at a fork stays counted in the child, as one that was inside
 //!   does; the child's writers then wait indefinitely.
 //! * **Counter wrap-around.** A [`Condvar`](crate::mutex::Condvar) misses a notification if exactly
 //!   2^32 of them arrive while a thread is between announcing itself and its system call.
@@ -735,9 +718,9 @@
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux
 //!   5.6) or forbidden: structures take as much more memory, and sums read as many more words.
-//! * **Kernels.** Sections need Linux 5.5; structures other than `Counter` and `Histogram` need one
-//!   whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
-//!   carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.
+//! * **Kernels.** Sections need Linux 5.5; structures other than counters, gauges and histograms
+//!   need one whose fence is [not known to get lost](super::internals#start-up). Distribution
+//!   kernels that carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.
 //!
 //! The decision is made once. It does not follow a process to another kernel.
 //!
@@ -749,7 +732,8 @@
 //!
 //! * slots are as many as configured CPUs, at most 64, and a thread keeps one slot, chosen by
 //!   hashing;
-//! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
+//! * counters, gauges and histograms add to atomic words that all threads share, of 32 bits on
+//!   32-bit targets;
 //! * `fork` is not watched: a child of a process with several threads may find a gate closed;
 //! * on systems other than Linux, `dlclose` may unload an object that contains atomseq, also after
 //!   [`install`](crate::signal::install): a signal then calls code that is gone. On Linux with

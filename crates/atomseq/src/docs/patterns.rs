@@ -3,7 +3,7 @@
 //! The structure is a cache of page numbers, such as an allocator keeps: a thread takes a page that
 //! was released on its CPU, most likely still in that CPU's cache, and pays no atomic instruction
 //! for it. If that CPU has none, the thread takes a new page; other CPUs can collect unused pages.
-
+//!
 //! The code below is compiled and run as it stands.
 //!
 //! # 1. Choose the commit word
@@ -346,12 +346,12 @@
 //! # 9. Several words, several numbers
 //!
 //! A slot has fifteen words after its gate, from
-//! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart.
-//! [`Area::try_new`](crate::percpu::Area::try_new) puts as much zeroed memory behind each slot as
-//! it is asked for; a sequence finds it at `slot + Area::BULK`, others with
-//! [`bulk`](crate::percpu::Area::bulk), which shows a ring. Fifteen counters in one area cost no more memory than one
-//! [`Counter`](crate::percpu::Counter). ([`Counters`](crate::percpu::Counters) is that for any
-//! number of them.)
+//! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart. Fifteen counters in
+//! one area cost no more memory than one [`Counter`](crate::percpu::Counter).
+//! ([`Counters`](crate::percpu::Counters) is that for any number of them.) If that is not enough,
+//! [`Area::try_new`](crate::percpu::Area::try_new) adds as many zeroed bytes behind each slot as it
+//! is asked for. A sequence finds them at `slot + Area::BULK`; other code asks
+//! [`Area::bulk`](crate::percpu::Area::bulk), whose example is a ring.
 //!
 //! ```
 //! use atomseq::percpu::Area;
@@ -377,7 +377,7 @@
 //!         let offset = kind.offset();
 //!         // SAFETY: the offset of one of the first three words of a slot.
 //!         if unsafe { add::on_cpu(self.0.slots(), offset, amount) }.is_err() {
-//!             // SAFETY: the same, and the gate is held.
+//!             // SAFETY: the offset of one of these words, and the gate is held.
 //!             self.0.on_slow_path(|held| unsafe { add::gated(held, offset, amount) });
 //!         }
 //!     }

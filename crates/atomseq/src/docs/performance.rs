@@ -30,7 +30,7 @@
 //!   section is armed by one store (the same two words every time, so they are in the first-level
 //!   cache);
 //! * **in the section**: on x86-64 five instructions to find the slot and test its gate, then the
-//!   operation: one more for `Counter`, 13 more for a `Ring` of words, the others in between
+//!   operation: one more for `Counter`, 12 more for a `Ring` of words, the others in between
 //!   (disassembly of a release build, rustc 1.95);
 //! * **after the section**: operations that return what they found test how it ended.
 //!
@@ -86,22 +86,14 @@
 //!
 //! # The slow path
 //!
-//! | operation | system calls | atomic instructions |
-//! |---|---|---|
-//! | `Counter::add`, `Count::add`, `Gauge::add`, `Histogram::record` | none | 1; with a sum 2 |
-//! | any other operation while its gates are closed permanently | 2 (signal mask) | 4 |
-//! | the same when another thread held the gate, and `steal`, `drain` a batch, [`Area::close_gate`](crate::percpu::Area::close_gate) | 3 (with the fence) | 4 |
+//! [`percpu`](crate::percpu#cost) says when an operation takes it, and what it then costs in system
+//! calls and atomic instructions. Closing and opening a gate took 0.5 to 0.7 µs (median of 5,000,
+//! with a second thread running sections on the other CPU; Intel Xeon at 2.8 GHz, virtual machine
+//! with two CPUs, Linux 6.18). The fence interrupts the slot's CPU if a thread of this process runs
+//! there, which also costs that thread.
 //!
-//! plus waiting, if another thread holds the gate. Closing and opening a gate took 0.5 to 0.7 µs
-//! (median of 5,000, with a second thread running sections on the other CPU; Intel Xeon at 2.8 GHz,
-//! virtual machine with two CPUs, Linux 6.18). The fence interrupts the slot's CPU if a thread of
-//! this process runs there, which also costs that thread.
-//!
-//! In a process whose [`status()`](crate::status()) is active, operations take the slow path once
-//! for each thread where atomseq registers threads itself, while another thread drains or steals,
-//! and when a sequence is interrupted more often in a row than the
-//! [limit](crate::set_restart_limit). A restart alone costs as much as the section: interruptions
-//! arrive every few milliseconds, and a section lasts a few nanoseconds.
+//! A restart alone costs as much as the section: interruptions arrive every few milliseconds, and a
+//! section lasts a few nanoseconds.
 //!
 //! # Memory and reading
 //!
@@ -139,7 +131,7 @@
 //! The lock experiments count in every critical section, by a load and a store that would lose
 //! counts if two threads were inside, and compare the count with what was done. Workloads that are
 //! about one CPU have their threads pinned there, and share the operations; in the `visitor`
-//! workloads of `biased` a thread of another CPU comes in once every so many operations of the
+//! workloads of `biased` a thread of another CPU enters once every so many operations of the
 //! first one's, and the figure is the first one's time. As in B91 4.1, the time of the loop is
 //! subtracted in `b91-table1`.
 //!

@@ -72,17 +72,9 @@
 //! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the
 //! structures of [`local`](crate::local), [`dcas::Domain`](crate::dcas::Domain), and the counters
 //! and histograms of [`percpu`](crate::percpu) are made by `const` functions. Structures that map
-//! memory when they are made go into a `LazyLock`, whose test at each use is one load and one
-//! branch:
-//!
-//! ```
-//! use std::sync::LazyLock;
-//! use atomseq::percpu::Pool;
-//!
-//! static BUFFERS: LazyLock<Pool<Box<[u8; 64]>, fn() -> Box<[u8; 64]>>> =
-//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 64])));
-//! assert!(BUFFERS.lease().is_some());
-//! ```
+//! memory when they are made go into a `LazyLock`
+//! ([example](crate::percpu#memory-allocation-signals)), whose test at each use is one load and one
+//! branch.
 //!
 //! A [`Lease`](crate::percpu::Lease) of a static pool is `'static`, so another thread may get it:
 //! no `Arc` and no [`lease_owned`](crate::percpu::Pool::lease_owned) is needed.

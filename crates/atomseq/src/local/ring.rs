@@ -34,12 +34,13 @@
 //! pushed and popped as longer ones are.
 
 use std::cell::UnsafeCell;
-use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
+use std::mem::{MaybeUninit, needs_drop};
 
 use super::drain::Drain;
 use super::points::point;
 use super::scope::Interruptible;
 use super::word::{SequenceWord, address, check_power_of_two};
+use crate::elements::{Padded, in_parts, take_front};
 use crate::platform;
 use crate::scope::SameThread;
 
@@ -163,31 +164,6 @@ const _: () = {
 /// The place of an element.
 type Cell<T> = UnsafeCell<Padded<T>>;
 
-/// An element, padded to whole words of eight bytes.
-#[repr(C, align(8))]
-union Padded<T> {
-    element: ManuallyDrop<MaybeUninit<T>>,
-    _word: [u64; 0],
-}
-
-impl<T> Padded<T> {
-    const fn new(element: MaybeUninit<T>) -> Padded<T> {
-        Padded {
-            element: ManuallyDrop::new(element),
-        }
-    }
-
-    /// Returns the element.
-    ///
-    /// # Safety
-    ///
-    /// It is initialized, and the caller owns it.
-    unsafe fn into_element(self) -> T {
-        // SAFETY: the caller guarantees an initialized element that it owns.
-        unsafe { ManuallyDrop::into_inner(self.element).assume_init() }
-    }
-}
-
 // SAFETY: the head of this file shows why an interrupted operation is never observed half done.
 // `T: Send`: a handler may get elements that the thread pushed, and vice versa.
 unsafe impl<T: Send, const N: usize> Interruptible for Ring<T, N> {
@@ -288,23 +264,17 @@ impl<T, const N: usize> Ring<T, N> {
     where
         T: Copy,
     {
-        let mut popped = 0;
-        while popped < into.len() {
+        in_parts(into.len(), |popped| {
             let rest = &mut into[popped..];
-            let now = if Self::WHOLE && Self::WORDS <= MAX_WORDS {
+            if Self::WHOLE && Self::WORDS <= MAX_WORDS {
                 self.pop_some(rest)
             } else if let Some(element) = self.pop() {
                 rest[0] = element;
                 1
             } else {
                 0
-            };
-            if now == 0 {
-                break;
             }
-            popped += now;
-        }
-        popped
+        })
     }
 
     /// Pops one part of a batch, for elements of whole words, at most [`MAX_WORDS`] each.
@@ -330,16 +300,8 @@ impl<T, const N: usize> Ring<T, N> {
     /// Moves elements from the front of a vector to the end of the ring, as many as there is room
     /// for. Returns their number.
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
-        let pushed = self.push_all(elements.as_ptr(), elements.len());
-        let rest = elements.len() - pushed;
-        // SAFETY: the ring owns the first `pushed` elements now. The rest is moved to the front,
-        // and the new length is that of the rest.
-        unsafe {
-            let start = elements.as_mut_ptr();
-            std::ptr::copy(start.add(pushed), start, rest);
-            elements.set_len(rest);
-        }
-        pushed
+        // SAFETY: the ring owns the elements that it pushes.
+        unsafe { take_front(elements, |from, count| self.push_all(from, count)) }
     }
 
     /// Moves the oldest elements to the end of a vector, as many as there are and fit its spare
@@ -356,10 +318,10 @@ impl<T, const N: usize> Ring<T, N> {
         Drain::new(self)
     }
 
-    fn push_all(&self, mut from: *const T, count: usize) -> usize {
-        let mut pushed = 0;
-        while pushed < count {
-            let now = if Self::WHOLE {
+    fn push_all(&self, from: *const T, count: usize) -> usize {
+        in_parts(count, |pushed| {
+            let from = from.wrapping_add(pushed);
+            if Self::WHOLE {
                 // SAFETY: `count - pushed` elements lie at `from`, and `WHOLE`: in the layout of
                 // the buffer.
                 unsafe { self.push_part(from.expose_provenance(), count - pushed) }
@@ -369,23 +331,16 @@ impl<T, const N: usize> Ring<T, N> {
                 let padded = Padded::new(unsafe { from.cast::<MaybeUninit<T>>().read() });
                 // SAFETY: `padded` holds one element in whole words.
                 unsafe { self.push_part((&raw const padded).expose_provenance(), 1) }
-            };
-            if now == 0 {
-                break;
             }
-            pushed += now;
-            from = from.wrapping_add(now);
-        }
-        pushed
+        })
     }
 
     /// Pops into memory that counts as uninitialized, from its start on. Returns the number of
     /// elements.
     fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
-        let mut popped = 0;
-        while popped < into.len() {
+        in_parts(into.len(), |popped| {
             let rest = &mut into[popped..];
-            let now = if Self::WHOLE {
+            if Self::WHOLE {
                 // SAFETY: `rest` has room for `rest.len()` elements, and `WHOLE`: in the layout of
                 // the buffer.
                 unsafe { self.pop_part(rest.as_mut_ptr().cast(), rest.len()) }
@@ -394,13 +349,8 @@ impl<T, const N: usize> Ring<T, N> {
                 1
             } else {
                 0
-            };
-            if now == 0 {
-                break;
             }
-            popped += now;
-        }
-        popped
+        })
     }
 
     #[inline]

@@ -42,7 +42,6 @@ pub(super) const fn check_power_of_two(capacity: usize) {
     check_capacity(capacity);
     assert!(
         capacity.is_power_of_two(),
-        "the capacity must be a power of two: ask for the next one, `usize::next_power_of_two` \
-         tells it"
+        "the capacity must be a power of two: ask for `usize::next_power_of_two` of it"
     );
 }

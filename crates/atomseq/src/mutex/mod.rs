@@ -146,7 +146,7 @@
 //! exclusive references. `lock` therefore ends the process if it cannot succeed, or if a mechanism
 //! of your own panics.
 //!
-//! **Memory.** `unlock` reads the lock once more after it has released it. The guard borrows the
+//! **Memory.** `unlock` reads the lock again after it has released it. The guard borrows the
 //! lock, so safe code cannot free it before that. Do not free a lock through a raw pointer merely
 //! because the freeing thread was able to lock it.
 
@@ -227,7 +227,7 @@ pub type MutexBy<M, T> = lock_api::Mutex<RawMutex<M>, T>;
 ///
 /// Scope [`Machine`](crate::scope::Machine). Blocks while a writer holds it, or for a writer while
 /// readers do; waiters spin, yield, then sleep. Readers that find a writer, even a waiting one,
-/// wait for it: a thread must not read twice at a time, because a writer may come in between, and
+/// wait for it: a thread must not read twice at a time, because a writer may arrive in between, and
 /// both would wait indefinitely. A writer that unlocks and locks again may keep readers out, as
 /// with [`Mutex`]. There is no poisoning.
 ///

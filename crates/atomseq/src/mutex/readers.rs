@@ -227,7 +227,7 @@ impl Readers {
         }
     }
 
-    /// Admits readers, who count themselves. The caller is the writer.
+    /// Admits readers, which count themselves. The caller is the writer.
     pub(super) fn admit(&self) {
         // Release: pairs with the Acquire in `count`.
         self.shared.fetch_and(!WRITER, Ordering::Release);

@@ -157,7 +157,7 @@ impl<K: Plain + Eq + Hash, V: Plain + Eq, S: BuildHasher> MultiMap<K, V, S> {
     /// Returns the bucket of a key.
     #[inline]
     fn bucket(&self, key: &K) -> &Bucket<K, V> {
-        // As in a `HashMap`: the upper bits depend on all bits of the hash, however good it is.
+        // The upper bits then depend on all bits of the hash, however good it is.
         let hash = self.hasher.hash_one(key);
         let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);

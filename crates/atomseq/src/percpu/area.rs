@@ -254,7 +254,7 @@ impl Area {
     /// for value in 0..20 {
     ///     // SAFETY: the bulk memory has the words, and other CPUs read them under the gate alone.
     ///     if unsafe { push::on_cpu(area.slots(), value) }.is_err() {
-    ///         // SAFETY: the same.
+    ///         // SAFETY: the bulk memory has the words, and the gate is held.
     ///         area.on_slow_path(|gate| unsafe { push::gated(gate, value) });
     ///     }
     /// }

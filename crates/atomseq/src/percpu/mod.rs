@@ -33,7 +33,7 @@
 //! |---|---|---|---|
 //! | fast | 0 | 0 | [almost always](crate::status()) |
 //! | empty or full part of a `Pool` | 2 | 0 | once per batch of objects that change CPU |
-//! | slow, `Counter`, `Count`, `Gauge`, `Histogram` | 1 | 0 | sections unavailable; restart limit reached |
+//! | slow, `Counter`, `Count`, `Gauge`, `Histogram` | 1, with a sum 2 | 0 | sections unavailable; [restart limit](crate::set_restart_limit) reached |
 //! | slow, the others | 4 | 2, or 3 with a fence | the same; gates unavailable; gate held |
 //! | `steal` of one element | 4 | 2, or 3 with a fence | the part seems to hold elements |
 //! | `drain` of up to sixteen | 4 | 2, or 3 with a fence | the part seems to hold elements |
@@ -57,11 +57,10 @@
 //!
 //! A constructor takes memory from the operating system, for every CPU that the kernel may ever
 //! bring online; the first operation does so where the constructor is `const`. After that no
-//! operation calls the global allocator, takes a lock of the standard
-//! library, or touches a thread-local that is initialized on first use. Every operation may be
-//! called from a signal handler, including one that interrupted an operation on the same structure.
-//! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
-//! elements' destructors.
+//! operation calls the global allocator, takes a lock of the standard library, or touches a
+//! thread-local that is initialized on first use. Every operation may be called from a signal
+//! handler, including one that interrupted an operation on the same structure. These guarantees do
+//! not cover a [`Vec`] that the caller passes in, a [`Source`], or the elements' destructors.
 //!
 //! [`Counter`], [`Counters`], [`Gauge`] and [`Histogram`] have `const` constructors, for statics.
 //! If handlers use one, call its `prepare` before they are installed. The other constructors map

@@ -27,6 +27,7 @@ use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
+use crate::elements::{Padded, in_parts, take_front};
 use crate::or_panic::OrPanic;
 use crate::word::Invariant;
 
@@ -140,13 +141,6 @@ unsafe impl<T: Send> Send for Ring<T> {}
 // make concurrent operations on a slot atomic.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-/// An element, padded to whole words of eight bytes.
-#[repr(C, align(8))]
-union Padded<T> {
-    element: ManuallyDrop<MaybeUninit<T>>,
-    _word: [u64; 0],
-}
-
 impl<T> Ring<T> {
     /// The number of eight-byte words that an element takes in the buffer.
     const WORDS: usize = size_of::<T>().div_ceil(8);
@@ -258,9 +252,7 @@ impl<T> Ring<T> {
     /// Returns the element if the part is full.
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
-        let padded = Padded {
-            element: ManuallyDrop::new(MaybeUninit::new(element)),
-        };
+        let padded = Padded::new(MaybeUninit::new(element));
         // SAFETY: `padded` holds one element in whole words. If the ring takes it, this copy is
         // neither used nor dropped.
         if unsafe { self.push_from::<ON_THE_STACK>((&raw const padded).expose_provenance(), 1) }
@@ -269,21 +261,19 @@ impl<T> Ring<T> {
             return Ok(());
         }
         // SAFETY: `padded` was initialized with the element, and the ring did not take it.
-        Err(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
+        Err(unsafe { padded.into_element() })
     }
 
     /// Pops the oldest element pushed on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let mut padded = Padded {
-            element: ManuallyDrop::new(MaybeUninit::uninit()),
-        };
+        let mut padded = Padded::new(MaybeUninit::uninit());
         // SAFETY: `padded` has room for one element in whole words, and counts as uninitialized.
         if unsafe { self.pop_to::<ON_THE_STACK>((&raw mut padded).expose_provenance(), 1) } == 0 {
             return None;
         }
         // SAFETY: the sequence has just copied an element here and removed it from the ring.
-        Some(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
+        Some(unsafe { padded.into_element() })
     }
 
     /// Copies elements to the end of this CPU's part, from the first on, as many as there is room
@@ -306,10 +296,9 @@ impl<T> Ring<T> {
     where
         T: Copy,
     {
-        let mut popped = 0;
-        while popped < into.len() {
+        in_parts(into.len(), |popped| {
             let rest = &mut into[popped..];
-            let now = if Self::WHOLE {
+            if Self::WHOLE {
                 // SAFETY: `through_the_stack` passes an address with room for `count` elements.
                 let pop = |to, count| unsafe { self.pop_to::<ON_THE_STACK>(to, count) };
                 // SAFETY: `WHOLE`: an element is whole words, and the slice may be overwritten: its
@@ -320,13 +309,8 @@ impl<T> Ring<T> {
                 1
             } else {
                 0
-            };
-            if now == 0 {
-                break;
             }
-            popped += now;
-        }
-        popped
+        })
     }
 
     /// Pops one sequence's share of a batch to a buffer on the stack, and copies it to `into`.
@@ -358,16 +342,8 @@ impl<T> Ring<T> {
     ///
     /// On the slow path it copies as [`push_batch`](Ring::push_batch) does.
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
-        let pushed = self.push_all(elements.as_ptr(), elements.len());
-        let rest = elements.len() - pushed;
-        // SAFETY: the ring owns the first `pushed` elements now. The rest is moved to the front,
-        // and the new length is that of the rest.
-        unsafe {
-            let start = elements.as_mut_ptr();
-            std::ptr::copy(start.add(pushed), start, rest);
-            elements.set_len(rest);
-        }
-        pushed
+        // SAFETY: the ring owns the elements that it pushes.
+        unsafe { take_front(elements, |from, count| self.push_all(from, count)) }
     }
 
     /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are
@@ -381,10 +357,10 @@ impl<T> Ring<T> {
         popped
     }
 
-    fn push_all(&self, mut from: *const T, count: usize) -> usize {
-        let mut pushed = 0;
-        while pushed < count {
-            let now = if Self::WHOLE {
+    fn push_all(&self, from: *const T, count: usize) -> usize {
+        in_parts(count, |pushed| {
+            let from = from.wrapping_add(pushed);
+            if Self::WHOLE {
                 // SAFETY: at least `count - pushed` elements lie at `from`, and `WHOLE`: in the
                 // layout of the buffer.
                 unsafe {
@@ -396,31 +372,21 @@ impl<T> Ring<T> {
             } else {
                 // SAFETY: `from` points to one of the caller's elements. The copy is used only if
                 // the ring takes it, which then owns the element.
-                let copy = unsafe { from.cast::<MaybeUninit<T>>().read() };
-                let padded = Padded {
-                    element: ManuallyDrop::new(copy),
-                };
+                let padded = Padded::new(unsafe { from.cast::<MaybeUninit<T>>().read() });
                 // SAFETY: `padded` holds one element in whole words.
                 unsafe {
                     self.push_from::<ON_THE_STACK>((&raw const padded).expose_provenance(), 1)
                 }
-            };
-            if now == 0 {
-                break;
             }
-            pushed += now;
-            from = from.wrapping_add(now);
-        }
-        pushed
+        })
     }
 
     /// Pops into memory that counts as uninitialized, from its start on. Returns the number of
     /// elements.
     fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
-        let mut popped = 0;
-        while popped < into.len() {
+        in_parts(into.len(), |popped| {
             let rest = &mut into[popped..];
-            let now = if Self::WHOLE {
+            if Self::WHOLE {
                 let count = rest.len().min(Self::MAX);
                 // SAFETY: `rest` has room for `count` elements, and `WHOLE`: in the layout of the
                 // buffer.
@@ -430,13 +396,8 @@ impl<T> Ring<T> {
                 1
             } else {
                 0
-            };
-            if now == 0 {
-                break;
             }
-            popped += now;
-        }
-        popped
+        })
     }
 
     /// Pushes up to `count` elements with one sequence. Returns how many the ring took, from the
@@ -609,16 +570,14 @@ impl<T: Send> Take<T> for Ring<T> {
     }
 
     fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>> {
-        let mut padded = Padded {
-            element: ManuallyDrop::new(MaybeUninit::uninit()),
-        };
+        let mut padded = Padded::new(MaybeUninit::uninit());
         let to = (&raw mut padded).expose_provenance();
         // SAFETY: `padded` has room for one element in whole words, and `held` closes this slot.
         if unsafe { pop_batch::gated(held, to, 1, Self::WORDS) } == 0 {
             return None;
         }
         // SAFETY: the sequence has just copied an element here and removed it from the ring.
-        let element = unsafe { ManuallyDrop::into_inner(padded.element).assume_init() };
+        let element = unsafe { padded.into_element() };
         Some(Raw {
             element: ManuallyDrop::new(element),
         })

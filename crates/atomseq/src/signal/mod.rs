@@ -179,24 +179,28 @@
 //!
 //! # Limits
 //!
-//! * Queued real-time signals of one number may change their order when a mask defers them.
+//! * A deferred real-time signal is queued again, behind those of its number that arrived
+//!   meanwhile.
 //! * A deferred process-directed signal becomes thread-directed. If that thread exits without
 //!   ending its masks (because a guard was forgotten), the signal is lost.
 //! * Standard signals that are deferred while the user's queue (`RLIMIT_SIGPENDING`) is full can
 //!   lose their record. Of two of one number, the later one's record may replace the earlier one's.
 //! * A handler that uses masks, or shares data with the thread, must be installed here.
-//! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals
-//!   need [`with_kernel_mask`].
+//! * Inside a mask, change the kernel's mask only through this module: `pthread_sigmask` would
+//!   unblock what was deferred, or block what the end of the mask unblocks. Calls that wait for
+//!   signals need [`with_kernel_mask`].
 //! * A thread or a program that is started inside a mask inherits deferred signals as blocked: see
 //!   [`inheriting`], [`give_own_mask`] and [`own_mask`]. The child of a fork needs nothing. Leave
 //!   masks before an `exec` without a fork.
 //! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do
 //!   not use this module in the child of a `vfork`.
 //! * Handlers live as long as the process: do not unload an object that contains one ([which stay
-//!   loaded](crate::docs::limitations#dlclose)). Two copies of
-//!   atomseq in a process (in two `cdylib`s, say) protect each other's sequences. A mask of one
-//!   holds back only its own handlers, and signals that are [never held
+//!   loaded](crate::docs::limitations#dlclose)).
+//! * Two copies of atomseq in a process (in two `cdylib`s, say) protect each other's sequences. A
+//!   mask of one holds back only its own handlers, and signals that are [never held
 //!   back](#signals-that-are-never-held-back) may arrive in the middle of the other's delivery.
+//!
+//! [`docs::limitations`](crate::docs::limitations#signal-handlers-and-masks) has rarer ones.
 //!
 //! # Other systems
 //!

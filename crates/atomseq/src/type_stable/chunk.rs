@@ -266,9 +266,9 @@ mod tests {
                     (bytes + parts.bytes, records + parts.start)
                 });
                 let needed = limit * geometry.stride;
-                let most = needed + needed / 7 + geometry.system + records;
+                let max = needed + needed / 7 + geometry.system + records;
                 assert!(
-                    bytes <= most,
+                    bytes <= max,
                     "{bytes} bytes for {limit} of {}",
                     geometry.stride
                 );

@@ -47,6 +47,6 @@ fn forms_against_handlers_load_without_the_right_to_write() {
             loads.0
         );
     }
-    // The negative control: the check tells these from other loads.
+    // The negative control: the check distinguishes these from other loads.
     assert_eq!(of("gated"), ["load", "load32"], "{:?}", loads.0);
 }

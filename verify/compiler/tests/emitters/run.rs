@@ -28,7 +28,9 @@ pub const SLOTS: u64 = ARENA + 256;
 pub const BULK: u64 = ARENA + 1024;
 const CPUS: u64 = 4;
 pub const MAX_ARGUMENTS: usize = 8;
-pub const MAX_TEMPORARIES: usize = 32;
+const MAX_TEMPORARIES: usize = 32;
+/// Of an answer, the bytes before the memory: two words and the temporaries.
+const HEAD_BYTES: usize = 8 * (2 + MAX_TEMPORARIES);
 
 const ROUNDS: u64 = 40;
 
@@ -140,7 +142,6 @@ fn try_all(
         .iter()
         .map(|program| emit(program, Form::OnCpu))
         .collect();
-    let directory = tools::directory(test);
     let functions = programs.iter().zip(&emitted);
     let text: String = functions
         .map(|(program, emitted)| emitted.functions(&program.name))
@@ -150,39 +151,32 @@ fn try_all(
     for program in programs {
         text.push_str(&format!("    .quad {0}, {0}_abort\n", program.name));
     }
-    let object = tools::assemble(&directory, &text);
-    let driver = directory.join("driver");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emitters/driver.c");
-    let flags = ["-O1", "-static", "-o"];
-    tools::run(
-        Command::new(tools::COMPILER)
-            .args(flags)
-            .arg(&driver)
-            .arg(source)
-            .arg(&object),
-    );
+    let driver = tools::link(test, &text, "driver.c");
     let output = drive(&driver, programs, cases);
-    let head = 8 * (2 + MAX_TEMPORARIES);
     assert_eq!(
         output.len(),
-        cases.len() * (head + ARENA_BYTES),
+        cases.len() * (HEAD_BYTES + ARENA_BYTES),
         "the driver answers every case"
     );
-    for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
-        let (head, arena) = answer.split_at(head);
-        let mut words = head
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-        let (left, armed) = (words.next().unwrap(), words.next().unwrap() != 0);
-        let temporaries = words.collect();
+    for (case, (words, arena)) in cases.iter().zip(answers(&output)) {
         let answer = Answer {
-            left,
-            armed,
-            temporaries,
+            left: words[0],
+            armed: words[1] != 0,
+            temporaries: words[2..].to_vec(),
             arena,
         };
         with(case, &emitted[case.program], answer);
     }
+}
+
+/// Returns the answers in a driver's output: two words and the temporaries, then the memory.
+pub fn answers(output: &[u8]) -> impl Iterator<Item = (Vec<u64>, &[u8])> {
+    output.chunks_exact(HEAD_BYTES + ARENA_BYTES).map(|answer| {
+        let (head, arena) = answer.split_at(HEAD_BYTES);
+        let words = head.chunks_exact(8);
+        let words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        (words.collect(), arena)
+    })
 }
 
 /// Compares an answer with the oracle.

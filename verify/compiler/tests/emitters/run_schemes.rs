@@ -3,13 +3,11 @@
 //! scheme says, rolls it forward, and must regain control. The result and the memory are then those
 //! of a call without an interruption.
 
-use std::process::Command;
-
 use verify_compiler::random;
 use verify_compiler::SEEDS;
 
 use super::assembly::LEVEL;
-use super::run::{emit, emulate, ARENA_BYTES, MAX_TEMPORARIES};
+use super::run::{answers, emit, emulate};
 use super::run_signal::{cases, is_right, requests, Subject};
 use super::tools;
 use atomseq_compiler::emit::schemes::Scheme;
@@ -113,7 +111,6 @@ fn try_all(
     subjects: &[Subject],
     spoil: impl Fn(&str) -> String,
 ) -> Result<Counts, String> {
-    let directory = tools::directory(&format!("{test}-{scheme:?}"));
     let functions = subjects.iter().map(|subject| {
         let text = subject.emitted.functions(&subject.name);
         // The label of the start, for the driver.
@@ -129,29 +126,11 @@ fn try_all(
         "scheme: .quad {}\nlevel: .quad {LEVEL}\n",
         scheme as u64
     ));
-    let object = tools::assemble(&directory, &text);
-    let driver = directory.join("driver");
-    let source = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/emitters/driver_schemes.c"
-    );
-    tools::run(
-        Command::new(tools::COMPILER)
-            .args(["-O1", "-static", "-o"])
-            .arg(&driver)
-            .arg(source)
-            .arg(&object),
-    );
+    let driver = tools::link(&format!("{test}-{scheme:?}"), &text, "driver_schemes.c");
     let cases = cases(subjects);
     let output = emulate(&driver, requests(&cases))?;
-    let head = 8 * (2 + MAX_TEMPORARIES);
     let mut counts = Counts::default();
-    for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
-        let (head, arena) = answer.split_at(head);
-        let words: Vec<u64> = head
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
-            .collect();
+    for (case, (words, arena)) in cases.iter().zip(answers(&output)) {
         let subject = &subjects[case.subject];
         counts.calls += 1;
         counts.rolled += usize::from(words[1] == ROLLED);

@@ -2,8 +2,6 @@
 //! of each call. A restart begins anew with its temporaries overwritten; a rollforward continues in
 //! the clone. Either way the result and the memory must be those of a call without an interruption.
 
-use std::process::Command;
-
 use verify_compiler::inputs;
 use verify_compiler::oracle::{self, Memory};
 use verify_compiler::random::{self, Program};
@@ -11,7 +9,7 @@ use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
 use super::run::{
-    emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MAX_ARGUMENTS, MAX_TEMPORARIES, SLOTS,
+    answers, emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MAX_ARGUMENTS, SLOTS,
 };
 use super::tools;
 use atomseq_compiler::forms::{Form, Protection};
@@ -176,7 +174,6 @@ fn try_all(
     subjects: &[Subject],
     spoil: impl Fn(&str) -> String,
 ) -> Result<Counts, String> {
-    let directory = tools::directory(test);
     let functions = subjects
         .iter()
         .map(|subject| subject.emitted.functions(&subject.name));
@@ -186,29 +183,11 @@ fn try_all(
         let scratch = subject.emitted.scratch();
         text.push_str(&format!("    .quad {}, {scratch}\n", subject.name));
     }
-    let object = tools::assemble(&directory, &text);
-    let driver = directory.join("driver");
-    let source = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/emitters/driver_signal.c"
-    );
-    tools::run(
-        Command::new(tools::COMPILER)
-            .args(["-O1", "-static", "-o"])
-            .arg(&driver)
-            .arg(source)
-            .arg(&object),
-    );
+    let driver = tools::link(test, &text, "driver_signal.c");
     let cases = cases(subjects);
     let output = emulate(&driver, requests(&cases))?;
-    let head = 8 * (2 + MAX_TEMPORARIES);
     let mut counts = Counts::default();
-    for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
-        let (head, arena) = answer.split_at(head);
-        let words: Vec<u64> = head
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
-            .collect();
+    for (case, (words, arena)) in cases.iter().zip(answers(&output)) {
         let subject = &subjects[case.subject];
         counts.calls += 1;
         match subject.emitted.form {

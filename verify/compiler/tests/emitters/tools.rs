@@ -60,3 +60,17 @@ pub fn assemble(directory: &std::path::Path, text: &str) -> PathBuf {
         .arg(&source));
     object
 }
+
+/// Links the functions in `text` with a driver, a file of C beside this one. Returns the program.
+pub fn link(test: &str, text: &str, driver: &str) -> PathBuf {
+    let directory = directory(test);
+    let object = assemble(&directory, text);
+    let program = directory.join("driver");
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emitters");
+    run(Command::new(COMPILER)
+        .args(["-O1", "-static", "-o"])
+        .arg(&program)
+        .arg(source.join(driver))
+        .arg(&object));
+    program
+}

@@ -92,7 +92,7 @@ fn places_compiles() {
     let area = atomseq::percpu::Area::try_new(0).unwrap();
     // SAFETY: it touches only the slot.
     if unsafe { local::on_cpu(area.slots(), 7) }.is_err() {
-        // SAFETY: as above.
+        // SAFETY: it touches only the slot, and the gate is held.
         area.on_slow_path(|held| unsafe { local::gated(held, 7) });
     }
     assert_eq!(

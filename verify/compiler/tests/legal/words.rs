@@ -143,7 +143,7 @@ fn large_constants_are_words() {
         let last = (6usize << (MORE % 64)).wrapping_add(minus) ^ (a + MORE);
         assert_eq!(words, [5, 3, half, MORE, last]);
         let mut word = !MORE + 1;
-        // SAFETY: as above, and this way out reads the first word alone.
+        // SAFETY: a word of this function's own; this way out reads no other.
         assert_eq!(unsafe { form(&raw mut word as usize, 6) }, (0, 0));
     }
 }

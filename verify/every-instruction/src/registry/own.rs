@@ -58,7 +58,7 @@ fn run_scramble(area: &Area, factor: usize, shift: usize) -> Words {
     let old = match unsafe { scramble::on_cpu(area.slots(), factor, shift) } {
         Ok(old) => old,
         Err(_) => {
-            // SAFETY: the same, and the gate is held.
+            // SAFETY: the half words are in the slot, and the gate is held.
             area.on_slow_path(|held| unsafe { scramble::gated(held, factor, shift) })
         }
     };

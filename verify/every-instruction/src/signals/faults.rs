@@ -20,10 +20,9 @@ use verify_support::pages::Page;
 use verify_support::signals::{install, install_plainly, install_with, is_blocked, kernel_mask};
 
 use super::deliver::FIRST;
+use super::findings::Findings;
 use super::nested::{entry, trace_deliveries};
-use super::rows::{self, Row};
 use super::stepper::{self, Stop};
-use verify_support::code::table::Program;
 
 /// The fault's signal.
 const FAULT: c_int = libc::SIGSEGV;
@@ -124,149 +123,111 @@ pub struct Case {
     pub call: fn(usize),
 }
 
-/// Interrupts deliveries of faults, and records the violations found.
-pub struct Deliveries {
-    program: Program,
-    rows: Vec<Row>,
-    /// The number of instructions at which a signal arrived.
-    pub places: usize,
-    /// The number of interrupted runs.
-    pub runs: usize,
-    /// The violations found.
-    pub violations: Vec<String>,
-}
-
-impl Deliveries {
-    /// Returns deliveries of this program.
-    pub fn new() -> Deliveries {
-        install_plainly(FAULT, on_fault_of_others, 0, &[]);
-        install(FIRST, on_first);
-        // A handler that is adopted over an adopted one gets an entry of its own.
-        install_plainly(FAULT, on_fault_of_others, 0, &[]);
-        signal::repair();
-        for signal in SENT {
-            install(signal, on_unmaskable);
-        }
-        let program = Program::this();
-        let rows = rows::of(&program);
-        rows::unlock(&program, &rows);
-        Deliveries {
-            program,
-            rows,
-            places: 0,
-            runs: 0,
-            violations: Vec::new(),
-        }
-    }
-
-    /// Interrupts the delivery of a fault at each instruction of the library, and of the code that
-    /// it calls, by one of the signals in turn. (Debug builds leave out the called code, which is
-    /// long.) Faults handled by others come first: the library keeps the disposition that it
-    /// adopted.
-    pub fn check(&mut self, case: Case) {
-        match case.by {
-            By::Others => {}
-            By::Library => install(FAULT, on_fault),
-            By::NoDefer => install_with(FAULT, on_fault, Options::new().no_defer()),
-        }
-        stepper::install();
-        let from = entry(FAULT);
-        assert_ne!(from, entry(FIRST), "each has an entry of its own");
-        let mut stops = Vec::new();
-        // Instructions that only a first delivery executes do not appear in later ones.
-        arm(case);
-        (case.call)(words() as usize);
-        let trace = stepper::trace(|| (case.call)(words() as usize));
-        let row = trace
-            .iter()
-            .find_map(|at| self.rows.iter().find(|row| row.start == *at));
-        if case.is_in_clone {
-            let at = row.expect("the code reaches a sequence").boundaries[1];
-            stops.push(Stop {
-                from: at,
-                at,
-                send: vec![FIRST],
-            });
-        }
-        let code = row.map_or(case.call as usize, |row| row.start);
-        let (function, _) = self.program.function_at(code).expect("it has a name");
-        arm(case);
-        let masked = case.is_masked.then(signal::mask);
-        let places = trace_deliveries(&stops, from, &[function], || (case.call)(words() as usize));
-        drop(masked);
-        for (index, at) in places.into_iter().enumerate() {
-            let function = self.program.function_at(at);
-            let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
-            if !is_ours && cfg!(debug_assertions) {
-                continue;
-            }
-            self.places += 1;
-            let signal = SENT[index % SENT.len()];
-            let mut stops = stops.clone();
-            // The first signal's delivery executes the same instructions before.
-            if is_ours && at != from {
-                stops.push(Stop {
-                    from,
-                    at: from,
-                    send: Vec::new(),
-                });
-            }
-            stops.push(Stop {
-                from: if is_ours { at } else { from },
-                at,
-                send: vec![signal],
-            });
-            self.run(case, &stops);
-        }
-    }
-
-    fn run(&mut self, case: Case, stops: &[Stop]) {
-        for count in [&ARRIVED, &HANDLED] {
-            count.store(0, SeqCst);
-        }
-        for is_wrong in [&IS_TORN, &IS_CLOSED] {
-            is_wrong.store(false, SeqCst);
-        }
-        arm(case);
-        let before = kernel_mask();
-        let masked = case.is_masked.then(signal::mask);
-        let ((), met) = stepper::run(stops, || (case.call)(words() as usize));
-        drop(masked);
-        let wrong = [
-            (met == stops.len(), "it was not met"),
-            (ARRIVED.load(SeqCst) == 1, "its handler has not run once"),
-            (
-                HANDLED.load(SeqCst) == usize::from(case.is_in_clone),
-                "the first signal was not handled once",
-            ),
-            (
-                !IS_TORN.load(SeqCst),
-                "the sequence is incomplete, and a handler does not learn it",
-            ),
-            (
-                case.by != By::NoDefer || case.is_in_clone || !IS_CLOSED.load(SeqCst),
-                "a fault of the handler would kill",
-            ),
-            (!is_torn(), "the sequence was not run to its end"),
-            (kernel_mask() == before, "the mask is another one"),
-        ];
-        self.runs += 1;
-        let Stop { at, ref send, .. } = stops[stops.len() - 1];
-        for (_, what) in wrong.iter().filter(|(is_right, _)| !is_right) {
-            self.violations.push(format!(
-                "{}, its delivery interrupted by {} at {}: {what}",
-                case.name,
-                send[0],
-                self.program.place(at),
-            ));
-        }
+/// Installs all handlers but the library's of the fault.
+pub fn install_handlers() {
+    install_plainly(FAULT, on_fault_of_others, 0, &[]);
+    install(FIRST, on_first);
+    // A handler that is adopted over an adopted one gets an entry of its own.
+    install_plainly(FAULT, on_fault_of_others, 0, &[]);
+    signal::repair();
+    for signal in SENT {
+        install(signal, on_unmaskable);
     }
 }
 
-impl Default for Deliveries {
-    fn default() -> Deliveries {
-        Deliveries::new()
+/// Interrupts the delivery of a fault at each instruction of the library, and of the code that
+/// it calls, by one of the signals in turn. (Debug builds leave out the called code, which is
+/// long.) Faults handled by others come first: the library keeps the disposition that it
+/// adopted.
+pub fn check(found: &mut Findings, case: Case) {
+    match case.by {
+        By::Others => {}
+        By::Library => install(FAULT, on_fault),
+        By::NoDefer => install_with(FAULT, on_fault, Options::new().no_defer()),
     }
+    stepper::install();
+    let from = entry(FAULT);
+    assert_ne!(from, entry(FIRST), "each has an entry of its own");
+    let mut stops = Vec::new();
+    // Instructions that only a first delivery executes do not appear in later ones.
+    arm(case);
+    (case.call)(words() as usize);
+    let row = found.first_row(|| (case.call)(words() as usize));
+    if case.is_in_clone {
+        let at = row
+            .as_ref()
+            .expect("the code reaches a sequence")
+            .boundaries[1];
+        stops.push(Stop {
+            from: at,
+            at,
+            send: vec![FIRST],
+        });
+    }
+    let code = row.map_or(case.call as usize, |row| row.start);
+    let (function, _) = found.program.function_at(code).expect("it has a name");
+    arm(case);
+    let masked = case.is_masked.then(signal::mask);
+    let places = trace_deliveries(&stops, from, &[function], || (case.call)(words() as usize));
+    drop(masked);
+    for (index, at) in places.into_iter().enumerate() {
+        let is_ours = found.is_ours(at);
+        if !is_ours && cfg!(debug_assertions) {
+            continue;
+        }
+        found.places += 1;
+        let signal = SENT[index % SENT.len()];
+        let mut stops = stops.clone();
+        // The first signal's delivery executes the same instructions before.
+        if is_ours && at != from {
+            stops.push(Stop {
+                from,
+                at: from,
+                send: Vec::new(),
+            });
+        }
+        stops.push(Stop {
+            from: if is_ours { at } else { from },
+            at,
+            send: vec![signal],
+        });
+        run(found, case, &stops);
+    }
+}
+
+fn run(found: &mut Findings, case: Case, stops: &[Stop]) {
+    for count in [&ARRIVED, &HANDLED] {
+        count.store(0, SeqCst);
+    }
+    for is_wrong in [&IS_TORN, &IS_CLOSED] {
+        is_wrong.store(false, SeqCst);
+    }
+    arm(case);
+    let before = kernel_mask();
+    let masked = case.is_masked.then(signal::mask);
+    let ((), met) = stepper::run(stops, || (case.call)(words() as usize));
+    drop(masked);
+    let wrong = [
+        (met == stops.len(), "it was not met"),
+        (ARRIVED.load(SeqCst) == 1, "its handler has not run once"),
+        (
+            HANDLED.load(SeqCst) == usize::from(case.is_in_clone),
+            "the first signal was not handled once",
+        ),
+        (
+            !IS_TORN.load(SeqCst),
+            "the sequence is incomplete, and a handler does not learn it",
+        ),
+        (
+            case.by != By::NoDefer || case.is_in_clone || !IS_CLOSED.load(SeqCst),
+            "a fault of the handler would kill",
+        ),
+        (!is_torn(), "the sequence was not run to its end"),
+        (kernel_mask() == before, "the mask is another one"),
+    ];
+    let Stop { at, ref send, .. } = stops[stops.len() - 1];
+    let run = format!("{}, its delivery interrupted by {}", case.name, send[0]);
+    found.record(&run, at, &wrong);
 }
 
 /// Prepares the words and the page.

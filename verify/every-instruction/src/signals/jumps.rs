@@ -20,10 +20,9 @@ use atomseq::signal::{self, Event, Interrupted, Options};
 use verify_support::jump;
 use verify_support::signals::{change_mask, install_plainly, install_with, is_blocked, raise};
 
+use super::findings::Findings;
 use super::nested::{entry, trace_delivery};
-use super::rows::{self, Row};
 use super::stepper::{self, Stop};
-use verify_support::code::table::Program;
 
 /// The managed signal whose deliveries are left.
 const FIRST: c_int = libc::SIGUSR1;
@@ -112,14 +111,8 @@ pub enum Part {
 
 /// Jumps out of deliveries, and records the violations found.
 pub struct Jumps {
-    program: Program,
-    rows: Vec<Row>,
-    /// The number of instructions at which a signal arrived.
-    pub places: usize,
-    /// The number of interrupted deliveries.
-    pub runs: usize,
-    /// The violations found.
-    pub violations: Vec<String>,
+    /// What it has found.
+    pub found: Findings,
     is_in_threads: bool,
 }
 
@@ -128,15 +121,8 @@ impl Jumps {
     /// `is_in_threads`, each run has a thread of its own: nothing that a run leaves behind keeps
     /// the next one from its places.
     pub fn new(is_in_threads: bool) -> Jumps {
-        let program = Program::this();
-        let rows = rows::of(&program);
-        rows::unlock(&program, &rows);
         Jumps {
-            program,
-            rows,
-            places: 0,
-            runs: 0,
-            violations: Vec::new(),
+            found: Findings::of_this_program(),
             is_in_threads,
         }
     }
@@ -147,19 +133,17 @@ impl Jumps {
     /// long.)
     pub fn check(&mut self, work: Work, part: Part) {
         (work.prepare)();
-        let trace = stepper::trace(|| perform(work));
-        let row = trace
-            .iter()
-            .find_map(|at| self.rows.iter().find(|row| row.start == *at))
-            .expect("the code reaches a sequence")
-            .clone();
+        let row = self
+            .found
+            .first_row(|| perform(work))
+            .expect("the code reaches a sequence");
         let interruption = Stop {
             from: row.boundaries[2],
             at: row.boundaries[2],
             send: vec![FIRST],
         };
         let function = |address| {
-            let function = self.program.function_at(address);
+            let function = self.found.program.function_at(address);
             function.expect("every instruction lies in a function").0
         };
         let handler = handle as *const () as usize;
@@ -186,12 +170,11 @@ impl Jumps {
             .iter()
             .position(|&at| self.is_in_entry(at) && is_system_call(at));
         for (index, at) in places.into_iter().enumerate() {
-            let function = self.program.function_at(at);
-            let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
+            let is_ours = self.found.is_ours(at);
             if !is_ours && cfg!(debug_assertions) {
                 continue;
             }
-            self.places += 1;
+            self.found.places += 1;
             let from = if is_ours { at } else { from };
             for (number, signal) in LEAVING.into_iter().enumerate() {
                 if is_ours || index % LEAVING.len() == number {
@@ -210,7 +193,7 @@ impl Jumps {
     }
 
     fn is_in_entry(&self, at: usize) -> bool {
-        self.program.function_at(at) == self.program.function_at(entry(FIRST))
+        self.found.program.function_at(at) == self.found.program.function_at(entry(FIRST))
     }
 
     /// `is_unblocked`: at the second stop, the delivery has not blocked the signals of others yet.
@@ -265,15 +248,8 @@ impl Jumps {
                 "the mask is another one",
             ),
         ];
-        self.runs += 1;
-        for (_, what) in wrong.iter().filter(|(is_right, _)| !is_right) {
-            self.violations.push(format!(
-                "{}, its delivery left by {} at {}: {what}",
-                work.name,
-                send[0],
-                self.program.place(at),
-            ));
-        }
+        let run = format!("{}, its delivery left by {}", work.name, send[0]);
+        self.found.record(&run, at, &wrong);
         // Prepares the next run, in case this one has left signals blocked.
         change_mask(libc::SIG_SETMASK, &[]);
     }
@@ -294,7 +270,7 @@ impl Jumps {
         let more = mapped().saturating_sub(before);
         if more >= TIMES / 2 {
             let text = format!("{more} more pages are mapped after {TIMES} audits");
-            self.violations.push(text);
+            self.found.violations.push(text);
         }
     }
 }

@@ -12,9 +12,12 @@ pub mod checker;
 pub mod deliver;
 pub mod ends;
 pub mod faults;
+mod findings;
 mod interruption;
 pub mod jumps;
 pub mod nested;
 pub mod registry;
 pub mod rows;
 pub(crate) mod stepper;
+
+pub use findings::Findings;

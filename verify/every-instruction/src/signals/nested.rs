@@ -11,9 +11,10 @@ use std::ffi::c_int;
 use std::ops::Range;
 
 use super::deliver::{self, FIRST, UNMASKABLE};
+use super::findings::Findings;
 pub use super::interruption::Part;
 use super::interruption::{Outcome, serial};
-use super::rows::{self, Row};
+use super::rows::Row;
 use super::stepper::{self, Stop};
 use crate::scenario::Scenario;
 use verify_support::code::steps::vdso;
@@ -24,133 +25,91 @@ use verify_support::signals::installed;
 /// run.
 pub type Order = fn(&[Part]) -> bool;
 
-/// Interrupts deliveries, and records the violations found.
-pub struct Deliveries {
-    program: Program,
-    rows: Vec<Row>,
-    /// The number of instructions at which a signal arrived.
-    pub places: usize,
-    /// The number of interrupted runs.
-    pub runs: usize,
-    /// The violations found.
-    pub violations: Vec<String>,
-}
-
-impl Deliveries {
-    /// Returns deliveries of this program; the handlers are installed already.
-    pub fn new() -> Deliveries {
-        let program = Program::this();
-        let rows = rows::of(&program);
-        rows::unlock(&program, &rows);
-        Deliveries {
-            program,
-            rows,
-            places: 0,
-            runs: 0,
-            violations: Vec::new(),
+/// Lets a signal interrupt the scenario's operation in the middle of its first sequence, and
+/// others the delivery of that signal at each instruction of the library, and of the code that
+/// it calls: every signal at the library's instructions, one of them in turn at the others',
+/// which are reached by single-stepping. (Debug builds leave the called code out: it is long.)
+pub fn check<S: 'static>(found: &mut Findings, scenario: &Scenario<S>, order: Order) {
+    let structure = (scenario.fresh)();
+    let row = found
+        .first_row(|| drop((scenario.operation)(&structure)))
+        .expect("the operation reaches a sequence");
+    let interruption = Stop {
+        from: row.boundaries[2],
+        at: row.boundaries[2],
+        send: vec![FIRST],
+    };
+    let right: Vec<Outcome> = permutations()
+        .into_iter()
+        .filter(|parts| order(parts))
+        .map(|parts| serial(scenario, &parts))
+        .collect();
+    let from = entry(FIRST);
+    let places = places(&found.program, scenario, &row, &interruption, from);
+    for (index, at) in places.into_iter().enumerate() {
+        let is_ours = found.is_ours(at);
+        if !is_ours && cfg!(debug_assertions) {
+            continue;
         }
-    }
-
-    /// Lets a signal interrupt the scenario's operation in the middle of its first sequence, and
-    /// others the delivery of that signal at each instruction of the library, and of the code that
-    /// it calls: every signal at the library's instructions, one of them in turn at the others',
-    /// which are reached by single-stepping. (Debug builds leave the called code out: it is long.)
-    pub fn check<S: 'static>(&mut self, scenario: &Scenario<S>, order: Order) {
-        let trace = {
-            let structure = (scenario.fresh)();
-            stepper::trace(|| drop((scenario.operation)(&structure)))
-        };
-        let row = trace
-            .iter()
-            .find_map(|at| self.rows.iter().find(|row| row.start == *at))
-            .expect("the operation reaches a sequence")
-            .clone();
-        let interruption = Stop {
-            from: row.boundaries[2],
-            at: row.boundaries[2],
-            send: vec![FIRST],
-        };
-        let right: Vec<Outcome> = permutations()
-            .into_iter()
-            .filter(|parts| order(parts))
-            .map(|parts| serial(scenario, &parts))
-            .collect();
-        let from = entry(FIRST);
-        let places = self.places(scenario, &row, &interruption, from);
-        for (index, at) in places.into_iter().enumerate() {
-            // The harness runs none of it, so a breakpoint may be there.
-            let function = self.program.function_at(at);
-            let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
-            if !is_ours && cfg!(debug_assertions) {
+        found.places += 1;
+        let from = if is_ours { at } else { from };
+        for (number, signal) in UNMASKABLE.into_iter().enumerate() {
+            if !is_ours && index % UNMASKABLE.len() != number {
                 continue;
             }
-            self.places += 1;
-            let from = if is_ours { at } else { from };
-            for (number, signal) in UNMASKABLE.into_iter().enumerate() {
-                if !is_ours && index % UNMASKABLE.len() != number {
-                    continue;
-                }
-                let send = vec![signal];
-                let then = Stop { from, at, send };
-                self.run(scenario, &[interruption.clone(), then], &right);
-            }
-        }
-    }
-
-    /// Returns the instructions of a delivery, up to the handler or to where the interrupted code
-    /// continues.
-    fn places<S: 'static>(
-        &self,
-        scenario: &Scenario<S>,
-        row: &Row,
-        interruption: &Stop,
-        entry: usize,
-    ) -> Vec<usize> {
-        let handler = deliver::handler();
-        let (function, _) = self
-            .program
-            .function_at(row.start)
-            .expect("a function holds the sequence");
-        let structure = (scenario.fresh)();
-        let ends = [handler..handler + 1, function];
-        deliver::with([&mut || {}, &mut || {}, &mut || {}], || {
-            trace_delivery(interruption, entry, &ends, || {
-                drop((scenario.operation)(&structure));
-            })
-        })
-    }
-
-    fn run<S: 'static>(&mut self, scenario: &Scenario<S>, stops: &[Stop; 2], right: &[Outcome]) {
-        let structure = (scenario.fresh)();
-        let mut outcome = Outcome::default();
-        let interfere = |index: usize| (scenario.interferences[index].1)(&structure);
-        let (operation, met) = {
-            let (of_first, of_second) = (&mut outcome.first, &mut outcome.second);
-            let mut first = || *of_first = interfere(0);
-            let mut second = || *of_second = interfere(1);
-            deliver::with([&mut first, &mut second, &mut || {}], || {
-                stepper::run(stops, || (scenario.operation)(&structure))
-            })
-        };
-        outcome.operation = operation;
-        outcome.content = (scenario.content)(&structure);
-        self.runs += 1;
-        let at = stops[1].at;
-        let signal: c_int = stops[1].send[0];
-        if met < 2 || !right.contains(&outcome) {
-            self.violations.push(format!(
-                "{}, its delivery interrupted by {signal} at {}, stop {met} of 2: {outcome:?} is none of {right:?}",
-                scenario.name,
-                self.program.place(at),
-            ));
+            let send = vec![signal];
+            let then = Stop { from, at, send };
+            run(found, scenario, &[interruption.clone(), then], &right);
         }
     }
 }
 
-impl Default for Deliveries {
-    fn default() -> Deliveries {
-        Deliveries::new()
-    }
+/// Returns the instructions of a delivery, up to the handler or to where the interrupted code
+/// continues.
+fn places<S: 'static>(
+    program: &Program,
+    scenario: &Scenario<S>,
+    row: &Row,
+    interruption: &Stop,
+    entry: usize,
+) -> Vec<usize> {
+    let handler = deliver::handler();
+    let (function, _) = program
+        .function_at(row.start)
+        .expect("a function holds the sequence");
+    let structure = (scenario.fresh)();
+    let ends = [handler..handler + 1, function];
+    deliver::with([&mut || {}, &mut || {}, &mut || {}], || {
+        trace_delivery(interruption, entry, &ends, || {
+            drop((scenario.operation)(&structure));
+        })
+    })
+}
+
+fn run<S: 'static>(
+    found: &mut Findings,
+    scenario: &Scenario<S>,
+    stops: &[Stop; 2],
+    right: &[Outcome],
+) {
+    let structure = (scenario.fresh)();
+    let mut outcome = Outcome::default();
+    let interfere = |index: usize| (scenario.interferences[index].1)(&structure);
+    let (operation, met) = {
+        let (of_first, of_second) = (&mut outcome.first, &mut outcome.second);
+        let mut first = || *of_first = interfere(0);
+        let mut second = || *of_second = interfere(1);
+        deliver::with([&mut first, &mut second, &mut || {}], || {
+            stepper::run(stops, || (scenario.operation)(&structure))
+        })
+    };
+    outcome.operation = operation;
+    outcome.content = (scenario.content)(&structure);
+    let signal: c_int = stops[1].send[0];
+    let run = format!("{}, its delivery interrupted by {signal}", scenario.name);
+    let wrong = format!("stop {met} of 2: {outcome:?} is none of {right:?}");
+    let is_right = met == 2 && right.contains(&outcome);
+    found.record(&run, stops[1].at, &[(is_right, &wrong)]);
 }
 
 /// Returns the instructions of a delivery, each once, from `from` up to the first one that lies in

@@ -77,15 +77,6 @@ fn restartable(program: &'static Program) -> &'static Program {
     }))
 }
 
-/// Restarts every sequence with a commit, whatever else it stores.
-fn what_commits(program: &Program) -> Recovery {
-    let commits = |step: &Step| matches!(step, Step::Commit { .. });
-    match program.steps.iter().any(commits) {
-        true => Recovery::Restart,
-        false => Recovery::Rollforward,
-    }
-}
-
 /// Returns whether the fault is a wrong result of the call that another call interrupted.
 pub(super) fn torn(fault: &Fault) -> bool {
     matches!(
@@ -104,13 +95,13 @@ pub fn recovery() -> Vec<Broken> {
     vec![
         Broken::new(
             "visible stores are restarted",
-            Recovering(Fifo, what_commits),
+            Recovering(Fifo, Recovery::of),
             restartable(enqueue),
             seen,
         ),
         Broken::new(
             "visible stores before an early return are restarted",
-            Recovering(Fifo, what_commits),
+            Recovering(Fifo, Recovery::of),
             restartable(dequeue),
             seen,
         ),

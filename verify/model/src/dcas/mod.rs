@@ -14,7 +14,9 @@
 //! may be on another CPU whenever it begins a section, and may stop indefinitely between two steps.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use atomseq::internals::{DCAS_SEQUENCES, NONBLOCKING_SEQUENCES};
 use atomseq::sequence::model::{Memory, Program, Step};
 pub use thread::Task;
 use thread::{At, Effect, Ending, Thread};
@@ -92,17 +94,16 @@ pub struct Explored {
     pub ways_out: BTreeMap<&'static str, BTreeSet<Option<usize>>>,
 }
 
-/// Returns the library's sequence of this name.
+/// Returns the sequence of this name in `dcas` or `nonblocking`.
 ///
 /// # Panics
 ///
 /// If there is none.
 pub fn program(name: &str) -> &'static Program {
-    let mut all = atomseq::internals::DCAS_SEQUENCES
-        .iter()
-        .flat_map(|(_, programs)| programs.iter());
+    let all = [DCAS_SEQUENCES, NONBLOCKING_SEQUENCES].concat();
+    let mut all = all.iter().flat_map(|(_, programs)| programs.iter());
     all.find(|program| program.name == name)
-        .unwrap_or_else(|| panic!("dcas has no sequence {name}"))
+        .unwrap_or_else(|| panic!("the library has no sequence {name}"))
 }
 
 /// Returns a program with its steps changed.
@@ -189,19 +190,12 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
 
 /// Hashes a state to 128 bits. States of the same fingerprint are taken to be equal, which keeps
 /// millions of them in memory.
-pub(crate) fn fingerprint(state: &impl std::hash::Hash) -> u128 {
-    use std::hash::{BuildHasher, Hasher};
+pub(crate) fn fingerprint(state: &impl Hash) -> u128 {
     let half = |seed: u64| {
-        let mut hasher = foldhash(seed);
-        state.hash(&mut hasher);
+        let mut hasher = DefaultHasher::new();
+        (seed, state).hash(&mut hasher);
         hasher.finish()
     };
-    fn foldhash(seed: u64) -> std::hash::DefaultHasher {
-        let mut hasher =
-            std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
-        hasher.write_u64(seed);
-        hasher
-    }
     u128::from(half(1)) << 64 | u128::from(half(2))
 }
 
@@ -282,31 +276,25 @@ impl Search<'_> {
         // A thread in a section runs on its CPU, where no other thread runs then.
         let cpu = threads[number].cpu;
         let is_in_section = was_in_section || threads[number].in_section();
-        for other in (0..threads.len()).filter(|other| *other != number) {
-            if is_in_section && threads[other].cpu == cpu && threads[other].in_section() {
-                threads[other].abort();
-                self.explored.aborts += 1;
+        let mut end_sections = |reached: &dyn Fn(&Thread) -> bool| {
+            for other in (0..threads.len()).filter(|other| *other != number) {
+                if threads[other].in_section() && reached(&threads[other]) {
+                    threads[other].abort();
+                    self.explored.aborts += 1;
+                }
             }
-        }
+        };
+        end_sections(&|other| is_in_section && other.cpu == cpu);
         match effect {
             Effect::Nothing => {}
             // The kernel's fence returns when the sections on its CPUs have ended.
             Effect::Fence(on) => {
-                let others = (0..threads.len()).filter(|other| *other != number);
-                for other in others.collect::<Vec<_>>() {
-                    let reached = on.is_none_or(|cpu| threads[other].cpu == cpu);
-                    if self.rules.fence && reached && threads[other].in_section() {
-                        threads[other].abort();
-                        self.explored.aborts += 1;
-                    }
-                }
+                let fence = self.rules.fence;
+                end_sections(&|other| fence && on.is_none_or(|cpu| other.cpu == cpu));
             }
             Effect::Left(name, way_out, ending) => {
-                self.explored
-                    .ways_out
-                    .entry(name)
-                    .or_default()
-                    .insert(way_out);
+                let ways_out = self.explored.ways_out.entry(name).or_default();
+                ways_out.insert(way_out);
                 match (ending, task) {
                     (Ending::Exchanged, Task::Exchange(old, new)) => {
                         if before != *old {

@@ -21,7 +21,7 @@ use atomseq::sequence::model::{Memory, Program};
 pub use thread::Task;
 use thread::{At, Effect, Thread};
 
-use crate::dcas::fingerprint;
+use crate::dcas::{BELOW_VERSION, CLAIM, HELD, VERSION, fingerprint, program, state};
 
 mod thread;
 
@@ -64,7 +64,7 @@ impl Rules {
             take: program("pop"),
             put_anyway: program("push_anyway"),
             take_anyway: program("pop_anyway"),
-            free_here: crate::dcas::program("free_here"),
+            free_here: program("free_here"),
         }
     }
 }
@@ -100,35 +100,13 @@ pub struct Explored {
     pub ways_out: BTreeMap<&'static str, BTreeSet<Option<usize>>>,
 }
 
-/// Returns the library's sequence of this name.
-///
-/// # Panics
-///
-/// If there is none.
-fn program(name: &str) -> &'static Program {
-    let mut all = atomseq::internals::NONBLOCKING_SEQUENCES
-        .iter()
-        .flat_map(|(_, programs)| programs.iter());
-    all.find(|program| program.name == name)
-        .unwrap_or_else(|| panic!("nonblocking has no sequence {name}"))
-}
-
 /// The addresses of the lock, the states and the cells.
 const LOCK: usize = 0x1000;
 const STATES: usize = LOCK + 8;
 const CELLS: usize = 0x2000;
 
-const VERSION: usize = 1 << 16;
-const BELOW_VERSION: usize = 0xffff;
 const FREE: usize = 0;
-const HELD: usize = 1;
-const CLAIM: usize = 2;
 const LOCKED: usize = 3;
-
-/// Returns the state of a lock's word.
-fn state(lock: usize) -> usize {
-    lock >> 14 & 3
-}
 
 /// Returns the address of the state for the version in a lock's word.
 fn side(lock: usize) -> usize {

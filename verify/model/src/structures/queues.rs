@@ -32,7 +32,7 @@ fn chain(number: usize) -> usize {
 impl Queue {
     /// Returns the cells of a CPU's ring from the head on: those up to the tail, and the rest.
     fn ring(&self, memory: &Memory, cpu: usize) -> Result<(Vec<usize>, Vec<usize>), String> {
-        let most = FIRST_CELLS + self.chains * CHAIN_CELLS;
+        let max = FIRST_CELLS + self.chains * CHAIN_CELLS;
         let [head, tail] = [0, 1].map(|index| memory.load(word(cpu, index)));
         let (mut full, mut free) = (Vec::new(), Vec::new());
         let mut cell = head;
@@ -42,7 +42,7 @@ impl Queue {
             if !known {
                 return Err(format!("{cell:#x} in the ring of CPU {cpu} is no cell"));
             }
-            if cell == tail && !free.is_empty() || full.len() + free.len() > most {
+            if cell == tail && !free.is_empty() || full.len() + free.len() > max {
                 return Err(format!("the ring of CPU {cpu} misses its head"));
             }
             if cell == tail || !free.is_empty() {

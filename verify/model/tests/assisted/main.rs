@@ -263,30 +263,30 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/assisted.rs"));
 
 /// Returns all models, each in this number of orders.
-fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
+fn all<L: Library>(count: usize) -> impl Iterator<Item = Attempt<Orders>> {
     models::all::<L>()
         .into_iter()
-        .map(move |(name, model)| (name, Orders::drawn(most, 20_000), model))
+        .map(move |(name, model)| (name, Orders::drawn(count, 20_000), model))
 }
 
 #[test]
 fn nothing_is_lost_doubled_or_read_by_halves() {
     // The environment variable allows many more, after changes to the protocols.
     let asked = std::env::var("ATOMSEQ_ASSISTED_ORDERS").ok();
-    let most = asked.map_or(400, |asked| asked.parse().expect("a number of orders"));
+    let count = asked.map_or(400, |asked| asked.parse().expect("a number of orders"));
     let mut aborted = 0;
-    for model in all::<as_it_is::This>(most) {
+    for model in all::<as_it_is::This>(count) {
         let name = model.0;
         machine::events();
         let runs = controls::holds("assisted", model);
         let events = machine::events();
         println!("model: assisted: {name}: {events:?}");
-        assert_eq!(runs, most / 2 * 2);
+        assert_eq!(runs, count / 2 * 2);
         // A run without locks, or without aborts, proves nothing here.
-        assert!(events.locked > most / 20, "{name}: {events:?}");
+        assert!(events.locked > count / 20, "{name}: {events:?}");
         aborted += events.aborted;
     }
-    assert!(aborted > most, "only {aborted} sections were aborted");
+    assert!(aborted > count, "only {aborted} sections were aborted");
 }
 
 /// Each model gets a few orders first, and then more.

@@ -116,14 +116,14 @@ include!(concat!(env!("OUT_DIR"), "/kcas.rs"));
 fn orders(schedulers: Vec<Box<dyn Scheduler + Send>>) -> Orders {
     Orders {
         schedulers,
-        most_steps: 5_000,
+        max_steps: 5_000,
         stack_size: 1 << 20,
     }
 }
 
 /// Returns all models, each in this number of orders.
-fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
-    let drawn = move |(name, model)| (name, orders(drawn(most)), model);
+fn all<L: Library>(count: usize) -> impl Iterator<Item = Attempt<Orders>> {
+    let drawn = move |(name, model)| (name, orders(drawn(count)), model);
     models::all::<L>().into_iter().map(drawn)
 }
 
@@ -131,9 +131,9 @@ fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
 fn nothing_is_lost_doubled_or_read_by_halves() {
     // The environment variable allows many more, after changes to k-CAS.
     let asked = std::env::var("ATOMSEQ_KCAS_ORDERS").ok();
-    let most = asked.map_or(200, |asked| asked.parse().expect("a number of orders"));
-    for model in all::<as_it_is::This>(most) {
-        assert_eq!(controls::holds("k-CAS", model), most / 2 * 2);
+    let count = asked.map_or(200, |asked| asked.parse().expect("a number of orders"));
+    for model in all::<as_it_is::This>(count) {
+        assert_eq!(controls::holds("k-CAS", model), count / 2 * 2);
     }
 }
 

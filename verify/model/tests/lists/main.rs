@@ -163,7 +163,7 @@ fn explore(
     };
     let scheduler: Box<dyn Scheduler + Send> = match orders {
         Orders::Every => Box::new(DfsScheduler::new(Some(MAX), false)),
-        Orders::Many(most) => Box::new(RandomScheduler::new_from_seed(1, most)),
+        Orders::Many(count) => Box::new(RandomScheduler::new_from_seed(1, count)),
     };
     controls::explore(controls::Orders::by(scheduler), model)
 }
@@ -173,7 +173,7 @@ fn holds(name: &str, orders: Orders, model: impl Fn() + Send + Sync + 'static) {
     let times = times.map_or(1, |times| times.parse().expect("a number"));
     let orders = match orders {
         Orders::Every => orders,
-        Orders::Many(most) => Orders::Many(most * times),
+        Orders::Many(count) => Orders::Many(count * times),
     };
     let (runs, wrong) = explore(orders, None, model);
     assert_eq!(wrong, None, "{name}, in run {runs}");

@@ -302,7 +302,7 @@ pub mod cache {
 
     // SAFETY: all threads of a model run on one, and no use of the cells lasts over a step.
     unsafe impl<T: Descriptor, W: WriteBack<T>> Sync for Cache<T, W> {}
-    // SAFETY: as above.
+    // SAFETY: all threads of a model run on one.
     unsafe impl<T: Descriptor, W: WriteBack<T>> Send for Cache<T, W> {}
 
     impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {

@@ -65,14 +65,14 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/mappings.rs"));
 
 /// Returns all models: the smallest in every order, the others in this number of orders.
-fn attempts_in<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
+fn attempts_in<L: Library>(count: usize) -> impl Iterator<Item = Attempt<Orders>> {
     models::all::<L>().into_iter().map(move |(name, model)| {
         let orders = Orders {
             schedulers: match name {
                 models::SMALLEST => vec![Box::new(DfsScheduler::new(None, false))],
-                _ => drawn(most),
+                _ => drawn(count),
             },
-            most_steps: 5_000,
+            max_steps: 5_000,
             stack_size: 32 << 10,
         };
         (name, orders, model)
@@ -88,8 +88,8 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
 fn no_more_is_mapped_than_is_needed_and_nothing_is_given_twice() {
     // The environment variable allows many more, after changes to the protocol.
     let asked = std::env::var("ATOMSEQ_MAPPINGS_ORDERS").ok();
-    let most = asked.map_or(4_000, |most| most.parse().expect("a number of orders"));
-    for model in attempts_in::<as_it_is::This>(most) {
+    let count = asked.map_or(4_000, |count| count.parse().expect("a number of orders"));
+    for model in attempts_in::<as_it_is::This>(count) {
         let runs = controls::holds("mappings", model);
         assert!(runs >= 300, "only {runs} orders");
     }

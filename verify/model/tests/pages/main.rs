@@ -50,7 +50,7 @@ enum Orders {
 fn explore(orders: Orders, model: impl Fn() + Send + Sync + 'static) -> (usize, Option<String>) {
     let scheduler: Box<dyn Scheduler + Send> = match orders {
         Orders::Every => Box::new(DfsScheduler::new(None, false)),
-        Orders::Many(most) => Box::new(RandomScheduler::new(most)),
+        Orders::Many(count) => Box::new(RandomScheduler::new(count)),
     };
     controls::explore(controls::Orders::by(scheduler), model)
 }

@@ -156,8 +156,8 @@ impl Page {
         }
     }
 
-    fn take(&self, most: usize) -> Vec<usize> {
-        let mut taken = vec![0; most];
+    fn take(&self, max: usize) -> Vec<usize> {
+        let mut taken = vec![0; max];
         let count = self.take_free(&mut taken);
         taken
             .iter()
@@ -167,8 +167,8 @@ impl Page {
     }
 
     /// Takes descriptors; a thread that leaves none records that.
-    fn take_and_note(&self, most: usize) -> Vec<usize> {
-        let taken = self.take(most);
+    fn take_and_note(&self, max: usize) -> Vec<usize> {
+        let taken = self.take(max);
         if !self.has_free() {
             self.note();
         }

@@ -5,68 +5,16 @@ pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence}
 pub use loom::thread_local as thread_of_a_model;
 pub use verify_model::controls::loom_thread as thread;
 
-use std::cell::Cell;
+#[path = "stand_ins.rs"]
+mod stand_ins;
+
+pub use stand_ins::*;
+
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Condvar;
 use verify_model::controls::{self, Executions};
-
-/// How often a thread looks again before it parks: as few as make a difference.
-pub const SPINS: usize = 1;
-
-/// How often a sleeper yields to other threads before it sleeps.
-pub fn pauses() -> u32 {
-    1
-}
-
-/// Returns immediately.
-pub fn pause(_round: u32) {}
-
-/// There are no child processes here.
-pub fn generation() -> u32 {
-    0
-}
-
-thread_local! {
-    static HASTE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// From now on in this test, the patience of every waiter is exhausted.
-pub fn be_hasty() {
-    HASTE.set(true);
-}
-
-pub fn is_hasty() -> bool {
-    HASTE.get()
-}
-
-thread_local! {
-    static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
-}
-
-/// From now on in this test, the last to wait is the first to be woken, as if its priority were
-/// highest.
-pub fn wake_the_last_first() {
-    LAST_FIRST.set(true);
-}
-
-/// Waits for a word until woken, or not at all.
-pub struct Patience;
-
-impl Patience {
-    pub fn new(_milliseconds: u32) -> Patience {
-        Patience
-    }
-
-    pub fn sleep(&mut self, word: &AtomicU32, expected: u32) -> bool {
-        let waits = !HASTE.get();
-        if waits {
-            wait(word, expected);
-        }
-        waits
-    }
-}
 
 /// Returns immediately. Loom's own would let the others run until they had to wait.
 pub fn spin_loop() {}
@@ -139,8 +87,8 @@ pub fn wake_one(word: &AtomicU32) -> bool {
 }
 
 /// Wakes this number of waiters at most, in order.
-pub fn wake_many(word: &AtomicU32, most: u32) {
-    (0..most).take_while(|_| wake_one(word)).for_each(drop);
+pub fn wake_many(word: &AtomicU32, max: u32) {
+    (0..max).take_while(|_| wake_one(word)).for_each(drop);
 }
 
 /// Wakes all waiters of the word; returns how many there were.

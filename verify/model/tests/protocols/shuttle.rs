@@ -5,68 +5,17 @@ pub use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fen
 pub use shuttle::thread_local as thread_of_a_model;
 pub use verify_model::controls::shuttle_thread as thread;
 
+#[path = "stand_ins.rs"]
+mod stand_ins;
+
+pub use stand_ins::*;
+
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicUsize as Count;
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, Scheduler};
 use shuttle::sync::mpsc::{Sender, channel};
 use verify_model::controls::{self, Orders};
-
-/// How often a thread looks again before it parks: as few as make a difference.
-pub const SPINS: usize = 1;
-
-/// How often a sleeper yields to other threads before it sleeps.
-pub fn pauses() -> u32 {
-    1
-}
-
-/// Returns immediately.
-pub fn pause(_round: u32) {}
-
-/// There are no child processes here.
-pub fn generation() -> u32 {
-    0
-}
-
-thread_local! {
-    static HASTE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// From now on in this test, the patience of every waiter is exhausted.
-pub fn be_hasty() {
-    HASTE.set(true);
-}
-
-pub fn is_hasty() -> bool {
-    HASTE.get()
-}
-
-thread_local! {
-    static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
-}
-
-/// From now on in this test, the last to wait is the first to be woken, as if its priority were
-/// highest.
-pub fn wake_the_last_first() {
-    LAST_FIRST.set(true);
-}
-
-/// Waits for a word until woken, or not at all.
-pub struct Patience;
-
-impl Patience {
-    pub fn new(_milliseconds: u32) -> Patience {
-        Patience
-    }
-
-    pub fn sleep(&mut self, word: &AtomicU32, expected: u32) -> bool {
-        let waits = !HASTE.get();
-        if waits {
-            wait(word, expected);
-        }
-        waits
-    }
-}
 
 /// Returns immediately.
 pub fn spin_loop() {}
@@ -140,8 +89,8 @@ pub fn wake_one(word: &AtomicU32) -> bool {
 }
 
 /// Wakes this number of waiters at most, in order.
-pub fn wake_many(word: &AtomicU32, most: u32) {
-    wake(word, most as usize);
+pub fn wake_many(word: &AtomicU32, max: u32) {
+    wake(word, max as usize);
 }
 
 /// Wakes all waiters of the word; returns how many there were.
@@ -149,7 +98,7 @@ pub fn wake_all(word: &AtomicU32) -> usize {
     wake(word, usize::MAX)
 }
 
-fn wake(word: &AtomicU32, most: usize) -> usize {
+fn wake(word: &AtomicU32, max: usize) -> usize {
     // Other threads may run between the store that requires it and the wake-up.
     thread::yield_now();
     let address = std::ptr::from_ref(word) as usize;
@@ -157,8 +106,8 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
         let waiting = waiters.iter().filter(|waiter| waiter.word == address);
         let numbers = waiting.map(|waiter| waiter.number);
         let chosen: Vec<usize> = match LAST_FIRST.get() {
-            false => numbers.take(most).collect(),
-            true => numbers.rev().take(most).collect(),
+            false => numbers.take(max).collect(),
+            true => numbers.rev().take(max).collect(),
         };
         let woken = waiters.extract_if(.., |waiter| chosen.contains(&waiter.number));
         woken.collect()

@@ -188,7 +188,7 @@ impl Arena {
         for address in nodes {
             if let Some(node) = self.node(&self.listed, address) {
                 self.check(node.holder.replace(0) == actor + 1);
-                // SAFETY: as above; this actor holds the node.
+                // SAFETY: the list of this thread's arena; this actor holds the node.
                 unsafe { F::put(at(&self.list), address, !restarting) };
             }
         }
@@ -211,7 +211,7 @@ impl Arena {
             unsafe { F::append(at(&self.last), ptr::from_ref(node) as usize) };
             Arena::count(record, 1);
         }
-        // SAFETY: as above; the front node is never null.
+        // SAFETY: the queue of this thread's arena, whose front node is never null.
         let front = unsafe { F::advance(at(&self.front), restarting) };
         if let Some(node) = self.node(&self.queued, front) {
             self.check(node.holder.replace(actor + 1) == 0);

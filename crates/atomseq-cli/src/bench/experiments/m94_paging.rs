@@ -171,19 +171,19 @@ impl Subject for Transfers {
         // SAFETY: words of this thread's own pages. None is out, but where a fault is wanted.
         let before = unsafe { word(to).read_volatile() };
         let through_gate = || {
-            // SAFETY: as above; and the word of a gate.
+            // SAFETY: words of this thread's own pages, and of its gate.
             while unsafe { transfer_through::rolling(gate.word(), from, to) } == 0 {
                 gate.wait();
             }
         };
         for _ in 0..operations {
             match self.way {
-                // SAFETY: as above.
+                // SAFETY: words of this thread's own pages.
                 Way::Pinned => unsafe { transfer::rolling(from, to) },
                 Way::Gate => through_gate(),
                 Way::PlainFault => {
                     region.page_out(first + 1).expect("it was moved in");
-                    // SAFETY: as above.
+                    // SAFETY: a word of this thread's own page, which the load moves in.
                     unsafe { word(to).read_volatile() };
                 }
                 Way::FaultThroughGate => {
@@ -193,7 +193,7 @@ impl Subject for Transfers {
                 Way::Pin => drop(region.pin(first..first + 1).expect("it was pinned before")),
             }
         }
-        // SAFETY: as above.
+        // SAFETY: a word of this thread's own page, which is in.
         let moved = unsafe { word(to).read_volatile() } - before;
         let faults = FAULTS.get() - faults;
         let right = match self.way {

@@ -136,7 +136,7 @@ impl<T, O, R> FlatCombining<T, O, R> {
             // SAFETY: a PUBLISHED record is the combiner's.
             let operation = unsafe { (*record.operation.get()).take() };
             let operation = operation.expect("an owner stores the operation first");
-            // SAFETY: as above.
+            // SAFETY: a PUBLISHED record is the combiner's.
             unsafe { *record.result.get() = Some((self.apply)(object, operation)) };
             record.state.store(DONE, Ordering::Release);
         }

@@ -174,7 +174,7 @@ mod tests {
                 // SAFETY: a vector takes anything.
                 unsafe { self.0.push(element) }?;
             }
-            // SAFETY: the same.
+            // SAFETY: a vector takes anything.
             unsafe { self.0.push(element) }
         }
 

@@ -87,14 +87,14 @@ mod tests {
         fn hand(&self) {}
 
         fn add(&self, _hand: &mut (), amount: u64) {
-            // SAFETY: as above.
+            // SAFETY: the test has one thread, and the reference ends with this call.
             let both = unsafe { &mut *self.0.get() };
             both.0 += amount;
             both.1 += amount * u64::from(!both.0.is_multiple_of(8));
         }
 
         fn both(&self) -> (u64, u64) {
-            // SAFETY: as above.
+            // SAFETY: the test has one thread, and no reference is left.
             unsafe { *self.0.get() }
         }
     }

@@ -28,8 +28,9 @@ pub(super) enum Found {
 pub(super) struct Room {
     /// The first entry of the probe without a key.
     pub(super) index: usize,
-    /// Whether the probe examined all entries, because none was [`FREE`].
-    is_crowded: bool,
+    /// If that is a tombstone: how many entries came before the first [`FREE`] one. All, if none is
+    /// free.
+    passed: usize,
 }
 
 impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
@@ -110,15 +111,13 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     pub(super) fn search(&self, probe: Probe) -> Found {
         let mut tombstone = None;
         let mut index = probe.first;
-        for _ in 0..probe.count {
+        for passed in 0..probe.count {
             point();
             match self.entry(index).key.word() {
                 found if found == probe.mark => return Found::At(index),
                 FREE => {
-                    return Found::Room(Room {
-                        index: tombstone.unwrap_or(index),
-                        is_crowded: false,
-                    });
+                    let free = Room { index, passed: 0 };
+                    return Found::Room(tombstone.map_or(free, |index| Room { index, passed }));
                 }
                 TOMBSTONE => tombstone = tombstone.or(Some(index)),
                 _ => {}
@@ -129,7 +128,7 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         tombstone.map_or(Found::Nothing, |index| {
             Found::Room(Room {
                 index,
-                is_crowded: true,
+                passed: probe.count,
             })
         })
     }
@@ -147,8 +146,10 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         point();
         // SAFETY: an entry of this map, which has no key at that version.
         let is_in = unsafe { claim::rolling(map, version, entry, probe.mark, word) };
-        if is_in && room.is_crowded {
-            self.free_tombstones(version.wrapping_add(1));
+        if is_in && room.passed > 0 {
+            // Otherwise fewer and fewer entries were free while keys come and go, and a probe would
+            // pass most of the map.
+            self.free_tombstones(version.wrapping_add(1), probe.first, room.passed);
         }
         is_in
     }
@@ -166,7 +167,7 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         let word = unsafe { remove::rolling(address(self), version, self.at(index), mark) }?;
         let version = version.wrapping_add(1);
         if mark == TOMBSTONE && self.is_empty() {
-            self.free_tombstones(version);
+            self.free_tombstones(version, 0, N);
         } else if mark == FREE && index < N {
             self.free_before(index, version);
         }
@@ -192,21 +193,24 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// Makes every tombstone free that no key's probe passes.
-    #[cold]
-    fn free_tombstones(&self, version: usize) {
-        // The number of entries, from the current one backwards, that some key's probe passes. The
-        // first round finds the probes that wrap around the end of the table; the second one frees.
+    /// Makes every tombstone free that no key's probe passes, of `count` entries from `first` on:
+    /// all, or those before a free one.
+    #[inline(never)]
+    fn free_tombstones(&self, version: usize, first: usize, count: usize) {
+        // The number of entries, from the current one backwards, that some key's probe passes. No
+        // probe passes a free entry. If there may be none, a first round finds the probes that wrap
+        // around the end of the table; the second one frees.
         let mut on_a_probe = 0usize;
-        for step in (0..2 * N).rev() {
-            let index = step % N;
+        let rounds = if count == N { 2 } else { 1 };
+        for step in (0..rounds * count).rev() {
+            let index = (first + step) % N;
             let is_on_a_probe = on_a_probe > 0;
             on_a_probe = on_a_probe.saturating_sub(1);
             point();
             match self.entry(index).key.word() {
                 FREE => {}
                 TOMBSTONE => {
-                    if step < N && !is_on_a_probe && !self.free(version, index) {
+                    if step < count && !is_on_a_probe && !self.free(version, index) {
                         return;
                     }
                 }

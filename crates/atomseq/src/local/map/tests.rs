@@ -100,6 +100,42 @@ fn an_insertion_without_free_entries_frees_tombstones() {
     );
 }
 
+/// Tombstones must not take the place of all free entries. Half of the entries have keys.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn probes_stay_short_while_keys_come_and_go() {
+    const N: usize = 1024;
+    let map: Map<usize, usize, N> = Map::new();
+    let insert = |key| assert_eq!(map.insert(key, key).unwrap(), None);
+    let mut number = 0usize;
+    // Each step is a bijection, so no key comes twice.
+    let mut next = || {
+        number += 1;
+        let mixed = number.wrapping_mul(0x2c1b_3c6d);
+        (mixed ^ mixed >> 15).wrapping_mul(0x297a_2d39)
+    };
+    let mut keys: Vec<usize> = (0..N / 2).map(|_| next()).collect();
+    keys.iter().copied().for_each(insert);
+    let mut passed = 0;
+    for _round in 0..40 {
+        for key in &mut keys {
+            map.remove(*key).unwrap();
+            *key = next();
+            insert(*key);
+        }
+        // What searches in vain pass, from each entry on.
+        let is_free = |index: &usize| map.entry(*index % N).key.word() == FREE;
+        passed += (0..N)
+            .map(|home| (home..home + N).take_while(|at| !is_free(at)).count())
+            .sum::<usize>();
+    }
+    assert!(
+        passed / 40 < 16 * N,
+        "{} entries on average",
+        passed / 40 / N
+    );
+}
+
 #[test]
 fn a_dropped_map_drops_its_values_once() {
     let shared = Arc::new(());

@@ -247,8 +247,8 @@ impl<'a, K: Plain, V: Plain> Bucket<'a, K, V> {
         }
     }
 
-    /// Reserves these entries for the caller, who alone writes them from now on. Returns whether it
-    /// did: if the state is not `state` any more, nothing was changed.
+    /// Reserves these entries for the caller, which alone writes them from now on. Returns whether
+    /// it did: if the state is not `state` any more, nothing was changed.
     #[inline(always)]
     pub(super) fn reserve(&self, state: State, slots: u64) -> bool {
         let is_reserved =

@@ -216,7 +216,7 @@ type Top = Directory<Directory<Tree>>;
 // SAFETY: the trees and directories belong to this value alone, and consist of words that all
 // threads may access.
 unsafe impl<const BITS: u32> Send for Trees<BITS> {}
-// SAFETY: the same.
+// SAFETY: the words of trees and directories are atomic.
 unsafe impl<const BITS: u32> Sync for Trees<BITS> {}
 
 impl<const BITS: u32> Trees<BITS> {
@@ -243,7 +243,7 @@ impl<const BITS: u32> Trees<BITS> {
             // SAFETY: `new` has mapped a tree for this number of bits, which is unmapped only when
             // this value is dropped.
             32 => Ok(unsafe { self.top.cast::<Tree>().as_ref() }),
-            // SAFETY: the same, of a directory.
+            // SAFETY: `new` has mapped a directory for other numbers of bits, also until the drop.
             _ => Err(unsafe { self.top.cast::<Top>().as_ref() }),
         }
     }

@@ -242,16 +242,16 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
             last: None,
             above: [None; LEVELS],
         };
-        let most = self.index().levels().min(LEVELS);
-        let (mut levels, mut climbs) = (most, false);
+        let max = self.index().levels().min(LEVELS);
+        let (mut levels, mut climbs) = (max, false);
         let mut here: Option<(&Node<P, T>, P)> = None;
-        if most > 1 {
+        if max > 1 {
             let version = self.version().number();
             if version >= self.index().renewal.load(Ordering::Relaxed) {
-                self.choose_stops(version, most);
+                self.choose_stops(version, max);
             }
             if let Some((stop, of_stop)) = self.stop_before(priority, is_before) {
-                let of_stops_levels = stop.height().min(most);
+                let of_stops_levels = stop.height().min(max);
                 if of_stops_levels >= height {
                     (levels, climbs) = (of_stops_levels, true);
                     here = Some((stop, of_stop));
@@ -295,7 +295,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
                     continue;
                 }
                 here = Some((next, priority));
-                while climbs && levels < next.height().min(most) && self.leads_on(next, levels) {
+                while climbs && levels < next.height().min(max) && self.leads_on(next, levels) {
                     levels += 1;
                     level = levels - 1;
                 }

@@ -138,8 +138,8 @@ fn keys_spread_whichever_bits_of_their_hashes_differ() {
         let map = HashMap::<u64, (), _>::with_hasher(Colliding::<1>::default());
         let keys = || (0..1000).map(key);
         keys().for_each(|key| _ = map.insert(key, ()).unwrap());
-        let most = keys().map(|key| map.snapshot(&key).len()).max();
-        assert!(most < Some(20), "{most:?} {what} in a bucket at {shift}");
+        let max = keys().map(|key| map.snapshot(&key).len()).max();
+        assert!(max < Some(20), "{max:?} {what} in a bucket at {shift}");
     };
     for shift in 0..=54 {
         check("keys", shift, &|key| key << shift);
@@ -149,6 +149,27 @@ fn keys_spread_whichever_bits_of_their_hashes_differ() {
         check("products", shift, &|key| {
             key.wrapping_mul(0x9e37_79b9_7f4a_7c15) << (shift / 2)
         });
+    }
+}
+
+/// Keys at some equal distances, without a hasher that spreads them, have hashes that share their
+/// top bits for long.
+#[test]
+#[cfg_attr(miri, ignore = "takes long to interpret")]
+fn it_grows_and_shrinks_with_keys_at_any_distance() {
+    const COUNT: u64 = 3000;
+    for distance in [1, 615, 1353, 28_657, 433_494_437, 701_408_733] {
+        let map = HashMap::<u64, (), _>::with_hasher(Colliding::<1>::default());
+        for key in 0..COUNT {
+            map.insert(distance * key, ()).unwrap();
+        }
+        let buckets = map.buckets();
+        assert!(buckets > COUNT as usize / 2, "{buckets} at {distance}");
+        for key in 0..COUNT - 100 {
+            map.remove(&(distance * key)).unwrap();
+        }
+        let buckets = map.buckets();
+        assert!(buckets < COUNT as usize / 4, "{buckets} at {distance}");
     }
 }
 

@@ -102,7 +102,7 @@ fn a_walk_in_circles_ends() {
         let version = list.chain.versioned.begin();
         let walk = list.chain.seek(version, list.chain.head(), |node| {
             steps += 1;
-            assert!(steps < 1000, "it goes on for ever");
+            assert!(steps < 1000, "it does not end");
             let key = node.key.load();
             let value = list.remove(&key).unwrap().unwrap();
             // The pool reuses the node freed last first.

@@ -233,7 +233,8 @@ fn an_audit_frees_no_node_that_is_linked_behind_it() {
                         false => map.claim_all(),
                     }
                 };
-                // SAFETY: the same.
+                // SAFETY: the other thread ends in the gap. Its node is then in the map, or
+                // claimed.
                 let audit = unsafe { map.audit_from(TIME, gap) };
                 assert_eq!((audit.allocated, audit.unclaimed), (2, 0), "{mechanism:?}");
             });

@@ -457,7 +457,7 @@ impl Previous {
     ) {
         // SAFETY: the caller's promise.
         let delivered_with = unsafe { Context::new(context) };
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         while_passing_on(delivered_with, 0, || unsafe {
             self.call_passed_on(signal, info, context);
         });

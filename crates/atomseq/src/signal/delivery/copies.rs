@@ -62,7 +62,7 @@ pub fn action_below(signal: c_int, handler: usize) -> Option<&'static Action> {
 fn other_entry(handler: usize) -> Option<(usize, Below)> {
     /// How far before the entry with number 0.
     const MARKED: usize = 32;
-    const TELLS: usize = 16;
+    const BELOW: usize = 16;
     /// How far behind an entry's beginning.
     const NUMBER: usize = 12;
     let read = |address: usize| {
@@ -85,12 +85,12 @@ fn other_entry(handler: usize) -> Option<(usize, Below)> {
     if read(first - MARKED)? != begin || read(first - MARKED + 8)? != end {
         return None;
     }
-    let [a, b, c, d, ..] = read(first - TELLS)?;
-    let tells = (first - TELLS).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
-    let tells = core::ptr::with_exposed_provenance::<()>(tells);
+    let [a, b, c, d, ..] = read(first - BELOW)?;
+    let below = (first - BELOW).wrapping_add_signed(i32::from_ne_bytes([a, b, c, d]) as isize);
+    let below = core::ptr::with_exposed_provenance::<()>(below);
     // SAFETY: what is around the entry says that this function has this type.
-    let tells = unsafe { core::mem::transmute::<*const (), Below>(tells) };
-    Some((number, tells))
+    let below = unsafe { core::mem::transmute::<*const (), Below>(below) };
+    Some((number, below))
 }
 
 #[cfg(test)]
@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn an_entry_says_that_it_is_one_and_other_code_does_not() {
         for number in 0..ENTRIES {
-            let (found, tells) = other_entry(signal_entry(number) as usize).expect("an entry");
+            let (found, below) = other_entry(signal_entry(number) as usize).expect("an entry");
             assert_eq!(found, number);
             // SAFETY: this copy's own function.
-            assert_eq!(unsafe { tells(libc::SIGWINCH, number) }, 0);
+            assert_eq!(unsafe { below(libc::SIGWINCH, number) }, 0);
         }
         let entry = signal_entry(0) as usize;
         for other in [0, 16, entry - 16, entry + 4, entry + 16 * ENTRIES] {

@@ -175,7 +175,7 @@ unsafe fn finish(arrived: &mut Arrived, frame: &Frame, before: u64, is_nested: b
     // SAFETY: the caller's promise.
     unsafe { deliver_waiting(arrived, frame, arrived.mask, None) };
     while !frame.is_called_by_kernel(own) && frame.has_ended() {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { deliver_waiting(arrived, frame, arrived.mask, None) };
     }
     added
@@ -634,7 +634,7 @@ fn act_by_default(signal: c_int, info: &libc::siginfo_t, is_direct: bool) {
     if IGNORED_BY_DEFAULT & bit(signal) != 0 {
         return;
     }
-    // SAFETY: as above.
+    // SAFETY: the default disposition contains no function.
     let _ = unsafe {
         replace_disposition_if(signal, default, |now| {
             // The entry that is installed now decides: another thread may be installing a handler.

@@ -197,7 +197,7 @@ impl Frame {
             // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
             over.has_fault |= unsafe { is_raised_by_fault(signal, &*info) };
             over.blocked |= actions::installed_mask(signal);
-            // SAFETY: as above.
+            // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
             at = unsafe { Context::new(context) };
         }
         if is_entering || at != own && table::find(at.program_counter()).is_some() {

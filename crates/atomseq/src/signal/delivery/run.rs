@@ -155,7 +155,7 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
     COUNTS.deliveries.add();
     // SAFETY: this thread's error number.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the address is that of this thread's error number.
     let before = unsafe { *errno };
     let bomb = NoPanic(delivery.signal);
     handler(&mut Event {
@@ -168,7 +168,7 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
         previous: &action.previous,
     });
     core::mem::forget(bomb);
-    // SAFETY: as above.
+    // SAFETY: the address is that of this thread's error number.
     unsafe { *errno = before };
 }
 

@@ -541,7 +541,7 @@ impl Saved {
         // SAFETY: every record with these codes contains the sender.
         let sender = unsafe { info.si_pid() };
         let is_bare = match info.si_code {
-            // SAFETY: as above.
+            // SAFETY: every record with these codes contains the sender.
             libc::SI_USER => sender == 0 && unsafe { info.si_uid() } == 0,
             // `tgkill` by this process. Another signal that it has sent this way has an equal
             // record; either of the two gets the saved one.

@@ -655,7 +655,7 @@ impl Previous {
             // SAFETY: without the flag it is a function of one argument.
             let function: unsafe extern "C" fn(c_int) =
                 unsafe { core::mem::transmute(self.disposition.sa_sigaction) };
-            // SAFETY: as above.
+            // SAFETY: the function was installed as a handler of one argument.
             unsafe { function(signal) };
         }
         masks::change(libc::SIG_SETMASK, &old);

@@ -393,8 +393,8 @@ fn an_audit_ends_uses_of_exited_threads_and_no_other() {
     // A use that begins between two audits, as a live thread's must, and may last.
     for _ in 0..4 {
         let _again = kept.loaded().get().unwrap();
-        // SAFETY: as above. `kept` is older; but no audit ends it, because none has found the
-        // descriptor without a new use since the one before.
+        // SAFETY: no other thread uses the cache. `kept` is older than an earlier audit, but no
+        // audit ends it: each has found a new use of the descriptor since the one before.
         assert_eq!(unsafe { cache.audit(time) }.unclaimed, 0);
         std::thread::sleep(3 * time);
         assert_eq!(cache.write_back(), 0, "it is in use");

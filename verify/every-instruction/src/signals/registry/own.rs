@@ -10,10 +10,10 @@ const KEPT: u64 = 0x7fff_ffff_ffff;
 
 atomseq::sequence! {
     /// Adds, unless the sum would exceed the limit; returns the old value.
-    unsafe fn count(word: Word, amount: Word, most: Word) -> Option<Word> {
+    unsafe fn count(word: Word, amount: Word, max: Word) -> Option<Word> {
         let old = load(word);
         let new = old + amount;
-        if new > most { return None }
+        if new > max { return None }
         commit(word, new);
         Some(old)
     }

@@ -267,11 +267,11 @@ extern "C" fn catch(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         // SAFETY: a thread may always send itself a signal that has a handler or is ignored.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, snare.process, snare.thread, signal) };
         if sent != 0 {
-            // SAFETY: as above.
+            // SAFETY: errno of this thread.
             let refused = unsafe { *libc::__errno_location() };
             snare.refused.store(refused, Ordering::Relaxed);
         }
-        // SAFETY: as above.
+        // SAFETY: errno of this thread.
         unsafe { *libc::__errno_location() = errno };
     }
 }

@@ -2,7 +2,7 @@
 
 use atomseq::signal;
 
-use super::interruption::{Snare, count};
+use super::interruption::{Form, Snare, count};
 use crate::bench::signals::{self, BARE, MANAGED, Received};
 
 /// A way to be interrupted.
@@ -17,6 +17,14 @@ pub struct Way {
     pub arrival: Arrival,
     /// Runs the sequence once; what this thread had received when it was at its end.
     pub once: fn(&Snare) -> Received,
+}
+
+/// Runs the sequence once. Returns what this thread had received when it was at its end.
+#[inline(always)]
+fn run(snare: &Snare, form: Form) -> Received {
+    // SAFETY: each form here is one of the sequence's, and a catcher lives while a way is used.
+    unsafe { snare.run_into(form) };
+    signals::received()
 }
 
 /// How signals arrive.
@@ -36,40 +44,27 @@ pub enum Arrival {
 pub const MANAGED_WAYS: usize = 4;
 
 /// All of them.
-// SAFETY, for all of them: the forms are the sequence's, and a catcher lives while a way is used.
 pub const WAYS: [Way; 5] = [
     Way {
         case: "plain",
         pending: "pending:plain",
         signal: MANAGED,
         arrival: Arrival::Plain,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::unprotected) };
-            signals::received()
-        },
+        once: |snare| run(snare, count::unprotected),
     },
     Way {
         case: "restarted",
         pending: "pending:restarted",
         signal: MANAGED,
         arrival: Arrival::Restarted,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::restarting) };
-            signals::received()
-        },
+        once: |snare| run(snare, count::restarting),
     },
     Way {
         case: "rolled",
         pending: "pending:rolled",
         signal: MANAGED,
         arrival: Arrival::Rolled,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::rolling) };
-            signals::received()
-        },
+        once: |snare| run(snare, count::rolling),
     },
     Way {
         case: "deferred",
@@ -78,9 +73,7 @@ pub const WAYS: [Way; 5] = [
         arrival: Arrival::Deferred,
         once: |snare| {
             let _mask = signal::mask();
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::unprotected) };
-            signals::received()
+            run(snare, count::unprotected)
         },
     },
     Way {
@@ -88,10 +81,6 @@ pub const WAYS: [Way; 5] = [
         pending: "pending:bare",
         signal: BARE,
         arrival: Arrival::Plain,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::unprotected) };
-            signals::received()
-        },
+        once: |snare| run(snare, count::unprotected),
     },
 ];

@@ -37,7 +37,7 @@ impl Pair for Posix {
     #[inline(always)]
     fn take(&self) -> (u64, Attempts) {
         let mut permits = 0;
-        // SAFETY: as above; and room for a number.
+        // SAFETY: the semaphore was made and lives; room for a number.
         let given = unsafe {
             let given = libc::sem_post(self.0.get());
             libc::sem_getvalue(self.0.get(), &mut permits);

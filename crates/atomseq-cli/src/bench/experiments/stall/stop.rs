@@ -213,6 +213,6 @@ extern "C" fn handle(_signal: libc::c_int) {
             )
         };
     }
-    // SAFETY: as above.
+    // SAFETY: errno of this thread.
     unsafe { *libc::__errno_location() = errno };
 }
