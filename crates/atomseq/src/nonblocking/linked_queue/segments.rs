@@ -506,8 +506,8 @@ enum Found {
 ///
 /// Measured on two CPUs of an AMD EPYC, beside crossbeam's `SegQueue`: a push and a pop by each of
 /// two threads took 1.4 times as long, and 2.9 times with one pause at first. An element from four
-/// threads to four others took 1.2 times as long, and 1.45 times with 16 pauses at first. (Medians
-/// of three interleaved runs; one run with one pause.)
+/// threads to four others took 1.2 to 1.4 times as long, and 1.4 to 1.8 times with 16 pauses at
+/// first. (Three interleaved runs; one run with one pause.)
 fn pauses() -> Backoff {
     Backoff::during(CELLS)
 }
