@@ -283,8 +283,8 @@ pub const LINKED_QUEUE: &[(&str, &str, &str)] = &[
     ),
     (
         "an_overtaken_claim_hides_what_follows",
-        "if is_last && state.load(Ordering::SeqCst) == claimed {",
-        "if state.load(Ordering::SeqCst) == claimed {",
+        "if state != 4 * number + CLAIMED {\n                return false;",
+        "if false {\n                return false;",
     ),
     (
         "a_claim_that_was_filled_is_passed",

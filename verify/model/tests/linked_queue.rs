@@ -296,6 +296,9 @@ models! {
     "two push": Model {
         through: 0, there: 0, threads: &[&[Push(11)], &[Push(21), Pop]],
     };
+    "two push and another pops": Model {
+        through: 1, there: 0, threads: &[&[Push(11)], &[Push(21)], &[Pop]],
+    };
     "two pop": Model {
         through: 1, there: 2, threads: &[&[Pop], &[Pop]],
     };

@@ -12,6 +12,7 @@ use crate::sync::spin_loop;
 /// no thread sleeps. If the pauses only doubled, with two producers and two consumers, a queue of
 /// 1,024 took 1.6 to 1.9 times as long, and a stack of 16 took 1.5 times as long (medians of seven
 /// interleaved runs). With one producer and one consumer there was no difference.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Backoff(u64);
 
 /// The maximum number of pauses.

@@ -564,7 +564,7 @@
 //!          4n + 2              full
 //!          4n + 3              over: popped, or a claim that was revoked
 //! push     empty -> claimed    then the value, then claimed -> full
-//! pop      full -> over        then the value; claimed -> over if a later place is not empty
+//! pop      full -> over        then the value; claimed -> over if a later place is full
 //! ```
 //!
 //! A [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) holds values of any size, which
@@ -574,8 +574,8 @@
 //! crossbeam's `SegQueue`. There a pop waits for a push that has taken a place and not filled it.
 //! Here it revokes the place, as in the queues of A. Morrison and Y. Afek, whose consumers also
 //! overtake producers. A pop first spins, because a running push fills its place within
-//! nanoseconds; and it does neither if nothing lies behind the place, so that one producer is never
-//! revoked.
+//! nanoseconds. It does neither unless a later place is full: so one producer is never revoked, and
+//! pushes do not revoke one another without end.
 //!
 //! *Memory.* Segments are type-stable and are numbered in the order of the queue. States are
 //! multiples of these numbers, which never repeat, so a reused segment needs no new states: what

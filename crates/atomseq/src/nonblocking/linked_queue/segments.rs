@@ -16,9 +16,11 @@
 //! ```
 //!
 //! A thread that stops between its claim and the next change does not block the others. A pop that
-//! finds a claimed place, and a later one that is not empty, revokes the claim: 4n + 1 -> 4n + 3.
-//! The push then finds its change refused, takes its value back, and claims another place. While no
-//! later place is claimed, the queue is empty for a pop, since the push has not happened yet.
+//! finds a claimed place, and a later one that is full, revokes the claim: 4n + 1 -> 4n + 3. The
+//! push then finds its change refused, takes its value back, and claims another place. While no
+//! later place is full, the queue is empty for a pop, since no push has happened yet. So each push
+//! that is over lets pops revoke only the claims before its place: pushes that revoked one another's
+//! claims without end would make no progress.
 //!
 //! Segments lie in type-stable memory and are reused, so a thread that was delayed may use one that
 //! has become a later part of the queue, or that another thread prepares. All of its changes then
@@ -46,7 +48,7 @@
 //!
 //! The linearization point of a push is the change of its cell to full, or that of the first later
 //! place, if this is sooner. That of a pop is its change of the cell; if it finds nothing, its load
-//! of the empty place.
+//! of the first place that is not over.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -142,7 +144,13 @@ impl End {
     #[inline(never)]
     fn later(&self, place: u64, number: u64, backoff: &mut Backoff) -> u64 {
         backoff.spin();
-        self.place(number).max(place + 1)
+        let hint = self.place(number);
+        if hint <= place {
+            // No thread is ahead, but the hint is late: one that stopped before `pass` has moved it
+            // back. So up to CELLS places follow one another here, without longer pauses.
+            *backoff = pauses();
+        }
+        hint.max(place + 1)
     }
 
     /// Notes that this place was passed, and all before it.
@@ -362,22 +370,44 @@ impl<T: Send> Segments<T> {
     #[cold]
     #[inline(never)]
     fn claimed(&self, segment: &Segment<T>, number: u64, place: u64) -> Found {
-        let state = &segment.cell(place).state;
-        let claimed = 4 * number + CLAIMED;
-        let is_last = match (place + 1) % CELLS {
-            0 => matches!(self.next(segment, number), Next::Nothing(_)),
-            _ => segment.cell(place + 1).state.load(Ordering::SeqCst) < 4 * number,
-        };
-        if is_last && state.load(Ordering::SeqCst) == claimed {
-            // When the later place was empty, this one was not full yet.
+        if self.is_last_claim(segment, number, place) {
             return Found::Nothing;
         }
-        if !is_last {
-            self.revoke(state, claimed);
-        }
+        let state = &segment.cell(place).state;
+        self.revoke(state, 4 * number + CLAIMED);
         match state.load(Ordering::SeqCst) == 4 * number + FULL {
             true => Found::Full,
             false => Found::Over,
+        }
+    }
+
+    /// Returns whether no place was full when the caller loaded the state of this one, which was
+    /// claimed, and before which all are over. If this one is still claimed and the result is
+    /// `false`, a later one is full.
+    fn is_last_claim<'a>(
+        &'a self,
+        mut segment: &'a Segment<T>,
+        mut number: u64,
+        mut place: u64,
+    ) -> bool {
+        // A place that is claimed or empty now was not full then. Only after this place's claim
+        // ended can a later one be over.
+        loop {
+            place += 1;
+            if place == (number + 1) * CELLS {
+                match self.next(segment, number) {
+                    Next::Segment(next) => (segment, number) = (next, number + 1),
+                    Next::Nothing(_) => return true,
+                    Next::Reused => return false,
+                }
+            }
+            let state = segment.cell(place).state.load(Ordering::SeqCst);
+            if state < 4 * number + CLAIMED {
+                return true;
+            }
+            if state != 4 * number + CLAIMED {
+                return false;
+            }
         }
     }
 

@@ -15,12 +15,16 @@ struct Stopped<'a> {
 
 impl<'a> Stopped<'a> {
     fn push(queue: &'a Segments<u64>) -> Stopped<'a> {
-        let (segment, number) = queue.segment(&queue.tail);
-        let place = queue.claim(segment, number, &mut Backoff::new());
-        Stopped {
-            queue,
-            segment,
-            place: place.expect("a place in this segment"),
+        loop {
+            let (segment, number) = queue.segment(&queue.tail);
+            if let Some(place) = queue.claim(segment, number, &mut Backoff::new()) {
+                return Stopped {
+                    queue,
+                    segment,
+                    place,
+                };
+            }
+            queue.extend(segment, number).unwrap();
         }
     }
 
@@ -59,6 +63,34 @@ fn a_push_that_nothing_overtakes_is_not_revoked() {
         assert!(stopped.fill(7));
         assert_eq!((queue.is_empty(), queue.len()), (false, 1));
         assert_eq!((queue.pop(), queue.pop()), (Some(7), None));
+    }
+}
+
+/// If each claim could revoke another one, two pushes and a pop might make no progress.
+#[test]
+fn claims_revoke_no_claims() {
+    for queue in queues() {
+        // Up to the end of a segment, and beyond.
+        for rounds in [1, CELLS - 4, 1] {
+            for value in 0..rounds {
+                queue.push(value).unwrap();
+                assert_eq!(queue.pop(), Some(value));
+            }
+            let [first, second] = [(); 2].map(|()| Stopped::push(&queue));
+            assert_eq!(
+                (queue.pop(), queue.is_empty(), queue.len()),
+                (None, true, 0)
+            );
+            assert!(second.fill(2));
+            assert_eq!(queue.pop(), Some(2));
+            assert!(!first.fill(1));
+        }
+        let [first, second] = [(); 2].map(|()| Stopped::push(&queue));
+        assert_eq!(queue.pop(), None);
+        assert!(first.fill(1));
+        assert_eq!((queue.pop(), queue.pop()), (Some(1), None));
+        assert!(second.fill(2));
+        assert_eq!((queue.pop(), queue.pop()), (Some(2), None));
     }
 }
 
@@ -123,5 +155,27 @@ fn delayed_operations_fail() {
         assert!(matches!(queue.next(segment, later), Next::Nothing(_)));
         queue.push(1).unwrap();
         assert_eq!((queue.pop(), queue.pop()), (Some(1), None));
+    }
+}
+
+/// A thread that continues after a stop may move a hint back. The others then pass all places of a
+/// segment, and none of them is a reason for longer pauses.
+#[test]
+fn a_late_hint_costs_no_long_pauses() {
+    for queue in queues() {
+        for value in 0..CELLS - 1 {
+            queue.push(value).unwrap();
+            assert_eq!(queue.pop(), Some(value));
+        }
+        queue.push(7).unwrap();
+        let mut backoff = pauses();
+        queue.head.hint.store(0, Ordering::Relaxed);
+        assert!(queue.first(&mut backoff).is_some());
+        assert_eq!(backoff, pauses());
+        queue.tail.hint.store(0, Ordering::Relaxed);
+        let (segment, number) = queue.segment(&queue.tail);
+        assert_eq!(queue.claim(segment, number, &mut backoff), None);
+        assert_eq!(backoff, pauses());
+        assert_eq!((queue.pop(), queue.pop()), (Some(7), None));
     }
 }
