@@ -395,3 +395,41 @@ fn no_constructor_ends_the_process_where_a_mapping_is_refused() {
         }
     });
 }
+
+/// A linked queue takes memory while it is used. A push for which there is none returns its value
+/// and changes nothing.
+#[test]
+fn a_push_that_is_refused_memory_returns_its_value() {
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        let queue = LinkedQueue::<[u64; 8]>::new();
+        let limited = LinkedQueue::<u64>::try_with_limit(10_000).expect("memory");
+        // In addition to what is mapped now.
+        proc::limit_addresses(proc::pages_of_addresses() * proc::page() + (1 << 20));
+        let push = |value| queue.push([value; 8]);
+        let (pushed, refused) = (0..)
+            .find_map(|value| Some((value, push(value).err()?)))
+            .expect("memory ends");
+        assert_eq!(refused.reason, type_stable::Error::OutOfMemory);
+        assert_eq!(refused.value, [pushed; 8]);
+        // What was refused does not count: afterwards there is room for as many as before.
+        let first = (0..10_000).find(|&value| limited.push(value).is_err());
+        let first = first.expect("memory ends before the limit");
+        (0..20_000).for_each(|value| {
+            let refused = limited.push(value).expect_err("no memory");
+            assert_eq!(refused.reason, type_stable::Error::OutOfMemory);
+        });
+        (0..first).for_each(|value| assert_eq!(limited.pop(), Some(value)));
+        assert_eq!((limited.pop(), limited.len()), (None, 0));
+        // The first pop from the next segment frees the one before.
+        (0..33).for_each(|value| assert_eq!(queue.pop(), Some([value; 8])));
+        for value in 0..10 * pushed {
+            push(pushed + value).expect("a segment that was freed");
+            assert_eq!(queue.pop(), Some([value + 33; 8]));
+        }
+        assert_eq!(queue.len() as u64, pushed - 33);
+        proc::limit_addresses(usize::MAX);
+        (0..10_000).for_each(|value| limited.push(value).expect("none counts that was refused"));
+        assert_eq!(limited.push(1).err().map(|refused| refused.value), Some(1));
+        println!("{pushed} and {first} values, then no memory");
+    });
+}

@@ -24,16 +24,17 @@ use segments::Segments;
 /// A [`push`](LinkedQueue::push) and a [`pop`](LinkedQueue::pop) cost two atomic instructions each,
 /// and two more for each 32 values; a pop that finds nothing costs none and stores nothing. Values
 /// lie in segments of 32 cells, each of which has a word beside its value. A segment is reused as
-/// soon as its last value is popped; it does not wait for readers, and returns to the system when
-/// the queue is dropped. An empty queue holds one or two. Only the thread that pops a value
-/// accesses it.
+/// soon as the next pop after that of its last value leaves it. It does not wait for readers, and
+/// returns to the system when the queue is dropped. An empty queue holds one or two. Only the
+/// thread that pops a value accesses it.
 ///
 /// Every operation may be called in a signal handler, whatever it has interrupted.
 ///
 /// A thread that stops inside a push or a pop withholds the segment that it uses until it
 /// continues. If it exits there, it loses at most its value and this segment. If it stops in a push
-/// after it has reserved a place, the others wait for it for less than 10 µs, once; then they
-/// revoke its place, and it takes another one when it continues.
+/// after it has reserved a place, and a later push is over, each pop that comes to the place waits
+/// for it for less than 10 µs. Then its place is revoked, and it takes another one when it
+/// continues.
 ///
 /// Where a bound is known and values fit in a word, a [`Queue`](super::Queue) takes less memory,
 /// and one atomic instruction an operation.

@@ -19,8 +19,8 @@
 //! finds a claimed place, and a later one that is full, revokes the claim: 4n + 1 -> 4n + 3. The
 //! push then finds its change refused, takes its value back, and claims another place. While no
 //! later place is full, the queue is empty for a pop, since no push has happened yet. So each push
-//! that is over lets pops revoke only the claims before its place: pushes that revoked one another's
-//! claims without end would make no progress.
+//! that is over lets pops revoke only claims before its place, of which there are finitely many.
+//! If a claim were reason enough, pushes that claim other places could be revoked without end.
 //!
 //! Segments lie in type-stable memory and are reused, so a thread that was delayed may use one that
 //! has become a later part of the queue, or that another thread prepares. All of its changes then
