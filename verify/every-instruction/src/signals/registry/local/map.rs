@@ -12,7 +12,7 @@ type Four = Map<u64, u64, 4>;
 fn key(n: usize) -> u64 {
     let home = |key: &u64| {
         let product = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        ((product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) * 4 >> 32
+        (((product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) * 4) >> 32
     };
     (1..)
         .filter(|key| home(key) == 2)
