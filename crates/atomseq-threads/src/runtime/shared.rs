@@ -93,8 +93,8 @@ unsafe impl Sync for Carrier {}
 
 /// Of a monitor that sleeps until there is work.
 pub(super) const UNTIL_WORK: u32 = 1;
-/// Of one that sleeps for half a slice, unless a worker enters another closure than one that goes on
-/// after its preemption. Others may block soon.
+/// Of one that sleeps for half a slice, unless a worker enters another closure than one that goes
+/// on after its preemption. Others may block soon.
 pub(super) const UNTIL_ENTERED: u32 = 2;
 
 /// The carrier has a role, or a thread of its own to go on with.
