@@ -30,9 +30,8 @@
 //! µs (`atomseq bench threads`, on a virtual machine of two CPUs).
 //!
 //! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
-//! wait for a worker, twice if the closures compute or wait for a CPU, and at least every 5 ms.
-//! While all closures are such as go on after they were preempted, it looks once a slice, and at
-//! least every 20 ms. It passes the role on from a closure that `/proc/self/task` shows as blocked,
+//! wait for a worker, twice if the closures compute or wait for a CPU, and about every 5 ms if a
+//! slice is longer. It passes the role on from a closure that `/proc/self/task` shows as blocked,
 //! and that has used less than half of the CPU's time since the last look. Where the system does
 //! not show it, as without a free descriptor, the second condition alone decides. A closure that
 //! has used its slice of CPU time is interrupted by a signal, whose handler waits until it is the

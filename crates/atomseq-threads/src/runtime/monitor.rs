@@ -27,9 +27,6 @@ const LOOKS: u64 = 8;
 /// worker for an eighth of a slice that is meant never to end.
 const LONGEST: Nanoseconds = 5_000_000;
 
-/// The maximum time between two looks while all closures go on after a preemption.
-const LONGEST_SLICE: Nanoseconds = 4 * LONGEST;
-
 /// The minimum time between two looks.
 const SHORTEST: Nanoseconds = 100_000;
 
@@ -75,10 +72,9 @@ pub(super) fn monitor(shared: &Shared) {
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
-    // Between two looks at closures that compute.
-    let half = (shared.slice / 2).clamp(SHORTEST, LONGEST);
-    // From a preemption to the end of the next slice, which begins a moment later.
-    let whole = (shared.slice + shared.slice / 32).clamp(SHORTEST, LONGEST_SLICE);
+    // Between two looks at closures that compute: the second one finds the slice over, although
+    // that begins a moment after the preemption before it.
+    let half = (shared.slice.min(2 * LONGEST) / 64 * 33).max(SHORTEST);
     let mut pause = longest;
     let mut last_work = linux::now();
     #[cfg(feature = "unstable-internals")]
@@ -205,8 +201,7 @@ pub(super) fn monitor(shared: &Shared) {
         pause = match (has_detached, waits) {
             (true, _) => SHORTEST,
             // A look wakes a CPU, and what has computed probably goes on.
-            (false, true) if is_steady => whole,
-            (false, true) if computes => half,
+            (false, true) if is_steady || computes => half,
             (false, true) => (pause * 2).min(longest),
             (false, false) => (pause * 2).min(shared.slice.max(longest)),
         };

@@ -93,8 +93,8 @@ unsafe impl Sync for Carrier {}
 
 /// Of a monitor that sleeps until there is work.
 pub(super) const UNTIL_WORK: u32 = 1;
-/// Of one that sleeps until a slice is over, unless a worker enters another closure than one that
-/// goes on after its preemption. Others may block soon.
+/// Of one that sleeps for half a slice, unless a worker enters another closure than one that goes
+/// on after its preemption. Others may block soon.
 pub(super) const UNTIL_ENTERED: u32 = 2;
 
 /// The carrier has a role, or a thread of its own to go on with.
@@ -245,7 +245,7 @@ impl Shared {
                 }
             }
         }
-        // One that sleeps until a slice is over has work already.
+        // One that sleeps for half a slice has work already.
         if self.monitor.load(SeqCst) == UNTIL_WORK {
             self.wake_monitor();
         }
@@ -261,7 +261,7 @@ impl Shared {
     /// or goes on.
     #[inline]
     pub fn notify_entered(&self) {
-        // Relaxed: if the monitor is missed as it falls asleep, it looks a slice later.
+        // Relaxed: if the monitor is missed as it falls asleep, it looks half a slice later.
         if self.monitor.load(Relaxed) == UNTIL_ENTERED {
             self.wake_monitor();
         }
