@@ -1,5 +1,5 @@
-//! The segments of `nonblocking::LinkedQueue` under loom, which tries every value that a weaker load
-//! may return, and reports unordered accesses to a value. Runs the library's own source.
+//! The segments of `nonblocking::LinkedQueue` under loom, which tries every value that a weaker
+//! load may return, and reports unordered accesses to a value. Runs the library's own source.
 //!
 //! Each protection is removed in turn, by a mutation of the source (`mutations/`), and must be
 //! detected. Segments have two cells here, so that few calls use several, and a freed segment is
