@@ -584,8 +584,8 @@
 //! out, each revoked push has taken its value back, and both ends have moved on; these threads
 //! count themselves.
 //!
-//! *Contention* is as in queues in arrays, but a thread pauses four times as long at first, since an
-//! operation makes two changes.
+//! *Contention* is as in queues in arrays, but a thread pauses four times as long at first, since
+//! an operation makes two changes.
 //!
 //! # Stacks in arrays
 //!
