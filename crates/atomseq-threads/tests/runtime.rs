@@ -539,6 +539,45 @@ fn those_that_have_begun_do_not_wait_behind_those_that_cannot_begin() {
 }
 
 #[test]
+fn what_a_thread_waits_for_begins_at_once_however_many_cannot() {
+    const THREADS: usize = 2_000;
+    let options = Options::new().workers(1).max_threads(2);
+    // With looks that are as rare as can be.
+    let runtime = options.slice(Duration::from_secs(10)).start().unwrap();
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = Arc::clone(&begun);
+    let other = runtime.spawn(move || {
+        begins.store(true, SeqCst);
+        runtime::park();
+    });
+    until("the other one has begun", || begun.load(SeqCst));
+    let spawn = |number| {
+        let builder = Builder::new().level((number % 3) as u8);
+        builder.spawn(move || number).unwrap()
+    };
+    let is_soon = runtime.run(|| {
+        let begin = Instant::now();
+        let mut threads: Vec<_> = (0..THREADS).map(spawn).collect();
+        while let Some(thread) = threads.pop()
+            && begin.elapsed() < LIMIT
+        {
+            assert_eq!(thread.join().unwrap(), threads.len());
+        }
+        let others = Vec::from_iter((0..THREADS).map(spawn));
+        for _ in 0..100 {
+            if begin.elapsed() < LIMIT {
+                runtime::scope(|scope| drop(scope.spawn(|| drop(spawn(0)))));
+            }
+        }
+        drop(others);
+        begin.elapsed() < LIMIT
+    });
+    other.thread().unpark();
+    other.join().unwrap();
+    assert!(is_soon, "they wait for the monitor's looks");
+}
+
+#[test]
 fn work_that_is_divided_needs_no_kernel_thread_for_each_part() {
     fn by_joins(depth: u32) -> u32 {
         let Some(depth) = depth.checked_sub(1) else {
