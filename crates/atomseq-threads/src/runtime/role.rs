@@ -401,12 +401,24 @@ impl Shared {
         let worker = self.worker(index);
         self.wake_due(index);
         if !worker.has_queued() {
-            return worker.take_newest().or_else(|| worker.pop_stalled());
+            let of_others = || self.steal_if_stalled(index);
+            let newest = worker.take_newest().or_else(of_others);
+            return newest.or_else(|| worker.pop_stalled());
         }
         if let Some(task) = worker.take_newest() {
             self.put_back(index, task);
         }
         worker.pop()
+    }
+
+    /// Pops a thread of another worker, if this one has none but such as cannot begin.
+    fn steal_if_stalled(&self, index: u32) -> Option<Task> {
+        if self.worker(index).stalls() == 0 || !self.options.steals() {
+            return None;
+        }
+        let count = self.workers.len();
+        let mut others = (1..count).map(|offset| (index as usize + offset) % count);
+        others.find_map(|other| self.workers[other].pop())
     }
 
     /// Makes the threads ready whose time has come.

@@ -394,6 +394,7 @@ pub fn yield_now() {
             let has_role = shared.leave(carrier);
             if !has_role {
                 shared.notify(index);
+                shared.adopt_if_orphan(index);
             }
             shared.wait_for_turn(carrier, has_role);
         }
