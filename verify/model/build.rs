@@ -69,6 +69,11 @@ fn main() {
         structures::QUEUE_IN_MODELS,
     );
     write("queue", &[cells], structures::QUEUE);
+    let segments = changed(
+        source(&library.join("../nonblocking/linked_queue/segments.rs")),
+        structures::LINKED_QUEUE_IN_MODELS,
+    );
+    write("linked_queue", &[segments], structures::LINKED_QUEUE);
     let shelf = source(&library.join("../percpu/depot/shelf.rs"));
     write("depot", &[shelf], structures::DEPOT);
     let kept = changed(

@@ -123,7 +123,7 @@
 //! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
 //! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | lock-free | 1, of double width |
 //! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; pushed at either end | obstruction-free | 1 |
-//! | [`LinkedQueue`](nonblocking::LinkedQueue) | unbounded, first in first out, elements of any type | obstruction-free | 1 |
+//! | [`LinkedQueue`](nonblocking::LinkedQueue) | unbounded, first in first out, elements of any type | lock-free | 2 |
 //! | [`List`](nonblocking::List) | keys and values that can be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`HashMap`](nonblocking::HashMap) | keys and values that can be copied, by hash; grows and shrinks | lock-free | 2 an insertion, 1 a removal, 0 a lookup |
 //! | [`RefHashMap`](nonblocking::RefHashMap) | the same, with values of any type, read through counted guards | lock-free | the same, a lookup 1, and 1 to release a guard |

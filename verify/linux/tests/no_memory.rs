@@ -206,7 +206,7 @@ const FALLIBLE: &[Constructor] = &[
     ("nonblocking::LinkedStack", 2, || {
         is_stable_made(LinkedStack::<u64>::try_with_limit(1000))
     }),
-    ("nonblocking::LinkedQueue", 2, || {
+    ("nonblocking::LinkedQueue", 0, || {
         is_stable_made(LinkedQueue::<u64>::try_with_limit(1000))
     }),
     ("nonblocking::RefList", 2, || {
@@ -293,7 +293,7 @@ const INFALLIBLE: &[Constructor] = &[
     ("nonblocking::LinkedStack::new", 2, || {
         panics_not(LinkedStack::<u64>::new)
     }),
-    ("nonblocking::LinkedQueue::new", 2, || {
+    ("nonblocking::LinkedQueue::new", 0, || {
         panics_not(LinkedQueue::<u64>::new)
     }),
     ("nonblocking::RefList::new", 2, || {

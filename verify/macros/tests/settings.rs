@@ -126,7 +126,7 @@ fn a_name_from_the_place_of_use_is_noticed() {
             let root = root("", &sources(), shadowed, broken);
             let name = format!("careless-{index}-{shadowed}");
             let directory = workspace(&name, &[(name.clone(), "2021", root)]);
-            let output = cargo(&directory, &["check", "--workspace"]);
+            let output = cargo(&directory, &["build", "--workspace"]);
             assert_eq!(output.status.success(), builds, "{name}: {output:?}");
         }
     }
@@ -143,7 +143,7 @@ fn a_refused_sequence_is_explained() {
     });
     let directory = workspace("refused", &packages);
     for (package, ..) in &packages {
-        let output = cargo(&directory, &["check", "--package", package]);
+        let output = cargo(&directory, &["build", "--package", package]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("error: a backward jump"), "{package}: {said}");
     }

@@ -221,6 +221,118 @@ pub const QUEUE: &[(&str, &str, &str)] = &[
     ),
 ];
 
+// linked_queue: the source in models, and mutations of it.
+
+/// Changes of the source for models.
+pub const LINKED_QUEUE_IN_MODELS: &[(&str, &str)] = &[
+    ("std::cell::UnsafeCell", "crate::sync::UnsafeCell"),
+    (
+        "crate::dcas::{Adjacent, Backoff}",
+        "crate::outside::{Adjacent, Backoff}",
+    ),
+    ("const CELLS: u64 = 32;", "const CELLS: u64 = 2;"),
+    ("const PATIENCE: usize = 64;", "const PATIENCE: usize = 0;"),
+    ("    _room: [AtomicU64; 6],\n", ""),
+    // loom's atomics must be constructed. All of them are zero at first.
+    (
+        "unsafe impl<T: Send> Descriptor for Segment<T> {}",
+        "impl<T: Send + 'static> Descriptor for Segment<T> {
+            fn zeros() -> Self {
+                let zero = || AtomicU64::new(0);
+                let cell = || Cell { state: zero(), value: UnsafeCell::new(MaybeUninit::uninit()) };
+                Segment { number: zero(), next: zero(), cells: [cell(), cell()], through: zero() }
+            }
+        }",
+    ),
+    (
+        "pub(super) struct Segments<T: Send> {",
+        "pub struct Segments<T: Send + 'static> {",
+    ),
+    (
+        "impl<T: Send> Segments<T> {",
+        "impl<T: Send + 'static> Segments<T> {",
+    ),
+];
+
+/// A name, a text that occurs once in the source, and its replacement. Each must be detected.
+pub const LINKED_QUEUE: &[(&str, &str, &str)] = &[
+    (
+        "changes_are_not_ordered",
+        "word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::Relaxed)",
+        "word.compare_exchange(expected, new, Ordering::Relaxed, Ordering::Relaxed)",
+    ),
+    (
+        "claims_are_not_atomic",
+        "before < claimed && exchange(state, before, claimed)",
+        "before < claimed && { state.store(claimed, Ordering::SeqCst); true }",
+    ),
+    (
+        "a_push_that_was_revoked_counts",
+        "if exchange(&cell.state, 4 * number + CLAIMED, 4 * number + FULL) {",
+        "exchange(&cell.state, 4 * number + CLAIMED, 4 * number + FULL); if true {",
+    ),
+    (
+        "a_push_does_not_look_whether_it_was_revoked",
+        "if exchange(&cell.state, 4 * number + CLAIMED, 4 * number + FULL) {",
+        "cell.state.store(4 * number + FULL, Ordering::SeqCst); if true {",
+    ),
+    (
+        "a_pop_that_lost_counts",
+        "if !exchange(&cell.state, full, full - FULL + OVER) {",
+        "exchange(&cell.state, full, full - FULL + OVER); if false {",
+    ),
+    (
+        "an_overtaken_claim_hides_what_follows",
+        "if is_last && state.load(Ordering::SeqCst) == claimed {",
+        "if state.load(Ordering::SeqCst) == claimed {",
+    ),
+    (
+        "a_claim_that_was_filled_is_passed",
+        "match state.load(Ordering::SeqCst) == 4 * number + FULL {",
+        "match false {",
+    ),
+    (
+        "the_length_counts_no_claims",
+        "if state.load(Ordering::SeqCst) == 4 * number + CLAIMED {",
+        "if false {",
+    ),
+    (
+        "the_length_is_of_two_moments",
+        "is_there.then_some(count)",
+        "let _ = is_there; Some(count)",
+    ),
+    (
+        "a_segment_is_reused_while_it_is_used",
+        "Ordering::AcqRel) + 1 == CELLS + 2",
+        "Ordering::AcqRel) + 1 == CELLS + 1",
+    ),
+    (
+        "the_last_use_is_not_released",
+        "fetch_add(1, Ordering::AcqRel)",
+        "fetch_add(1, Ordering::Acquire)",
+    ),
+    (
+        "the_last_use_is_not_acquired",
+        "fetch_add(1, Ordering::AcqRel)",
+        "fetch_add(1, Ordering::Release)",
+    ),
+    (
+        "a_hint_is_early",
+        "self.hint.store(place + 1, Ordering::Release)",
+        "self.hint.store(place + 2, Ordering::Release)",
+    ),
+    (
+        "a_number_is_of_no_segment",
+        "if segment.number.load(Ordering::Acquire) == 2 * number {",
+        "if true {",
+    ),
+    (
+        "two_segments_follow",
+        "if exchange(&segment.next, link, address(&*new)) {",
+        "segment.next.store(address(&*new), Ordering::SeqCst); if true {",
+    ),
+];
+
 // depot: mutations of the shelf.
 
 /// A name, a text that occurs once in the source, and its replacement. Each must be detected.

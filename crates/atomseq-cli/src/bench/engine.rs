@@ -109,7 +109,7 @@ impl Effort {
         run: Duration::from_millis(1),
         rounds: 101,
         warm_up: 3,
-        budget: Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 2_500 }),
+        budget: Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 2_500 }),
         crowds: 5,
     };
 

@@ -30,12 +30,12 @@
 //! µs (`atomseq bench threads`, on a virtual machine of two CPUs).
 //!
 //! A monitor, which is a kernel thread of its own, looks about eight times in a slice while threads
-//! wait for a worker, twice if the closures compute or wait for a CPU, and at least every 5 ms. It
-//! passes the role on from a closure that `/proc/self/task` shows as blocked, and that has used
-//! less than half of the CPU's time since the last look. Where the system does not show it, as
-//! without a free descriptor, the second condition alone decides. A closure that has used its slice
-//! of CPU time is interrupted by a signal, whose handler waits until it is the closure's turn
-//! again. While no thread waits for a worker, its closure is left alone.
+//! wait for a worker, twice if the closures compute or wait for a CPU, and about every 5 ms if a
+//! slice is longer. It passes the role on from a closure that `/proc/self/task` shows as blocked,
+//! and that has used less than half of the CPU's time since the last look. Where the system does
+//! not show it, as without a free descriptor, the second condition alone decides. A closure that
+//! has used its slice of CPU time is interrupted by a signal, whose handler waits until it is the
+//! closure's turn again. While no thread waits for a worker, its closure is left alone.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
 //! the signal arrives as the thread enters one. While a preempted closure waits, the signals that

@@ -13,7 +13,7 @@ use atomseq::signal::AlternateStack;
 
 use super::linux::{self, Nanoseconds};
 use super::role::{self, carrier_of, is_inside, is_orphan};
-use super::shared::{Carrier, Shared};
+use super::shared::{Carrier, Shared, UNTIL_ENTERED, UNTIL_WORK};
 
 /// What a handler takes of the alternate stack beside the kernel's frame, in bytes: the scheduler's
 /// frames without optimisation, and those of the handlers of faults.
@@ -72,8 +72,9 @@ pub(super) fn monitor(shared: &Shared) {
     // Full length at once: see the module's comment.
     let mut detached: Vec<Detached> = Vec::with_capacity(shared.carriers.len());
     let longest = (shared.slice / LOOKS).clamp(SHORTEST, LONGEST);
-    // Between two looks at closures that compute.
-    let half = (shared.slice / 2).clamp(SHORTEST, LONGEST);
+    // Between two looks at closures that compute: the second one finds the slice over, although
+    // that begins a moment after the preemption before it.
+    let half = (shared.slice.min(2 * LONGEST) / 64 * 33).max(SHORTEST);
     let mut pause = longest;
     let mut last_work = linux::now();
     #[cfg(feature = "unstable-internals")]
@@ -85,6 +86,8 @@ pub(super) fn monitor(shared: &Shared) {
         let (mut waits, mut is_idle, mut has_detached) = (false, true, false);
         // Whether all closures have computed since the last look, or would have, and go on.
         let mut computes = true;
+        // Whether all have used up a slice already, so that they probably do not block.
+        let mut is_steady = true;
         for (index, (worker, sample)) in shared.workers.iter().zip(&mut samples).enumerate() {
             let time = worker.next_time().unwrap_or(Nanoseconds::MAX);
             let has_work = worker.has_work() || time <= now;
@@ -101,7 +104,7 @@ pub(super) fn monitor(shared: &Shared) {
             waits |= has_work;
             let owner = worker.owner.load(SeqCst);
             if is_orphan(owner) {
-                computes = false;
+                (computes, is_steady) = (false, false);
                 if has_work {
                     shared.adopt(index as u32);
                 }
@@ -109,39 +112,56 @@ pub(super) fn monitor(shared: &Shared) {
             }
             let Some(carrier) = carrier_of(owner).filter(|_| is_inside(owner)) else {
                 *sample = NOTHING;
-                computes = false;
+                (computes, is_steady) = (false, false);
                 continue;
             };
             let carrier = shared.carrier(carrier);
             let used = linux::cpu_time(carrier.number.load(SeqCst));
+            let is_resumed = is_resumed(shared, owner);
             if sample.owner != owner {
-                computes = false;
+                // One that goes on after a preemption is known since then.
+                let (used, time) = match is_resumed {
+                    true => (carrier.used.load(SeqCst), carrier.since.load(SeqCst)),
+                    false => (used, now),
+                };
                 *sample = Sample {
                     owner,
                     first: used,
                     last: used,
-                    time: now,
+                    time,
                 };
-                continue;
+                if !is_resumed {
+                    (computes, is_steady) = (false, false);
+                    continue;
+                }
             }
             // Saturating: the system reports 0 of a thread that has exited since.
-            let is_busy = used.saturating_sub(sample.last) > (now - sample.time) / 2;
+            let computed = used.saturating_sub(sample.last);
+            let elapsed = now.saturating_sub(sample.time);
+            let is_busy = computed > elapsed / 2;
+            // It may have blocked after the half, and waits for the next look then.
+            let has_paused = !is_busy || is_resumed && computed < elapsed / 8 * 7;
             (sample.last, sample.time) = (used, now);
             if !has_work {
+                is_steady &= is_resumed && !has_paused;
                 computes &= is_busy;
                 continue;
             }
-            let is_blocked = shared.options.hands_off()
-                && !is_busy
+            let has_blocked = shared.options.hands_off()
+                && has_paused
                 && shared.threads.is_blocked(carrier.number.load(SeqCst));
+            let is_blocked = has_blocked && !is_busy;
             // One that is neither waits for a CPU, which other processes use.
-            computes &= is_busy || shared.options.hands_off() && !is_blocked;
+            computes &= (is_busy || shared.options.hands_off()) && !has_blocked;
             // An idle worker can take it at once.
             if shared.options.steals() && shared.sleeping.load(SeqCst) > 0 {
                 let _ = (0..shared.workers.len()).any(|other| shared.poke(other));
             }
             let used_of_slice = used.saturating_sub(sample.first);
             let slice_is_over = used_of_slice >= shared.slice;
+            let is_preempted = slice_is_over && !is_blocked && shared.options.preempts();
+            // If another one goes on than what was preempted before, it wakes this.
+            is_steady &= is_resumed && !has_blocked || is_preempted;
             if !slice_is_over {
                 let end = now + (shared.slice - used_of_slice).max(SHORTEST);
                 next_time = next_time.min(end);
@@ -159,7 +179,7 @@ pub(super) fn monitor(shared: &Shared) {
                         });
                     }
                 }
-            } else if slice_is_over && shared.options.preempts() {
+            } else if is_preempted {
                 computes = false;
                 tick(shared, carrier, owner - 1);
             }
@@ -177,10 +197,11 @@ pub(super) fn monitor(shared: &Shared) {
             is_there
         });
         // Soon after a closure has blocked, the next one may.
+        is_steady &= waits && detached.is_empty();
         pause = match (has_detached, waits) {
             (true, _) => SHORTEST,
-            // A look costs some microseconds, and what has computed probably goes on.
-            (false, true) if computes => half,
+            // A look wakes a CPU, and what has computed probably goes on.
+            (false, true) if is_steady || computes => half,
             (false, true) => (pause * 2).min(longest),
             (false, false) => (pause * 2).min(shared.slice.max(longest)),
         };
@@ -196,6 +217,7 @@ pub(super) fn monitor(shared: &Shared) {
         // A worker that does not sleep leaves it to the monitor to see that a time has come.
         let limit = pause.min(next_time - now);
         match waits || limit <= longest {
+            true if is_steady => sleep_until_entered(shared, &samples, limit.min(longest), limit),
             // What is pushed meanwhile can wait for that.
             true => linux::wait(&shared.ended, 0, Some(limit)),
             false => sleep_until_work(shared, Some(limit)),
@@ -207,7 +229,7 @@ pub(super) fn monitor(shared: &Shared) {
 
 /// Sleeps until `wake_monitor`; for a length of time at most.
 fn sleep_until_work(shared: &Shared, limit: Option<Nanoseconds>) {
-    shared.monitor.store(1, SeqCst);
+    shared.monitor.store(UNTIL_WORK, SeqCst);
     let mut workers = shared.workers.iter();
     let is_needed = workers.any(|worker| {
         let runs = limit.is_none() && worker.sleeping.load(SeqCst) == 0;
@@ -215,9 +237,36 @@ fn sleep_until_work(shared: &Shared, limit: Option<Nanoseconds>) {
     });
     match is_needed || shared.is_over() {
         true => linux::wait(&shared.ended, 0, Some(SHORTEST)),
-        false => linux::wait(&shared.monitor, 1, limit),
+        false => linux::wait(&shared.monitor, UNTIL_WORK, limit),
     }
     shared.monitor.store(0, SeqCst);
+}
+
+/// Sleeps while the closures of the samples go on, or others that were preempted; for a length of
+/// time at most. If another one has begun, sleeps for the shorter one.
+fn sleep_until_entered(
+    shared: &Shared,
+    samples: &[Sample],
+    shorter: Nanoseconds,
+    limit: Nanoseconds,
+) {
+    shared.monitor.store(UNTIL_ENTERED, SeqCst);
+    let is_expected = shared.workers.iter().zip(samples).all(|(worker, sample)| {
+        let owner = worker.owner.load(SeqCst);
+        worker.sleeping.load(SeqCst) != 0 || owner == sample.owner || is_resumed(shared, owner)
+    });
+    match is_expected && !shared.is_over() {
+        true => linux::wait(&shared.monitor, UNTIL_ENTERED, Some(limit)),
+        false => linux::wait(&shared.ended, 0, Some(shorter)),
+    }
+    shared.monitor.store(0, SeqCst);
+}
+
+/// Returns whether a worker is in a closure that goes on after it was preempted.
+fn is_resumed(shared: &Shared, owner: u64) -> bool {
+    carrier_of(owner)
+        .filter(|_| is_inside(owner))
+        .is_some_and(|carrier| shared.carrier(carrier).resumed.load(SeqCst) == owner - 1)
 }
 
 fn tick(shared: &Shared, carrier: &Carrier, value: u64) {

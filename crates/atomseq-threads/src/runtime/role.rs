@@ -120,6 +120,7 @@ impl Shared {
         let worker = self.worker(carrier.worker.load(Relaxed));
         // Release: pairs with the exchange of `detach`.
         worker.owner.store(value | INSIDE, Release);
+        self.notify_entered();
         carrier.allow_preemption();
     }
 
@@ -212,6 +213,10 @@ impl Shared {
         let task = task.map_or(ptr::null_mut(), Task::into_raw);
         to.granted_task.store(task, SeqCst);
         worker.owner.store(value | flag, SeqCst);
+        // One that begins a thread enters it itself.
+        if flag == INSIDE && !to.is_preempted.load(SeqCst) {
+            self.notify_entered();
+        }
         to.wake(GRANT);
     }
 
@@ -801,11 +806,13 @@ impl Shared {
         }
         let has_role = self.leave(carrier);
         if !stops {
+            carrier.is_preempted.store(true, SeqCst);
             let task = self.reference(carrier);
             current.state.preempt();
             if let Err(task) = self.worker(index).push(task) {
                 // No memory for the place: it goes on. A frame has another reference.
                 drop(task);
+                carrier.is_preempted.store(false, SeqCst);
                 current.state.unyield();
                 if has_role {
                     self.enter(carrier);
@@ -819,6 +826,14 @@ impl Shared {
             }
         }
         self.wait_for_turn(carrier, has_role);
+        if !stops {
+            carrier.is_preempted.store(false, SeqCst);
+            carrier.since.store(linux::now(), SeqCst);
+            let used = linux::cpu_time(carrier.number.load(SeqCst));
+            carrier.used.store(used, SeqCst);
+            let value = carrier.value.load(Relaxed);
+            carrier.resumed.store(value, SeqCst);
+        }
     }
 
     /// Returns whether the carrier's worker has a thread to run.

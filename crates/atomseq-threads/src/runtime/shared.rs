@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub turn: AtomicUsize,
     /// Of those that wait outside.
     pub patience: Patience,
-    /// 1 while the monitor sleeps until there is work.
+    /// Whether the monitor sleeps, and until what: UNTIL_WORK, UNTIL_ENTERED.
     pub monitor: AtomicU32,
     /// 1 when more kernel threads are needed.
     pub wanted: AtomicU32,
@@ -68,6 +68,13 @@ pub(super) struct Carrier {
     pub has_missed: AtomicBool,
     /// The `value` at which the monitor wants it preempted.
     pub tick: AtomicU64,
+    /// Whether its closure waits because it was preempted.
+    pub is_preempted: AtomicBool,
+    /// The `value` with which its closure went on after it was preempted, the time of that, and the
+    /// CPU time that the kernel thread had used then.
+    pub resumed: AtomicU64,
+    pub since: AtomicU64,
+    pub used: AtomicU64,
     /// The thread that it runs. The frame that runs it owns a reference.
     pub current: AtomicPtr<Header>,
     /// What may run on the stack of its current thread, which waits for it.
@@ -83,6 +90,12 @@ pub(super) struct Carrier {
 unsafe impl Send for Carrier {}
 // SAFETY: the pointer is only read; the rest is atomic.
 unsafe impl Sync for Carrier {}
+
+/// Of a monitor that sleeps until there is work.
+pub(super) const UNTIL_WORK: u32 = 1;
+/// Of one that sleeps for half a slice, unless a worker enters another closure than one that goes
+/// on after its preemption. Others may block soon.
+pub(super) const UNTIL_ENTERED: u32 = 2;
 
 /// The carrier has a role, or a thread of its own to go on with.
 pub(super) const GRANT: u32 = 1;
@@ -107,6 +120,10 @@ impl Carrier {
             is_preemptible: AtomicBool::new(false),
             has_missed: AtomicBool::new(false),
             tick: AtomicU64::new(role::NEVER),
+            is_preempted: AtomicBool::new(false),
+            resumed: AtomicU64::new(role::NEVER),
+            since: AtomicU64::new(0),
+            used: AtomicU64::new(0),
             current: AtomicPtr::new(ptr::null_mut()),
             lending: Lending::new(),
             cpu: AtomicU32::new(u32::MAX),
@@ -228,12 +245,25 @@ impl Shared {
                 }
             }
         }
-        self.wake_monitor();
+        // One that sleeps for half a slice has work already.
+        if self.monitor.load(SeqCst) == UNTIL_WORK {
+            self.wake_monitor();
+        }
     }
 
     pub fn wake_monitor(&self) {
         if self.monitor.load(SeqCst) != 0 && self.monitor.swap(0, SeqCst) != 0 {
             linux::wake(&self.monitor);
+        }
+    }
+
+    /// Wakes the monitor if it relies on closures that were preempted, because another one begins
+    /// or goes on.
+    #[inline]
+    pub fn notify_entered(&self) {
+        // Relaxed: if the monitor is missed as it falls asleep, it looks half a slice later.
+        if self.monitor.load(Relaxed) == UNTIL_ENTERED {
+            self.wake_monitor();
         }
     }
 

@@ -556,6 +556,37 @@
 //! four times as long each time in one operation, while the other makes many changes with the cache
 //! lines to itself. Nothing sleeps.
 //!
+//! # Queues in segments
+//!
+//! ```text
+//! state    below 4n            empty, for the segment with number n
+//!          4n + 1              claimed: one push moves its value into the cell
+//!          4n + 2              full
+//!          4n + 3              over: popped, or a claim that was revoked
+//! push     empty -> claimed    then the value, then claimed -> full
+//! pop      full -> over        then the value; claimed -> over if a later place is not empty
+//! ```
+//!
+//! A [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) holds values of any size, which
+//! no instruction stores together with a turn. A node for each value would take two cache lines for
+//! one that passes, and a queue of M. M. Michael and M. L. Scott follows a link from each value to
+//! the next, which no processor fetches ahead. So the values lie in segments of 32 cells, as in
+//! crossbeam's `SegQueue`. There a pop waits for a push that has taken a place and not filled it.
+//! Here it revokes the place, as in the queues of A. Morrison and Y. Afek, whose consumers also
+//! overtake producers. A pop first spins, because a running push fills its place within
+//! nanoseconds; and it does neither if nothing lies behind the place, so that one producer is never
+//! revoked.
+//!
+//! *Memory.* Segments are type-stable and are numbered in the order of the queue. States are
+//! multiples of these numbers, which never repeat, so a reused segment needs no new states: what
+//! its last life has left is below those of the next, and means empty. All exchanges of a delayed
+//! thread fail. So nothing waits for readers. A segment is free when each of its values was moved
+//! out, each revoked push has taken its value back, and both ends have moved on; these threads
+//! count themselves.
+//!
+//! *Contention* is as in queues in arrays, but a thread pauses four times as long at first, since an
+//! operation makes two changes.
+//!
 //! # Stacks in arrays
 //!
 //! ```text

@@ -136,8 +136,11 @@
 //! * **A thread that cannot run sections** (a debugger steps it, or it is exiting) locks a stack or
 //!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
 //! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** or
-//!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes until it is
-//!   dropped. Its `len` counts them one by one, and all its operations contend for one lock word.
+//!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes or segments
+//!   until it is dropped, and its `len` counts values one by one. All operations of a linked stack
+//!   contend for one lock word.
+//! * **A linked queue takes memory for 32 values at once.** Large values are better boxed. A thread
+//!   that stops inside an operation withholds the segment of 32 values that it uses.
 //! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
 //!   consumer: a signal handler must not use the end that its thread is using.
 //!

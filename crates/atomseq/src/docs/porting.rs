@@ -45,7 +45,7 @@
 //! | theirs | ours | what differs |
 //! |---|---|---|
 //! | `crossbeam_queue::ArrayQueue` | [`nonblocking::Queue`](crate::nonblocking::Queue) | `new` is [`with_capacity`](crate::nonblocking::Queue::with_capacity); elements of one word ([`AsWord`](crate::AsWord)): box larger ones; a stopped thread blocks no other; no `force_push` |
-//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `new` is not `const`: put a static one into a `LazyLock`; `len` takes time in proportion to the length; `push` returns an error if there is no memory; pushes and pops contend for one word, so it is slower where several threads use it at once; a stopped thread blocks no other; usable in signal handlers |
+//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `new` is not `const`: put a static one into a `LazyLock`; `len` takes time in proportion to the length; `push` returns an error if there is no memory; a stopped thread blocks no other; usable in signal handlers |
 //! | `std::sync::mpsc`, `crossbeam_channel`, not blocking | the same, [`spsc::Ring`](crate::nonblocking::spsc::Ring), [`percpu::Queue`](crate::percpu::Queue) | they neither block nor close; `percpu::Queue` keeps the order of each CPU only |
 //! | `Mutex<BinaryHeap>`, a timer wheel | [`nonblocking::PriorityQueue`](crate::nonblocking::PriorityQueue) | the least leaves first: wrap priorities in [`Reverse`](std::cmp::Reverse) for the greatest; equal ones leave in the order of insertion; entries are removed by handle; plain priorities |
 //! | `crossbeam_deque` | [`percpu::Queue`](crate::percpu::Queue) and its [`steal`](crate::percpu::Queue::steal) | a part for each CPU instead of each worker |

@@ -49,8 +49,8 @@ impl<T: Send> nodes::Node for Node<T> {
 /// An unbounded stack of values of any type, to whose end values can be added too (S92, figure
 /// 5.4).
 ///
-/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone, it is a queue:
-/// see [`LinkedQueue`](super::LinkedQueue). The scope is `Machine`; progress is that of the
+/// Where values are pushed at the tail alone, a [`LinkedQueue`](super::LinkedQueue) is faster: its
+/// pushes and pops proceed in parallel. The scope is `Machine`; progress is that of the
 /// [mechanism](super#progress). An operation costs one change of one or two words: one atomic
 /// instruction under OS-assisted DCAS, at most six under k-CAS. It also takes a node from this
 /// CPU's free ones, or returns it there, at no atomic instruction. Memory: one node per value,

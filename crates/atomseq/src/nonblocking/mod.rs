@@ -12,13 +12,16 @@
 //! and otherwise retries. A [`Stack`] does this in one section, [with nothing to roll
 //! back](crate::docs::internals#stacks-in-arrays). A [`Queue`] has no version: each of its
 //! [cells](crate::docs::internals#queues-in-arrays) has a turn, which changes together with its
-//! word. A [`HashMap`], a [`RefHashMap`] and a [`MultiMap`] have a version in each of their
-//! buckets, a [`ListCache`] one for each link of its descriptors. A [`spsc::Ring`] has none.
+//! word. Nor has a [`LinkedQueue`], whose cells have
+//! [states](crate::docs::internals#queues-in-segments). A [`HashMap`], a [`RefHashMap`] and a
+//! [`MultiMap`] have a version in each of their buckets, a [`ListCache`] one for each link of its
+//! descriptors. A [`spsc::Ring`] has none.
 //!
 //! # Progress
 //!
-//! A [`spsc::Ring`] is wait-free. A [`Queue`], a [`HashMap`] and a [`RefHashMap`] are lock-free.
-//! The others have the progress of their [`Mechanism`](crate::dcas::Mechanism):
+//! A [`spsc::Ring`] is wait-free. A [`Queue`], a [`LinkedQueue`], a [`HashMap`] and a
+//! [`RefHashMap`] are lock-free. The others have the progress of their
+//! [`Mechanism`](crate::dcas::Mechanism):
 //!
 //! * **OS-assisted DCAS** is obstruction-free. A thread that runs alone finishes its operation in a
 //!   bounded number of steps, whatever state other threads were stopped in. Under contention, a

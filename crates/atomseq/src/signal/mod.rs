@@ -38,8 +38,8 @@
 //! * Inside a [`mask()`], the signal is deferred until the outermost mask ends.
 //!
 //! None of these adds an instruction to the sequence. A delivery costs the kernel's own delivery,
-//! one look-up and two system calls; a restart or a rollforward adds a few instructions. A signal
-//! that a mask defers is delivered twice, with four further system calls.
+//! one look-up and two system calls; a restart or a rollforward adds a few instructions. The kernel
+//! delivers a signal that a mask defers twice, and it takes five further system calls.
 //!
 //! Handlers of other code are made to block the managed signals while they run. Otherwise a managed
 //! signal could interrupt such a handler over a half-done sequence. A handler that is already
@@ -268,8 +268,10 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 /// The first call [starts atomseq up](crate::status()), so that no handler has to. Sequences of
 /// objects that were loaded since the last installation are protected from now on.
 ///
-/// Takes a lock and memory. Costs about 90 system calls, since it examines the handlers of all
-/// signals, and four more for each handler that it changes. Not async-signal-safe.
+/// Takes a lock. Each call takes about 128 bytes of memory, which the process keeps, because a
+/// thread may be running the handler when it is removed or replaced. Costs about 90 system calls,
+/// since it examines the handlers of all signals, and four more for each handler that it changes.
+/// Not async-signal-safe.
 ///
 /// # Errors
 ///

@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use atomseq::nonblocking::{Queue, Stack};
+use atomseq::nonblocking::{LinkedQueue, Queue, Stack};
 use atomseq::{percpu, type_stable};
-use crossbeam_queue::ArrayQueue;
+use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use super::pools::Descriptor;
 use super::{Entry, Experiment, Method, Threads, cases};
@@ -25,22 +25,22 @@ use crate::bench::workloads::push_and_pop;
 /// The cases of a bounded container: by how its threads wait and how many elements it has room for,
 /// atomseq's, crossbeam's, and a `$locked` of the standard library behind a mutex.
 macro_rules! bounded {
-    ($own:ident, $locked:literal, $limited:ident) => {
-        bounded! { $own, $locked, $limited:
+    ($own:ident, $locked:literal, $limited:ident, $($more:expr),*) => {
+        bounded! { $own, $locked, $limited, [$($more),*]:
             "spin", Spin, 16, "16"; "spin", Spin, 1024, "1,024";
             "yield", Yield, 16, "16"; "yield", Yield, 1024, "1,024";
         }
     };
-    ($own:ident, $locked:literal, $limited:ident:
+    ($own:ident, $locked:literal, $limited:ident, [$($more:expr),*]:
      $($verb:literal, $wait:ident, $room:literal, $written:literal;)*) => {
         &[$(
             bounded!("atomseq", concat!("nonblocking::", stringify!($own)), $written, $verb, $room,
-                |threads| Flow::bounded(threads, Wait::$wait, $own::<u64>::with_capacity($room))),
+                |threads| Flow::through(threads, Wait::$wait, $own::<u64>::with_capacity($room))),
             bounded!("crossbeam-array", "crossbeam_queue::ArrayQueue", $written, $verb, $room,
-                |threads| Flow::bounded(threads, Wait::$wait, ArrayQueue::new($room))),
+                |threads| Flow::through(threads, Wait::$wait, ArrayQueue::new($room))),
             bounded!("mutex", concat!("std::sync::Mutex<", $locked, ">"), $written, $verb, $room,
-                |threads| Flow::bounded(threads, Wait::$wait, $limited($room))),
-        )*]
+                |threads| Flow::through(threads, Wait::$wait, $limited($room))),
+        )* $($more),*]
     };
     ($name:literal, $what:expr, $written:literal, $verb:literal, $room:literal, $make:expr) => {
         Entry {
@@ -51,12 +51,37 @@ macro_rules! bounded {
     };
 }
 
+/// A case of an unbounded container, whose threads yield.
+macro_rules! unbounded {
+    ($name:literal, $what:literal, $make:expr) => {
+        Entry {
+            name: concat!("yield-unbounded:", $name),
+            about: concat!($what, ", threads that wait yield"),
+            make: Some(|threads| Flow::through(threads, Wait::Yield, $make)),
+        }
+    };
+}
+
 /// The experiment.
 pub const QUEUE: Experiment = Experiment {
     name: "flow-queue",
-    about: "an element through a bounded queue, from threads that push to threads that pop",
-    cases: bounded!(Queue, "VecDeque", limited_queue),
-    peers: &["crossbeam-array", "mutex"],
+    about: "an element through a queue, from threads that push to threads that pop",
+    cases: bounded!(
+        Queue,
+        "VecDeque",
+        limited_queue,
+        unbounded!(
+            "atomseq",
+            "nonblocking::LinkedQueue",
+            LinkedQueue::<u64>::new()
+        ),
+        unbounded!(
+            "crossbeam-seg",
+            "crossbeam_queue::SegQueue",
+            SegQueue::new()
+        )
+    ),
+    peers: &["crossbeam-array", "crossbeam-seg", "mutex"],
     method: Method::Timed,
     threads: Threads::Flow,
     beside: None,
@@ -67,12 +92,14 @@ fn limited_queue(room: usize) -> Limited<VecDeque<u64>> {
 }
 
 push_and_pop!(Conveyor for Queue<u64>: Self::push, Self::pop);
+push_and_pop!(Conveyor for LinkedQueue<u64>:
+    |it: &Self, element| it.push(element).map_err(|_| element), Self::pop);
 
 /// The experiment.
 pub const STACK: Experiment = Experiment {
     name: "flow-stack",
     about: "an element through a bounded stack, from threads that push to threads that pop",
-    cases: bounded!(Stack, "Vec", limited_stack),
+    cases: bounded!(Stack, "Vec", limited_stack,),
     peers: &["crossbeam-array", "mutex"],
     method: Method::Timed,
     threads: Threads::Flow,

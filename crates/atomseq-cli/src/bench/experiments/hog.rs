@@ -84,11 +84,15 @@ const COSTS: [(&str, Duration); 2] = [
     ("cost:preempted", runtime::DEFAULT_SLICE),
 ];
 
-/// The number of a computation's steps, which take about three slices.
-const STEPS: u64 = 30_000_000;
+/// The number of a computation's steps, which take about ten slices: the start of the second kernel
+/// thread hardly counts then.
+const STEPS: u64 = match cfg!(debug_assertions) {
+    true => 10_000_000,
+    false => 100_000_000,
+};
 
 /// The number of runs of which a cost is the median.
-const RUNS: usize = 7;
+const RUNS: usize = 3;
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     let mut values = WAYS

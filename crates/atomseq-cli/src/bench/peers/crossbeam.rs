@@ -16,6 +16,8 @@ push_and_pop!(Conveyor for ArrayQueue<u64>: Self::push, Self::pop);
 
 push_and_pop!(Container for SegQueue<u64>: pushed, Self::pop);
 
+push_and_pop!(Conveyor for SegQueue<u64>: pushed, Self::pop);
+
 #[inline(always)]
 fn pushed(queue: &SegQueue<u64>, element: u64) -> Result<(), u64> {
     queue.push(element);

@@ -75,8 +75,8 @@ impl<W: Way + 'static> Flow<W> {
 }
 
 impl<C: Conveyor + 'static> Flow<Through<C>> {
-    /// The subject of a container of bounded capacity.
-    pub fn bounded(threads: usize, wait: Wait, container: C) -> Box<dyn Subject> {
+    /// The subject of a container.
+    pub fn through(threads: usize, wait: Wait, container: C) -> Box<dyn Subject> {
         Flow::boxed(threads, wait, Roles::Halves, Through(container))
     }
 }
@@ -226,7 +226,7 @@ impl Ledger {
     }
 }
 
-/// A container of bounded capacity that producers push numbers to and consumers pop them from.
+/// A container that producers push numbers to and consumers pop them from.
 pub trait Conveyor: Sync {
     /// Pushes a number; gives it back when there is no room.
     fn push(&self, number: u64) -> Result<(), u64>;

@@ -215,3 +215,106 @@ fn a_queue_returns_values_in_the_order_of_their_pushes() {
     let pushed = (0..=full.limit()).map(|value| full.push(value));
     assert_eq!(pushed.filter(Result::is_err).count(), 1);
 }
+
+/// Limits are exact, whichever segments the values are in.
+#[test]
+fn a_queue_holds_as_many_values_as_its_limit_says() {
+    let queue = LinkedQueue::try_with_limit(40).unwrap();
+    for round in 0..5 {
+        for value in 0..40 {
+            queue.push(Box::new(round * 100 + value)).unwrap();
+        }
+        let refused = queue.push(Box::new(7)).unwrap_err();
+        assert_eq!(refused.reason, crate::type_stable::Error::LimitReached);
+        assert_eq!((*refused.value, queue.len(), queue.limit()), (7, 40, 40));
+        assert_eq!(queue.pop().as_deref(), Some(&(round * 100)));
+        queue.push(Box::new(8)).unwrap();
+        assert_eq!(queue.drain().count(), 40);
+    }
+    let none = LinkedQueue::<u8>::try_with_limit(0).err();
+    assert_eq!(none, Some(crate::type_stable::Error::Zero));
+    let many = LinkedQueue::<u8>::try_with_limit(usize::MAX).err();
+    assert_eq!(many, Some(crate::type_stable::Error::TooLarge));
+}
+
+/// Values of every size and alignment are moved in and out.
+#[test]
+fn a_queue_holds_values_of_any_type() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[repr(align(256))]
+    struct Wide([u8; 700]);
+
+    fn passes<T: Send + Copy + PartialEq + std::fmt::Debug>(value: T) {
+        let queue = LinkedQueue::new();
+        (0..100).for_each(|_| queue.push(value).unwrap());
+        assert!(queue.drain().take(99).all(|popped| popped == value));
+        assert_eq!(
+            (queue.len(), queue.pop(), queue.pop()),
+            (1, Some(value), None)
+        );
+    }
+
+    passes(());
+    passes((1u8, 2u32));
+    passes(Wide([3; 700]));
+}
+
+/// Values are dropped once: by threads that pop them while others push, or with the queue.
+#[test]
+fn a_queue_loses_and_duplicates_nothing_and_keeps_the_order_of_each_producer() {
+    const EACH: usize = rounds(3_000);
+    for mechanism in MECHANISMS {
+        let queue = LinkedQueue::forced(mechanism);
+        let dropped: Arc<Vec<_>> = Arc::new((0..2 * EACH).map(|_| AtomicUsize::new(0)).collect());
+        let (taken, patience) = (AtomicUsize::new(0), &Patience::new());
+        std::thread::scope(|scope| {
+            for producer in 0..2 {
+                let (queue, dropped) = (&queue, &dropped);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let value = Counted(producer * EACH + number, Arc::clone(dropped));
+                        assert!(queue.push(value).is_ok());
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = [None; 2];
+                    // Leaves some values for the queue to drop.
+                    while taken.load(Ordering::Relaxed) < 2 * EACH - 50 {
+                        let Some(value) = queue.pop() else {
+                            patience.wait();
+                            continue;
+                        };
+                        taken.fetch_add(1, Ordering::Relaxed);
+                        let (producer, number) = (value.0 / EACH, Some(value.0 % EACH));
+                        assert!(last[producer] < number);
+                        last[producer] = number;
+                    }
+                });
+            }
+        });
+        assert!(queue.len() <= 50);
+        drop(queue);
+        let counts = dropped.iter().map(|count| count.load(Ordering::Relaxed));
+        assert!(counts.into_iter().all(|count| count == 1));
+    }
+}
+
+/// A destructor that panics does not keep the other values.
+#[test]
+fn a_queue_drops_all_values_even_if_one_panics() {
+    struct Panics<'a>(u32, &'a AtomicUsize);
+    impl Drop for Panics<'_> {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            assert_ne!(self.0, 40, "this one");
+        }
+    }
+    let dropped = AtomicUsize::new(0);
+    let queue = LinkedQueue::new();
+    (0..100).for_each(|number| _ = queue.push(Panics(number, &dropped)));
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(queue)));
+    assert!(unwound.is_err());
+    assert_eq!(dropped.load(Ordering::Relaxed), 100);
+}
