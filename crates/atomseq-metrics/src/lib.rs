@@ -105,10 +105,10 @@ impl PerCpuRecorder {
     }
 
     /// Renders names by the recommendations of Prometheus: a unit that `describe_counter!` and its
-    /// like took ends the name, unless it does already, and is in a line `UNIT`. Percent become
-    /// `ratio`, and the values stay as they are: record 0.5 for a half. A count has no unit. A name
-    /// keeps its form if another metric has the longer one. (The counters' suffix `_total` belongs
-    /// to the format in any case.)
+    /// like took ends the name after an underscore, unless it does already, and is in a line
+    /// `UNIT`. Percent become `ratio`, and the values stay as they are: record 0.5 for a half. A
+    /// count has no unit. A name keeps its form if another metric was registered or described with
+    /// the longer one. (The counters' suffix `_total` belongs to the format in any case.)
     ///
     /// ```
     /// use atomseq_metrics::PerCpuRecorder;

@@ -264,6 +264,8 @@ pub unsafe extern "C" fn sigaction(
     // SAFETY: the caller's promise: null or valid.
     let mut new = unsafe { new.as_ref() }.copied();
     let mut node = ptr::null_mut();
+    // The handler of another signal may change this one's action until here, but not from here on.
+    let mut exclusive = Exclusive::new(thread);
     let can_be_lazy = new.is_none_or(|new| can_be_lazy(new.sa_flags));
     if let Some(new) = &mut new {
         if wants_entry(thread, signal, new) {
@@ -277,13 +279,13 @@ pub unsafe extern "C" fn sigaction(
                 return mask::fail(libc::ENOMEM);
             }
             if !can_be_lazy {
-                thread.exclude(signal_bit);
+                thread.exclude_from(signal_bit, &mut exclusive.mask);
             }
             *new = installed(new.sa_flags);
         } else {
             // The kernel would drop, or act upon, what is blocked without its knowledge.
             if protects(Protection::Disposition) {
-                thread.exclude(signal_bit);
+                thread.exclude_from(signal_bit, &mut exclusive.mask);
             }
             if thread.can_be_lazy() {
                 // One whose default is to be ignored gets no handler, which would end system calls.
@@ -295,7 +297,6 @@ pub unsafe extern "C" fn sigaction(
         }
     }
     let mut kernels = installed(0);
-    let exclusive = Exclusive::new(thread);
     let previous = CURRENT[signal as usize].load(Acquire);
     if !node.is_null() {
         CURRENT[signal as usize].store(node, Release);

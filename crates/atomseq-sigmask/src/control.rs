@@ -56,6 +56,8 @@ protections! {
     Ignored "ignored";
     /// Contexts and jumps have their masks.
     Jumps "jumps";
+    /// A signal that arrives while it stops being lazy is deferred.
+    Excluding "excluding";
     /// A signal that arrives while a thread is being started finds the mask.
     Starting "starting";
     /// A handler finds what the C library blocks by itself.

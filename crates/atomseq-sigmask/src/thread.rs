@@ -153,7 +153,8 @@ impl Thread {
         if EAGER.load(Relaxed) {
             return;
         }
-        let handlers = self.signal_stack.load(Relaxed) - 1;
+        // None if a jump has left this handler, which a context has resumed.
+        let handlers = self.signal_stack.load(Relaxed).saturating_sub(1);
         self.signal_stack.store(handlers, Relaxed);
         if handlers == 0 {
             self.untried.store(!NEVER, Relaxed);
@@ -307,10 +308,32 @@ impl Thread {
         self.synchronise();
     }
 
-    /// Ends that these signals are lazy.
+    /// Ends that these signals are lazy. Atomic against this thread's signal handlers: one that is
+    /// no longer lazy would run although the program blocks it, and the handler of another may make
+    /// this one lazy again.
     pub fn exclude(&self, signals: u64) {
-        self.lazy.store(self.lazy.load(Relaxed) & !signals, Relaxed);
-        self.publish();
+        if self.lazy.load(Relaxed) & signals == 0 {
+            return;
+        }
+        self.add_system_calls(2);
+        let all = match protects(Protection::Excluding) {
+            true => !0,
+            false => arch::mask(),
+        };
+        let mut mask = arch::change_mask(libc::SIG_SETMASK, all);
+        self.exclude_from(signals, &mut mask);
+        arch::set_mask(mask);
+    }
+
+    /// As [`exclude`](Self::exclude), while the kernel blocks all signals: adds to the mask that it
+    /// will have afterwards.
+    pub fn exclude_from(&self, signals: u64, mask: &mut u64) {
+        let lazy = self.lazy.load(Relaxed);
+        let blocked = self.program.load(Relaxed) & lazy & signals;
+        self.lazy.store(lazy & !signals, Relaxed);
+        self.kernel
+            .store(self.kernel.load(Relaxed) | blocked, Relaxed);
+        *mask |= blocked;
     }
 }
 

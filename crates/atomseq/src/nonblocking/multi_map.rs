@@ -298,7 +298,8 @@ impl<K: Plain + Eq + Hash, V: Plain + Eq, S: BuildHasher> MultiMap<K, V, S> {
     ///
     /// Visits the buckets one after the other. An entry that is inserted meanwhile may or may not
     /// be visited. If another thread, or `keep`, changes a bucket meanwhile, its entries are seen
-    /// again. A `keep` that inserts again what this removes is called indefinitely.
+    /// again; under OS-assisted DCAS also if a removal is interrupted and rolled back. A `keep`
+    /// that inserts again what this removes is called indefinitely.
     pub fn retain(&self, mut keep: impl FnMut(K, V) -> bool) {
         for bucket in &self.buckets {
             // The last attempt goes from the head to the end.

@@ -226,8 +226,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// # Errors
     ///
     /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
-    /// address space; [`Error::OutOfMemory`] if the system refuses memory; [`Error::StartingUp`]
-    /// during atomseq's own initialization.
+    /// address space, or are aligned to more than a page of the system; [`Error::OutOfMemory`] if
+    /// the system refuses memory; [`Error::StartingUp`] during atomseq's own initialization.
     pub fn try_new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
         Ok(Cache {
             pool: Pool::options().limit(limit).cached(0).try_build()?,

@@ -101,8 +101,8 @@ impl<T: Descriptor> Options<T> {
     /// # Errors
     ///
     /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
-    /// address space; [`Error::OutOfMemory`] if the system refuses memory; [`Error::StartingUp`]
-    /// during atomseq's own initialization.
+    /// address space, or are aligned to more than a page of the system; [`Error::OutOfMemory`] if
+    /// the system refuses memory; [`Error::StartingUp`] during atomseq's own initialization.
     pub fn try_build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
         let error = |error| match error {

@@ -244,10 +244,14 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     }
 }
 
-/// Returns the home entry of a key, where its probe starts. Fibonacci hashing: the upper half of
-/// the product depends on all lower bits.
+/// Returns the home entry of a key, where its probe starts.
+///
+/// The upper half of the product depends on all lower bits (Fibonacci hashing). Alone it would put
+/// keys at some equal distances side by side, so it is mixed into the lower half, and multiplied
+/// once more.
 #[inline]
 pub(super) fn home(word: usize, entries: usize) -> usize {
-    let hash = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let product = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let hash = (product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
     ((hash * entries as u64) >> 32) as usize
 }

@@ -17,8 +17,9 @@
 //! the list was long. They are hints too.
 //!
 //! Unless the list is long, most places lie a few nodes behind a stop. An insertion follows links
-//! from there, at one version, and uses no level. It stores the hint on level 0 alone. As long as
-//! the list is so short that insertions start at its head, it has no level.
+//! from there, at one version, and uses no level. It stores the hint on level 0 alone. A short list
+//! has no level. An insertion close to its head does not show whether it is still short, so one
+//! insertion in `NEAR` changes counts that many nodes.
 //!
 //! Heights are random, so a branch on them is often mispredicted, which takes longer than all else
 //! that an operation does for the index. Insertion near a stop and popping store the hints of level
@@ -82,7 +83,8 @@ pub(super) struct Index<P> {
     /// The number of levels in use.
     levels: AtomicU64,
     /// The version from which on stops are chosen anew, how many there are, and how many entries
-    /// lie from one to the next.
+    /// lie from one to the next. While no level is in use: the version from which on an insertion
+    /// looks whether the list is still short.
     renewal: AtomicU64,
     count: AtomicU64,
     spacing: AtomicU64,
@@ -121,12 +123,6 @@ impl<P: Plain> Index<P> {
 
     fn levels(&self) -> usize {
         self.levels.load(Ordering::Relaxed) as usize
-    }
-
-    /// Returns whether any level is in use.
-    #[inline(always)]
-    pub(super) fn has_levels(&self) -> bool {
-        self.levels() > 0
     }
 
     /// Returns whether most places lie close behind a stop.
@@ -205,6 +201,35 @@ impl<P: Plain, T: Send> PriorityQueue<P, T> {
 
     fn has_left(&self, node: &Node<P, T>) -> bool {
         self.chain.load(&node.next) == REMOVED
+    }
+
+    /// Returns whether any level is in use. Uses the first one if the list has become long.
+    #[inline(always)]
+    pub(super) fn has_levels(&self, version: Version) -> bool {
+        let index = self.index();
+        index.levels() > 0
+            || version.number() >= index.renewal.load(Ordering::Relaxed)
+                && self.needs_levels(version)
+    }
+
+    /// Looks whether the list has become long, and uses the first level then. Its nodes so far are
+    /// on no level.
+    #[cold]
+    #[inline(never)]
+    fn needs_levels(&self, version: Version) -> bool {
+        let index = self.index();
+        let next = version.number() + NEAR as u64;
+        index.renewal.store(next, Ordering::Relaxed);
+        // Without a check of the version: a wrong count takes time, and causes no error.
+        let mut link = self.chain.head();
+        for _ in 0..NEAR {
+            match self.chain.node(self.chain.load(link)) {
+                Some(node) => link = &node.next,
+                None => return false,
+            }
+        }
+        index.levels.store(1, Ordering::Relaxed);
+        true
     }
 }
 
@@ -663,6 +688,10 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
         let levels = index.levels();
         if (1..=height).contains(&levels) && index.first[levels - 1].load(Ordering::Relaxed) == 0 {
             index.levels.store(levels as u64 - 1, Ordering::Relaxed);
+            if levels == 1 {
+                // The next insertion looks whether the list is short.
+                index.renewal.store(0, Ordering::Relaxed);
+            }
         }
     }
 

@@ -338,7 +338,7 @@ impl<P: Plain + Ord, T: Send> PriorityQueue<P, T> {
     ) -> Option<(u64, Place<'_, Node<P, T>>)> {
         let priority = node.0.priority.load();
         // A short list needs no index.
-        let height = match self.index[0].has_levels() {
+        let height = match self.has_levels(version) {
             true => height,
             false => 0,
         };

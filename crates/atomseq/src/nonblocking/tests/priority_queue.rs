@@ -390,6 +390,21 @@ fn a_search_takes_few_steps_from_any_stop() {
     };
     taken("equal, removed", of_one(MANY, replace));
 
+    // Insertions at the head do not show how long the list is, and leave the higher levels to the
+    // first searches. The queue is empty in between.
+    let (queue, mut number) = (PriorityQueue::new(), numbers(10));
+    for _ in 0..2 {
+        let insert = |number| queue.insert(Compared { number }, 0).unwrap();
+        let mut handles: Vec<_> = (0..MANY).rev().map(insert).collect();
+        let mut remove = |_| {
+            let any = number(handles.len() as u64) as usize;
+            queue.remove(handles.swap_remove(any)).unwrap();
+        };
+        of_one(MANY / 10, &mut remove);
+        taken("descending, removed", of_one(100, &mut remove));
+        while queue.pop().is_some() {}
+    }
+
     let (queue, mut number) = (PriorityQueue::new(), numbers(9));
     let mut handles: Vec<_> = (0..MANY)
         .map(|number| queue.insert(Compared { number }, 0).unwrap())

@@ -10,7 +10,10 @@ type Four = Map<u64, u64, 4>;
 /// Returns the n-th key whose home is the third of the four entries (see the hash in the map's
 /// file), so that all these keys share a probe sequence.
 fn key(n: usize) -> u64 {
-    let home = |key: &u64| ((key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 4) >> 32;
+    let home = |key: &u64| {
+        let product = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (((product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) * 4) >> 32
+    };
     (1..)
         .filter(|key| home(key) == 2)
         .nth(n)

@@ -1,0 +1,37 @@
+//! A signal that arrives at any instruction of a call that ends its laziness is deferred, and none
+//! is lost if the handler of another signal changes its action there.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+
+use verify_sigmask::{compile, output, with, without};
+
+/// The calls: `sigaction` that ignores, has the default action, and is for once; `sigaltstack`;
+/// `timer_create`; `setitimer`; `sigaction` that another handler interrupts.
+const CALLS: [&str; 7] = ["i", "d", "o", "s", "c", "t", "r"];
+
+/// The windows of the mistakes that this test has found had 28 instructions.
+const STRIDE: &str = "7";
+
+#[test]
+fn a_signal_at_any_instruction_is_neither_early_nor_lost() {
+    let program = compile("stepped.c");
+    for call in CALLS {
+        for mut command in [without(&program), with(&program)] {
+            let run = output(command.args([call, STRIDE]));
+            let said = String::from_utf8_lossy(&run.stdout);
+            assert_eq!(run.status.code(), Some(0), "{call}: {said}");
+            assert!(
+                said.starts_with(|first: char| ('1'..='9').contains(&first)),
+                "{call}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_the_protection_it_is_early() {
+    let program = compile("stepped.c");
+    let mut command = with(&program);
+    command.env("ATOMSEQ_SIGMASK_WITHOUT", "excluding");
+    assert_eq!(output(command.args(["s", STRIDE])).status.code(), Some(1));
+}
