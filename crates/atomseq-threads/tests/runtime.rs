@@ -539,6 +539,83 @@ fn those_that_have_begun_do_not_wait_behind_those_that_cannot_begin() {
 }
 
 #[test]
+fn what_a_thread_waits_for_begins_at_once_however_many_cannot() {
+    const THREADS: usize = 2_000;
+    let options = Options::new().workers(1).max_threads(2);
+    // With looks that are as rare as can be.
+    let runtime = options.slice(Duration::from_secs(10)).start().unwrap();
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = Arc::clone(&begun);
+    let other = runtime.spawn(move || {
+        begins.store(true, SeqCst);
+        runtime::park();
+    });
+    until("the other one has begun", || begun.load(SeqCst));
+    let spawn = |number| {
+        let builder = Builder::new().level((number % 3) as u8);
+        builder.spawn(move || number).unwrap()
+    };
+    let is_soon = runtime.run(|| {
+        let begin = Instant::now();
+        let mut threads: Vec<_> = (0..THREADS).map(spawn).collect();
+        while let Some(thread) = threads.pop()
+            && begin.elapsed() < LIMIT
+        {
+            assert_eq!(thread.join().unwrap(), threads.len());
+        }
+        let others = Vec::from_iter((0..THREADS).map(spawn));
+        for _ in 0..100 {
+            if begin.elapsed() < LIMIT {
+                runtime::scope(|scope| drop(scope.spawn(|| drop(spawn(0)))));
+            }
+        }
+        drop(others);
+        begin.elapsed() < LIMIT
+    });
+    other.thread().unpark();
+    other.join().unwrap();
+    assert!(is_soon, "they wait for the monitor's looks");
+}
+
+#[test]
+fn a_worker_without_a_kernel_thread_continues_those_of_a_busy_one() {
+    let options = Options::new().workers(2).max_threads(4).pinned(false);
+    // Slices that do not end.
+    let runtime = options.slice(Duration::from_secs(1_000)).start().unwrap();
+    let (answers, answered) = mpsc::channel();
+    let threads = [(); 3].map(|()| {
+        let answers = answers.clone();
+        runtime.spawn(move || {
+            while answers.send(()).is_ok() {
+                runtime::park();
+            }
+        })
+    });
+    (0..3).for_each(|_| answered.recv().unwrap());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let sees = Arc::clone(&is_over);
+    let hog = runtime.spawn(move || {
+        while !sees.load(SeqCst) {
+            std::hint::spin_loop();
+        }
+    });
+    let other = runtime.spawn(|| ());
+    // The other worker has looked at it in vain.
+    std::thread::sleep(Duration::from_millis(50));
+    threads.iter().for_each(|thread| thread.thread().unpark());
+    let are_there = (0..3).all(|_| answered.recv_timeout(LIMIT).is_ok());
+    drop(answered);
+    is_over.store(true, SeqCst);
+    hog.join().unwrap();
+    for thread in threads {
+        thread.thread().unpark();
+        thread.join().unwrap();
+    }
+    other.join().unwrap();
+    assert!(are_there, "they wait for the closure that computes");
+}
+
+#[test]
 fn work_that_is_divided_needs_no_kernel_thread_for_each_part() {
     fn by_joins(depth: u32) -> u32 {
         let Some(depth) = depth.checked_sub(1) else {

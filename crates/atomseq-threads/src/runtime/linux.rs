@@ -191,13 +191,17 @@ pub(super) fn cpus() -> Vec<u32> {
         .collect()
 }
 
-/// Pins a thread to a CPU. If the system refuses, its CPUs stay the same.
+/// Pins a thread to a CPU. If the system refuses, its CPUs stay the same. A handler may call it.
 pub(super) fn pin(thread: libc::pid_t, cpu: u32) {
-    // SAFETY: the number is one of `cpus`.
+    // SAFETY: the number is one of `cpus`. What a handler has interrupted may be about to read the
+    // error number.
     unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
         let mut set: libc::cpu_set_t = core::mem::zeroed();
         libc::CPU_SET(cpu as usize, &mut set);
         libc::sched_setaffinity(thread, size_of_val(&set), &set);
+        *errno = before;
     }
 }
 

@@ -44,7 +44,8 @@
 //! There are at most [`Options::max_threads`] kernel threads. If all are taken, no closure begins
 //! until one has finished, but those that have begun still take turns. A thread that a join or a
 //! scope waits for then begins on the stack of the waiting thread, as long as half of that stack is
-//! free and the waiting thread is not unwinding. It does not begin on the stack of a thread that
+//! free and the waiting thread is not unwinding. The wait looks for it among all that cannot begin,
+//! and finds those first that were spawned first. It does not begin on the stack of a thread that
 //! waits in a [run of coroutines](crate::coroutine::run) or in a
 //! [generator](crate::coroutine::Generator). If threads wait there, or in another way, for one that
 //! has not begun, all may wait indefinitely. A worker that has nothing to do, and a caller outside

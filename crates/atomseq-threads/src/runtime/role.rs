@@ -35,13 +35,13 @@ use core::sync::atomic::{
     compiler_fence,
 };
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::linux::{self, Nanoseconds};
 use super::shared::{Carrier, GRANT, POKE, Shared};
 use super::state::{ANYWHERE, KILLED, Taken};
 use super::task::{Header, Task};
-use super::worker::{ASLEEP, AWAKE, WATCHES};
+use super::worker::{ASLEEP, AWAKE, LEVELS, WATCHES};
 use crate::arch;
 
 /// In a closure.
@@ -333,12 +333,10 @@ impl Shared {
     /// for it and whose stack has room. Returns that one's kernel thread, and the new thread unless
     /// it was suspended.
     fn take_with_waiter(&self, index: u32, task: Task) -> Result<(u32, Option<Task>), Task> {
-        let entry = task.as_ptr().cast::<()>();
-        let scope = task.scope.as_ref().map(Arc::as_ptr);
-        let scope = scope.map_or(entry, |scope| scope.cast_mut().cast());
         let mut carriers = self.carriers.iter().map_while(OnceLock::get);
         let waiter = carriers.find(|carrier| {
-            let awaited = [entry, scope]
+            let awaited = task
+                .awaited()
                 .into_iter()
                 .find(|&awaited| carrier.lending.offers(awaited));
             awaited.is_some_and(|awaited| self.take_waiting(carrier, awaited, index))
@@ -408,12 +406,24 @@ impl Shared {
         let worker = self.worker(index);
         self.wake_due(index);
         if !worker.has_queued() {
-            return worker.take_newest().or_else(|| worker.pop_stalled());
+            let of_others = || self.steal_if_stalled(index);
+            let newest = worker.take_newest().or_else(of_others);
+            return newest.or_else(|| worker.pop_stalled());
         }
         if let Some(task) = worker.take_newest() {
             self.put_back(index, task);
         }
         worker.pop()
+    }
+
+    /// Pops a thread of another worker, if this one has none but such as cannot begin.
+    fn steal_if_stalled(&self, index: u32) -> Option<Task> {
+        if self.worker(index).stalls() == 0 || !self.options.steals() {
+            return None;
+        }
+        let count = self.workers.len();
+        let mut others = (1..count).map(|offset| (index as usize + offset) % count);
+        others.find_map(|other| self.workers[other].pop())
     }
 
     /// Makes the threads ready whose time has come.
@@ -689,6 +699,56 @@ impl Shared {
         }
         self.run_here(carrier, task, unpreempted);
         true
+    }
+
+    /// Runs what the current thread is about to wait for, on its stack, if that has stalled: the
+    /// entry `awaited`, or one of the scope whose count that is. Returns false if it did not.
+    ///
+    /// A scheduler looks at a few stalled threads at a time, so with many it would find that one
+    /// late.
+    pub fn run_stalled(&self, carrier: &Carrier, awaited: *mut ()) -> bool {
+        // Any spare takes it.
+        if self.spares.load(SeqCst) > 0 {
+            return false;
+        }
+        let here = carrier.worker.load(Relaxed) as usize;
+        let count = self.workers.len();
+        (0..count)
+            .map(|offset| (here + offset) % count)
+            .any(|index| {
+                let mut levels = 0..LEVELS;
+                levels.any(|level| self.run_stalled_of(carrier, awaited, index as u32, level))
+            })
+    }
+
+    /// As `run_stalled`, of one worker's level.
+    fn run_stalled_of(&self, carrier: &Carrier, awaited: *mut (), index: u32, level: u8) -> bool {
+        let worker = self.worker(index);
+        let mut first = ptr::null_mut();
+        // Of all levels: a scheduler may take the first one, by which a round ends sooner.
+        for _ in 0..worker.stalls() {
+            // For one thread at a time: preempted with it, this one would withhold it.
+            let unpreempted = Unpreempted::new(carrier);
+            let Some(task) = worker.pop_stalled_of(level) else {
+                break;
+            };
+            let popped = task.as_ptr();
+            if !task.awaited().contains(&awaited) {
+                self.stall(index, task);
+                if popped == first {
+                    break;
+                }
+                if first.is_null() {
+                    first = popped;
+                }
+            } else if self.take_new(&task, carrier.index) {
+                self.run_here(carrier, task, unpreempted);
+                return true;
+            } else {
+                core::mem::forget(task);
+            }
+        }
+        false
     }
 
     /// Returns whether the current thread may run another one: half of its stack is left, and it

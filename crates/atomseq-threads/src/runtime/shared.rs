@@ -297,7 +297,34 @@ impl Shared {
         let task = unsafe { Task::from_raw(header) };
         match task.state.is_started() {
             false => self.push(task),
-            true => self.push(Task::clone(&core::mem::ManuallyDrop::new(task))),
+            true => self.push_started(Task::clone(&core::mem::ManuallyDrop::new(task))),
+        }
+    }
+
+    /// As `push`, of a thread that has a stack. A worker without a kernel thread can continue it at
+    /// once: its own one, or else another. The monitor would see it at its next look.
+    fn push_started(&self, task: Task) {
+        let mut worker = task.worker.load(Relaxed);
+        if self.orphans.load(SeqCst) > 0 && self.options.steals() && !self.is_orphan(worker) {
+            let mut workers = 0..self.workers.len() as u32;
+            worker = workers
+                .find(|&other| self.is_orphan(other))
+                .unwrap_or(worker);
+            // Relaxed: the caller alone has the thread until it is pushed, which publishes this.
+            task.worker.store(worker, Relaxed);
+        }
+        self.push(task);
+        self.adopt_if_orphan(worker);
+    }
+
+    fn is_orphan(&self, worker: u32) -> bool {
+        role::is_orphan(self.worker(worker).owner.load(SeqCst))
+    }
+
+    /// Passes a role that has no kernel thread to a thread with a stack that was pushed there.
+    pub fn adopt_if_orphan(&self, worker: u32) {
+        if self.orphans.load(SeqCst) > 0 {
+            self.adopt(worker);
         }
     }
 }

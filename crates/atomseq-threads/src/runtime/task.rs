@@ -261,6 +261,14 @@ impl Task {
         self.0.as_ptr()
     }
 
+    /// Returns the addresses of what a thread can wait for that waits for this one: the entry, and
+    /// the count of its scope, or the entry again.
+    pub fn awaited(&self) -> [*mut (); 2] {
+        let entry = self.as_ptr().cast();
+        let scope = self.scope.as_ref().map(Arc::as_ptr);
+        [entry, scope.map_or(entry, |scope| scope.cast_mut().cast())]
+    }
+
     /// Drops a reference, unless it is the last one, which it returns.
     fn drop_unless_last(self) -> Option<Task> {
         let mut count = self.references.load(Relaxed);

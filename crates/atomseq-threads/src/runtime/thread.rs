@@ -247,7 +247,8 @@ fn wait_for(carrier: &Carrier, task: &Task) {
         checkpoint_on(carrier);
         // A procedure may have consumed the event, by a wait of its own.
         if !task.is_announced() {
-            wait_or_run(carrier, task.as_ptr().cast(), unanswered());
+            let may_stall = !task.state.is_started();
+            wait_or_run(carrier, task.as_ptr().cast(), may_stall, unanswered());
         }
     }
 }
@@ -264,15 +265,18 @@ pub(super) fn wake(task: &Task) {
 /// threads of the scope `count` may run here.
 pub(super) fn wait_until(carrier: &Carrier, count: &Count, is_over: impl Fn() -> bool) {
     while !is_over() {
-        wait_or_run(carrier, ptr::from_ref(count).cast_mut().cast(), 0);
+        wait_or_run(carrier, ptr::from_ref(count).cast_mut().cast(), true, 0);
     }
 }
 
 /// Waits for `State::wake`, or for no reason, unless one of these requests is set. Meanwhile runs
-/// what is awaited, if a scheduler has no other stack for it.
-fn wait_or_run(carrier: &Carrier, awaited: *mut (), requests: u32) {
+/// what is awaited, if a scheduler has no other stack for it; at once, if it `may_stall` and has.
+fn wait_or_run(carrier: &Carrier, awaited: *mut (), may_stall: bool, requests: u32) {
     let shared = carrier.shared();
     if shared.has_room(carrier) {
+        if may_stall && shared.run_stalled(carrier, awaited) {
+            return;
+        }
         carrier.lending.offer(awaited);
     }
     block(carrier, |task| task.state.wait(requests));
@@ -390,6 +394,7 @@ pub fn yield_now() {
             let has_role = shared.leave(carrier);
             if !has_role {
                 shared.notify(index);
+                shared.adopt_if_orphan(index);
             }
             shared.wait_for_turn(carrier, has_role);
         }

@@ -42,14 +42,53 @@ pub(super) const WATCHES: u32 = 1;
 /// Of one whose kernel thread sleeps, or is about to.
 pub(super) const ASLEEP: u32 = 2;
 
-/// A queue for each level.
-type Queues = [LinkedQueue<Task>; LEVELS as usize];
+/// A queue for each level, and the last turn that was taken.
+struct Queues {
+    levels: [LinkedQueue<Task>; LEVELS as usize],
+    turn: AtomicU64,
+    /// Whether turns are ignored, so that a level is served only if all above are empty.
+    strict: bool,
+}
 
-/// Returns which levels have threads, a bit each.
-fn levels(queues: &Queues) -> u8 {
-    let nonempty =
-        |(level, queue): (usize, &LinkedQueue<Task>)| u8::from(!queue.is_empty()) << level;
-    queues.iter().enumerate().map(nonempty).sum()
+impl Queues {
+    fn new(strict: bool) -> Queues {
+        Queues {
+            levels: core::array::from_fn(|_| LinkedQueue::new()),
+            turn: AtomicU64::new(0),
+            strict,
+        }
+    }
+
+    /// Returns which levels have threads, a bit each.
+    fn levels(&self) -> u8 {
+        let nonempty =
+            |(level, queue): (usize, &LinkedQueue<Task>)| u8::from(!queue.is_empty()) << level;
+        self.levels.iter().enumerate().map(nonempty).sum()
+    }
+
+    /// Pushes a thread. Returns it if the system has no memory for the place.
+    fn push(&self, task: Task) -> Result<(), Task> {
+        let queue = &self.levels[usize::from(task.level)];
+        queue.push(task).map_err(|refused| refused.value)
+    }
+
+    /// Pops the thread whose turn is next.
+    fn pop(&self) -> Option<Task> {
+        // Relaxed: it orders nothing. A turn that a thief takes at the same time may count once.
+        let mut turn = self.turn.load(Relaxed);
+        loop {
+            let levels = match self.levels() {
+                0 => return None,
+                levels if self.strict => levels & levels.wrapping_neg(),
+                levels => levels,
+            };
+            turn = next_turn(turn, levels);
+            if let Some(task) = self.levels[usize::from(level_of(turn))].pop() {
+                self.turn.store(turn, Relaxed);
+                return Some(task);
+            }
+        }
+    }
 }
 
 /// One of them.
@@ -74,11 +113,8 @@ pub(super) struct Worker {
     newest: AtomicPtr<Header>,
     /// Those that sleep, by the time at which they wake.
     timers: PriorityQueue<Nanoseconds, Task>,
-    turn: AtomicU64,
     /// Kernel threads that have last run here, and have nothing to do.
     pub spares: Stack<u32>,
-    /// Whether turns are ignored, so that a level is served only if all above are empty.
-    strict: bool,
 }
 
 impl Worker {
@@ -94,53 +130,47 @@ impl Worker {
             sleeping: AtomicU32::new(AWAKE),
             patience,
             cpu,
-            queues: core::array::from_fn(|_| LinkedQueue::new()),
-            stalled: core::array::from_fn(|_| LinkedQueue::new()),
+            queues: Queues::new(strict),
+            stalled: Queues::new(strict),
             stalls: AtomicUsize::new(0),
             newest: AtomicPtr::new(ptr::null_mut()),
             timers: PriorityQueue::new(),
-            turn: AtomicU64::new(0),
             spares: Stack::with_capacity(threads),
-            strict,
         }
     }
 
     /// Pushes a thread. Returns it if the system has no memory for the place.
     pub fn push(&self, task: Task) -> Result<(), Task> {
-        let level = usize::from(task.level);
-        self.queues[level]
-            .push(task)
-            .map_err(|refused| refused.value)
+        self.queues.push(task)
     }
 
     /// Pushes a thread without a stack for which there is no kernel thread. Returns it if the
     /// system has no memory for the place.
     pub fn stall(&self, task: Task) -> Result<(), Task> {
-        let level = usize::from(task.level);
         self.stalls.fetch_add(1, SeqCst);
-        self.stalled[level].push(task).map_err(|refused| {
+        self.stalled.push(task).inspect_err(|_| {
             self.stalls.fetch_sub(1, SeqCst);
-            refused.value
         })
     }
 
-    /// Pops the stalled thread whose turn is next.
+    /// Pops the stalled thread whose turn is next. These turns are not those of `pop`.
     pub fn pop_stalled(&self) -> Option<Task> {
-        if self.stalls.load(SeqCst) == 0 {
+        if self.stalls() == 0 {
             return None;
         }
-        let task = loop {
-            let levels = match levels(&self.stalled) {
-                0 => return None,
-                levels if self.strict => levels & levels.wrapping_neg(),
-                levels => levels,
-            };
-            // Relaxed: as in `pop`.
-            let turn = next_turn(self.turn.load(Relaxed), levels);
-            if let Some(task) = self.stalled[usize::from(level_of(turn))].pop() {
-                break task;
-            }
-        };
+        let task = self.stalled.pop()?;
+        self.stalls.fetch_sub(1, SeqCst);
+        Some(task)
+    }
+
+    /// Returns how many threads have stalled.
+    pub fn stalls(&self) -> usize {
+        self.stalls.load(SeqCst)
+    }
+
+    /// Pops the first stalled thread of a level.
+    pub fn pop_stalled_of(&self, level: u8) -> Option<Task> {
+        let task = self.stalled.levels[usize::from(level)].pop()?;
         self.stalls.fetch_sub(1, SeqCst);
         Some(task)
     }
@@ -191,31 +221,18 @@ impl Worker {
 
     /// Returns whether threads wait.
     pub fn has_work(&self) -> bool {
-        let has_new = !self.newest.load(SeqCst).is_null() || self.stalls.load(SeqCst) != 0;
+        let has_new = !self.newest.load(SeqCst).is_null() || self.stalls() != 0;
         has_new || self.has_queued()
     }
 
     /// Returns whether threads wait in the queues, where a thief takes them.
     pub fn has_queued(&self) -> bool {
-        levels(&self.queues) != 0
+        self.queues.levels() != 0
     }
 
     /// Pops the thread whose turn is next.
     pub fn pop(&self) -> Option<Task> {
-        // Relaxed: it orders nothing. A turn that a thief takes at the same time may count once.
-        let mut turn = self.turn.load(Relaxed);
-        loop {
-            let levels = match levels(&self.queues) {
-                0 => return None,
-                levels if self.strict => levels & levels.wrapping_neg(),
-                levels => levels,
-            };
-            turn = next_turn(turn, levels);
-            if let Some(task) = self.queues[usize::from(level_of(turn))].pop() {
-                self.turn.store(turn, Relaxed);
-                return Some(task);
-            }
-        }
+        self.queues.pop()
     }
 }
 
@@ -241,6 +258,28 @@ mod tests {
         for turn in 0..1000 {
             assert_eq!(next_turn(turn, 0xff), turn + 1);
         }
+    }
+
+    #[test]
+    fn each_level_of_those_that_have_stalled_has_its_turns() {
+        let runtime = super::super::Options::new().workers(1).start().unwrap();
+        let worker = Worker::new(0, None, 1, false, Patience::new(1));
+        for level in [3, 0, 1].iter().cycle().take(300) {
+            let shared = std::sync::Arc::clone(&runtime.shared);
+            // SAFETY: the closure borrows nothing.
+            let task = unsafe { Task::new(|| (), shared, None, *level, None, None) };
+            worker.stall(task).ok().unwrap();
+        }
+        let mut counts = [0usize; LEVELS as usize];
+        for _ in 0..100 {
+            counts[usize::from(worker.pop_stalled().unwrap().level)] += 1;
+        }
+        // 8 : 4 : 1.
+        assert!(
+            counts[0].abs_diff(61) < 2 && counts[1].abs_diff(31) < 2,
+            "{counts:?}"
+        );
+        assert_eq!(worker.stalls(), 200);
     }
 
     #[test]
