@@ -247,8 +247,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
 /// Returns the home entry of a key, where its probe starts.
 ///
 /// The upper half of the product depends on all lower bits (Fibonacci hashing). Alone it would put
-/// keys at some equal distances side by side, so it is mixed into the lower half, and multiplied
-/// once more.
+/// keys at some equal distances side by side, so it is mixed into the lower half, and a second
+/// multiplication spreads the result.
 #[inline]
 pub(super) fn home(word: usize, entries: usize) -> usize {
     let product = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
