@@ -11,6 +11,8 @@
 //! consistent, and orders are drawn at random or tried one by one, for protocols of more steps.
 
 use std::any::Any;
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -217,4 +219,84 @@ pub mod loom_thread {
     fn start<R: 'static>(work: Box<dyn FnOnce() -> R>) -> JoinHandle<R> {
         loom::thread::spawn(work)
     }
+}
+
+/// A cell whose pointer loom lets only its exclusive owner at that time request.
+#[derive(Debug)]
+pub struct UnsafeCell<T> {
+    value: std::cell::UnsafeCell<T>,
+    owner: loom::cell::UnsafeCell<()>,
+}
+
+impl<T> UnsafeCell<T> {
+    /// Creates a cell with this value.
+    pub fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell {
+            value: std::cell::UnsafeCell::new(value),
+            owner: loom::cell::UnsafeCell::new(()),
+        }
+    }
+
+    /// Returns the pointer. loom reports two threads that request it unordered.
+    pub fn get(&self) -> *mut T {
+        self.owner.with_mut(|_| ());
+        self.value.get()
+    }
+}
+
+/// A thread's calls and their results, in its order.
+pub type Answers<C, A> = Vec<(C, A)>;
+
+/// Makes these calls of an object under loom, each slice by a thread of its own, the first by the
+/// calling one. Returns the results of each.
+pub fn answers<Q: 'static, C: Copy + 'static, A: Copy + 'static>(
+    object: &loom::sync::Arc<Q>,
+    threads: &[&'static [C]],
+    call: fn(&Q, C) -> A,
+) -> Vec<Answers<C, A>> {
+    let all = move |object: &Q, calls: &[C]| -> Answers<C, A> {
+        calls
+            .iter()
+            .map(|&each| (each, call(object, each)))
+            .collect()
+    };
+    let others: Vec<_> = threads[1..]
+        .iter()
+        .map(|&calls| {
+            // If the model fails before this thread begins, loom drops the thread's captured values
+            // outside of the model, where these cannot be dropped.
+            let object = ManuallyDrop::new(loom::sync::Arc::clone(object));
+            loom_thread::spawn(move || {
+                let all = all(&object, calls);
+                drop(ManuallyDrop::into_inner(object));
+                Arc::new(all)
+            })
+        })
+        .collect();
+    let mut results = vec![all(object, threads[0])];
+    let others = others.into_iter();
+    results.extend(others.map(|other| other.join().unwrap().to_vec()));
+    results
+}
+
+/// Returns whether an order of all calls, in which each thread's calls are in its own order,
+/// explains all results, and what is left of a queue in the end. `right` makes a call of a queue
+/// that is not shared.
+pub fn is_explained<C: Copy, A: Copy + PartialEq, V: Clone + PartialEq>(
+    queue: &VecDeque<V>,
+    threads: &[&[(C, A)]],
+    left: &[V],
+    right: &impl Fn(&mut VecDeque<V>, C) -> A,
+) -> bool {
+    if threads.iter().all(|thread| thread.is_empty()) {
+        return queue.iter().eq(left);
+    }
+    (0..threads.len()).any(|next| {
+        let Some((&(each, answer), rest)) = threads[next].split_first() else {
+            return false;
+        };
+        let (mut queue, mut threads) = (queue.clone(), threads.to_vec());
+        threads[next] = rest;
+        right(&mut queue, each) == answer && is_explained(&queue, &threads, left, right)
+    })
 }

@@ -6,43 +6,20 @@
 //! the next one that is allocated. Locks stand for a double-width exchange and for the pool.
 
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
-use std::sync::Arc as StdArc;
 
 use Call::{Len, Pop, Push};
 use loom::sync::Arc;
 use verify_model::controls;
-use verify_model::controls::loom_thread as thread;
-use verify_model::controls::{Attempt, Executions, holds};
+use verify_model::controls::{Attempt, Executions, holds, is_explained};
 
 /// The modules on which the library's source is built.
 mod sync {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
+    pub use verify_model::controls::UnsafeCell;
 
     /// Waiting threads let others run.
     pub fn spin_loop() {
         loom::thread::yield_now();
-    }
-
-    /// A cell whose pointer may be requested only by its exclusive owner at that time.
-    #[derive(Debug)]
-    pub struct UnsafeCell<T> {
-        value: std::cell::UnsafeCell<T>,
-        owner: loom::cell::UnsafeCell<()>,
-    }
-
-    impl<T> UnsafeCell<T> {
-        pub fn new(value: T) -> UnsafeCell<T> {
-            UnsafeCell {
-                value: std::cell::UnsafeCell::new(value),
-                owner: loom::cell::UnsafeCell::new(()),
-            }
-        }
-
-        pub fn get(&self) -> *mut T {
-            self.owner.with_mut(|_| ());
-            self.value.get()
-        }
     }
 }
 
@@ -358,49 +335,11 @@ fn run<L: Library>(model: &Model) {
     }
     let there: VecDeque<u64> = (1..=model.there).collect();
     there.iter().for_each(|&value| L::push(&queue, value));
-    let answers = |queue: &L::Queue, calls: &[Call]| -> Vec<(Call, Answer)> {
-        calls
-            .iter()
-            .map(|&each| (each, call::<L>(queue, each)))
-            .collect()
-    };
-    let others: Vec<_> = model.threads[1..]
-        .iter()
-        .map(|&calls| {
-            // If the model fails before this thread begins, loom drops the thread's captured values
-            // outside of the model, where these cannot be dropped.
-            let queue = ManuallyDrop::new(Arc::clone(&queue));
-            thread::spawn(move || {
-                let all = answers(&queue, calls);
-                drop(ManuallyDrop::into_inner(queue));
-                StdArc::new(all)
-            })
-        })
-        .collect();
-    let mut all = vec![answers(&queue, model.threads[0])];
-    all.extend(
-        others
-            .into_iter()
-            .map(|other| other.join().unwrap().to_vec()),
-    );
+    let all = controls::answers(&queue, model.threads, call::<L>);
     let left: Vec<u64> = std::iter::from_fn(|| L::pop(&queue)).collect();
     let calls: Vec<&[(Call, Answer)]> = all.iter().map(Vec::as_slice).collect();
     assert!(
-        is_explained(&there, &calls, &left),
+        is_explained(&there, &calls, &left, &right),
         "no order explains {all:?}, with {left:?} left"
     );
-}
-
-fn is_explained(queue: &VecDeque<u64>, threads: &[&[(Call, Answer)]], left: &[u64]) -> bool {
-    if threads.iter().all(|thread| thread.is_empty()) {
-        return queue.iter().eq(left);
-    }
-    (0..threads.len()).any(|next| {
-        let Some((&(each, answer), rest)) = threads[next].split_first() else {
-            return false;
-        };
-        let (mut queue, mut threads) = (queue.clone(), threads.to_vec());
-        threads[next] = rest;
-        right(&mut queue, each) == answer && is_explained(&queue, &threads, left)
-    })
 }

@@ -7,15 +7,12 @@
 //! in reality.
 
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
-use std::sync::Arc as StdArc;
 
 use Call::{Len, Pop, Push};
 use loom::sync::Arc;
 use sync::FULL_BARRIER;
 use verify_model::controls;
-use verify_model::controls::loom_thread as thread;
-use verify_model::controls::{Attempt, Executions, holds, is_found_out};
+use verify_model::controls::{Attempt, Executions, holds, is_explained, is_found_out};
 
 /// The modules on which the library's source is built.
 mod sync {
@@ -273,54 +270,12 @@ fn run<L: Library>(model: &Model) {
     }
     let there: VecDeque<usize> = (1..=model.there).collect();
     there.iter().for_each(|&word| assert!(L::push(&ring, word)));
-    let answers = |ring: &L::Ring, calls: &[Call]| -> Vec<(Call, Answer)> {
-        calls
-            .iter()
-            .map(|&each| (each, call::<L>(ring, each)))
-            .collect()
-    };
-    let others: Vec<_> = model.threads[1..]
-        .iter()
-        .map(|&calls| {
-            // If the model fails before this thread begins, loom drops the thread's captured values
-            // outside of the model, where these cannot be dropped.
-            let ring = ManuallyDrop::new(Arc::clone(&ring));
-            thread::spawn(move || {
-                let all = answers(&ring, calls);
-                drop(ManuallyDrop::into_inner(ring));
-                StdArc::new(all)
-            })
-        })
-        .collect();
-    let mut all = vec![answers(&ring, model.threads[0])];
-    all.extend(
-        others
-            .into_iter()
-            .map(|other| other.join().unwrap().to_vec()),
-    );
+    let all = controls::answers(&ring, model.threads, call::<L>);
     let left: Vec<usize> = std::iter::from_fn(|| L::pop(&ring)).collect();
+    let right = |queue: &mut VecDeque<usize>, call| right(queue, model.room, call);
     let calls: Vec<&[(Call, Answer)]> = all.iter().map(Vec::as_slice).collect();
     assert!(
-        is_explained(&there, model.room, &calls, &left),
+        is_explained(&there, &calls, &left, &right),
         "no order explains {all:?}, with {left:?} left"
     );
-}
-
-fn is_explained(
-    queue: &VecDeque<usize>,
-    room: usize,
-    threads: &[&[(Call, Answer)]],
-    left: &[usize],
-) -> bool {
-    if threads.iter().all(|thread| thread.is_empty()) {
-        return queue.iter().eq(left);
-    }
-    (0..threads.len()).any(|next| {
-        let Some((&(each, answer), rest)) = threads[next].split_first() else {
-            return false;
-        };
-        let (mut queue, mut threads) = (queue.clone(), threads.to_vec());
-        threads[next] = rest;
-        right(&mut queue, room, each) == answer && is_explained(&queue, room, &threads, left)
-    })
 }

@@ -22,26 +22,7 @@ mod drops;
 mod sync {
     pub use loom::sync::Arc;
     pub use loom::sync::atomic::{AtomicUsize, Ordering, fence};
-
-    /// A cell whose pointer may be requested only by its exclusive owner at that time.
-    pub struct UnsafeCell<T> {
-        value: std::cell::UnsafeCell<T>,
-        owner: loom::cell::UnsafeCell<()>,
-    }
-
-    impl<T> UnsafeCell<T> {
-        pub fn new(value: T) -> UnsafeCell<T> {
-            UnsafeCell {
-                value: std::cell::UnsafeCell::new(value),
-                owner: loom::cell::UnsafeCell::new(()),
-            }
-        }
-
-        pub fn get(&self) -> *mut T {
-            self.owner.with_mut(|_| ());
-            self.value.get()
-        }
-    }
+    pub use verify_model::controls::UnsafeCell;
 }
 
 /// The library's type.

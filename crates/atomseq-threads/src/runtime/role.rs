@@ -38,7 +38,7 @@ use core::sync::atomic::{
 use std::sync::OnceLock;
 
 use super::linux::{self, Nanoseconds};
-use super::shared::{Carrier, GRANT, POKE, Shared};
+use super::shared::{Carrier, GRANT, POKE, Shared, push_by};
 use super::state::{ANYWHERE, KILLED, Taken};
 use super::task::{Header, Task};
 use super::worker::{ASLEEP, AWAKE, LEVELS, WATCHES};
@@ -181,17 +181,17 @@ impl Shared {
 
     /// Takes a spare kernel thread, if possible one that has run on this worker's CPU.
     fn take_spare(&self, index: u32) -> Option<u32> {
-        let count = self.workers.len();
-        let mut workers = (0..count).map(|offset| &self.workers[(index as usize + offset) % count]);
+        let mut workers = self.workers_from(index);
         // One that is pushed and not yet counted looks for orphans.
         let is_any = self.spares.load(SeqCst) > 0;
-        let spare = is_any.then(|| workers.find_map(|worker| worker.spares.pop()));
+        let spare = is_any.then(|| workers.find_map(|other| self.workers[other].spares.pop()));
         let spare = spare.flatten();
         let left = match spare {
             Some(_) => self.spares.fetch_sub(1, SeqCst) - 1,
             None => 0,
         };
-        let is_low = left < count as isize && self.created.load(SeqCst) < self.carriers.len();
+        let is_low =
+            left < self.workers.len() as isize && self.created.load(SeqCst) < self.carriers.len();
         if is_low && self.wanted.swap(1, SeqCst) == 0 {
             linux::wake(&self.wanted);
         }
@@ -369,22 +369,14 @@ impl Shared {
     }
 
     fn put_back(&self, index: u32, task: Task) {
-        let mut task = task;
-        while let Err(back) = self.worker(index).push(task) {
-            task = back;
-            std::thread::yield_now();
-        }
+        push_by(task, |task| self.worker(index).push(task));
     }
 
     /// Leaves a thread without a stack until a kernel thread is free. Returns how many tries that
     /// counts as.
     fn stall(&self, index: u32, task: Task) -> usize {
         let worker = self.worker(index);
-        let mut task = task;
-        while let Err(back) = worker.stall(task) {
-            task = back;
-            std::thread::yield_now();
-        }
+        push_by(task, |task| worker.stall(task));
         // The kernel thread of a worker that has found nothing meanwhile may be free.
         self.notify(index);
         match worker.has_queued() {
@@ -421,8 +413,7 @@ impl Shared {
         if self.worker(index).stalls() == 0 || !self.options.steals() {
             return None;
         }
-        let count = self.workers.len();
-        let mut others = (1..count).map(|offset| (index as usize + offset) % count);
+        let mut others = self.workers_from(index).skip(1);
         others.find_map(|other| self.workers[other].pop())
     }
 
@@ -457,7 +448,7 @@ impl Shared {
         if count == 1 || !self.options.steals() {
             return None;
         }
-        let others = || (1..count).map(|offset| (index as usize + offset) % count);
+        let others = || self.workers_from(index).skip(1);
         for _ in 0..LOOKS.div_ceil(count - 1) {
             for other in others() {
                 self.wake_due(other as u32);
@@ -711,14 +702,11 @@ impl Shared {
         if self.spares.load(SeqCst) > 0 {
             return false;
         }
-        let here = carrier.worker.load(Relaxed) as usize;
-        let count = self.workers.len();
-        (0..count)
-            .map(|offset| (here + offset) % count)
-            .any(|index| {
-                let mut levels = 0..LEVELS;
-                levels.any(|level| self.run_stalled_of(carrier, awaited, index as u32, level))
-            })
+        let mut workers = self.workers_from(carrier.worker.load(Relaxed));
+        workers.any(|index| {
+            let mut levels = 0..LEVELS;
+            levels.any(|level| self.run_stalled_of(carrier, awaited, index as u32, level))
+        })
     }
 
     /// As `run_stalled`, of one worker's level.

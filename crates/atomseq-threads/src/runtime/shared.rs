@@ -183,7 +183,22 @@ impl Carrier {
     }
 }
 
+/// Pushes a thread by this function until that succeeds, which fails while the system has no memory:
+/// a thread must not be lost.
+pub(super) fn push_by(mut task: Task, push: impl Fn(Task) -> Result<(), Task>) {
+    while let Err(back) = push(task) {
+        task = back;
+        std::thread::yield_now();
+    }
+}
+
 impl Shared {
+    /// Returns the indices of all workers, this one first.
+    pub fn workers_from(&self, first: u32) -> impl Iterator<Item = usize> {
+        let count = self.workers.len();
+        (0..count).map(move |offset| (first as usize + offset) % count)
+    }
+
     #[inline]
     pub fn worker(&self, index: u32) -> &Worker {
         &self.workers[index as usize]
@@ -223,27 +238,19 @@ impl Shared {
     }
 
     /// Pushes a thread that has become NEW or READY, and notifies a worker or the monitor.
-    pub fn push(&self, mut task: Task) {
+    pub fn push(&self, task: Task) {
         // Relaxed: published by the change of the state that lets the caller push.
         let worker = task.worker.load(Relaxed);
-        while let Err(back) = self.worker(worker).push(task) {
-            // Until the system has memory again: a thread must not be lost.
-            task = back;
-            std::thread::yield_now();
-        }
+        push_by(task, |task| self.worker(worker).push(task));
         self.notify(worker);
     }
 
     /// Wakes a worker that sleeps, this one first, to look at what was pushed, or else the monitor.
     pub fn notify(&self, worker: u32) {
         core::sync::atomic::fence(SeqCst);
-        if self.sleeping.load(SeqCst) > 0 {
-            let count = self.workers.len();
-            for offset in 0..count {
-                if self.poke((worker as usize + offset) % count) {
-                    return;
-                }
-            }
+        if self.sleeping.load(SeqCst) > 0 && self.workers_from(worker).any(|other| self.poke(other))
+        {
+            return;
         }
         // One that sleeps for half a slice has work already.
         if self.monitor.load(SeqCst) == UNTIL_WORK {
