@@ -53,9 +53,9 @@ pub fn conclude_all(aside: &[String], missed: Vec<String>, violations: &[String]
     }
 }
 
-/// Two sequences over three words, for the tests of deliveries.
+/// A sequence over three words, for the tests of deliveries.
 #[macro_export]
-macro_rules! sequences_of_three_words {
+macro_rules! change_three_words {
     () => {
         atomseq::sequence! {
             /// Changes three words, each independently.
@@ -67,7 +67,15 @@ macro_rules! sequences_of_three_words {
                 let third = load(words + 16);
                 store(words + 16, third + 1);
             }
+        }
+    };
+}
 
+/// Another one.
+#[macro_export]
+macro_rules! sum_three_words {
+    () => {
+        atomseq::sequence! {
             /// Adds three words up in the first of them.
             unsafe fn sum(words: Word) -> Word {
                 let first = load(words);

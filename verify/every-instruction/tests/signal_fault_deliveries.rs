@@ -9,17 +9,7 @@ mod deliveries {
     use verify_every_instruction::signals::Findings;
     use verify_every_instruction::signals::faults::{self, By, Case};
 
-    atomseq::sequence! {
-        /// Changes three words, each independently.
-        unsafe fn change(words: Word) {
-            let first = load(words);
-            store(words, first + 1);
-            let second = load(words + 8);
-            store(words + 8, second + 1);
-            let third = load(words + 16);
-            store(words + 16, third + 1);
-        }
-    }
+    verify_every_instruction::change_three_words!();
 
     #[inline(never)]
     fn change_rolling(words: usize) {

@@ -8,7 +8,8 @@ mod jumps {
     use verify_every_instruction::conclude;
     use verify_every_instruction::signals::jumps::{self, Jumps, Part, Work};
 
-    verify_every_instruction::sequences_of_three_words!();
+    verify_every_instruction::change_three_words!();
+    verify_every_instruction::sum_three_words!();
 
     static mut WORDS: [usize; 3] = [0; 3];
 

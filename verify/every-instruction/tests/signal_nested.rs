@@ -13,7 +13,8 @@ mod nested {
 
     type Three = Memory<3>;
 
-    verify_every_instruction::sequences_of_three_words!();
+    verify_every_instruction::change_three_words!();
+    verify_every_instruction::sum_three_words!();
 
     #[inline(never)]
     fn change_rolling(memory: &Three) -> Words {

@@ -183,8 +183,8 @@ impl Carrier {
     }
 }
 
-/// Pushes a thread by this function until that succeeds, which fails while the system has no memory:
-/// a thread must not be lost.
+/// Pushes a thread by this function until that succeeds: it fails while the system has no memory,
+/// and a thread must not be lost.
 pub(super) fn push_by(mut task: Task, push: impl Fn(Task) -> Result<(), Task>) {
     while let Err(back) = push(task) {
         task = back;
