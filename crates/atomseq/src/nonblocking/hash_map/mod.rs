@@ -48,8 +48,8 @@ use table::{Change, FEWEST, Table};
 ///
 /// Memory: a bucket holds three entries of two words in one cache line. There are between three and
 /// six entries in four buckets, above that capacity, and a node of 64 bytes or more for each entry
-/// without room in its bucket. The memory of buckets and nodes is reused at once and does not wait
-/// for readers. It is returned when the map is dropped.
+/// that found no room in its bucket when it was stored. The memory of buckets and nodes is reused
+/// at once and does not wait for readers. It is returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`], which resists keys that an attacker chooses. It may
 /// be used in a signal handler, as long as the map was created outside. `hash` and `eq` of keys run
