@@ -61,8 +61,8 @@
 //! off: first it spins, and if this repeats within microseconds, it yields the CPU (`sched_yield`),
 //! in a signal handler too. It never sleeps, because another thread may poll for the very change
 //! that it was about to make. These do not back off: operations that find a word changed and
-//! [`Domain::store_pair_if`], which return to their callers instead; [`Domain::compare_exchange_all`]
-//! under OS-assisted DCAS; [`Adjacent`] and [`Packed`].
+//! [`Domain::store_pair_if`], which return to their callers instead; under OS-assisted DCAS
+//! [`Domain::compare_exchange_all`]; [`Adjacent`] and [`Packed`].
 //!
 //! # Processes
 //!
