@@ -137,8 +137,9 @@
 //!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
 //! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** or
 //!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes or segments
-//!   until it is dropped, and its `len` counts values one by one. All operations of a linked stack
-//!   contend for one lock word.
+//!   until it is dropped, and its `len` counts values one by one. Each has a
+//!   [`Pool`](crate::type_stable::Pool) of its own: on two CPUs, a new one takes two or three pages
+//!   of memory and 75 KiB of addresses. All operations of a linked stack contend for one lock word.
 //! * **A linked queue takes memory for 32 values at once.** Large values are better boxed. A thread
 //!   that stops inside an operation withholds the segment of 32 values that it uses.
 //! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
