@@ -108,7 +108,7 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
     });
 }
 
-/// Threads that live on have used k-CAS first, and many short-lived ones use it after them, one after
+/// Threads that live on have used k-CAS first. After them, 1,500 short-lived ones use it, one after
 /// the other. If each of these kept its page of descriptors, there would be 1,500 more pages.
 #[test]
 fn short_lived_threads_leave_their_pages_of_k_cas_to_others() {
