@@ -25,8 +25,8 @@ use super::{Error, LEVELS, Runtime};
 /// all kernel threads are taken, one that makes a thread ready may choose the next thread of a
 /// worker: if its caller is stopped in the middle of that, this worker waits for the caller.
 ///
-/// All but [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not the
-/// drop of the last reference to a thread, which frees its memory.
+/// All but [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not
+/// the drop of the last reference to a thread, which frees its memory.
 #[derive(Clone)]
 pub struct Thread(pub(super) Task);
 
@@ -145,8 +145,9 @@ impl Thread {
     /// dropped. No effect on a thread that has finished.
     ///
     /// As by a panic, the locks of `std` that it holds are poisoned, and the process ends if the
-    /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no
-    /// request but to be suspended, and that only at the end of a wait. A thread that catches the unwinding unwinds again at its next safepoint.
+    /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no request
+    /// but to be suspended, and that only at the end of a wait. A thread that catches the unwinding
+    /// unwinds again at its next safepoint.
     pub fn destroy(&self) {
         let _unpreempted = Carrier::get().map(Unpreempted::new);
         if self.0.state.request(KILLED) {
