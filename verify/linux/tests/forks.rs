@@ -581,6 +581,8 @@ impl OnePage {
 /// update there rolls it back, or completes it.
 #[test]
 fn a_child_goes_on_with_what_threads_had_half_done() {
+    let asked = std::env::var("ATOMSEQ_FORKED_CHILDREN").ok();
+    let children = asked.map_or(30, |asked| asked.parse().expect("a number of children"));
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
             let page = OnePage(Domain::forced([Cell::new(SUM), Cell::new(0)], mechanism));
@@ -603,7 +605,7 @@ fn a_child_goes_on_with_what_threads_had_half_done() {
                         }
                     });
                 }
-                for _ in 0..100 {
+                for _ in 0..children {
                     holds_in_child_of(fork, || {
                         (0..100).for_each(|amount| page.transfer(amount));
                         true
