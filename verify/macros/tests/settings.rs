@@ -43,11 +43,6 @@ fn root(attributes: &str, sources: &Path, shadowed: bool, broken: &str) -> Strin
     )
 }
 
-/// Returns cargo's directory of the programs of `ui`: the macros are built once for both.
-fn target() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tests/trybuild")
-}
-
 /// Runs cargo on the packages in this directory, with this workspace's versions, and without
 /// network access.
 fn cargo(directory: &Path, arguments: &[&str]) -> Output {
@@ -55,7 +50,10 @@ fn cargo(directory: &Path, arguments: &[&str]) -> Output {
         .args(arguments)
         .args(["--offline", "--quiet", "--manifest-path"])
         .arg(directory.join("Cargo.toml"))
-        .env("CARGO_TARGET_DIR", target())
+        .env(
+            "CARGO_TARGET_DIR",
+            directory.parent().expect("a parent").join("target"),
+        )
         // No debugger looks at these programs.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .output();
@@ -106,7 +104,7 @@ fn every_macro_does_the_same_in_every_crate() {
     let said = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "{said}");
     assert!(said.is_empty(), "something warns: {said}");
-    let binaries = target().join("debug");
+    let binaries = directory.parent().expect("a parent").join("target/debug");
     for (package, ..) in &packages {
         let ran = Command::new(binaries.join(package))
             .output()
