@@ -304,12 +304,16 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
     closed
 }
 
+/// A hundred forks, or as many as the variable `ATOMSEQ_FORKS` says. The control below finds a
+/// closed gate among the first fifty.
 #[test]
 fn a_child_finds_every_gate_open() {
+    let asked = std::env::var("ATOMSEQ_FORKS").ok();
+    let forks = asked.map_or(100, |asked| asked.parse().expect("a number of forks"));
     for circumstances in with_and_without_wiping() {
         in_fresh_process_under(this_test!(), circumstances, || {
             atomseq::status();
-            assert_eq!(forks_among_closers(300, fork), 0);
+            assert_eq!(forks_among_closers(forks, fork), 0);
         });
     }
 }
@@ -581,8 +585,6 @@ impl OnePage {
 /// update there rolls it back, or completes it.
 #[test]
 fn a_child_goes_on_with_what_threads_had_half_done() {
-    let asked = std::env::var("ATOMSEQ_FORKED_CHILDREN").ok();
-    let children = asked.map_or(30, |asked| asked.parse().expect("a number of children"));
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
         for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
             let page = OnePage(Domain::forced([Cell::new(SUM), Cell::new(0)], mechanism));
@@ -605,7 +607,7 @@ fn a_child_goes_on_with_what_threads_had_half_done() {
                         }
                     });
                 }
-                for _ in 0..children {
+                for _ in 0..100 {
                     holds_in_child_of(fork, || {
                         (0..100).for_each(|amount| page.transfer(amount));
                         true
