@@ -304,6 +304,7 @@ impl Histogram {
     /// # Panics
     ///
     /// If the system refuses that memory.
+    #[track_caller]
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }
@@ -319,6 +320,7 @@ impl Histogram {
     /// # Panics
     ///
     /// If there is no such CPU, or as [`snapshot`](Histogram::snapshot).
+    #[track_caller]
     pub fn snapshot_on(&self, cpu: usize) -> Snapshot<'_> {
         let cpus = self.cpus();
         assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
@@ -338,10 +340,12 @@ impl Histogram {
     /// # Panics
     ///
     /// As [`snapshot`](Histogram::snapshot), before anything is taken.
+    #[track_caller]
     pub fn take(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::drain(drained, total))
     }
 
+    #[track_caller]
     fn read(&self, count: impl Fn(&dyn Fn() -> usize, &AtomicUsize) -> usize) -> Snapshot<'_> {
         self.collect(|offset| {
             let drained = self.area.word(DRAINED, offset);
@@ -350,6 +354,7 @@ impl Histogram {
     }
 
     /// Returns what `word` returns for the byte offset of each bucket, and of the sum.
+    #[track_caller]
     fn collect(&self, word: impl Fn(usize) -> usize) -> Snapshot<'_> {
         let sum = || word(SUM) as u64;
         Snapshot::new(

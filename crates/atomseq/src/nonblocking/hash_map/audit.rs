@@ -26,6 +26,7 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use super::counted::{GUARDS, MAPPED, Node, RefHashMap};
+use super::iteration::in_bucket;
 use super::table::{Changed, index_at};
 use crate::nonblocking::nodes::at_least_some;
 use crate::nonblocking::plain::Plain;
@@ -133,9 +134,8 @@ impl<K: Plain + Eq + Hash, V: Send + Sync, S: BuildHasher> RefHashMap<K, V, S> {
     /// has one.
     fn claim_all(&self) {
         self.map.each_bucket(|index, bucket, state| {
-            let hash_of = |key: &K| self.map.hash(key);
             let table = &self.map.table;
-            table.each_entry(bucket, state, &hash_of, |_, hash, _, address| {
+            table.each_entry(bucket, state, &in_bucket(index), |_, hash, _, address| {
                 // Foreign nodes do not belong to the bucket: see `resize.rs`.
                 if index_at(hash, state.depth()) == index {
                     self.claim_or_note(self.node(address));

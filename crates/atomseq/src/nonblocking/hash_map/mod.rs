@@ -39,17 +39,17 @@ use table::{Change, FEWEST, Table};
 ///
 /// Each bucket has a version ([GC96](crate#papers), section 5.1). A lookup reads the bucket, and
 /// counts if its version is unchanged afterwards; otherwise it is retried. It costs no atomic
-/// instruction and no store, unless it completes what another thread has begun: a change of nodes,
-/// or a split. An insertion costs two compare-and-swaps and a removal one. If the bucket is full or
-/// the entry lies in a node, each costs six at most, and the node. What an operation does to other
-/// buckets does not disturb it. Linear hashing splits or merges one bucket at a time, so growth
-/// stops no operation: an insertion or removal splits or merges at most 64 buckets. The map does
-/// not shrink below the capacity that it was created with.
+/// instruction and no store, unless it meets what another thread has begun: it completes a change
+/// of nodes or a split, and rolls back a merge. An insertion costs two compare-and-swaps and a
+/// removal one. If the bucket is full or the entry lies in a node, each costs six at most, and the
+/// node. What an operation does to other buckets does not disturb it. Linear hashing splits or
+/// merges one bucket at a time, so growth stops no operation: an insertion or removal splits or
+/// merges at most 64 buckets. The map does not shrink below the capacity that it was created with.
 ///
 /// Memory: a bucket holds three entries of two words in one cache line. There are between three and
 /// six entries in four buckets, above that capacity, and a node of 64 bytes or more for each entry
-/// without room in its bucket. The memory of buckets and nodes is reused at once and does not wait
-/// for readers. It is returned when the map is dropped.
+/// that found no room in its bucket when it was stored. The memory of buckets and nodes is reused
+/// at once and does not wait for readers. It is returned when the map is dropped.
 ///
 /// The default hasher is std's [`RandomState`], which resists keys that an attacker chooses. It may
 /// be used in a signal handler, as long as the map was created outside. `hash` and `eq` of keys run
@@ -177,8 +177,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
         }
     }
 
-    /// Returns the value of a key. No atomic instruction, unless it completes another thread's
-    /// change.
+    /// Returns the value of a key. No atomic instruction, unless it completes or rolls back what
+    /// another thread has begun.
     #[inline]
     pub fn get(&self, key: &K) -> Option<V> {
         self.table.get(self.hash(key), key)
@@ -341,9 +341,8 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
     /// Removes all entries that are in the map from start to end of the call. Other entries may be
     /// removed or not. Merges all buckets above the initial capacity.
     pub fn clear(&self) {
-        let hash = |key: &K| self.hash(key);
-        self.each_bucket(|index, bucket, state| self.table.clear(index, bucket, state, &hash));
-        self.table.balance_all(&hash);
+        self.each_bucket(|index, bucket, state| self.table.clear(index, bucket, state));
+        self.table.balance_all(&|key| self.hash(key));
     }
 }
 

@@ -29,11 +29,13 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut, with_exposed_provenance};
 
 use super::bucket::{Bucket, LIVE, MAX_DEPTH, Node, State, slots};
+use super::iteration::in_bucket;
 use crate::dcas::{Backoff, StableWord};
 use crate::mappings;
 use crate::nonblocking::nodes::{NO_ADDRESS, address};
 use crate::nonblocking::plain::Plain;
 use crate::percpu::Counter;
+use crate::platform;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::type_stable::{Allocated, Error, Pool};
 
@@ -187,18 +189,33 @@ impl<K: Plain, V: Plain> Table<K, V> {
         self.at(index)
     }
 
-    /// Returns the bucket that a hash belongs to, with its index and its state, in which it is
-    /// LIVE.
+    /// Returns the index of the bucket that a hash belongs to if the count of buckets is right.
     #[inline(always)]
-    pub(super) fn route(&self, hash: u64) -> (usize, Bucket<'_, K, V>, State) {
+    fn likely_index(&self, hash: u64) -> usize {
         // Acquire: pairs with the release of the thread that increased it, so the segments of all
         // buckets below are seen mapped.
         let count = self.buckets.0.load(Ordering::Acquire);
         let mask = usize::MAX >> (count - 1).leading_zeros();
-        let mut index = hash as usize & mask;
-        if index >= count {
-            index &= mask >> 1;
+        let index = hash as usize & mask;
+        match index >= count {
+            true => index & mask >> 1,
+            false => index,
         }
+    }
+
+    /// Prefetches the bucket that a hash belongs to, in most cases.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(bucket) = self.at(self.likely_index(hash)) {
+            platform::prefetch(std::ptr::from_ref(bucket.word()).addr());
+        }
+    }
+
+    /// Returns the bucket that a hash belongs to, with its index and its state, in which it is
+    /// LIVE.
+    #[inline(always)]
+    pub(super) fn route(&self, hash: u64) -> (usize, Bucket<'_, K, V>, State) {
+        let index = self.likely_index(hash);
         if let Some(bucket) = self.at(index) {
             let state = bucket.state();
             if state.phase() == LIVE && index_at(hash, state.depth()) == index {
@@ -350,7 +367,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Calls `each` with every entry of a bucket and the hash of its key. Each entry was valid at
+    /// Calls `each` with every entry of a bucket and its hash: that of a node as it was stored, and
+    /// that of an entry in place as `hash` returns it. Each entry was valid at
     /// the state when it was passed to `each`; all of them together are if this returns `Ok` and
     /// the state is unchanged afterwards.
     pub(super) fn each_entry<'a>(
@@ -459,10 +477,9 @@ impl<K: Plain, V: Plain> Table<K, V> {
         index: usize,
         bucket: Bucket<'_, K, V>,
         state: State,
-        hash: &impl Fn(&K) -> u64,
     ) -> Result<(), Changed> {
         let mut count = 0;
-        self.each_entry(bucket, state, hash, |_, of_key, _, _| {
+        self.each_entry(bucket, state, &in_bucket(index), |_, of_key, _, _| {
             count += u64::from(index_at(of_key, state.depth()) == index);
             Ok(())
         })?;

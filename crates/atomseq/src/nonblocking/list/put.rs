@@ -67,6 +67,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Replaces the value of a key, by a duplicate node (GC96, section 5.1). Returns the old value,
     /// or `None` if the key is not in the list.
     ///
+    /// This and the other operations that replace a value store the given key too, which may differ
+    /// from the old one if the comparison ignores a part of keys.
+    ///
     /// # Errors
     ///
     /// [`Refused::CheckedOut`], [`Refused::Memory`].

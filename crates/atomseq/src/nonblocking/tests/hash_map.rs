@@ -303,6 +303,42 @@ fn every_entry_is_popped() {
     }
 }
 
+thread_local! {
+    static HASHES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts the keys that it hashes.
+#[derive(Default)]
+struct Counting(u64);
+
+impl Hasher for Counting {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        HASHES.set(HASHES.get() + 1);
+        self.0 = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// Where an entry lies says which hashes its key may have.
+#[test]
+fn traversals_of_a_map_that_does_not_change_hash_no_key() {
+    let map = HashMap::with_hasher(BuildHasherDefault::<Counting>::default());
+    (&map).extend((0..1_000_u64).map(|key| (key, key)));
+    HASHES.set(0);
+    assert_eq!(map.iter().count(), 1_000);
+    assert_eq!(HASHES.get(), 0);
+    // The one of the key that is sought.
+    assert!(map.snapshot(&7).contains(&(7, 7)));
+    assert_eq!(HASHES.get(), 1);
+}
+
 /// It takes about as long as an iteration for each entry, and not for each bucket.
 #[test]
 #[cfg_attr(miri, ignore = "takes long to interpret")]

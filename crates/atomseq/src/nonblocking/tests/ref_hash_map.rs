@@ -3,7 +3,7 @@
 //! own.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -374,7 +374,7 @@ fn panics_lose_nothing() {
 const TIME: Duration = Duration::from_millis(2);
 
 /// Audits a map after longer than the time. Returns how many values were recovered.
-fn audit<V: Send + Sync>(map: &RefHashMap<u64, V>) -> usize {
+fn audit<V: Send + Sync, S: BuildHasher>(map: &RefHashMap<u64, V, S>) -> usize {
     std::thread::sleep(2 * TIME);
     // SAFETY: the only thread is here, inside no operation that takes so long, and renews what it
     // holds.
@@ -422,6 +422,24 @@ fn an_audit_recovers_what_exited_threads_held() {
     assert_eq!((there(), map.nodes()), (vec![4], 1));
     drop(map);
     assert_eq!(there(), []);
+}
+
+/// A key's hash is another one than before, while an audit looks. The value stays in the map.
+#[test]
+#[cfg_attr(miri, ignore = "waits")]
+fn an_audit_ends_no_value_whose_hash_changes() {
+    let map = RefHashMap::with_hasher(BuildHasherDefault::<Fickle>::default());
+    TRUE_HASHES.set(usize::MAX);
+    for number in 1..=5 {
+        map.insert(number, Value::new(number)).unwrap();
+    }
+    TRUE_HASHES.set(0);
+    assert_eq!([audit(&map), audit(&map)], [0, 0]);
+    TRUE_HASHES.set(usize::MAX);
+    assert_eq!(there(), [1, 2, 3, 4, 5]);
+    for number in 1..=5 {
+        assert_eq!(map.get(&number).unwrap().0, number);
+    }
 }
 
 /// A guard that is acquired or removed from the map after an audit has found the node unclaimed.

@@ -21,6 +21,7 @@ enum Counts {
 
 impl Counts {
     /// Reads the counts of `buckets` buckets.
+    #[track_caller]
     fn of(buckets: usize, count: impl FnMut(usize) -> u64) -> Counts {
         let mut counts = match buckets <= FEW {
             true => Counts::Few([0; FEW]),
@@ -60,6 +61,7 @@ impl fmt::Display for Quantile {
 
 impl<'a> Snapshot<'a> {
     /// Reads the counts, then the sum.
+    #[track_caller]
     pub(super) fn new(
         scale: &'a Scale,
         count: impl FnMut(usize) -> u64,
