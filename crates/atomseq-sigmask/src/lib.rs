@@ -43,8 +43,8 @@
 //!
 //! A process that has started a second thread calls the kernel for every change of the mask, in all
 //! its threads and for the rest of its life, as without the library: a block and a restore cost the
-//! two system calls that they replace. Default actions are the kernel's again, which end all threads
-//! at once. Children of `fork` inherit that; a program that is executed starts anew.
+//! two system calls that they replace. Default actions are the kernel's again, which end all
+//! threads at once. Children of `fork` inherit that; a program that is executed starts anew.
 //!
 //! A thread alone could block lazily beside others: the kernel might choose it for a signal to the
 //! process, and it would queue the signal again for a thread that does not block it. But the signal
