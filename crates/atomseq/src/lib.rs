@@ -228,6 +228,7 @@ mod elements;
 mod end;
 mod growth;
 mod heap;
+mod lazy;
 pub mod local;
 mod mappings;
 pub mod mutex;
@@ -258,6 +259,7 @@ mod tests {
 mod word;
 
 pub use atomseq_macros::sequence;
+pub use lazy::Lazy;
 pub use sequence::set_restart_limit;
 pub use status::status;
 pub use word::AsWord;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::part::Part;
 use super::{Cell, kcas};
 use crate::platform;
 use crate::sync::Ordering;
@@ -70,6 +71,10 @@ impl Adjacent {
     }
 
     /// Returns both words, each as of a time of its own. Costs two loads.
+    ///
+    /// By k-CAS, one may be from before a change and the other from after it until another
+    /// operation has completed the change, because the thread that made it may have stopped. So a
+    /// loop that waits until both words match must call [`load`](Adjacent::load).
     #[inline]
     pub fn guess(&self) -> (u64, u64) {
         match self.by_hardware {
@@ -82,6 +87,14 @@ impl Adjacent {
                 kcas::load_acquire(self.words[0].raw()),
                 kcas::load_acquire(self.words[1].raw()),
             ),
+        }
+    }
+
+    /// Completes a change by k-CAS that is under way, which a [`guess`](Adjacent::guess) does not.
+    #[cold]
+    pub(crate) fn complete(&self) {
+        if !self.by_hardware {
+            kcas::begin(self.version.raw());
         }
     }
 
@@ -124,13 +137,7 @@ impl Adjacent {
             if found != expected {
                 return Err(found);
             }
-            let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
-                |(index, old, new): (usize, u64, u64)| super::part::Part {
-                    word: self.words[index].raw(),
-                    old,
-                    new,
-                },
-            );
+            let parts = self.parts(expected, new);
             // SAFETY: two different words of this pair, which had these values at this version.
             // Only this function changes them, and a thread in an operation on them borrows the
             // pair.
@@ -138,6 +145,24 @@ impl Adjacent {
                 return Ok(());
             }
         }
+    }
+
+    fn parts(&self, old: (u64, u64), new: (u64, u64)) -> [Part; 2] {
+        let part = |word: usize, old, new| Part {
+            word: self.words[word].raw(),
+            old,
+            new,
+        };
+        [part(0, old.0, new.0), part(1, old.1, new.1)]
+    }
+
+    /// Changes the first word and no more, like a thread that is stopped in a change by k-CAS.
+    #[cfg(test)]
+    pub(crate) fn stop_in_exchange(&self, new: (u64, u64)) {
+        let (old, number) = self.snapshot();
+        let parts = self.parts(old, new);
+        // SAFETY: as in `exchange_kcas`. No other thread changes the pair meanwhile.
+        unsafe { kcas::stop_in_exchange(self.version.raw(), number, &parts) };
     }
 
     /// Returns both words by k-CAS, as of one time, and the version at that time.
@@ -203,6 +228,24 @@ mod tests {
             assert_eq!(pair.fetch_update(|(a, b)| Some((b, a))), Ok((5, 6)));
             assert_eq!(pair.load(), (6, 5));
         }
+    }
+
+    /// The words of a guess stay those of two times until another operation completes the change.
+    #[test]
+    fn a_change_that_a_thread_is_stopped_in_is_completed() {
+        let completed = |complete: fn(&Adjacent)| {
+            let pair = Adjacent::by_kcas(1, 2);
+            pair.stop_in_exchange((3, 4));
+            assert_eq!([pair.guess(); 2], [(3, 2); 2]);
+            complete(&pair);
+            pair.guess()
+        };
+        assert_eq!(completed(Adjacent::complete), (3, 4));
+        assert_eq!(completed(|pair| _ = pair.load()), (3, 4));
+        assert_eq!(
+            completed(|pair| _ = pair.compare_exchange((3, 2), (5, 5))),
+            (3, 4)
+        );
     }
 
     #[test]

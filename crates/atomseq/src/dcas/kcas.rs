@@ -558,3 +558,30 @@ fn put_in_for(operation: Reference, word: &AtomicU64, part: &Part) {
     }
     taken.leave();
 }
+
+/// Begins an exchange and makes its first change, like a thread that is stopped there: its
+/// descriptor stays taken.
+///
+/// # Safety
+///
+/// As for [`exchange`]. All words change, and the version is `number` throughout.
+#[cfg(test)]
+pub(super) unsafe fn stop_in_exchange(version: &AtomicU64, number: u64, parts: &[Part]) {
+    let count = parts.len() + 1;
+    let taken = blocks::take(count);
+    let of_version = Part {
+        word: version,
+        old: number,
+        new: number + 1,
+    };
+    let all = std::iter::once(&of_version).chain(parts);
+    (taken.descriptor.entries.iter().zip(all)).for_each(|(entry, part)| entry.fill(part));
+    let operation = Reference::to(&taken, 0).word();
+    let field = &taken.descriptor.operation;
+    field.store(operation, Ordering::Relaxed);
+    let order = (Ordering::Release, Ordering::Relaxed);
+    let begun = version.compare_exchange(number, operation, order.0, order.1);
+    assert_eq!(begun, Ok(number));
+    // SAFETY: the caller's promise.
+    unsafe { carry_out(&taken, count, 1, &parts[0]) };
+}

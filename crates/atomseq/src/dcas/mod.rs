@@ -21,7 +21,7 @@
 //! | progress | obstruction-free: a thread that runs alone finishes in a bounded number of steps, whatever state other threads were stopped in, except on the slow path, where others wait for the lock's holder ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them while revoking another) | lock-free |
 //! | atomic instructions of [`compare_exchange_pair`](Domain::compare_exchange_pair) | 1 | 6; 7 in a handler that interrupted one, and where the kernel does not report which threads have exited |
 //! | of a read | 0 | 0, except to help an operation that is under way |
-//! | system calls | none without contention; to revoke a stopped holder, 1 | none without contention, except for a thread's first descriptor |
+//! | system calls | none without contention; to revoke a holder that was stopped on another CPU, 2 | none without contention, except for a thread's first descriptor |
 //! | where | Linux, if the rseq membarrier works ([`gates_active`](crate::status::Status::gates_active)) | everywhere else |
 //!
 //! **OS-assisted DCAS** (GC96, section 6.1, after Bershad 1993) is a lock that other threads can
@@ -60,8 +60,9 @@
 //! than the serialization itself. A thread whose change lost to another thread's therefore backs
 //! off: first it spins, and if this repeats within microseconds, it yields the CPU (`sched_yield`),
 //! in a signal handler too. It never sleeps, because another thread may poll for the very change
-//! that it was about to make. These do not back off: [`Domain::store_pair_if`], which returns to
-//! its caller instead, and [`Domain::compare_exchange_all`] under OS-assisted DCAS.
+//! that it was about to make. These do not back off: operations that find a word changed and
+//! [`Domain::store_pair_if`], which return to their callers instead; under OS-assisted DCAS
+//! [`Domain::compare_exchange_all`]; [`Adjacent`] and [`Packed`].
 //!
 //! # Processes
 //!

@@ -574,8 +574,9 @@
 //! crossbeam's `SegQueue`. There a pop waits for a push that has taken a place and not filled it.
 //! Here it revokes the place, as in the queues of A. Morrison and Y. Afek, whose consumers also
 //! overtake producers. A pop first spins, because a running push fills its place within
-//! nanoseconds. It does neither unless a later place is full: so one producer is never revoked, and
-//! pushes do not revoke one another without end.
+//! nanoseconds. It does neither unless a later place is full: so pops never revoke a producer that
+//! pushes alone, and pushes do not revoke one another without end. A call of `len` decides each
+//! claimed place among those that it counts, and so revokes a stopped push in any case.
 //!
 //! *Memory.* Segments are type-stable and are numbered in the order of the queue. States are
 //! multiples of these numbers, which never repeat, so a reused segment needs no new states: what

@@ -137,10 +137,15 @@
 //!   a linked stack with its signals blocked. Other threads wait for it, as for a gate.
 //! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** or
 //!   [`LinkedQueue`](crate::nonblocking::LinkedQueue) keeps the memory of its nodes or segments
-//!   until it is dropped, and its `len` counts values one by one. All operations of a linked stack
-//!   contend for one lock word.
+//!   until it is dropped, and its `len` counts values one by one. Each has a
+//!   [`Pool`](crate::type_stable::Pool) of its own: on two CPUs, a new one takes two or three pages
+//!   of memory and 75 KiB of addresses. All operations of a linked stack contend for one lock word.
 //! * **A linked queue takes memory for 32 values at once.** Large values are better boxed. A thread
 //!   that stops inside an operation withholds the segment of 32 values that it uses.
+//! * **Two atomic instructions an operation** show where values pile up in a linked queue. One
+//!   thread that pushed 500,000 values and popped them took 1.5 times as long as with crossbeam's
+//!   `SegQueue`, and three times as long the first time, when the memory was new. (One run on an
+//!   AMD EPYC.)
 //! * **The two ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one producer and one
 //!   consumer: a signal handler must not use the end that its thread is using.
 //!

@@ -35,8 +35,8 @@
 //! | a mutex that one CPU uses most | [`Biased`](crate::mutex::Biased) | no atomic instruction on that CPU |
 //!
 //! Missing, because nothing here would make them better than they are there: `ReentrantMutex`,
-//! `FairMutex`, `Once`, `OnceLock`, `LazyLock`, `Barrier`, `WaitGroup`, deadlock detection,
-//! `serde`. Use `parking_lot`'s, `std`'s or `crossbeam_utils`' beside the types of this crate. A
+//! `FairMutex`, `Once`, `OnceLock`, `Barrier`, `WaitGroup`, deadlock detection, `serde`. Use
+//! `parking_lot`'s, `std`'s or `crossbeam_utils`' beside the types of this crate. A
 //! [`Condvar`](crate::mutex::Condvar) also works with `parking_lot`'s mutexes, because both are
 //! `lock_api`'s.
 //!
@@ -45,7 +45,7 @@
 //! | theirs | ours | what differs |
 //! |---|---|---|
 //! | `crossbeam_queue::ArrayQueue` | [`nonblocking::Queue`](crate::nonblocking::Queue) | `new` is [`with_capacity`](crate::nonblocking::Queue::with_capacity); elements of one word ([`AsWord`](crate::AsWord)): box larger ones; a stopped thread blocks no other; no `force_push` |
-//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `new` is not `const`: put a static one into a `LazyLock`; `len` takes time in proportion to the length; `push` returns an error if there is no memory; a stopped thread blocks no other; usable in signal handlers |
+//! | `crossbeam_queue::SegQueue` | [`nonblocking::LinkedQueue`](crate::nonblocking::LinkedQueue) | `new` is not `const`: put a static one into a [`Lazy`](crate::Lazy); `len` takes time in proportion to the length; `push` returns an error if there is no memory; a stopped thread blocks no other; usable in signal handlers |
 //! | `std::sync::mpsc`, `crossbeam_channel`, not blocking | the same, [`spsc::Ring`](crate::nonblocking::spsc::Ring), [`percpu::Queue`](crate::percpu::Queue) | they neither block nor close; `percpu::Queue` keeps the order of each CPU only |
 //! | `Mutex<BinaryHeap>`, a timer wheel | [`nonblocking::PriorityQueue`](crate::nonblocking::PriorityQueue) | the least leaves first: wrap priorities in [`Reverse`](std::cmp::Reverse) for the greatest; equal ones leave in the order of insertion; entries are removed by handle; plain priorities |
 //! | `crossbeam_deque` | [`percpu::Queue`](crate::percpu::Queue) and its [`steal`](crate::percpu::Queue::steal) | a part for each CPU instead of each worker |
@@ -72,26 +72,29 @@
 //! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the
 //! structures of [`local`](crate::local), [`dcas::Domain`](crate::dcas::Domain), and the counters
 //! and histograms of [`percpu`](crate::percpu) are made by `const` functions. Structures that map
-//! memory when they are made go into a `LazyLock`
-//! ([example](crate::percpu#memory-allocation-signals)), whose test at each use is one load and one
-//! branch.
+//! memory when they are made go into a [`Lazy`](crate::Lazy), whose test at each use is one load
+//! and one branch ([example](crate::percpu#memory-allocation-signals)). Where `std::sync::LazyLock`
+//! waits for the thread that makes the value, a second user makes one of its own, and the first one
+//! published wins.
 //!
 //! A [`Lease`](crate::percpu::Lease) of a static pool is `'static`, so another thread may get it:
 //! no `Arc` and no [`lease_owned`](crate::percpu::Pool::lease_owned) is needed.
 //!
-//! A `LazyLock` must not be used for the first time in a signal handler. What handlers use goes
-//! into a `OnceLock`: fill it before they are installed, and let them read it by `get`.
+//! Most constructors must not be called in a signal handler. So call
+//! [`Lazy::force`](crate::Lazy::force) before handlers are installed, and let them read the value
+//! by [`Lazy::get`](crate::Lazy::get), which makes nothing:
 //!
 //! ```
-//! use std::sync::OnceLock;
+//! use atomseq::Lazy;
 //! use atomseq::nonblocking::HashMap;
 //!
-//! static SESSIONS: OnceLock<HashMap<u64, u64>> = OnceLock::new();
+//! static SESSIONS: Lazy<HashMap<u64, u64>> = Lazy::new(HashMap::new);
 //! fn in_a_handler() -> Option<u64> {
-//!     SESSIONS.get()?.get(&1)
+//!     Lazy::get(&SESSIONS)?.get(&1)
 //! }
 //!
-//! SESSIONS.get_or_init(HashMap::new).insert(1, 10)?;
+//! assert_eq!(in_a_handler(), None);
+//! Lazy::force(&SESSIONS).insert(1, 10)?;
 //! assert_eq!(in_a_handler(), Some(10));
 //! # Ok::<(), atomseq::type_stable::Error>(())
 //! ```

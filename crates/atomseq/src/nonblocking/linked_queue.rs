@@ -105,7 +105,8 @@ impl<T: Send> LinkedQueue<T> {
     /// # Errors
     ///
     /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge),
-    /// [`OutOfMemory`](type_stable::Error::OutOfMemory).
+    /// [`OutOfMemory`](type_stable::Error::OutOfMemory),
+    /// [`StartingUp`](type_stable::Error::StartingUp).
     pub fn try_with_limit(values: usize) -> Result<LinkedQueue<T>, type_stable::Error> {
         LinkedQueue::made(Adjacent::new, Some(values))
     }
@@ -178,7 +179,8 @@ impl<T: Send> LinkedQueue<T> {
     }
 
     /// Returns the number of values at some time during the call, by counting them. Takes time in
-    /// proportion to it, and counts again if a value was popped meanwhile: obstruction-free.
+    /// proportion to it, and counts again if a value was popped meanwhile. Waits for a stopped push
+    /// as a pop does, and revokes its place then, whether or not a later push is over.
     pub fn len(&self) -> usize {
         self.segments.len()
     }

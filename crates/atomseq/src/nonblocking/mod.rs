@@ -64,8 +64,8 @@
 //! that it was moving; inside [`PageMap::unload`] or [`unload_subtree`](PageMap::unload_subtree),
 //! the entries that it has taken out.
 //!
-//! Constructors map memory and are not `const`: put a structure in a static into a `LazyLock`, or
-//! into a `OnceLock` if handlers use it ([examples](crate::docs::porting#statics)).
+//! Constructors map memory and are not `const`: put a structure in a static into a
+//! [`Lazy`](crate::Lazy) ([example](crate::docs::porting#statics)).
 
 mod array;
 mod bounded;

@@ -66,18 +66,17 @@
 //! If handlers use one, call its `prepare` before they are installed. The other constructors map
 //! memory and are not `const`: each operation would have to test whether there is memory. (For a
 //! get and put of a [`Pool`] on x86-64, 3.6 ns were measured with these tests instead of 3.25, the
-//! shortest of each 101 runs.) Put such a structure into a
-//! [`LazyLock`](std::sync::LazyLock), so that only a static pays for the test; or, if handlers use
-//! it, into a [`OnceLock`](std::sync::OnceLock) that is filled before they are installed, and read
-//! it with `get`. In the type of a static [`Pool`], the source is a function pointer:
+//! shortest of each 101 runs.) Put such a structure into a [`Lazy`](crate::Lazy), so that only a
+//! static pays for the test. If handlers use it, call [`Lazy::force`](crate::Lazy::force) before
+//! they are installed. In the type of a static [`Pool`], the source is a function pointer:
 //!
 //! ```
+//! use atomseq::Lazy;
 //! use atomseq::percpu::{Counter, Pool};
-//! use std::sync::LazyLock;
 //!
 //! type Buffer = Box<[u8; 4096]>;
-//! static BUFFERS: LazyLock<Pool<Buffer, fn() -> Buffer>> =
-//!     LazyLock::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 4096])));
+//! static BUFFERS: Lazy<Pool<Buffer, fn() -> Buffer>> =
+//!     Lazy::new(|| Pool::with_capacity_per_cpu(64, || Box::new([0; 4096])));
 //! static TICKS: Counter = Counter::new();
 //!
 //! fn in_a_handler() {

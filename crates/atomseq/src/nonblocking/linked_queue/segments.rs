@@ -435,6 +435,8 @@ impl<T: Send> Segments<T> {
             if segment.number.load(Ordering::Acquire) == 2 * number {
                 return (segment, number);
             }
+            // Another thread moves the end on. By k-CAS, it may have stopped between both words.
+            end.segment.complete();
             spin_loop();
         }
     }

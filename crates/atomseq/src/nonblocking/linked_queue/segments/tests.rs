@@ -108,6 +108,36 @@ fn the_length_revokes_claims() {
     }
 }
 
+/// By k-CAS, an end is moved in steps. A thread that stops between them does not block the others.
+#[test]
+fn an_end_that_a_stopped_thread_has_half_moved_is_moved() {
+    for is_head in [false, true] {
+        let queue: &'static _ = Box::leak(Box::new(Segments::new(Adjacent::by_kcas).unwrap()));
+        (0..CELLS).for_each(|value| queue.push(value).unwrap());
+        let (segment, number) = queue.segment(&queue.tail);
+        queue.extend(segment, number).unwrap();
+        let end = match is_head {
+            true => {
+                (0..CELLS).for_each(|value| assert_eq!(queue.pop(), Some(value)));
+                &queue.head
+            }
+            false => &queue.tail,
+        };
+        let Next::Segment(next) = queue.next(segment, number) else {
+            panic!("a segment was added");
+        };
+        end.segment.stop_in_exchange((address(next), number + 1));
+        let (report, reported) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            queue.push(CELLS).unwrap();
+            let popped = std::iter::from_fn(|| queue.pop()).last();
+            report.send((popped, queue.len())).unwrap();
+        });
+        let others = reported.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(others, Ok((Some(CELLS), 0)));
+    }
+}
+
 /// Many pass. Returns whether one of them used the segment.
 fn reuses(queue: &Segments<u64>, segment: &Segment<u64>) -> bool {
     let mut seen = false;
