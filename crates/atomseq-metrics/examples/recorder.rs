@@ -28,7 +28,7 @@ fn main() {
     thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
-                // A look-up takes a lock, so it is done once.
+                // A look-up costs more than many updates, so it is done once.
                 let method = if thread == 0 { "put" } else { "get" };
                 let served = counter!("shop.requests", "method" => method);
                 let latency = histogram!("shop.latency");

@@ -18,8 +18,10 @@
 //! A counter and a histogram are those of [`atomseq_prometheus`]: an update through a kept handle
 //! is a plain add to memory of the CPU that the thread is on, without an atomic instruction. A
 //! gauge is one atomic word, since gauges of floating-point numbers are set more than they are
-//! added to. The macros look the handle up each time, which takes a lock and costs more than the
-//! update: keep the handle that `metrics::counter!` returns where a metric is updated often.
+//! added to. The macros look the handle up each time, which costs many times the update: keep the
+//! handle that `metrics::counter!` returns where a metric is updated often. A metric stays, with
+//! its memory, as long as the recorder, also when nothing updates it: do not make labels of what
+//! has no bound, such as the numbers of users.
 //!
 //! Characters that OpenMetrics does not allow in names become underscores, and the suffix `_total`
 //! of a counter is added by the format. Metrics whose names are then equal are one metric. A metric
@@ -36,11 +38,12 @@
 
 mod collect;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use atomseq::mutex::RwLock;
 use atomseq_prometheus as per_cpu;
 // The type that the crate implements its trait for: on 32-bit targets another one than that of std.
 use metrics::atomics::AtomicU64;
@@ -63,7 +66,14 @@ struct Metrics {
     families: Mutex<BTreeMap<String, Family>>,
     /// Whether names are rendered with their units.
     has_units: AtomicBool,
+    counters: Handles<metrics::Counter>,
+    gauges: Handles<metrics::Gauge>,
+    histograms: Handles<metrics::Histogram>,
 }
+
+/// The handles of one kind by the keys that callers have used, which a name and labels of the
+/// format are made of once. A metric keeps its name and its kind, so a handle does not change.
+type Handles<H> = RwLock<HashMap<Key, H>>;
 
 /// The metrics of one name.
 #[derive(Clone, Debug, Default)]
@@ -197,6 +207,17 @@ impl Metrics {
     }
 }
 
+/// Returns the handle of a key, which `register` makes at the first use.
+fn handle<H: Clone>(handles: &Handles<H>, key: &Key, register: impl FnOnce() -> H) -> H {
+    if let Some(found) = handles.read().get(key) {
+        return found.clone();
+    }
+    // Another thread may do the same meanwhile, and gets the same metric.
+    let new = register();
+    handles.write().insert(key.to_retained(), new.clone());
+    new
+}
+
 /// Writes what returns the series of one kind. An empty one becomes of that kind.
 macro_rules! select {
     ($kind:ident) => {
@@ -226,30 +247,33 @@ impl Recorder for PerCpuRecorder {
     }
 
     fn register_counter(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Counter {
-        let (name, labels) = (name_of_counter(key.name()), labels_of(key, None));
-        let counter = self
-            .0
-            .register(name, labels, select!(Counters), |_| Counter::default());
-        counter.map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
+        handle(&self.0.counters, key, || {
+            let (name, labels) = (name_of_counter(key.name()), labels_of(key, None));
+            let make = |_: Option<&[f64]>| Counter::default();
+            let counter = self.0.register(name, labels, select!(Counters), make);
+            counter.map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
+        })
     }
 
     fn register_gauge(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Gauge {
-        let (name, labels) = (name_of(key.name()), labels_of(key, None));
-        let gauge = self
-            .0
-            .register(name, labels, select!(Gauges), |_| AtomicU64::default());
-        gauge.map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
+        handle(&self.0.gauges, key, || {
+            let (name, labels) = (name_of(key.name()), labels_of(key, None));
+            let make = |_: Option<&[f64]>| AtomicU64::default();
+            let gauge = self.0.register(name, labels, select!(Gauges), make);
+            gauge.map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
+        })
     }
 
     fn register_histogram(&self, key: &Key, _metadata: &Metadata<'_>) -> metrics::Histogram {
-        let (name, labels) = (name_of(key.name()), labels_of(key, Some("le")));
-        let histogram = self
-            .0
-            .register(name, labels, select!(Histograms), |bounds| {
+        handle(&self.0.histograms, key, || {
+            let (name, labels) = (name_of(key.name()), labels_of(key, Some("le")));
+            let make = |bounds: Option<&[f64]>| {
                 let bounds = bounds.unwrap_or(&DEFAULT_BOUNDS).iter().copied();
                 Histogram(per_cpu::Histogram::new(bounds))
-            });
-        histogram.map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
+            };
+            let histogram = self.0.register(name, labels, select!(Histograms), make);
+            histogram.map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
+        })
     }
 }
 

@@ -214,3 +214,36 @@ fn bounds_are_those_of_the_name() {
     let refused = std::panic::catch_unwind(|| PerCpuRecorder::new().set_bounds("x", &[1.0, 1.0]));
     assert!(refused.is_err());
 }
+
+/// A text of the format has no negative sum of positive values.
+#[test]
+fn a_sum_of_large_values_is_not_negative() {
+    let recorder = PerCpuRecorder::new();
+    let size = recorder.register_histogram(&key("size", &[]), &METADATA);
+    (0..3).for_each(|_| size.record(u64::MAX as f64));
+    let text = recorder.render();
+    let sum = text.lines().find_map(|line| line.strip_prefix("size_sum "));
+    assert_eq!(sum.unwrap().parse(), Ok(3.0 * u64::MAX as f64), "{text}");
+}
+
+/// The macros look a metric up at each use. Before, each took the lock of the list of all, made
+/// names of the format again, and took several times as long as with other recorders.
+#[test]
+fn a_key_that_was_used_is_found_while_the_list_of_all_is_locked() {
+    let recorder = PerCpuRecorder::new();
+    let used = key("used", &[("a", "1")]);
+    let uses = || {
+        recorder.register_counter(&used, &METADATA).increment(1);
+        // Of other kinds, and so without effect.
+        recorder.register_gauge(&used, &METADATA).set(1.0);
+        recorder.register_histogram(&used, &METADATA).record(1.0);
+    };
+    uses();
+    {
+        // Would wait indefinitely for a look-up that takes it.
+        let _locked = recorder.0.families();
+        std::thread::scope(|scope| _ = scope.spawn(uses));
+    }
+    let text = recorder.render();
+    assert!(text.contains("used_total{a=\"1\"} 2\n"), "{text}");
+}

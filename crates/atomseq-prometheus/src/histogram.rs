@@ -3,9 +3,12 @@
 //! A [`percpu::Histogram`] counts the numbers of buckets. Its sum, on 64-bit targets, is that of
 //! the billionths of values from 0 to 1; another value adds its fraction there, and the rest to a
 //! counter of whole numbers. All are read by draining them into wider sums, so the sums may wrap
-//! around, but not between two scrapes.
+//! around, but not between two scrapes. Values that would make them do so soon are added to a
+//! floating-point number.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atomseq::percpu::{self, Error};
@@ -20,14 +23,20 @@ const BILLION: f64 = 1e9;
 /// number in this range is rounded to an integer, whose bits are the sum's lower bits.
 const ROUNDS: f64 = (3_u64 << 51) as f64;
 
+/// The least magnitude of values that are not split into whole numbers and billionths. It takes
+/// millions of smaller ones until their sum wraps around.
+const LARGE: f64 = (1_u64 << 40) as f64;
+
 /// The maximum number of buckets.
 const MAX_BUCKETS: usize = 256;
 
 /// A histogram of floating-point numbers. A clone refers to the same one.
 ///
 /// A value that is not finite is counted in a bucket, NaN in the last one, and left out of the sum.
-/// The sum is exact to half a billionth for each value, as long as values and their sum between two
-/// scrapes are within ±2^62, and fewer than 2^33 values are recorded between them.
+/// The sum is exact to half a billionth for each value, as long as the sum between two scrapes is
+/// within ±2^62, and fewer than 2^33 values are recorded between them. Values from ±2^40 on do not
+/// count towards these: they have a sum of their own, a floating-point number that one atomic
+/// instruction changes. It ends at the largest finite number.
 ///
 /// The OpenMetrics format has no sum for negative bounds, and no negative sum, but
 /// [`prometheus_client`] always writes one. Prometheus accepts it; other parsers may refuse the
@@ -42,6 +51,8 @@ struct Inner {
     /// The billionths of values from 0 to 1, and of the fractions of others; and the others without
     /// their fractions.
     sums: Sums,
+    /// The bits of the sum of the values from [`LARGE`] on.
+    large: AtomicU64,
     drained: Mutex<Drained>,
 }
 
@@ -86,8 +97,9 @@ impl Histogram {
         let buckets = percpu::Histogram::try_log_linear(7, count as u64)?;
         Ok(Histogram(Arc::new(Inner {
             buckets: buckets.with_sum(),
-            bounds: Bounds::new(bounds),
+            bounds: Bounds::shared(bounds),
             sums: Sums::try_new()?,
+            large: AtomicU64::new(0),
             drained: Mutex::new(Drained {
                 counts: vec![0; count + 1].into(),
                 wholes: 0,
@@ -129,7 +141,9 @@ impl Histogram {
         drained.billionths += i128::from(billionths as i64);
         let (wholes, billionths) = (drained.wholes, drained.billionths);
         let carried = wholes + billionths / 1_000_000_000;
-        let sum = carried as f64 + (billionths % 1_000_000_000) as f64 / BILLION;
+        // Relaxed: an independent sum.
+        let large = f64::from_bits(self.0.large.load(Ordering::Relaxed));
+        let sum = carried as f64 + (billionths % 1_000_000_000) as f64 / BILLION + large;
         let bounds = self.0.bounds.all.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(drained.counts.iter().copied()).collect();
         let total = buckets.iter().map(|(_, count)| count).sum();
@@ -144,12 +158,16 @@ impl Inner {
             true => self.bounds.all.len(),
             false => self.bounds.below(value),
         };
-        // An infinity becomes the largest number, whose fraction is not finite.
+        // Not so of NaN.
+        let is_small = value.abs() < LARGE;
+        if !is_small {
+            if value.is_finite() {
+                self.add_large(value);
+            }
+            return self.sums.record(&self.buckets, bucket, 0);
+        }
         let whole = value as i64;
         let fraction = value - whole as f64;
-        if !fraction.is_finite() {
-            return self.buckets.record_in(bucket, 0);
-        }
         let billionths = (fraction * BILLION + 0.5_f64.copysign(fraction)) as i64;
         // A negative number is added as its complement.
         self.sums.record(&self.buckets, bucket, billionths as u64);
@@ -157,17 +175,32 @@ impl Inner {
             self.sums.add_wholes(whole as u64);
         }
     }
+
+    fn add_large(&self, value: f64) {
+        let add = |bits| {
+            let sum = f64::from_bits(bits) + value;
+            // An infinite sum would never be finite again.
+            Some(sum.clamp(f64::MIN, f64::MAX).to_bits())
+        };
+        // Relaxed: an independent sum.
+        _ = self
+            .large
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
 }
 
 /// The bounds, and for each range of values the one in it, so that one is compared with a value.
 ///
 /// A range is a sixteenth of a power of two: the numbers whose bits from [`KEY`] on are the same.
+///
+/// A clone shares both arrays.
+#[derive(Clone)]
 struct Bounds {
-    all: Box<[f64]>,
+    all: Arc<[f64]>,
     /// From that of the smallest positive bound, which also holds all smaller values that are not
     /// negative, to that of the largest. None if a range has several bounds, or if there would be
     /// more than [`MAX_RANGES`].
-    ranges: Box<[Range]>,
+    ranges: Arc<[Range]>,
     /// The bits of the first range.
     first: u64,
 }
@@ -187,7 +220,25 @@ struct Range {
     below: usize,
 }
 
+/// The bounds of all histograms by their bits, so that those of a family share theirs: its ranges
+/// take more memory than the counts of some CPUs.
+static IN_USE: Mutex<BTreeMap<Box<[u64]>, Bounds>> = Mutex::new(BTreeMap::new());
+
 impl Bounds {
+    /// Returns bounds, which increase. Histograms that have the same ones share them.
+    fn shared(all: Vec<f64>) -> Bounds {
+        let bits: Box<[u64]> = all.iter().map(|bound| bound.to_bits()).collect();
+        // No code panics while it changes them, except for a lack of memory.
+        let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bounds) = in_use.get(&bits) {
+            return bounds.clone();
+        }
+        let bounds = Bounds::new(all);
+        in_use.retain(|_, bounds| Arc::strong_count(&bounds.all) > 1);
+        in_use.insert(bits, bounds.clone());
+        bounds
+    }
+
     /// The bounds increase.
     fn new(all: Vec<f64>) -> Bounds {
         let key = |bound: f64| bound.to_bits() >> KEY;
@@ -379,8 +430,60 @@ mod tests {
         assert_eq!(histogram.get().0, 30_000.0);
         histogram.observe(-30_000.25);
         assert_eq!(histogram.get().0, -0.25);
-        histogram.observe(1e15);
+        histogram.observe(1e12);
         histogram.observe(0.1);
-        assert_eq!(histogram.clone().get().0, 1e15 - 0.15);
+        assert_eq!(histogram.clone().get().0, 1e12 - 0.15);
+    }
+
+    /// A program may record the largest integer for what it does not know. A sum that wrapped
+    /// around was negative then, which the format does not allow.
+    #[test]
+    fn a_sum_of_large_values_does_not_wrap_around() {
+        let near = [LARGE.next_down(), LARGE, LARGE.next_up()];
+        for value in near
+            .into_iter()
+            .chain([2_f64.powi(53), 2_f64.powi(64), 1e300])
+        {
+            for value in [value, -value] {
+                let histogram = Histogram::new([1.0]);
+                (0..8).for_each(|_| histogram.observe(value));
+                let (sum, total, _) = histogram.get();
+                assert_eq!(total, 8);
+                // At most half a billionth each for the first.
+                assert!((sum - 8.0 * value).abs() <= 1e-3, "{value}: {sum}");
+            }
+        }
+        let histogram = Histogram::new([1.0]);
+        for (value, expected) in [(f64::MAX, f64::MAX), (f64::MAX, f64::MAX), (f64::MIN, 0.0)] {
+            histogram.observe(value);
+            assert_eq!(histogram.get().0, expected);
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| histogram.observe(LARGE)));
+            }
+        });
+        assert_eq!(histogram.get().0, 4000.0 * LARGE);
+    }
+
+    #[test]
+    fn histograms_with_the_same_bounds_share_them_as_long_as_they_live() {
+        let bounds = |first| [first, 1234.5];
+        let (one, other) = (Histogram::new(bounds(0.1)), Histogram::new(bounds(0.1)));
+        assert!(Arc::ptr_eq(&one.0.bounds.ranges, &other.0.bounds.ranges));
+        let ranges = Arc::downgrade(&one.0.bounds.ranges);
+        drop(one);
+        drop(Histogram::new(bounds(0.2)));
+        assert!(ranges.upgrade().is_some());
+        drop(other);
+        drop(Histogram::new(bounds(0.3)));
+        assert!(ranges.upgrade().is_none());
+        other_bounds_that_compare_alike();
+    }
+
+    /// -0.0 and 0.0 are the same bound, but not the same label.
+    fn other_bounds_that_compare_alike() {
+        let bounds = [-0.0, 0.0].map(|bound| Histogram::new([bound]).get().2[0].0);
+        assert_eq!(bounds.map(f64::is_sign_negative), [true, false]);
     }
 }

@@ -48,7 +48,7 @@
 //! |---|---|---|
 //! | [`Counter`] | 1 add | 8 bytes per CPU and 20 shared ones |
 //! | [`Gauge`] | 1 add; to set it, 1 atomic instruction | 128 bytes per CPU and for two more |
-//! | [`Histogram`] | 2 adds, 3 for a value that is neither an integer nor from 0 to 1 | 128 bytes, and 8 per bucket, per CPU and for two more; 256 for each power of two between the first bound and the last, at most 16 KiB |
+//! | [`Histogram`] | 2 adds; 3 for another value than an integer or one from 0 to 1; from ±2^40 on 1, and 1 atomic instruction | 128 bytes, and 8 per bucket, per CPU and for two more; for each set of bounds that is in use, 256 for each power of two between the first and the last, at most 16 KiB |
 //! | [`Static`] | those of the `static` | those of the `static` |
 //!
 //! Only a [`percpu::Histogram`] computes [quantiles](atomseq::percpu::Snapshot::quantile). Its
@@ -88,6 +88,7 @@ impl Default for Counter {
     /// # Panics
     ///
     /// If the system refuses the memory.
+    #[track_caller]
     fn default() -> Counter {
         Counter(COUNTERS.create())
     }

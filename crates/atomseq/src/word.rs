@@ -15,7 +15,9 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 /// Implemented for `bool`, `char`, integers and floats up to a word, [`NonZero`] integers, raw
 /// pointers, [`NonNull`], references, [`Box`] and [`Arc`] of sized types, and an [`Option`] of the
 /// last four and of `NonZero`, whose `None` is the word 0. Box a larger value, or store it in a
-/// [`Ring`](crate::percpu::Ring), which holds values of up to 4 KiB.
+/// [`Ring`](crate::percpu::Ring), which holds values of up to 4 KiB, or in a
+/// [`LinkedQueue`](crate::nonblocking::LinkedQueue) or
+/// [`LinkedStack`](crate::nonblocking::LinkedStack), which hold values of any type.
 ///
 /// # Safety
 ///
@@ -26,7 +28,8 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be converted to one machine word",
     label = "does not implement `AsWord`",
-    note = "box it: `Box<{Self}>`; only a `Ring` holds larger values"
+    note = "box it: `Box<{Self}>`; or use a `Ring`, or a `LinkedQueue` or `LinkedStack`, which hold \
+            larger values"
 )]
 pub unsafe trait AsWord: Sized {
     /// Converts the value into a word, which then owns it.

@@ -7,7 +7,7 @@ use atomseq::dcas::{Adjacent, Cell, Change, Domain, Packed};
 use atomseq::mutex::Semaphore;
 use atomseq::nonblocking::{self, HashMap, LinkedQueue, LinkedStack, List, MultiMap};
 use atomseq::nonblocking::{OneVisitorList, PriorityQueue, RefHashMap, RefList, spsc};
-use atomseq::percpu::{Area, Pool, Queue, Ring, Stack};
+use atomseq::percpu::{Area, Histogram, Pool, Queue, Ring, Stack};
 
 /// Returns the file and line of each panic of `fails`.
 fn lines_of(fails: &[&dyn Fn()]) -> Vec<(String, u32)> {
@@ -46,6 +46,7 @@ fn documented_panics_name_the_callers_line() {
         Queue::<usize>::new(),
         Pool::with_capacity_per_cpu(4, || 1usize),
     );
+    let histogram = Histogram::powers_of_two();
     let domain = Domain::new([Cell::new(1), Cell::new(2)]);
     let (adjacent, packed) = (Adjacent::new(1, 2), Packed::<32>::new(1, 2));
     let (other, list, another) = (Cell::new(1), RefList::new(), RefList::new());
@@ -74,6 +75,10 @@ fn documented_panics_name_the_callers_line() {
         &|| _ = queue.is_empty_on(NONE),
         &|| _ = queue.steal_from(NONE),
         &|| _ = pool.steal_from(NONE),
+        &|| _ = histogram.snapshot_on(NONE),
+        &|| histogram.record_in(NONE, 0),
+        &|| _ = Histogram::with_bounds(&[]),
+        &|| _ = Histogram::log_linear(13, 1),
         &|| _ = Stack::<usize>::with_capacity_per_cpu(0),
         &|| _ = Ring::<usize>::with_capacity_per_cpu(0),
         &|| _ = Pool::with_capacity_per_cpu(0, || 1usize),

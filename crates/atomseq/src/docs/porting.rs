@@ -50,7 +50,7 @@
 //! | `Mutex<BinaryHeap>`, a timer wheel | [`nonblocking::PriorityQueue`](crate::nonblocking::PriorityQueue) | the least leaves first: wrap priorities in [`Reverse`](std::cmp::Reverse) for the greatest; equal ones leave in the order of insertion; entries are removed by handle; plain priorities |
 //! | `crossbeam_deque` | [`percpu::Queue`](crate::percpu::Queue) and its [`steal`](crate::percpu::Queue::steal) | a part for each CPU instead of each worker |
 //! | a Treiber stack | [`nonblocking::Stack`](crate::nonblocking::Stack), [`LinkedStack`](crate::nonblocking::LinkedStack) | nothing to reclaim |
-//! | `rtrb`, `ringbuf` | [`spsc::Ring`](crate::nonblocking::spsc::Ring) | |
+//! | `rtrb`, `ringbuf` | [`spsc::Ring`](crate::nonblocking::spsc::Ring) | the ends that threads own are those of [`into_ends`](crate::nonblocking::spsc::Ring::into_ends), as `rtrb`'s `new` returns them; [`split`](crate::nonblocking::spsc::Ring::split) borrows the ring |
 //!
 //! Missing: channels that block, `select!`, unbounded channels that report that the other side has
 //! gone.

@@ -21,6 +21,7 @@ use super::baseline;
 use super::error::Error;
 use super::memory;
 use crate::growth::Growth;
+use crate::or_panic::OrPanic;
 use crate::platform;
 
 const VALUES: usize = Area::BULK;
@@ -114,7 +115,7 @@ impl Counters {
     /// If [`try_create`](Counters::try_create) fails.
     #[track_caller]
     pub fn create(&self) -> Count<'_> {
-        self.try_create().unwrap_or_else(|error| panic!("{error}"))
+        self.try_create().or_panic()
     }
 
     /// Returns a new counter at zero.

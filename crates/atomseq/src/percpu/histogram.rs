@@ -107,9 +107,10 @@ impl Histogram {
     /// histograms: 2<sup>`bits`</sup> of equal width in each power of two, up to the one that
     /// contains `max`, and one bucket for all larger values.
     ///
-    /// A value below 2<sup>`bits` + 1</sup> has a bucket of its own. The bounds of every other
-    /// bucket are less than a 2<sup>`bits`</sup>th apart, relative to the lower one: 7 bits are
-    /// better than 1 %. For nanoseconds up to a minute that takes 3,809 buckets, 5 bits 1,017.
+    /// Up to `max`, a value below 2<sup>`bits` + 1</sup> has a bucket of its own, and the bounds of
+    /// every other bucket are less than a 2<sup>`bits`</sup>th apart, relative to the lower one: 7
+    /// bits are better than 1 %. For nanoseconds up to a minute that takes 3,809 buckets, 5 bits
+    /// 1,017.
     ///
     /// # Panics
     ///
@@ -304,6 +305,7 @@ impl Histogram {
     /// # Panics
     ///
     /// If the system refuses that memory.
+    #[track_caller]
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }
@@ -319,6 +321,7 @@ impl Histogram {
     /// # Panics
     ///
     /// If there is no such CPU, or as [`snapshot`](Histogram::snapshot).
+    #[track_caller]
     pub fn snapshot_on(&self, cpu: usize) -> Snapshot<'_> {
         let cpus = self.cpus();
         assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
@@ -338,10 +341,12 @@ impl Histogram {
     /// # Panics
     ///
     /// As [`snapshot`](Histogram::snapshot), before anything is taken.
+    #[track_caller]
     pub fn take(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::drain(drained, total))
     }
 
+    #[track_caller]
     fn read(&self, count: impl Fn(&dyn Fn() -> usize, &AtomicUsize) -> usize) -> Snapshot<'_> {
         self.collect(|offset| {
             let drained = self.area.word(DRAINED, offset);
@@ -350,6 +355,7 @@ impl Histogram {
     }
 
     /// Returns what `word` returns for the byte offset of each bucket, and of the sum.
+    #[track_caller]
     fn collect(&self, word: impl Fn(usize) -> usize) -> Snapshot<'_> {
         let sum = || word(SUM) as u64;
         Snapshot::new(

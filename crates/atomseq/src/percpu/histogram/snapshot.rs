@@ -21,6 +21,7 @@ enum Counts {
 
 impl Counts {
     /// Reads the counts of `buckets` buckets.
+    #[track_caller]
     fn of(buckets: usize, count: impl FnMut(usize) -> u64) -> Counts {
         let mut counts = match buckets <= FEW {
             true => Counts::Few([0; FEW]),
@@ -60,6 +61,7 @@ impl fmt::Display for Quantile {
 
 impl<'a> Snapshot<'a> {
     /// Reads the counts, then the sum.
+    #[track_caller]
     pub(super) fn new(
         scale: &'a Scale,
         count: impl FnMut(usize) -> u64,
@@ -127,6 +129,9 @@ impl<'a> Snapshot<'a> {
 }
 
 impl Clone for Snapshot<'_> {
+    /// # Panics
+    ///
+    /// If there are more than 256 buckets and the system refuses memory for their counts.
     fn clone(&self) -> Self {
         let counts = self.counts();
         Snapshot {
