@@ -21,8 +21,8 @@ pub enum Module {
 /// The parts as addresses; 0 for a module that has none yet.
 static PARTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Returns whether the interrupted instruction has raised the signal. Such a signal cannot wait: the
-/// instruction would raise it again.
+/// Returns whether the interrupted instruction has raised the signal. Such a signal cannot wait:
+/// the instruction would raise it again.
 pub fn is_raised_by_instruction(event: &Event<'_>) -> bool {
     let code = event.info().si_code;
     match event.signal() {

@@ -248,7 +248,7 @@ fn several_faults(means: Means) {
     assert!(!GATE.is_closed());
 }
 
-/// Every rollforward is abandoned at its second fault, since its limit is none. Another thread tries
+/// Every rollforward is abandoned at its second fault, since its limit is 0. Another thread tries
 /// to transfer all the time.
 fn abandoned(means: Means) {
     const ROUNDS: usize = 500;

@@ -110,9 +110,9 @@
 //!   handlers that [nest](signal::Options::nesting) and those of other code that come later. The
 //!   thread's word says that it is inside a sequence, so a handler that interrupts such a handler
 //!   would take that one's code for the sequence.
-//! * A fault cannot wait for the end of the sequence whose instruction raised it. Its handler runs
-//!   at once, in the middle of the sequence, and the signals that [`install`] manages stay blocked
-//!   meanwhile.
+//! * A fault cannot wait for the end of the sequence whose instruction raised it. A handler that
+//!   [`install`] installed for it runs at once, in the middle of the sequence, and the signals of
+//!   higher levels wait, too.
 //! * A handler of a fault in a sequence must not jump out of the rollforward, fork in the middle of
 //!   it, or wait for another thread's rollforward of a designated sequence. To jump out of a
 //!   sequence of a dynamic scheme that is not rolled forward, it must be a handler of `SIGSEGV` or
