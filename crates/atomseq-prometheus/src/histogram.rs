@@ -86,7 +86,8 @@ impl Histogram {
     /// [`Error::Bounds`] if the bounds do not increase strictly, are not finite, or there are none,
     /// or more than 255; [`Error::OutOfMemory`] if the operating system refuses the memory.
     pub fn try_new(bounds: impl IntoIterator<Item = f64>) -> Result<Histogram, Error> {
-        let bounds: Vec<f64> = bounds.into_iter().collect();
+        // One more than are allowed is enough to see that: an iterator may have no end.
+        let bounds: Vec<f64> = bounds.into_iter().take(MAX_BUCKETS).collect();
         let is_finite = bounds.iter().all(|bound| bound.is_finite());
         let is_rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
         if !is_finite || !is_rising || !(1..MAX_BUCKETS).contains(&bounds.len()) {
@@ -333,6 +334,8 @@ mod tests {
             }
         }
         assert!(Histogram::try_new((0..256).map(f64::from)).is_err());
+        // An iterator without an end.
+        assert!(Histogram::try_new((0..).map(f64::from)).is_err());
         let histogram = Histogram::new((0..255).map(f64::from));
         (0..256).for_each(|value| histogram.observe(f64::from(value)));
         assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
