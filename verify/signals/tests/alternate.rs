@@ -133,6 +133,45 @@ fn a_guard_that_outlives_its_threads_code_restores_nothing() {
     assert!(DROPPED.load(SeqCst));
 }
 
+/// The return from a handler restores the stack that the thread had when the signal came.
+#[test]
+fn a_guard_that_a_handler_drops_leaves_a_stack_that_exists() {
+    thread_local!(static KEPT: std::cell::Cell<Option<AlternateStack>> = const { std::cell::Cell::new(None) });
+    fn drops(_: &mut Event<'_>) {
+        drop(KEPT.take());
+    }
+    fn raises_one_that_drops(_: &mut Event<'_>) {
+        raise(libc::SIGUSR1);
+        drop(KEPT.take());
+    }
+    in_fresh_process(this_test!(), || {
+        install(libc::SIGUSR1, drops);
+        install_with(
+            libc::SIGUSR2,
+            raises_one_that_drops,
+            Options::new().nesting(),
+        );
+        for (signal, masked) in [
+            (libc::SIGUSR1, false),
+            (libc::SIGUSR1, true),
+            (libc::SIGUSR2, false),
+        ] {
+            KEPT.set(Some(AlternateStack::new(BYTES).expect("memory")));
+            let own = current();
+            let masked = masked.then(signal::mask);
+            raise(signal);
+            drop(masked);
+            assert!(KEPT.take().is_none(), "the handler has dropped it");
+            assert!(same(&own, &current()) && is_mapped(&own));
+            // A guard that the thread itself drops takes its stack away, as before.
+            let stack = AlternateStack::new(BYTES).expect("memory");
+            let inner = current();
+            drop(stack);
+            assert!(same(&own, &current()) && !is_mapped(&inner));
+        }
+    });
+}
+
 #[test]
 fn a_thread_that_runs_on_it_gets_no_other() {
     static ERROR: AtomicUsize = AtomicUsize::new(0);

@@ -668,6 +668,9 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **Stepping through a delivery** that runs a `rolling` sequence to its end (x86-64) leaves the
+//!   processor's trap flag set in the interrupted thread. A thread from which the debugger then
+//!   detaches is killed by `SIGTRAP`. Set a breakpoint in the handler, and continue to it.
 //! * **Watchpoints** on a word that OS-assisted DCAS changes, and breakpoints in its sections,
 //!   abort every attempt at the same instruction, after it has taken the lock. The exchanges of a
 //!   [`Domain`](crate::dcas::Domain) take the slow path after

@@ -120,10 +120,10 @@ const MAX_WORDS: usize = 512;
 ///
 /// Scope [`SameThread`]. No operation waits, and none costs an atomic instruction. An operation on
 /// elements larger than a word repeats its copying if a handler did the same operation meanwhile.
-/// An element of one word takes one sequence. A push of a longer element or of a batch takes one
-/// sequence per four words and two more; a pop takes two. A ring takes sixteen bytes, and its
-/// elements in whole words of eight bytes. See [the module](super) for what all of these structures
-/// share.
+/// An element of one word takes one sequence. A push of a longer element or of a batch takes two
+/// sequences and one per four words, or one per word where there are fewer than four; a pop takes
+/// two. A ring takes sixteen bytes, and its elements in whole words of eight bytes. See [the
+/// module](super) for what all of these structures share.
 ///
 /// A handler sees a batch either whole or not at all, unless the batch crosses the end of the
 /// buffer or is longer than 4 KiB. If the size of the elements is not a multiple of eight bytes, or

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::options::Error;
 
@@ -74,8 +75,12 @@ fn frame() -> usize {
 /// ```
 ///
 /// If the thread has another alternate stack by the time of the drop, that one stays, and the
-/// memory of this one is kept: other code, or a guard that was made later, may still name it. The
-/// same holds if the guard is dropped by a handler that runs on it.
+/// memory of this one is kept: other code, or a guard that was made later, may still name it.
+///
+/// If a handler drops the guard, the thread keeps the stack, because the return from a handler
+/// restores the alternate stack of the interrupted thread. The same may happen to a guard that is
+/// dropped after a handler has left by a jump. A handler of other code must not drop the guard: its
+/// return would restore a stack whose memory is unmapped.
 ///
 /// The guard belongs to its thread:
 ///
@@ -204,6 +209,33 @@ fn current() -> Option<libc::stack_t> {
     (result == 0).then_some(stack)
 }
 
+/// Returns the place of the innermost handler that atomseq has called on this thread: an address in
+/// the frame that called it. 0 if there is none. A handler that jumps away leaves its place behind.
+fn handler() -> &'static AtomicUsize {
+    let place: *const AtomicUsize = crate::__thread_storage!(AtomicUsize, AtomicUsize::new(0));
+    // SAFETY: storage of the calling thread, an atomic, which callers use before the thread ends.
+    unsafe { &*place }
+}
+
+/// Calls a handler, and records that it runs. Async-signal-safe.
+#[inline(always)]
+pub fn while_handling(call: impl FnOnce()) {
+    let here = 0_u8;
+    // Relaxed, here and below: only this thread and its handlers use it, and each of these leaves
+    // it as it was.
+    let outer = handler().load(Relaxed);
+    handler().store((&raw const here).addr(), Relaxed);
+    call();
+    handler().store(outer, Relaxed);
+}
+
+/// Returns whether a handler that atomseq has called runs on this thread. May return `true` after
+/// one has jumped away: not while the stack is shorter than that handler's was.
+fn is_handling() -> bool {
+    let here = 0_u8;
+    (&raw const here).addr() <= handler().load(Relaxed)
+}
+
 impl Drop for AlternateStack {
     fn drop(&mut self) {
         let start = self.mapping.as_ptr().cast::<libc::c_void>();
@@ -211,7 +243,8 @@ impl Drop for AlternateStack {
             stack.ss_flags & libc::SS_DISABLE == 0
                 && stack.ss_sp == start.wrapping_byte_add(self.guard)
         };
-        if !current().is_some_and(is_own) {
+        // The return from a handler restores what the thread had when the signal came: this stack.
+        if is_handling() || !current().is_some_and(is_own) {
             return;
         }
         // SAFETY: the stack that the thread had before the guard. The code that gave it has not

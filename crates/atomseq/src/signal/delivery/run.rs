@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering::{self, Relaxed};
 
 use super::super::event::{Event, Handler, Interrupted};
+use super::super::stack::while_handling;
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
 use super::nested::Frame;
@@ -158,7 +159,7 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
     // SAFETY: the address is that of this thread's error number.
     let before = unsafe { *errno };
     let bomb = NoPanic(delivery.signal);
-    handler(&mut Event {
+    let mut event = Event {
         signal: delivery.signal,
         info: delivery.info,
         context: delivery.context.as_ptr(),
@@ -166,7 +167,8 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
         original_pc: delivery.original_pc,
         interrupted: delivery.interrupted,
         previous: &action.previous,
-    });
+    };
+    while_handling(|| handler(&mut event));
     core::mem::forget(bomb);
     // SAFETY: the address is that of this thread's error number.
     unsafe { *errno = before };

@@ -11,7 +11,7 @@ use crate::platform::{masks, wait, wake_one};
 use crate::signal::audit::{Audit, Fault};
 use crate::signal::event::{Chained, Event, Handler, Interrupted};
 use crate::signal::options::{Error, Options};
-use crate::signal::stack::check_alternate_stack;
+use crate::signal::stack::{check_alternate_stack, while_handling};
 use crate::signal::statistics::COUNTS;
 
 /// One more than the largest signal number of any system.
@@ -399,7 +399,7 @@ unsafe fn deliver(entry: usize, signal: c_int, info: *mut libc::siginfo_t, conte
     let interrupted = masks::interrupted();
     // SAFETY: the kernel's record of the signal.
     let info = unsafe { &*info };
-    (action.handler)(&mut Event {
+    let mut event = Event {
         signal,
         info,
         context,
@@ -407,7 +407,8 @@ unsafe fn deliver(entry: usize, signal: c_int, info: *mut libc::siginfo_t, conte
         original_pc: 0,
         interrupted: Interrupted::Plain,
         previous: &action.previous,
-    });
+    };
+    while_handling(|| (action.handler)(&mut event));
     errno.restore();
     masks::resume(&interrupted);
     core::mem::forget(bomb);
