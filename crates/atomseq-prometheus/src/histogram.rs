@@ -94,8 +94,9 @@ impl Histogram {
             return Err(Error::Bounds);
         }
         let count = bounds.len();
-        // Each index is below 2^(7 + 1), and so has a bucket of its own.
-        let buckets = percpu::Histogram::try_log_linear(7, count as u64)?;
+        // Each index is below 2^(7 + 1), and so has a bucket of its own. The last one, `count`, has
+        // that of all larger values. So there are at most 256: a snapshot of more maps memory.
+        let buckets = percpu::Histogram::try_log_linear(7, count as u64 - 1)?;
         Ok(Histogram(Arc::new(Inner {
             buckets: buckets.with_sum(),
             bounds: Bounds::shared(bounds),
@@ -339,6 +340,18 @@ mod tests {
         let histogram = Histogram::new((0..255).map(f64::from));
         (0..256).for_each(|value| histogram.observe(f64::from(value)));
         assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
+    }
+
+    /// A snapshot of more buckets asks for memory, and panics without it.
+    #[test]
+    fn there_are_no_more_buckets_than_a_snapshot_holds() {
+        for count in [1, 2, 127, 128, 254, 255] {
+            let histogram = Histogram::new((0..count).map(f64::from));
+            let buckets = histogram.0.buckets.snapshot().counts().len();
+            assert_eq!(buckets, count as usize + 1);
+            (0..=count).for_each(|value| histogram.observe(f64::from(value)));
+            assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
+        }
     }
 
     /// At the edges of what `observe` does itself, and of what rounding by addition does.

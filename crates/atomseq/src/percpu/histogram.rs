@@ -212,7 +212,7 @@ impl Histogram {
     /// # Panics
     ///
     /// If this maps the histogram's memory, and [`prepare`](Histogram::prepare) fails. The panic
-    /// names a line of this library: the caller's would cost an instruction at each call.
+    /// names a line of this library, so that recording takes no hidden argument.
     #[inline]
     pub fn record(&self, value: u64) {
         // SAFETY: the scale returns a bucket below the number of buckets.
