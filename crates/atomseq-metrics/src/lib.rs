@@ -28,13 +28,21 @@
 //! has one kind, the one that it was first registered with; handles of another kind do nothing. Do
 //! not give a metric another one's name with a suffix of the format, such as `hits_total` for a
 //! gauge beside a counter `hits`, or `size_sum` beside a histogram `size`: the text would have two
-//! samples of one series. A histogram's label `le` becomes `exported_le`, because the format needs
-//! the name. A label whose name begins with `__` gets the same prefix, because Prometheus reserves
-//! such names: `__name__` becomes `exported___name__`. The units that `describe_counter!` and its
-//! like take are in the names that are rendered if [that is asked
-//! for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles, which
-//! only a `percpu::Histogram` of atomseq computes. Negative values and bounds make [sums that
+//! samples of one series. Of several labels whose names are then equal, the last one counts. A key
+//! that differs from a used one only in the order of its labels is the same metric, as it is for
+//! [`Key`]: there the order of the first use decides. A histogram's label `le` becomes
+//! `exported_le`, because the format needs the name. A label whose name begins with `__` gets the
+//! same prefix, because Prometheus reserves such names: `__name__` becomes `exported___name__`. The
+//! units that `describe_counter!` and its like take are in the names that are rendered if [that is
+//! asked for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles,
+//! which only a `percpu::Histogram` of atomseq computes. Negative values and bounds make [sums that
 //! parsers other than Prometheus may refuse](atomseq_prometheus::Histogram).
+//!
+//! In a child of `fork`, counters can be incremented, gauges changed and values recorded through
+//! handles that the parent has kept. All else may take a lock: a macro for writing with a new key
+//! and for reading with a used one, a scrape, and `absolute`. A lock that another thread held
+//! during the `fork` stays locked in the child, which then waits indefinitely. So use kept handles
+//! there until `exec`, if the parent has several threads.
 
 mod collect;
 

@@ -86,15 +86,17 @@ impl Histogram {
     /// [`Error::Bounds`] if the bounds do not increase strictly, are not finite, or there are none,
     /// or more than 255; [`Error::OutOfMemory`] if the operating system refuses the memory.
     pub fn try_new(bounds: impl IntoIterator<Item = f64>) -> Result<Histogram, Error> {
-        let bounds: Vec<f64> = bounds.into_iter().collect();
+        // One more than are allowed is enough to see that: an iterator may have no end.
+        let bounds: Vec<f64> = bounds.into_iter().take(MAX_BUCKETS).collect();
         let is_finite = bounds.iter().all(|bound| bound.is_finite());
         let is_rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
         if !is_finite || !is_rising || !(1..MAX_BUCKETS).contains(&bounds.len()) {
             return Err(Error::Bounds);
         }
         let count = bounds.len();
-        // Each index is below 2^(7 + 1), and so has a bucket of its own.
-        let buckets = percpu::Histogram::try_log_linear(7, count as u64)?;
+        // Each index is below 2^(7 + 1), and so has a bucket of its own. The last one, `count`, has
+        // that of all larger values. So there are at most 256: a snapshot of more maps memory.
+        let buckets = percpu::Histogram::try_log_linear(7, count as u64 - 1)?;
         Ok(Histogram(Arc::new(Inner {
             buckets: buckets.with_sum(),
             bounds: Bounds::shared(bounds),
@@ -333,9 +335,23 @@ mod tests {
             }
         }
         assert!(Histogram::try_new((0..256).map(f64::from)).is_err());
+        // An iterator without an end.
+        assert!(Histogram::try_new((0..).map(f64::from)).is_err());
         let histogram = Histogram::new((0..255).map(f64::from));
         (0..256).for_each(|value| histogram.observe(f64::from(value)));
         assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
+    }
+
+    /// A snapshot of more buckets asks for memory, and panics without it.
+    #[test]
+    fn there_are_no_more_buckets_than_a_snapshot_holds() {
+        for count in [1, 2, 127, 128, 254, 255] {
+            let histogram = Histogram::new((0..count).map(f64::from));
+            let buckets = histogram.0.buckets.snapshot().counts().len();
+            assert_eq!(buckets, count as usize + 1);
+            (0..=count).for_each(|value| histogram.observe(f64::from(value)));
+            assert!(histogram.get().2.iter().all(|(_, count)| *count == 1));
+        }
     }
 
     /// At the edges of what `observe` does itself, and of what rounding by addition does.

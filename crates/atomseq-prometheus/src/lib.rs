@@ -48,12 +48,16 @@
 //! |---|---|---|
 //! | [`Counter`] | 1 add | 8 bytes per CPU and 20 shared ones |
 //! | [`Gauge`] | 1 add; to set it, 1 atomic instruction | 128 bytes per CPU and for two more |
-//! | [`Histogram`] | 2 adds; 3 for another value than an integer or one from 0 to 1; from ±2^40 on 1, and 1 atomic instruction | 128 bytes, and 8 per bucket, per CPU and for two more; for each set of bounds that is in use, 256 for each power of two between the first and the last, at most 16 KiB |
+//! | [`Histogram`] | 2 adds; 3 for another value than an integer or one from 0 to 1; from ±2^40 on 1, and 1 atomic instruction | 128 bytes, and 8 per bucket, per CPU and for two more; for each set of bounds, 256 for each power of two between the first and the last, at most 16 KiB, which stay until a histogram with new bounds is created after the last one with these was dropped |
 //! | [`Static`] | those of the `static` | those of the `static` |
 //!
 //! Only a [`percpu::Histogram`] computes [quantiles](atomseq::percpu::Snapshot::quantile). Its
 //! [`Static`] has a line (`le`) per bucket: one made by `log_linear` has hundreds, one made
 //! `with_bounds` as many as its bounds and one more.
+//!
+//! In a child of `fork`, all metrics can be updated. To create a histogram, and to read one, takes
+//! a lock. A lock that another thread held during the `fork` stays locked in the child, which then
+//! waits for it indefinitely.
 //!
 //! A look-up in a `Family` takes a lock and costs more than ten updates. Keep the metric of a label
 //! set that is updated often; a clone of it is a reference.

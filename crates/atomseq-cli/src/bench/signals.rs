@@ -205,6 +205,7 @@ fn send(before: Received) -> Result<u64, Refused> {
 /// # Panics
 ///
 /// If it does not.
+#[track_caller]
 pub fn prove() -> Result<(), Refused> {
     manage()?;
     assert_eq!(
@@ -224,6 +225,7 @@ pub fn prove() -> Result<(), Refused> {
 /// # Panics
 ///
 /// If it does not.
+#[track_caller]
 pub fn prove_that_it_waits_for<G>(guard: impl Fn() -> G) -> Result<(), Refused> {
     manage()?;
     let before = received();

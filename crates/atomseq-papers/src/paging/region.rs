@@ -131,6 +131,7 @@ impl Region {
     /// # Panics
     ///
     /// If the region has no such page.
+    #[track_caller]
     pub fn address(&self, page: usize) -> usize {
         assert!(page < self.pages.len(), "the region has no page {page}");
         self.start + page * self.page
@@ -141,6 +142,7 @@ impl Region {
     /// # Panics
     ///
     /// If the region has no such pages.
+    #[track_caller]
     pub fn guard(&self, pages: Range<usize>, gate: &'static Gate) {
         for (of, _) in &self.pages[pages] {
             // Release: pairs with the Acquire in `gate`.
@@ -157,6 +159,7 @@ impl Region {
     /// # Panics
     ///
     /// If the region has no such page.
+    #[track_caller]
     pub fn page_out(&self, page: usize) -> Result<(), Error> {
         let address = ptr::with_exposed_provenance_mut(self.address(page));
         let _moving = self.moving();
@@ -189,6 +192,7 @@ impl Region {
     /// # Panics
     ///
     /// If the region has no such pages.
+    #[track_caller]
     pub fn pin(&'static self, pages: Range<usize>) -> Result<Pinned, Error> {
         let _moving = self.moving();
         for page in pages.clone() {
@@ -211,6 +215,7 @@ impl Region {
     }
 
     /// Moves a page in. Async-signal-safe.
+    #[track_caller]
     pub(super) fn page_in(&self, page: usize) -> Result<(), Error> {
         let address = self.address(page);
         if let Some(userfault) = &self.userfault {

@@ -105,6 +105,7 @@ impl<S: Strength> Lamport<S> {
     /// If the thread gets no number ([`TooManyThreads`]), or has given its number back because it
     /// is exiting.
     #[inline(never)]
+    #[track_caller]
     pub fn enter(&self) {
         let number = threads::number().expect(ENDING);
         self.words().enter(number, |_| S::fence());

@@ -117,6 +117,7 @@ fn register_unless_a_handler_did() -> Result<(), TooManyThreads> {
 ///
 /// If no number is free.
 #[inline(always)]
+#[track_caller]
 pub fn number() -> Option<u8> {
     match NUMBER.get() & !BUSY {
         0 => first_number(),
@@ -125,8 +126,11 @@ pub fn number() -> Option<u8> {
 }
 
 #[cold]
+#[track_caller]
 fn first_number() -> Option<u8> {
-    register().unwrap_or_else(|error| panic!("{error}"));
+    if let Err(error) = register() {
+        panic!("{error}");
+    }
     let number = (NUMBER.get() & !BUSY).checked_sub(1);
     number.map(|number| number as u8)
 }
@@ -138,6 +142,7 @@ fn first_number() -> Option<u8> {
 ///
 /// If no number is free.
 #[inline(always)]
+#[track_caller]
 pub fn with_number<R>(work: impl FnOnce(u8) -> R) -> Option<R> {
     let before = NUMBER.get();
     // Neither 0 nor BUSY.
@@ -160,6 +165,7 @@ fn busy_with<R>(before: u16, number: u8, work: impl FnOnce(u8) -> R) -> R {
 }
 
 #[cold]
+#[track_caller]
 fn with_no_number<R>(before: u16, work: impl FnOnce(u8) -> R) -> Option<R> {
     if before & BUSY != 0 {
         return None;
@@ -167,7 +173,10 @@ fn with_no_number<R>(before: u16, work: impl FnOnce(u8) -> R) -> Option<R> {
     if let Some(number) = first_number() {
         return Some(busy_with(NUMBER.get(), number, work));
     }
-    let number = take().unwrap_or_else(|error| panic!("{error}"));
+    let number = match take() {
+        Ok(number) => number,
+        Err(error) => panic!("{error}"),
+    };
     let result = busy_with(0, number, work);
     give_back(number);
     Some(result)

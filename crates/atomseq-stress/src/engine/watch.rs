@@ -112,6 +112,7 @@ impl End {
     /// # Panics
     ///
     /// If not all did.
+    #[track_caller]
     pub fn expect_held(self) -> Figures {
         match self {
             End::Held(figures) => figures,
@@ -199,6 +200,7 @@ pub fn run(
 /// # Panics
 ///
 /// If the system refuses a thread.
+#[track_caller]
 pub fn test(
     round: fn(&mut Setting) -> Arc<dyn Round>,
     interruptions: Interruptions,

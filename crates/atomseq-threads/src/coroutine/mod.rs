@@ -326,6 +326,7 @@ impl Builder {
     ///
     /// With the panic of `f`, when all other coroutines have finished. If some cannot finish, since
     /// all of them wait for each other: their stacks are leaked then.
+    #[track_caller]
     pub unsafe fn run<R>(self, f: impl FnOnce() -> R) -> Result<R, Error> {
         if scheduler().is_some() {
             return Err(Error::Nested);
@@ -453,6 +454,7 @@ pub fn park() {
 ///
 /// The functions of this module may be called, but not so that they panic. The signal handlers of
 /// the process that may interrupt `f` block the tick's signal, as all of `atomseq::signal` do.
+#[track_caller]
 pub unsafe fn preemptible<R>(f: impl FnOnce() -> R) -> R {
     struct Restore<'a>(&'a Control, bool);
     impl Drop for Restore<'_> {

@@ -615,6 +615,7 @@ impl Runtime {
     /// # Panics
     ///
     /// With the panic of `f`.
+    #[track_caller]
     pub fn run<F, R>(&self, f: F) -> R
     where
         F: FnOnce() -> R + Send,
@@ -629,6 +630,7 @@ impl Runtime {
     /// # Panics
     ///
     /// As [`scope`].
+    #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> R
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,

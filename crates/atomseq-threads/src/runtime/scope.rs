@@ -154,6 +154,7 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 /// Calls `f` with a scope on that runtime, and waits for its threads.
+#[track_caller]
 pub(super) fn scope_in<'env, F, R>(shared: &Arc<Shared>, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,

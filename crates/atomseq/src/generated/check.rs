@@ -39,6 +39,7 @@ integers! {
 /// # Panics
 ///
 /// If it does not fit a word.
+#[track_caller]
 pub const fn word<T: Integer>(_: T, value: i128) -> usize {
     assert!(
         is_exact::<T>(value, usize::BITS),

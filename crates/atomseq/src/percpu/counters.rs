@@ -389,6 +389,7 @@ impl Clone for Count<'_> {
     /// # Panics
     ///
     /// If there are 2^31 clones, since more could overflow their number.
+    #[track_caller]
     fn clone(&self) -> Self {
         let clones = self.chunk.clones(self.offset / 8);
         // Relaxed: the caller has one, so none is the last.

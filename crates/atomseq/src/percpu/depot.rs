@@ -111,6 +111,7 @@ impl Depot {
     /// # Panics
     ///
     /// If `words` is shorter than a cell.
+    #[track_caller]
     pub fn take(&self, words: &mut [ElementWord]) -> usize {
         assert!(words.len() >= self.room);
         let taken = self.nearest().find_map(|index| {

@@ -211,7 +211,8 @@ impl Histogram {
     ///
     /// # Panics
     ///
-    /// If this maps the histogram's memory, and [`prepare`](Histogram::prepare) fails.
+    /// If this maps the histogram's memory, and [`prepare`](Histogram::prepare) fails. The panic
+    /// names a line of this library, so that recording takes no hidden argument.
     #[inline]
     pub fn record(&self, value: u64) {
         // SAFETY: the scale returns a bucket below the number of buckets.

@@ -335,6 +335,7 @@ pub fn is_managed(signal: i32) -> bool {
 /// let audit = atomseq::signal::audit();
 /// assert!(audit.is_clean(), "{audit}");
 /// ```
+#[track_caller]
 pub fn audit() -> Audit {
     runtime::audit()
 }
@@ -347,6 +348,7 @@ pub fn audit() -> Audit {
 /// # Panics
 ///
 /// If there is no memory for the table of sequences.
+#[track_caller]
 pub fn repair() -> Audit {
     runtime::repair()
 }

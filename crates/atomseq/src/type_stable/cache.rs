@@ -31,6 +31,7 @@ use super::descriptor::Descriptor;
 use super::pool::{Allocated, Pool};
 use super::vacancies::Vacancies;
 use crate::drops;
+use crate::or_panic::OrPanic;
 
 const LOADED: u64 = 1 << 15;
 const USES: u64 = LOADED - 1;
@@ -284,10 +285,17 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// Starts a use of a descriptor, whichever load it is of. `None` if it is not loaded, or was
     /// loaded again meanwhile.
     ///
+    /// # Errors
+    ///
+    /// [`TooManyUses`], for a caller that must not panic here.
+    ///
     /// # Safety
     ///
     /// The descriptor belongs to this cache.
-    pub(crate) unsafe fn use_of(&self, descriptor: &T) -> Option<InUse<'_, T, W>> {
+    pub(crate) unsafe fn use_of(
+        &self,
+        descriptor: &T,
+    ) -> Result<Option<InUse<'_, T, W>>, TooManyUses> {
         let address = std::ptr::from_ref(descriptor).addr() - offset_of!(Entry<T>, descriptor);
         // SAFETY: by the caller's promise, this is the entry that the descriptor is in. It stays
         // mapped and valid while the cache lives, and no `&mut` to it exists. The provenance of the
@@ -301,7 +309,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             entry,
             generation,
         };
-        loaded.get().ok()
+        loaded.try_get().map(Result::ok)
     }
 
     /// Takes a free entry, or writes one back and takes it. Retries only if another operation has
@@ -657,11 +665,17 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// If the descriptor is in use 32,767 times already.
     #[track_caller]
     pub fn get(&self) -> Result<InUse<'cache, T, W>, Gone> {
+        self.try_get().or_panic()
+    }
+
+    fn try_get(&self) -> Result<Result<InUse<'cache, T, W>, Gone>, TooManyUses> {
         // Acquire, here and in a failed exchange: pairs with the Release of the thread that wrote
         // it back or unloaded it.
         let mut state = self.entry.state.load(Ordering::Acquire);
         while state & !(USES | SEEN_IN_USE) == self.generation | LOADED {
-            assert!(state & USES < USES, "a descriptor is in use too often");
+            if state & USES == USES {
+                return Err(TooManyUses);
+            }
             // Acquire: pairs with the Release in `load` and with the end of each use. Release:
             // pairs with the SeqCst load in `candidates`; `vacancies` relies on it for taking.
             match self.entry.state.compare_exchange_weak(
@@ -672,18 +686,28 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
             ) {
                 Ok(_) => {
                     self.cache.count(self.entry);
-                    return Ok(InUse {
+                    return Ok(Ok(InUse {
                         cache: self.cache,
                         entry: self.entry,
-                    });
+                    }));
                 }
                 Err(now) => state = now,
             }
         }
         match state == self.generation | BEING_WRITTEN_BACK {
-            true => Err(Gone::BeingWrittenBack),
-            false => Err(Gone::Unloaded),
+            true => Ok(Err(Gone::BeingWrittenBack)),
+            false => Ok(Err(Gone::Unloaded)),
         }
+    }
+}
+
+/// A descriptor is in use as often as its state can count.
+#[derive(Debug)]
+pub(crate) struct TooManyUses;
+
+impl fmt::Display for TooManyUses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a descriptor is in use too often")
     }
 }
 

@@ -72,6 +72,7 @@ mod unclaimed;
 mod vacancies;
 
 pub use audit::{Audit, Unclaimed};
+pub(crate) use cache::TooManyUses;
 pub use cache::{Cache, Candidate, Gone, InUse, Loaded, WriteBack};
 pub use descriptor::{Descriptor, descriptor};
 pub use error::Error;

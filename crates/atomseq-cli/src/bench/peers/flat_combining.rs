@@ -70,6 +70,7 @@ impl<T, O, R> FlatCombining<T, O, R> {
     /// # Panics
     ///
     /// If all have one.
+    #[track_caller]
     pub fn place(&self) -> Place {
         let place = self.owned.fetch_add(1, Ordering::Relaxed);
         assert!(place < self.records.len(), "each thread has one record");

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{ListCache, Member, MemberInUse, OUT};
 use crate::nonblocking::nodes::until_unchanged;
+use crate::or_panic::OrPanic;
 use crate::type_stable::{Descriptor, WriteBack};
 
 /// A list of a [`ListCache`]: see [`ListCache::list`].
@@ -71,10 +72,11 @@ where
     /// # Panics
     ///
     /// If the descriptor is in use 32,767 times already.
+    #[track_caller]
     pub fn pop_front(&self) -> Option<MemberInUse<'a, T, W, LINKS>> {
         let (cache, link) = (self.cache, self.link);
         let lists = cache.lists(link);
-        until_unchanged(|| {
+        let taken = until_unchanged(|| {
             let version = lists.begin();
             let mut in_use = None;
             let found = lists.seek(version, lists.head(self.number), |member| {
@@ -84,11 +86,16 @@ where
             let (before, Some(member)) = found else {
                 return lists.check(version).map(|()| None);
             };
+            // The panic is the caller's: a closure would name its own line.
+            if let Some(Err(_)) = in_use {
+                return Ok(in_use);
+            }
             let behind = lists.load(member);
             // If this fails, the use ends.
             lists.exchange(version, (before, behind), (member, OUT))?;
             Ok(in_use)
-        })
+        });
+        taken.transpose().or_panic()
     }
 
     /// Returns a use of the first descriptor that satisfies `is_it`, which stays on the list. Those
@@ -99,10 +106,11 @@ where
     /// # Panics
     ///
     /// As for [`pop_front`](CacheList::pop_front).
+    #[track_caller]
     pub fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<MemberInUse<'a, T, W, LINKS>> {
         let (cache, link) = (self.cache, self.link);
         let lists = cache.lists(link);
-        until_unchanged(|| {
+        let found = until_unchanged(|| {
             let version = lists.begin();
             let mut in_use = None;
             lists.seek(version, lists.head(self.number), |member| {
@@ -112,7 +120,8 @@ where
                 in_use.is_some()
             })?;
             lists.check(version).map(|()| in_use)
-        })
+        });
+        found.transpose().or_panic()
     }
 
     /// Takes a descriptor off this list. Returns `false` if it is not on it. Takes time in

@@ -33,7 +33,9 @@ use std::time::Duration;
 use super::nodes::{Anchor, Changed, STEPS, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords, mechanism};
 use crate::heap::zeros;
-use crate::type_stable::{Audit, Cache, Candidate, Descriptor, Error, InUse, Loaded, WriteBack};
+use crate::type_stable::{
+    Audit, Cache, Candidate, Descriptor, Error, InUse, Loaded, TooManyUses, WriteBack,
+};
 
 mod members;
 
@@ -291,10 +293,14 @@ where
         unsafe { &*with_exposed_provenance(address) }
     }
 
-    /// Starts a use of the descriptor that a link is in, if it is loaded.
-    fn use_of(&self, link: usize, word: &StableWord) -> Option<MemberInUse<'_, T, W, LINKS>> {
+    /// Starts a use of the descriptor that a link is in. `None` if it is not loaded.
+    fn use_of(
+        &self,
+        link: usize,
+        word: &StableWord,
+    ) -> Option<Result<MemberInUse<'_, T, W, LINKS>, TooManyUses>> {
         // SAFETY: a descriptor of this cache.
-        unsafe { self.cache.use_of(self.member(link, word)) }
+        unsafe { self.cache.use_of(self.member(link, word)).transpose() }
     }
 }
 

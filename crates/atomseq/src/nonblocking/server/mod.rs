@@ -269,6 +269,7 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     /// If the operation panics. The object is unchanged then. If another thread has run the
     /// operation, the panic that occurred there is replaced by one in this thread, and its value is
     /// dropped there.
+    #[track_caller]
     pub fn run(&self, operation: O) -> Result<O::Output, Error> {
         let me = this_thread();
         // Relaxed, here and below: a hint. Changes of the object order themselves.

@@ -29,6 +29,7 @@ impl<T: Plain, O: Operation<T>> Server<T, O> {
     /// Enqueues an operation, and serves the queue or waits until it is done.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     pub(super) fn run_in_turn(&self, operation: O, me: u64) -> Result<O::Output, Error> {
         let request = self.requests.allocate()?;
         request.operation.store(operation);

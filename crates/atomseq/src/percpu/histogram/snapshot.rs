@@ -132,6 +132,7 @@ impl Clone for Snapshot<'_> {
     /// # Panics
     ///
     /// If there are more than 256 buckets and the system refuses memory for their counts.
+    #[track_caller]
     fn clone(&self) -> Self {
         let counts = self.counts();
         Snapshot {

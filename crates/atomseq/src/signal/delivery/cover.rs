@@ -275,6 +275,7 @@ fn adopt(signal: c_int, now: &Disposition) -> Result<(), i32> {
 }
 
 /// Implements [`crate::signal::audit`].
+#[track_caller]
 pub fn audit() -> Audit {
     find_sequences();
     let changing = Changing::start();
@@ -308,6 +309,7 @@ fn find() -> Audit {
 }
 
 /// Implements [`crate::signal::repair`].
+#[track_caller]
 pub fn repair() -> Audit {
     find_sequences();
     let changing = Changing::start();
@@ -322,6 +324,7 @@ pub fn repair() -> Audit {
 /// Refreshes the table of sequences, without which an audit would miss findings. Does nothing while
 /// no signal is managed: then an audit examines nothing, and forks, which wait for a walk through
 /// the loaded objects, may not be watched yet.
+#[track_caller]
 fn find_sequences() {
     if !actions::is_any_managed() {
         return;
