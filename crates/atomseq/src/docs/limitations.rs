@@ -502,10 +502,16 @@
 //! * Each change writes the version's cache line: a domain should be as small as what changes
 //!   together (GC96 5.3).
 //! * Values are below 2^63.
-//! * k-CAS has a page of descriptors for each live thread that has used it, for up to 32,752
-//!   threads; further threads share what is left over. The pages are never unmapped. A thread that
-//!   *exits* in the middle of a k-CAS operation, by the `exit` system call in a handler for
-//!   example, may leak its descriptor: 256 bytes of such a page.
+//! * k-CAS has a page of descriptors for each live thread that has used it, and up to about as many
+//!   again that exited threads have left to the next ones. There are up to 32,752 pages; further
+//!   threads share what is left over. The pages are never unmapped. A thread that *exits* in the
+//!   middle of a k-CAS operation, by the `exit` system call in a handler for example, may leak its
+//!   descriptor: 256 bytes of such a page.
+//! * The owner of a page of descriptors is a thread id with a count of 12 bits. Suppose a thread is
+//!   stopped just after it has found that the owner has exited. It resumes after exactly a multiple
+//!   of 4,096 other threads have owned the page, of which the last lives and has the same thread id
+//!   again. It then takes the page from that thread. If that thread is just taking a descriptor,
+//!   both use the same one, and words may be corrupted.
 //! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other
 //!   threads again, nor do its own children, for the kernel does not say of another process's
 //!   threads whether they still run. A chain of forks, each by a process with several threads that
