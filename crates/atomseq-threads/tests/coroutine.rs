@@ -594,3 +594,64 @@ fn coroutines_and_generators_are_made_in_regions_that_ticks_preempt() {
         run_with(builder.clone(), run).unwrap();
     }
 }
+
+#[test]
+fn shared_structures_are_whole_at_any_preemption() {
+    use atomseq::nonblocking::{LinkedQueue, LinkedStack, PriorityQueue, Queue, Stack};
+    use atomseq::percpu;
+    const COROUTINES: u64 = 4;
+    const ROUNDS: u64 = 20_000;
+    let (linked_queue, linked_stack) = (LinkedQueue::new(), LinkedStack::new());
+    let (queue, stack) = (Queue::with_capacity(64), Stack::with_capacity(64));
+    let (priority_queue, counter) = (PriorityQueue::new(), percpu::Counter::new());
+    let of_cpus = percpu::Stack::with_capacity_per_cpu(64);
+    let (put, taken) = (percpu::Counter::new(), percpu::Counter::new());
+    let round = |value: u64| {
+        let was_put = [
+            linked_queue.push(value).is_ok(),
+            linked_stack.push(value).is_ok(),
+            queue.push(value).is_ok(),
+            stack.push(value).is_ok(),
+            priority_queue.insert(value % 16, value).is_ok(),
+            of_cpus.push(value).is_ok(),
+        ];
+        was_put
+            .iter()
+            .for_each(|&is| put.add(u64::from(is) * value));
+        let all = [
+            linked_queue.pop(),
+            linked_stack.pop(),
+            queue.pop(),
+            stack.pop(),
+            priority_queue.pop_due(u64::MAX).map(|(_, value)| value),
+            of_cpus.pop(),
+        ];
+        all.iter().flatten().for_each(|&value| taken.add(value));
+        counter.add(1);
+    };
+    // What the first use of each allocates.
+    round(0);
+    let builder = Builder::new().slice(Duration::from_micros(100));
+    let storm = || {
+        coroutine::scope(|scope| {
+            for id in 0..COROUTINES {
+                let round = &round;
+                drop(scope.spawn(move || {
+                    // SAFETY: these structures, as `preemptible` allows.
+                    unsafe {
+                        coroutine::preemptible(|| {
+                            (0..ROUNDS).for_each(|n| round(n * COROUTINES + id));
+                        });
+                    }
+                }));
+            }
+        });
+    };
+    run_with(builder, storm).unwrap();
+    let left = linked_queue.drain().chain(linked_stack.drain());
+    let left = left.chain(queue.drain()).chain(stack.drain());
+    let due = std::iter::from_fn(|| priority_queue.pop_due(u64::MAX)).map(|(_, value)| value);
+    let left: u64 = left.chain(due).chain(of_cpus.drain()).sum();
+    assert_eq!(put.sum(), taken.sum() + left);
+    assert_eq!(counter.sum(), COROUTINES * ROUNDS + 1);
+}

@@ -44,6 +44,8 @@ pub enum When {
     Equals(u32),
     /// Those whose first argument has none of these bits set.
     Lacks(u32),
+    /// Those whose second argument is less: a size.
+    Below(u32),
     /// Those whose sixth argument is not this password: a handler that knows it can make the call.
     Without(u32),
 }
@@ -70,6 +72,7 @@ pub fn refuse(refusal: &Refusal) -> Result<()> {
         When::Always => (0, libc::BPF_JGE, 0, 0, 1),
         When::Equals(value) => (0, libc::BPF_JEQ, value, 0, 1),
         When::Lacks(bits) => (0, libc::BPF_JSET, bits, 1, 0),
+        When::Below(size) => (1, libc::BPF_JGE, size, 1, 0),
         When::Without(password) => (5, libc::BPF_JEQ, password, 1, 0),
     };
     install(&mut [

@@ -452,8 +452,11 @@ pub fn park() {
 /// * run on another stack than the coroutine's, as the function of a [`Generator`] does;
 /// * use the matrix registers of AMX or SME.
 ///
-/// The functions of this module may be called, but not so that they panic. The signal handlers of
-/// the process that may interrupt `f` block the tick's signal, as all of `atomseq::signal` do.
+/// The functions of this module may be called, but not so that they panic. So may the operations of
+/// the stacks, the queues and the [priority queue](atomseq::nonblocking::PriorityQueue) of
+/// [`atomseq::nonblocking`], and of the counters and stacks of [`atomseq::percpu`], on values
+/// without destructors. The signal handlers of the process that may interrupt `f` block the tick's
+/// signal, as all of `atomseq::signal` do.
 #[track_caller]
 pub unsafe fn preemptible<R>(f: impl FnOnce() -> R) -> R {
     struct Restore<'a>(&'a Control, bool);

@@ -204,31 +204,38 @@ pub(super) fn ends_slices() -> io::Result<()> {
     }
 }
 
+/// A set of CPUs: of 8,192, the maximum that Linux is built for. The C library's type has 1,024,
+/// and the kernel writes no set that has fewer than there may be.
+struct Cpus([u64; 128]);
+
+impl Cpus {
+    const NONE: Cpus = Cpus([0; 128]);
+
+    /// Calls a function of the C library that reads or writes the set.
+    fn with<R>(&mut self, f: impl FnOnce(usize, *mut libc::cpu_set_t) -> R) -> R {
+        f(size_of_val(&self.0), self.0.as_mut_ptr().cast())
+    }
+}
+
 /// Returns the CPUs that the calling thread may run on.
 pub(super) fn cpus() -> Vec<u32> {
-    // SAFETY: plain old data, which the kernel fills in.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
-        set
-    };
-    // SAFETY: each number is below the set's size.
-    (0..libc::CPU_SETSIZE as usize)
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
-        .map(|cpu| cpu as u32)
-        .collect()
+    let mut set = Cpus::NONE;
+    // SAFETY: the kernel fills in as many bytes as it is told. If it refuses, none is set.
+    set.with(|size, set| unsafe { libc::sched_getaffinity(0, size, set) });
+    let is_set = |&cpu: &u32| set.0[cpu as usize / 64] >> (cpu % 64) & 1 != 0;
+    (0..u64::BITS * set.0.len() as u32).filter(is_set).collect()
 }
 
 /// Pins a thread to a CPU. If the system refuses, its CPUs stay the same. A handler may call it.
 pub(super) fn pin(thread: libc::pid_t, cpu: u32) {
-    // SAFETY: the number is one of `cpus`. What a handler has interrupted may be about to read the
-    // error number.
+    let mut set = Cpus::NONE;
+    set.0[cpu as usize / 64] = 1 << (cpu % 64);
+    // SAFETY: reads as many bytes as the set has. What a handler has interrupted may be about to
+    // read the error number.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(thread, size_of_val(&set), &set);
+        set.with(|size, set| libc::sched_setaffinity(thread, size, set));
         *errno = before;
     }
 }

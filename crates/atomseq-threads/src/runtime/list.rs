@@ -104,4 +104,13 @@ impl Fifo {
         self.is_popped.store(false, SeqCst);
         task
     }
+
+    /// Calls `f` as in the middle of a pop.
+    #[cfg(test)]
+    pub fn while_popped<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.is_popped.store(true, SeqCst);
+        let result = f();
+        self.is_popped.store(false, SeqCst);
+        result
+    }
 }

@@ -366,6 +366,9 @@ impl Options {
     ///
     /// Signals that faults raise, and `SIGABRT`, are refused, since no handler blocks them. So are
     /// real-time signals: the system loses one where `RLIMIT_SIGPENDING` is reached.
+    ///
+    /// If a closure replaces the program (`exec` without a fork), a signal that is on its way comes
+    /// to the new one. So where closures do that, choose one that is ignored by default.
     pub fn signal(mut self, signal: i32) -> Options {
         self.signal = signal;
         self

@@ -43,10 +43,44 @@ pub(super) const WATCHES: u32 = 1;
 /// Of one whose kernel thread sleeps, or is about to.
 pub(super) const ASLEEP: u32 = 2;
 
-/// A queue for each level, and the last turn that was taken.
+/// The threads of a level.
+struct Level {
+    queue: LinkedQueue<Task>,
+    /// Those for which the system had no memory for a place in the queue.
+    refused: Fifo,
+    /// Whether the next turn is theirs.
+    is_of_refused: AtomicBool,
+}
+
+impl Level {
+    fn new() -> Level {
+        Level {
+            queue: LinkedQueue::new(),
+            refused: Fifo::new(),
+            is_of_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// Pops the thread whose turn is next. Those for which there was no place have every second
+    /// turn, so that neither they nor the others wait for all of the others.
+    fn pop(&self) -> Option<Task> {
+        if self.refused.is_empty() {
+            return self.queue.pop();
+        }
+        // Relaxed: it orders nothing.
+        match self.is_of_refused.fetch_xor(true, Relaxed) {
+            true => self.refused.pop().or_else(|| self.queue.pop()),
+            false => self.queue.pop().or_else(|| self.refused.pop()),
+        }
+    }
+}
+
+/// The levels, and the last turn that was taken.
 struct Queues {
-    levels: [LinkedQueue<Task>; LEVELS as usize],
+    levels: [Level; LEVELS as usize],
     turn: AtomicU64,
+    /// Whether a thread was refused a place: until then, no look is at those that were.
+    has_refused: AtomicBool,
     /// Whether turns are ignored, so that a level is served only if all above are empty.
     strict: bool,
 }
@@ -54,39 +88,62 @@ struct Queues {
 impl Queues {
     fn new(strict: bool) -> Queues {
         Queues {
-            levels: core::array::from_fn(|_| LinkedQueue::new()),
+            levels: core::array::from_fn(|_| Level::new()),
             turn: AtomicU64::new(0),
+            has_refused: AtomicBool::new(false),
             strict,
         }
     }
 
     /// Returns which levels have threads, a bit each.
     fn levels(&self) -> u8 {
-        let nonempty =
-            |(level, queue): (usize, &LinkedQueue<Task>)| u8::from(!queue.is_empty()) << level;
+        let has_refused = self.has_refused.load(SeqCst);
+        let nonempty = |(index, level): (usize, &Level)| {
+            let is_nonempty = !level.queue.is_empty() || has_refused && !level.refused.is_empty();
+            u8::from(is_nonempty) << index
+        };
         self.levels.iter().enumerate().map(nonempty).sum()
     }
 
-    /// Pushes a thread. Returns it if the system has no memory for the place.
-    fn push(&self, task: Task) -> Result<(), Task> {
-        let queue = &self.levels[usize::from(task.level)];
-        queue.push(task).map_err(|refused| refused.value)
+    /// Pushes a thread.
+    fn push(&self, task: Task) {
+        let level = &self.levels[usize::from(task.level)];
+        if let Err(refused) = level.queue.push(task) {
+            // In this order: a scheduler that finds the thread looks for it.
+            self.has_refused.store(true, SeqCst);
+            level.refused.push(refused.value);
+        }
+    }
+
+    /// Pops the first thread of a level.
+    fn pop_of(&self, level: u8) -> Option<Task> {
+        let level = &self.levels[usize::from(level)];
+        match self.has_refused.load(SeqCst) {
+            true => level.pop(),
+            false => level.queue.pop(),
+        }
     }
 
     /// Pops the thread whose turn is next.
     fn pop(&self) -> Option<Task> {
         // Relaxed: it orders nothing. A turn that a thief takes at the same time may count once.
         let mut turn = self.turn.load(Relaxed);
+        // Those whose refused threads another one pops, which a handler may have interrupted.
+        let mut busy = 0;
         loop {
-            let levels = match self.levels() {
+            let levels = match self.levels() & !busy {
                 0 => return None,
                 levels if self.strict => levels & levels.wrapping_neg(),
                 levels => levels,
             };
             turn = next_turn(turn, levels);
-            if let Some(task) = self.levels[usize::from(level_of(turn))].pop() {
+            let level = level_of(turn);
+            if let Some(task) = self.pop_of(level) {
                 self.turn.store(turn, Relaxed);
                 return Some(task);
+            }
+            if self.has_refused.load(SeqCst) {
+                busy |= 1 << level;
             }
         }
     }
@@ -105,10 +162,6 @@ pub(super) struct Worker {
     /// The CPU of its kernel threads.
     pub cpu: Option<u32>,
     queues: Queues,
-    /// Threads for which the system had no memory for a place in a queue, of any level.
-    refused: Fifo,
-    /// Whether the next turn is theirs.
-    is_of_refused: AtomicBool,
     /// Threads without a stack for which no kernel thread was left. Apart, so that those which have
     /// begun do not wait behind them.
     stalled: Queues,
@@ -136,8 +189,6 @@ impl Worker {
             patience,
             cpu,
             queues: Queues::new(strict),
-            refused: Fifo::new(),
-            is_of_refused: AtomicBool::new(false),
             stalled: Queues::new(strict),
             stalls: AtomicUsize::new(0),
             newest: AtomicPtr::new(ptr::null_mut()),
@@ -148,18 +199,13 @@ impl Worker {
 
     /// Pushes a thread.
     pub fn push(&self, task: Task) {
-        if let Err(task) = self.queues.push(task) {
-            self.refused.push(task);
-        }
+        self.queues.push(task);
     }
 
     /// Pushes a thread without a stack for which there is no kernel thread.
     pub fn stall(&self, task: Task) {
         self.stalls.fetch_add(1, SeqCst);
-        if let Err(task) = self.stalled.push(task) {
-            self.stalls.fetch_sub(1, SeqCst);
-            self.refused.push(task);
-        }
+        self.stalled.push(task);
     }
 
     /// Pops the stalled thread whose turn is next. These turns are not those of `pop`.
@@ -179,7 +225,7 @@ impl Worker {
 
     /// Pops the first stalled thread of a level.
     pub fn pop_stalled_of(&self, level: u8) -> Option<Task> {
-        let task = self.stalled.levels[usize::from(level)].pop()?;
+        let task = self.stalled.pop_of(level)?;
         self.stalls.fetch_sub(1, SeqCst);
         Some(task)
     }
@@ -236,20 +282,12 @@ impl Worker {
 
     /// Returns whether threads wait in the queues, where a thief takes them.
     pub fn has_queued(&self) -> bool {
-        self.queues.levels() != 0 || !self.refused.is_empty()
+        self.queues.levels() != 0
     }
 
-    /// Pops the thread whose turn is next. Those for which there was no place have every second
-    /// turn, so that neither they nor the others wait for all of the others.
+    /// Pops the thread whose turn is next.
     pub fn pop(&self) -> Option<Task> {
-        if self.refused.is_empty() {
-            return self.queues.pop();
-        }
-        // Relaxed: it orders nothing.
-        match self.is_of_refused.fetch_xor(true, Relaxed) {
-            true => self.refused.pop().or_else(|| self.queues.pop()),
-            false => self.queues.pop().or_else(|| self.refused.pop()),
-        }
+        self.queues.pop()
     }
 }
 
@@ -275,6 +313,28 @@ mod tests {
         for turn in 0..1000 {
             assert_eq!(next_turn(turn, 0xff), turn + 1);
         }
+    }
+
+    #[test]
+    fn a_handler_does_not_wait_for_the_pop_that_it_interrupts() {
+        let runtime = super::super::Options::new().workers(1).start().unwrap();
+        let worker = Worker::new(0, None, 1, false, Patience::new(1));
+        let queues = &worker.queues;
+        let refuse = |level: u8| {
+            let shared = std::sync::Arc::clone(&runtime.shared);
+            // SAFETY: the closure borrows nothing.
+            let task = unsafe { Task::new(|| (), shared, None, level, None, None) };
+            queues.has_refused.store(true, SeqCst);
+            queues.levels[usize::from(level)].refused.push(task);
+        };
+        refuse(2);
+        refuse(5);
+        let popped = queues.levels[2].refused.while_popped(|| worker.pop());
+        assert_eq!(popped.unwrap().level, 5);
+        let popped = queues.levels[2].refused.while_popped(|| worker.pop());
+        assert!(popped.is_none() && worker.has_work());
+        assert_eq!(worker.pop().unwrap().level, 2);
+        assert!(worker.pop().is_none() && !worker.has_work());
     }
 
     #[test]

@@ -559,13 +559,13 @@ fn put_in_for(operation: Reference, word: &AtomicU64, part: &Part) {
     taken.leave();
 }
 
+#[cfg(test)]
 /// Begins an exchange and makes its first change, like a thread that is stopped there: its
 /// descriptor stays taken.
 ///
 /// # Safety
 ///
 /// As for [`exchange`]. All words change, and the version is `number` throughout.
-#[cfg(test)]
 pub(super) unsafe fn stop_in_exchange(version: &AtomicU64, number: u64, parts: &[Part]) {
     let count = parts.len() + 1;
     let taken = blocks::take(count);

@@ -286,6 +286,16 @@ pub mod cache {
     /// No model chooses.
     pub struct Candidate<'a, T>(PhantomData<fn(&'a T) -> &'a T>);
 
+    /// No model has as many.
+    #[derive(Debug)]
+    pub struct TooManyUses;
+
+    impl std::fmt::Display for TooManyUses {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            unreachable!("no use is refused")
+        }
+    }
+
     #[repr(C)]
     struct Entry<T> {
         is_loaded: Cell<bool>,
@@ -370,15 +380,18 @@ pub mod cache {
         /// # Safety
         ///
         /// The library's contract.
-        pub unsafe fn use_of(&self, descriptor: &T) -> Option<InUse<'_, T, W>> {
+        pub unsafe fn use_of(
+            &self,
+            descriptor: &T,
+        ) -> Result<Option<InUse<'_, T, W>>, TooManyUses> {
             step();
             let address = std::ptr::from_ref(descriptor).addr() - offset_of!(Entry<T>, descriptor);
             // SAFETY: the caller's promise.
             let entry: &Entry<T> = unsafe { &*with_exposed_provenance(address) };
-            entry.is_loaded.get().then(|| {
+            Ok(entry.is_loaded.get().then(|| {
                 entry.uses.set(entry.uses.get() + 1);
                 InUse { cache: self, entry }
-            })
+            }))
         }
 
         pub fn write_back(&self) -> usize {
@@ -468,7 +481,7 @@ pub mod cache {
 
 /// A pool that reuses the node freed last, and detects double frees.
 pub mod type_stable {
-    pub use super::cache::{Cache, Candidate, InUse, Loaded, WriteBack};
+    pub use super::cache::{Cache, Candidate, InUse, Loaded, TooManyUses, WriteBack};
 
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::cell::RefCell;
