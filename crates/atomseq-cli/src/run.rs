@@ -232,8 +232,7 @@ fn reason_against(program: &Path) -> Option<String> {
             }
             return match Elf::read(&file) {
                 Some(elf) => elf.reason(&file),
-                None if is_32_bit(&file) => Some("it is a 32-bit program".into()),
-                None => Some(FOREIGN[1].into()),
+                None => Some(reason_against_32_bits(&file).into()),
             };
         }
         let mut line = vec![0; 256];
@@ -257,13 +256,25 @@ fn has_capabilities(program: &Path) -> bool {
     unsafe { libc::getxattr(path.as_ptr(), name, ptr::null_mut(), 0) > 0 }
 }
 
-/// Returns whether a file is a 32-bit program that this kernel executes: one that does not has no
-/// such file under `/proc`.
-fn is_32_bit(file: &File) -> bool {
+/// Returns why a file that is no 64-bit program cannot be helped: as one of 32 bits, if this kernel
+/// executes it.
+fn reason_against_32_bits(file: &File) -> &'static str {
     let mut header = [0; 20];
     let read = file.read_exact_at(&mut header, 0).is_ok();
-    let is_386 = header.starts_with(b"\x7fELF\x01") && header[18..] == [3, 0];
-    read && is_386 && Path::new("/proc/sys/abi/vsyscall32").exists()
+    let machine = u16::from_le_bytes([header[18], header[19]]);
+    match (read && header.starts_with(b"\x7fELF\x01")).then_some(machine) {
+        // A kernel that does not execute it has no such file.
+        Some(3) if Path::new("/proc/sys/abi/vsyscall32").exists() => "it is a 32-bit program",
+        Some(MACHINE) if has_x32() => "it is a program of the x32 ABI",
+        _ => FOREIGN[1],
+    }
+}
+
+/// Returns whether this kernel has system calls for 32-bit programs of this processor.
+fn has_x32() -> bool {
+    const X32: libc::c_long = 0x4000_0000;
+    // SAFETY: it only returns a number.
+    cfg!(target_arch = "x86_64") && unsafe { libc::syscall(X32 | libc::SYS_getpid) } > 0
 }
 
 /// What is asked of an ELF file of 64 bits.

@@ -30,16 +30,39 @@ struct Node {
 }
 
 static NODES: [AtomicPtr<Node>; 256] = [const { AtomicPtr::new(ptr::null_mut()) }; 256];
-static CURRENT: [AtomicPtr<Node>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
+/// Two actions of each signal. The kernel's handler is `delivery::entry` of the slot that is in
+/// effect, and a new action goes to the other slot: so the kernel switches handler and flags at
+/// once, also for a thread that is between the kernel and `entry`.
+static ACTIONS: [[AtomicPtr<Node>; 2]; SIGNALS] =
+    [const { [const { AtomicPtr::new(ptr::null_mut()) }; 2] }; SIGNALS];
+/// The slot of each signal that was stored last.
+static SLOTS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+
+/// An index of [`ACTIONS`].
+type Slot = usize;
 
 /// Nodes lie in pages of this, which are kept.
 const PAGE: usize = 65_536;
 static FREE: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns what runs for a signal whose handler in the kernel is this library's.
-pub fn current(signal: i32) -> Option<&'static Action> {
-    // SAFETY: nodes are never freed. The pair: `install`'s release.
-    unsafe { CURRENT[signal as usize].load(Acquire).as_ref() }.map(|node| &node.action)
+/// Returns what runs for a signal whose handler in the kernel is that of a slot.
+pub fn of(signal: i32, slot: Slot) -> Option<&'static Action> {
+    // SAFETY: nodes are never freed. The pair: the release in `store`.
+    unsafe { ACTIONS[signal as usize][slot].load(Acquire).as_ref() }.map(|node| &node.action)
+}
+
+/// Returns the action of a signal that this library installed last.
+fn latest(signal: i32) -> Option<&'static Action> {
+    of(signal, SLOTS[signal as usize].load(Relaxed))
+}
+
+/// Stores an action in the slot that is not in effect, and returns that. Only in [`Exclusive`].
+fn store(signal: i32, node: *mut Node) -> Slot {
+    // Relaxed: in `Exclusive`.
+    let slot = 1 - SLOTS[signal as usize].load(Relaxed);
+    ACTIONS[signal as usize][slot].store(node, Release);
+    SLOTS[signal as usize].store(slot, Relaxed);
+    slot
 }
 
 /// Returns the node of an action.
@@ -143,7 +166,7 @@ impl Exclusive {
         thread.add_system_calls(2);
         let mask = arch::change_mask(libc::SIG_SETMASK, !0);
         // A child of `vfork` changes no actions but the kernel's, which are its own.
-        let locked = EAGER.load(Relaxed) && thread.vforked.load(Relaxed) == 0;
+        let locked = EAGER.load(Relaxed) && !thread.is_vforked();
         if locked {
             let process = arch::process();
             let mut expected = 0;
@@ -168,16 +191,35 @@ impl Drop for Exclusive {
     }
 }
 
-fn entry_address() -> usize {
-    delivery::entry as *const () as usize
+/// The handlers in the kernel, one a slot.
+fn entries() -> [usize; 2] {
+    [
+        delivery::entry::<0> as *const () as usize,
+        delivery::entry::<1> as *const () as usize,
+    ]
 }
 
-/// What the kernel gets for an action of the program.
-fn installed(flags: i32) -> libc::sigaction {
+/// Returns the slot of a handler in the kernel, if it is this library's.
+fn slot(handler: usize) -> Option<Slot> {
+    entries().iter().position(|&entry| entry == handler)
+}
+
+/// What the kernel gets for an action of the program that is in a slot.
+fn installed(flags: i32, slot: Slot) -> libc::sigaction {
     libc::sigaction {
-        sa_sigaction: entry_address(),
+        sa_sigaction: entries()[slot],
         sa_flags: flags | libc::SA_SIGINFO,
         sa_mask: to_set(!0),
+        sa_restorer: None,
+    }
+}
+
+/// The default action, or a place for one that is asked for.
+fn unknown() -> libc::sigaction {
+    libc::sigaction {
+        sa_sigaction: libc::SIG_DFL,
+        sa_flags: 0,
+        sa_mask: to_set(0),
         sa_restorer: None,
     }
 }
@@ -194,14 +236,14 @@ pub fn promote(thread: &Thread, signals: u64) {
             .untried
             .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
         let _exclusive = Exclusive::new(thread);
-        let mut old = installed(0);
+        let mut old = unknown();
         thread.add_system_calls(1);
         // SAFETY: only the old action is asked for.
         let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
         if !known || UNFIT.load(Relaxed) & signal_bit != 0 {
             return;
         }
-        if old.sa_sigaction == entry_address() && can_be_lazy(old.sa_flags) {
+        if slot(old.sa_sigaction).is_some() && can_be_lazy(old.sa_flags) {
             thread
                 .lazy
                 .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
@@ -210,7 +252,7 @@ pub fn promote(thread: &Thread, signals: u64) {
         if old.sa_sigaction != libc::SIG_DFL || signal_bit & fatal() == 0 {
             return;
         }
-        translate(&mut old, current(signal));
+        translate(&mut old, latest(signal));
         let node = intern(Action {
             handler: libc::SIG_DFL,
             flags: old.sa_flags,
@@ -220,10 +262,10 @@ pub fn promote(thread: &Thread, signals: u64) {
         if node.is_null() {
             return;
         }
-        CURRENT[signal as usize].store(node, Release);
+        let new = installed(libc::SA_RESTART, store(signal, node));
         thread.add_system_calls(1);
         // SAFETY: `entry` is a handler of this type.
-        if unsafe { real::sigaction(signal, &installed(libc::SA_RESTART), ptr::null_mut()) } == 0 {
+        if unsafe { real::sigaction(signal, &new, ptr::null_mut()) } == 0 {
             thread
                 .lazy
                 .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
@@ -233,15 +275,38 @@ pub fn promote(thread: &Thread, signals: u64) {
 
 /// Gives the kernel the default action of a signal back.
 pub fn default(thread: &Thread, signal: i32) {
-    let mut action = installed(0);
-    action.sa_sigaction = libc::SIG_DFL;
-    action.sa_flags = 0;
-    action.sa_mask = to_set(0);
     thread
         .lazy
         .store(thread.lazy.load(Relaxed) & !bit(signal), Relaxed);
     // SAFETY: no handler is installed.
-    unsafe { real::sigaction(signal, &action, ptr::null_mut()) };
+    unsafe { real::sigaction(signal, &unknown(), ptr::null_mut()) };
+}
+
+/// Gives the kernel the default actions back that [`promote`] took: among threads, a default action
+/// ends all of them at once, and a handler only runs in one. All signals are blocked, and there is
+/// no other thread.
+pub fn demote(thread: &Thread) {
+    for signal in (1..32).filter(|&signal| bit(signal) & fatal() != 0) {
+        let Some(action) = latest(signal).filter(|action| action.handler == libc::SIG_DFL) else {
+            continue;
+        };
+        let mut old = unknown();
+        thread.add_system_calls(1);
+        // SAFETY: only the old action is asked for.
+        let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
+        if known && slot(old.sa_sigaction).is_some() {
+            // By the kernel's call, since the C library adds a flag.
+            let action = KernelAction {
+                handler: libc::SIG_DFL,
+                flags: action.flags as u64,
+                restorer: 0,
+                mask: action.mask,
+            };
+            thread.add_system_calls(1);
+            // SAFETY: no handler is installed.
+            unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
+        }
+    }
 }
 
 /// `sigaction`.
@@ -281,7 +346,6 @@ pub unsafe extern "C" fn sigaction(
             if !can_be_lazy {
                 thread.exclude_from(signal_bit, &mut exclusive.mask);
             }
-            *new = installed(new.sa_flags);
         } else {
             // The kernel would drop, or act upon, what is blocked without its knowledge.
             if protects(Protection::Disposition) {
@@ -296,17 +360,21 @@ pub unsafe extern "C" fn sigaction(
             }
         }
     }
-    let mut kernels = installed(0);
-    let previous = CURRENT[signal as usize].load(Acquire);
-    if !node.is_null() {
-        CURRENT[signal as usize].store(node, Release);
+    let mut kernels = unknown();
+    // Before one of them is replaced. The kernel's old handler says which of them it was.
+    let previous = [of(signal, 0), of(signal, 1)];
+    let latest = SLOTS[signal as usize].load(Relaxed);
+    if let Some(new) = &mut new
+        && !node.is_null()
+    {
+        *new = installed(new.sa_flags, store(signal, node));
     }
     let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the caller's action, or `entry`, which is a handler of its type.
     let result = unsafe { real::sigaction(signal, new, &mut kernels) };
     if !node.is_null() {
         if result != 0 {
-            CURRENT[signal as usize].store(previous, Release);
+            SLOTS[signal as usize].store(latest, Relaxed);
         } else if thread.can_be_lazy()
             && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
             && can_be_lazy
@@ -318,9 +386,8 @@ pub unsafe extern "C" fn sigaction(
     }
     drop(exclusive);
     if result == 0 && !old.is_null() {
-        // SAFETY: nodes are never freed.
-        let previous = unsafe { previous.as_ref() };
-        translate(&mut kernels, previous.map(|node| &node.action));
+        let slot = slot(kernels.sa_sigaction).unwrap_or(latest);
+        translate(&mut kernels, previous[slot]);
         // SAFETY: the caller's promise.
         unsafe { *old = kernels };
     }
@@ -355,7 +422,7 @@ pub unsafe extern "C" fn sigaltstack(new: usize, old: usize) -> i32 {
     };
     if new != 0 && sets() && !HAS_SIGNAL_STACK.swap(true, Relaxed) {
         let on_stack = (1..32)
-            .filter(|&signal| current(signal).is_some_and(|action| !can_be_lazy(action.flags)));
+            .filter(|&signal| latest(signal).is_some_and(|action| !can_be_lazy(action.flags)));
         let thread = Thread::current();
         thread.exclude(on_stack.fold(0, |signals, signal| signals | bit(signal)));
     }
@@ -371,7 +438,7 @@ fn translate(kernels: &mut libc::sigaction, program: Option<&Action>) {
     let Some(program) = program else {
         return;
     };
-    if kernels.sa_sigaction == entry_address() {
+    if slot(kernels.sa_sigaction).is_some() {
         kernels.sa_sigaction = program.handler;
         if program.handler == libc::SIG_DFL {
             kernels.sa_restorer = None;
@@ -414,7 +481,7 @@ fn never() -> u64 {
 fn wants_entry(thread: &Thread, signal: i32, new: &libc::sigaction) -> bool {
     new.sa_sigaction != libc::SIG_DFL
         && new.sa_sigaction != libc::SIG_IGN
-        && thread.vforked.load(Relaxed) == 0
+        && !thread.is_vforked()
         && ![libc::SIGKILL, libc::SIGSTOP, 32, 33].contains(&signal)
 }
 
@@ -509,7 +576,7 @@ unsafe extern "C" fn siginterrupt(signal: i32, interrupt: i32) -> i32 {
     if !is_signal(signal) {
         return -1;
     }
-    let mut action = installed(0);
+    let mut action = unknown();
     // SAFETY: valid places, and the handler that the program installed.
     unsafe {
         if sigaction(signal, ptr::null(), &mut action) < 0 {
@@ -552,7 +619,7 @@ unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
         if thread.change(libc::SIG_BLOCK, this) & this != 0 {
             return SIG_HOLD;
         }
-        let mut old = installed(0);
+        let mut old = unknown();
         // SAFETY: a valid place.
         return match unsafe { sigaction(signal, ptr::null(), &mut old) } {
             0 => old.sa_sigaction,
@@ -672,7 +739,7 @@ pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
     if new != 0 && !(arch::is_readable(new) && arch::is_readable(new.wrapping_add(LAST))) {
         return mask::fail(libc::EFAULT);
     }
-    let mut previous = installed(0);
+    let mut previous = unknown();
     // SAFETY: the caller's promise, and the kernel has just read and written these addresses. The
     // restorer becomes the C library's, which does the same.
     unsafe {

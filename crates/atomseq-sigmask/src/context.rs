@@ -74,7 +74,7 @@ pub unsafe extern "C" fn make(
     // SAFETY: `uc_stack` is a stack of at least these words, and there are `count` arguments, by
     // the contract of `makecontext`.
     unsafe {
-        *words = arch::finish_context as *const () as usize;
+        *words = arch::finish_context as *const () as usize + 1;
         *words.add(more + 1) = context.uc_link as usize;
         for index in 0..count {
             let argument = match registers.get(index) {
@@ -132,7 +132,7 @@ pub extern "C" fn before_vfork() -> Masks {
 /// exited or called `exec`.
 pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
     let thread = Thread::current();
-    let children = (lazy >> 32) as u32;
+    let vforked = (lazy >> 32) as u32;
     if !protects(Protection::Vfork) {
         thread.synchronise();
         return result as i32;
@@ -141,10 +141,10 @@ pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
     if result == 0 {
         // Its handlers in the kernel are no longer the parent's, so nothing that is changed in them
         // may be remembered: all masks go to the kernel.
-        thread.vforked.store(children + 1, Relaxed);
+        thread.vforked.store(arch::process() as u32, Relaxed);
         thread.lazy.store(0, Relaxed);
     } else {
-        thread.vforked.store(children, Relaxed);
+        thread.vforked.store(vforked, Relaxed);
         thread.lazy.store(lazy & u64::from(u32::MAX), Relaxed);
     }
     thread.synchronise();

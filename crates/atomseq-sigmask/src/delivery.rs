@@ -14,7 +14,10 @@ type Handler = unsafe extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut libc:
 /// All signals are blocked at the start, so no handler that jumps away can lose this signal. What
 /// is between the call of the handler and the return is as if the signal had not come yet, or no
 /// more: other signals may come there.
-pub unsafe extern "C-unwind" fn entry(
+///
+/// `SLOT` says where the action is that the kernel had when it chose this handler, see
+/// [`action::Slot`].
+pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
     signal: i32,
     information: *mut libc::siginfo_t,
     frame: *mut libc::ucontext_t,
@@ -57,7 +60,7 @@ pub unsafe extern "C-unwind" fn entry(
         thread.kernel.store(program, Relaxed);
         return;
     }
-    let Some(action) = action::current(signal) else {
+    let Some(action) = action::of(signal, SLOT) else {
         return;
     };
     if action.handler == libc::SIG_DFL {

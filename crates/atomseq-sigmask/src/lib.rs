@@ -43,8 +43,8 @@
 //!
 //! A process that has started a second thread calls the kernel for every change of the mask, in all
 //! its threads and for the rest of its life, as without the library: a block and a restore cost the
-//! two system calls that they replace. Children of `fork` inherit that; a program that is executed
-//! starts anew.
+//! two system calls that they replace. Default actions are the kernel's again, which end all
+//! threads at once. Children of `fork` inherit that; a program that is executed starts anew.
 //!
 //! A thread alone could block lazily beside others: the kernel might choose it for a signal to the
 //! process, and it would queue the signal again for a thread that does not block it. But the signal
@@ -70,8 +70,8 @@
 //!   and assembly. `atomseq run` looks for them in the program's code, not in its libraries'.
 //!   `syscall(3)` is seen, except timers that it creates or sets.
 //! * Calls that bind to the C library past this one: `dlsym` of a handle of it (Python's
-//!   `ctypes.CDLL("libc.so.6")`), `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such an object
-//!   sees the global symbols first.
+//!   `ctypes.CDLL("libc.so.6")`), `dlvsym`, `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such
+//!   an object sees the global symbols first.
 //! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
 //!   a frame on the current stack.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
@@ -83,7 +83,10 @@
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
 //! * Handlers that a child of `vfork` installs: `sigprocmask` in such a handler does not see what
-//!   the kernel blocks while it runs.
+//!   the kernel blocks while it runs, nor in children that it forks.
+//! * Waits that only a signal that ends the process ends, as for a file system that does not
+//!   answer: while there is one thread, the default action of a signal that was once blocked lazily
+//!   does not end them.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.

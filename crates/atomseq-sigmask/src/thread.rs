@@ -48,7 +48,8 @@ pub struct Thread {
     /// 1 once `program` is valid. Threads that start later read the kernel's mask, which the
     /// starting thread made equal to its own.
     pub ready: AtomicU32,
-    /// How many children of `vfork` run on this memory.
+    /// The number of the process that runs on this memory as a child of `vfork`, or 0. A child of
+    /// that by `fork` finds its parent's number.
     pub vforked: AtomicU32,
     /// The kernel's mask. Of lazy signals it may show too many, which costs a system call.
     pub kernel: AtomicU64,
@@ -136,8 +137,14 @@ impl Thread {
     pub fn can_be_lazy(&self) -> bool {
         self.is_main.load(Relaxed)
             && !EAGER.load(Relaxed)
-            && self.vforked.load(Relaxed) == 0
+            && !self.is_vforked()
             && self.signal_stack.load(Relaxed) == 0
+    }
+
+    /// Returns whether this process is a child of `vfork`, so that this memory is its parent's.
+    pub fn is_vforked(&self) -> bool {
+        let process = self.vforked.load(Relaxed);
+        process != 0 && process == arch::process() as u32
     }
 
     /// A handler is called on a signal stack, after which the kernel has the program's mask.
@@ -373,6 +380,7 @@ pub fn end_laziness() {
     thread.untried.store(0, Relaxed);
     thread.lazy.store(0, Relaxed);
     thread.kernel.store(mask, Relaxed);
+    action::demote(thread);
     // The other thread is started afterwards, and starting it orders this.
     EAGER.store(true, Relaxed);
     compiler_fence(std::sync::atomic::Ordering::SeqCst);

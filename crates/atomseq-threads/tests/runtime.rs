@@ -6,12 +6,12 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use atomseq_threads::coroutine::{self, Generator, Yielder};
 use atomseq_threads::runtime::{
-    self, Builder, Destroyed, Error, Inherited, OnDrop, Options, Runtime,
+    self, Builder, Destroyed, Error, Inherited, LEVELS, OnDrop, Options, Runtime, Thread,
 };
 
 use support::{run, run_with};
@@ -123,6 +123,26 @@ fn a_scope_lends_what_outlives_it() {
     );
     let joined = runtime.scope(|scope| scope.spawn(|| std::panic::panic_any(())).join());
     assert!(joined.is_err());
+}
+
+#[test]
+fn a_scope_ends_also_if_a_closure_that_it_refuses_panics() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("refused");
+        }
+    }
+    let runtime = with_workers(1);
+    let ends = std::thread::spawn(move || {
+        runtime.scope(|scope| {
+            let panics = Panics;
+            let refused = move || drop(panics);
+            drop(Builder::new().level(LEVELS).spawn_scoped(scope, refused));
+        });
+    });
+    until("the scope ends", || ends.is_finished());
+    assert_eq!(ends.join().unwrap_err().downcast_ref(), Some(&"refused"));
 }
 
 #[test]
@@ -994,6 +1014,28 @@ fn a_thread_is_suspended_anywhere_and_goes_on_there() {
     }
     is_over.store(true, SeqCst);
     handle.join().unwrap();
+}
+
+#[test]
+fn a_handler_that_suspends_a_thread_leaves_the_error_number() {
+    static FINISHED: OnceLock<Thread> = OnceLock::new();
+    extern "C" fn suspend(_signal: i32) {
+        // SAFETY: the thread has finished.
+        unsafe { FINISHED.get().unwrap().suspend_anywhere() };
+    }
+    let runtime = with_workers(1);
+    let finished = runtime.spawn(|| ());
+    FINISHED.set(finished.thread()).unwrap();
+    finished.join().unwrap();
+    // Its kernel thread exits.
+    drop(runtime);
+    // SAFETY: the handler calls what handlers may call; the number is this thread's.
+    unsafe {
+        libc::signal(libc::SIGWINCH, suspend as *const () as libc::sighandler_t);
+        *libc::__errno_location() = 42;
+        libc::raise(libc::SIGWINCH);
+        assert_eq!(*libc::__errno_location(), 42);
+    }
 }
 
 #[test]

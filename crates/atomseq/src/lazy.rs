@@ -17,11 +17,13 @@ use crate::sync::{AtomicPtr, Ordering};
 /// may use it.
 ///
 /// Two threads, or a thread and its handler, may both call `make`. The value that is published
-/// first is the one that every user gets; the other is dropped. A panic in `make` goes to its
-/// caller, and the next use tries again. A `make` that uses the same `Lazy` recurses.
+/// first is the one that every user gets; the other is dropped, by the user that made it. A panic
+/// in `make` goes to its caller, and the next use tries again. A `make` that uses the same `Lazy`
+/// recurses.
 ///
 /// Costs one load and one branch at each use, and no atomic read-modify-write after the first. The
-/// value lies in pages of its own. Lock-free, apart from `make`.
+/// value lies in pages of its own. Lock-free, apart from `make` and the destructor of a value that
+/// is dropped.
 ///
 /// ```
 /// use atomseq::Lazy;
@@ -98,7 +100,8 @@ impl<T, F: Fn() -> T> Lazy<T, F> {
     ///
     /// # Panics
     ///
-    /// If `make` does, or if the operating system refuses the memory for the value.
+    /// If `make` does, or if the operating system refuses the memory for the value. Also if the
+    /// value was published meanwhile, and the destructor of the one made here panics.
     #[inline]
     #[track_caller]
     pub fn force(this: &Lazy<T, F>) -> &T {

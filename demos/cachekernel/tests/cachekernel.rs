@@ -67,7 +67,10 @@ fn each_fault_is_found() {
         ("stale", "has the receivers"),
     ] {
         for exits in ["0", "20"] {
-            let run = run(&["--seconds=2", "--fault", fault, "--exits", exits]);
+            let once = || run(&["--seconds=0.5", "--fault", fault, "--exits", exits]);
+            // On a busy machine half a second may be too short.
+            let found = (0..20).map(|_| once()).find(|run| run.code != 0);
+            let run = found.unwrap_or_else(|| panic!("{fault}: in none of 20 runs"));
             assert_eq!(run.code, 1, "{fault}\n{}", run.out);
             assert!(run.err.contains(sentence), "{fault}\n{}", run.err);
             assert!(

@@ -22,7 +22,7 @@ mod ends {
 
     /// Debug builds have many instructions. (Not a multiple of the number of signals, which take
     /// turns.)
-    const EVERY: usize = if cfg!(debug_assertions) { 193 } else { 1 };
+    const EVERY: usize = if cfg!(debug_assertions) { 389 } else { 1 };
 
     pub fn main() {
         let is_control = std::env::args().any(|argument| argument == CONTROL);

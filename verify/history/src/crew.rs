@@ -29,6 +29,8 @@ pub struct Trial {
     pub seed: u64,
     /// The period of each thread's timer, if threads are interrupted by timers.
     pub timer: Option<Duration>,
+    /// The number of structures whose calls are followed to find places to stop at.
+    pub followed: usize,
 }
 
 impl Trial {
@@ -48,6 +50,7 @@ impl Trial {
             nested,
             seed: fastrand::u64(..),
             timer: Some(Duration::from_micros(150)),
+            followed: 2,
         }
     }
 }
@@ -168,7 +171,7 @@ pub fn places<S: Subject>(
     ));
     let mut rng = Rng::with_seed(trial.seed);
     let mut places = Places::default();
-    for _ in 0..2 {
+    for _ in 0..trial.followed {
         let (subject, _) = make(&mut rng);
         let mut memory = S::Memory::default();
         let rng = &mut rng;

@@ -161,7 +161,8 @@ fn places<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     let mut places = Places::none();
     let entry = operation::<S>() as *const () as usize;
     for number in 0..thorough.scripts {
-        for call in (0..CALLS).step_by(thorough.calls) {
+        let first = seed as usize % thorough.calls;
+        for call in (first..CALLS).step_by(thorough.calls) {
             places.add(
                 entry,
                 number,

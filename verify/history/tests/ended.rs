@@ -26,7 +26,7 @@ const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     Thoroughness {
         scripts: 1,
-        calls: 3,
+        calls: 6,
         places: 16,
         sparse: usize::MAX,
     }

@@ -113,11 +113,11 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     attempts_in::<L>(10_000)
 }
 
-/// 2,000 random orders of each model.
+/// 1,000 random orders of each model.
 #[test]
 fn no_thread_is_told_that_there_is_no_memory_while_another_has_it() {
     let attempts = attempts_in::<as_it_is::This>;
-    all_hold("growth", "ATOMSEQ_GROWTH_ORDERS", 2_000, attempts);
+    all_hold("growth", "ATOMSEQ_GROWTH_ORDERS", 1_000, attempts);
 }
 
 // The models: threads that need the same piece of memory, and a system that has one or two.

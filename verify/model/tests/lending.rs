@@ -474,9 +474,9 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     attempts_in::<L>(3_000)
 }
 
-/// 3,000 random orders of each model.
+/// 1,500 random orders of each model.
 #[test]
 fn a_stack_is_lent_once_and_only_by_a_thread_that_waits() {
     let attempts = attempts_in::<as_it_is::This>;
-    all_hold("lending", "ATOMSEQ_STATES_ORDERS", 3_000, attempts);
+    all_hold("lending", "ATOMSEQ_STATES_ORDERS", 1_500, attempts);
 }

@@ -483,9 +483,9 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
     attempts_in::<L>(4_000)
 }
 
-/// 4,000 random orders of each model.
+/// 2,000 random orders of each model.
 #[test]
 fn a_thread_is_neither_lost_nor_run_twice() {
     let attempts = attempts_in::<as_it_is::This>;
-    all_hold("states", "ATOMSEQ_STATES_ORDERS", 4_000, attempts);
+    all_hold("states", "ATOMSEQ_STATES_ORDERS", 2_000, attempts);
 }

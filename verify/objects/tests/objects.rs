@@ -58,22 +58,14 @@ fn number(text: &str, what: &str) -> usize {
         .unwrap_or_else(|| panic!("no {what} in {text}"))
 }
 
-/// Builds the probe with other flags than the tests, and runs it.
-fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String) {
+/// Builds the probe in release mode with other flags than the tests, and runs it. Only the program
+/// itself is compiled with these flags: what it depends on is the same for all of them.
+fn probe_built(name: &str, arguments: &[&str], flags: &[&str]) -> (PathBuf, String) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let target = "x86_64-unknown-linux-gnu";
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "-p",
-            "verify-objects",
-            "--bin",
-            "probe",
-        ])
-        .args(["--target", target])
+        .args(["rustc", "--quiet", "--release"])
+        .args(["-p", "verify-objects", "--bin", "probe"])
         .args(arguments)
         .arg("--target-dir")
         .arg(&directory)
@@ -84,10 +76,10 @@ fn probe_built(name: &str, arguments: &[&str], flags: &str) -> (PathBuf, String)
             "CARGO_BUILD_BUILD_DIR",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(".."),
         )
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("RUSTFLAGS", flags);
+        .arg("--")
+        .args(flags);
     output(&mut cargo);
-    let probe = directory.join(target).join("release/probe");
+    let probe = directory.join("release/probe");
     let text = output(&mut Command::new(&probe));
     (probe, text)
 }
@@ -164,7 +156,7 @@ fn an_executable_optimized_as_a_whole_finds_its_own() {
         "--config",
         "profile.release.codegen-units=1",
     ];
-    let (_, text) = probe_built("whole", &whole, "-C link-arg=-Wl,--gc-sections");
+    let (_, text) = probe_built("whole", &whole, &["-Clink-arg=-Wl,--gc-sections"]);
     assert!(rows(&text) >= 6);
 }
 
@@ -173,7 +165,7 @@ fn a_static_executable_finds_its_own() {
     if !has_static_libc() {
         return;
     }
-    let (probe, text) = probe_built("static", &[], "-C target-feature=+crt-static");
+    let (probe, text) = probe_built("static", &[], &["-Ctarget-feature=+crt-static"]);
     assert!(rows(&text) >= 6);
     assert!(!asks_for_a_dynamic_linker(
         &std::fs::read(probe).expect("just built")
@@ -205,7 +197,7 @@ fn an_executable_of_the_system_linker_finds_its_own() {
     if !has_bfd() {
         return;
     }
-    let (_, text) = probe_built("bfd", &[], "-C link-arg=-fuse-ld=bfd");
+    let (_, text) = probe_built("bfd", &[], &["-Clink-arg=-fuse-ld=bfd"]);
     assert!(rows(&text) >= 6);
 }
 
@@ -222,11 +214,8 @@ fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     let text = "SECTIONS { .note.all : ALIGN(8) { *(.note.gnu.property) *(.note.gnu.build-id) *(.note.ABI-tag) \
                 *(.note.atomseq) } } INSERT AFTER .interp;\n";
     std::fs::write(&script, text).expect("writable");
-    let flags = format!(
-        "-C link-arg=-fuse-ld=bfd -C link-arg=-Wl,--build-id=sha1,-T,{}",
-        script.display()
-    );
-    let (probe, text) = probe_built("merged", &[], &flags);
+    let script = format!("-Clink-arg=-Wl,--build-id=sha1,-T,{}", script.display());
+    let (probe, text) = probe_built("merged", &[], &["-Clink-arg=-fuse-ld=bfd", &script]);
     assert!(rows(&text) >= 6);
     let file = std::fs::read(probe).expect("just built");
     let notes = |header: &[u64; 7]| header[0] as u32 == 4 && header[6] == 8;
@@ -315,8 +304,8 @@ fn notes_that_name_no_sequence_are_refused() {
 #[test]
 #[ignore = "builds the library once more: the step `long tests` of .ci/soak runs it"]
 fn moved_notes_of_an_executable_with_fixed_addresses_are_refused() {
-    let fixed = "-C relocation-model=static -C target-feature=-crt-static";
-    let (probe, text) = probe_built("fixed", &[], fixed);
+    let fixed = ["-Crelocation-model=static", "-Ctarget-feature=-crt-static"];
+    let (probe, text) = probe_built("fixed", &[], &fixed);
     let moved = output(&mut Command::new(with_moved_notes(
         &probe,
         "moved-fixed",

@@ -36,6 +36,7 @@
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <utmpx.h>
 
 extern char **environ;
 static const char *self;
@@ -2418,6 +2419,118 @@ static void aborts_blocked(void)
     in_child("aborting", aborting_blocked, SA_NODEFER);
 }
 
+// A default action ends all threads at once, also if the signal was blocked before there were any.
+static void *ends_all(void *argument)
+{
+    // The first thread handles no signal by then.
+    usleep(100000);
+    kill(getpid(), SIGTERM);
+    ignore_result(write(1, "a thread goes on\n", 17));
+    return NULL;
+}
+static void ends_threads(int argument)
+{
+    pthread_t thread;
+    block(SIGTERM);
+    unblock(SIGTERM);
+    show_action("default", SIGTERM);
+    fflush(stdout);
+    pthread_create(&thread, NULL, ends_all, NULL);
+    // Waits for a child, as after `vfork`.
+    if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL) == 0) {
+        usleep(500000);
+        _exit(0);
+    }
+    for (;;)
+        pause();
+}
+static void defaults_of_threads(void) { in_child("threads", ends_threads, 0); }
+
+// A handler runs with the flags of its own action, whatever another thread installs.
+static char switched_stack[65536];
+static volatile int misplaced;
+static int is_on_stack(void)
+{
+    volatile char here;
+    return (uintptr_t)&here - (uintptr_t)switched_stack < sizeof switched_stack;
+}
+static void expects_stack(int signal) { misplaced |= !is_on_stack(); }
+static void expects_none(int signal) { misplaced |= is_on_stack(); }
+static void *is_signalled(void *argument)
+{
+    const stack_t stack = {.ss_sp = switched_stack, .ss_size = sizeof switched_stack};
+    sigaltstack(&stack, NULL);
+    while (!stop)
+        raise(SIGUSR1);
+    return NULL;
+}
+static void switched_actions(void)
+{
+    const struct sigaction actions[] = {{.sa_handler = expects_none}, {.sa_handler = expects_stack, .sa_flags = SA_ONSTACK}};
+    pthread_t thread;
+    sigaction(SIGUSR1, &actions[0], NULL);
+    pthread_create(&thread, NULL, is_signalled, NULL);
+    for (int i = 1; i <= 200000; i++)
+        sigaction(SIGUSR1, &actions[i % 2], NULL);
+    stop = 1;
+    pthread_join(thread, NULL);
+    printf("misplaced %d\n", misplaced);
+}
+
+// A child of `fork` of a child of `vfork` has memory of its own.
+static void shows_mask(int signal) { show_mask("  handler"); }
+static void forked_in_vfork(int argument)
+{
+    signal(SIGUSR1, shows_mask);
+    raise(SIGUSR1);
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    show_pending("blocked");
+    unblock(SIGUSR1);
+}
+static void forks_in_vfork(void)
+{
+    fflush(stdout);
+    if (vfork() == 0) {
+        in_child("forked", forked_in_vfork, 0);
+        fflush(stdout);
+        _exit(0);
+    }
+    wait(NULL);
+    forked_in_vfork(0);
+}
+
+// The C library waits for the lock of a file until a handler of its own for SIGALRM ends that, which
+// is blocked.
+static void locks_of_accounts(void)
+{
+    char name[] = "/tmp/atomseq-accounts-XXXXXX";
+    int file = mkstemp(name), ready[2];
+    if (file < 0 || pipe(ready))
+        abort();
+    utmpxname(name);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        struct flock lock = {.l_type = F_WRLCK};
+        ignore_result(fcntl(file, F_SETLKW, &lock) || write(ready[1], "", 1));
+        usleep(200000);
+        kill(parent, SIGALRM);
+        usleep(200000);
+        _exit(0);
+    }
+    char byte;
+    ignore_result(read(ready[0], &byte, 1));
+    install_plain(SIGALRM, 0);
+    block(SIGALRM);
+    const struct utmpx account = {.ut_type = USER_PROCESS, .ut_id = "x"};
+    setutxent();
+    printf("written %d\n", pututxline(&account) != NULL);
+    show_pending("blocked");
+    unblock(SIGALRM);
+    waitpid(child, NULL, 0);
+    unlink(name);
+}
+
 #define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
@@ -2432,6 +2545,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
+    CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

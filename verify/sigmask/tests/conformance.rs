@@ -65,6 +65,10 @@ const CASES: &[(&str, &[&str])] = &[
     ("saved_in_cleanup", &[]),
     ("waits_of_devices", &["waiting"]),
     ("aborts_blocked", &[]),
+    ("defaults_of_threads", &["threads"]),
+    ("switched_actions", &[]),
+    ("forks_in_vfork", &[]),
+    ("locks_of_accounts", &["publish"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

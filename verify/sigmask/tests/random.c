@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -209,6 +210,48 @@ static void has_child(int kind)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+// Several signals come at once: a child sends them while this process is stopped.
+static int is_stopped(pid_t process)
+{
+    char name[40], state = 0;
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    FILE *file = fopen(name, "r");
+    int found = file && fscanf(file, "%*d %*s %c", &state) == 1 && state == 'T';
+    if (file)
+        fclose(file);
+    return found;
+}
+static void gets_several(int signal)
+{
+    sigset_t blocked, old;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGCHLD);
+    sigaddset(&blocked, SIGCONT);
+    sigprocmask(SIG_BLOCK, &blocked, &old);
+    // Alone: the kernel gets the whole mask if it must know another signal of it.
+    sigaddset(&blocked, signal);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    SAY("several %d\n", signal);
+    volatile int *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        kill(self, SIGSTOP);
+        while (!is_stopped(self))
+            usleep(500);
+        for (int i = 1; i <= 3; i++)
+            sigqueue(self, signal, (union sigval){.sival_int = i});
+        *done = 1;
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+    while (!*done)
+        ;
+    munmap((void *)done, 4096);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
 static void suspends(void)
 {
     sigset_t now, all;
@@ -237,7 +280,7 @@ static void step(void)
     siginfo_t info;
     memset(&info, 0, sizeof info);
     sigemptyset(&old);
-    switch (below(26)) {
+    switch (below(27)) {
     case 0: case 1: case 2:
         sigprocmask(how, &set, &old);
         SAY("sigprocmask %d %llx was %llx is %llx\n", how, word(&set), word(&old), mask());
@@ -272,7 +315,8 @@ static void step(void)
     case 22: restores_context(); break;
     case 23: runs_context(); break;
     case 24: has_child(below(4)); break;
-    case 25:
+    case 25: gets_several(signal); break;
+    case 26:
         if (descriptor < 0) {
             descriptor = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
         } else {

@@ -1,8 +1,11 @@
 // Executes one call instruction by instruction, once for each, and sends a signal there. The first
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
 // if the signal's handler runs although the signal is blocked, or if what the handler of another
-// signal does to it makes it be lost.
+// signal does to it makes it be lost. With a capital letter as the call, it also exits with 1 if the
+// signal is lost or comes twice, or if a mask is wrong afterwards.
 #define _GNU_SOURCE
+#include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static volatile int handled;
@@ -67,6 +71,89 @@ static int child(char call)
     return is_ignored && !sigismember(&pending, SIGALRM);
 }
 
+static unsigned long word(const sigset_t *set) { return *(const unsigned long *)set; }
+static unsigned long kernels_mask(void)
+{
+    unsigned long mask = 0;
+    long result;
+    register long size __asm__("r10") = sizeof mask;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_rt_sigprocmask), "D"(SIG_BLOCK), "S"(NULL), "d"(&mask), "r"(size)
+                     : "rcx", "r11", "memory");
+    return mask;
+}
+static volatile int is_blocked;
+static volatile int early, times;
+static void count_signal(int signal)
+{
+    times++;
+    early |= is_blocked;
+}
+static void does_nothing(void) {}
+static ucontext_t home, other;
+static char context_stack[65536], small_stack[8192];
+
+// Calls after which SIGALRM is blocked; before most of them, too.
+static int masks(char call)
+{
+    const int also = call == 'P' ? SIGTERM : call == 'H' ? SIGUSR2 : 0;
+    const struct timespec zero = {0, 0};
+    const stack_t stack = {.ss_sp = signal_stack, .ss_size = sizeof signal_stack};
+    sigset_t alarms, none, now;
+    sigjmp_buf buffer;
+    int ends[2];
+    sigemptyset(&none);
+    alarms = none;
+    sigaddset(&alarms, SIGALRM);
+    set(SIGALRM, count_signal, 0);
+    set(SIGVTALRM, handle, SA_ONSTACK);
+    if (call == 'B')
+        sigaltstack(&stack, NULL);
+    if (pipe(ends) || write(ends[1], "", 1) != 1)
+        abort();
+    sigprocmask(SIG_BLOCK, &alarms, NULL);
+    getcontext(&other);
+    other.uc_stack = (stack_t){.ss_sp = context_stack, .ss_size = sizeof context_stack};
+    if (call == 'M')
+        other.uc_stack = (stack_t){.ss_sp = small_stack, .ss_size = sizeof small_stack};
+    other.uc_link = &home;
+    if (call != 'M')
+        makecontext(&other, does_nothing, 0);
+    if (call == 'J' && sigsetjmp(buffer, 1))
+        goto end;
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    is_blocked = call != 'K' && call != 'J' && call != 'C';
+    if (!is_blocked)
+        sigprocmask(SIG_SETMASK, &none, NULL);
+    raise(SIGSTOP);
+    switch (call) {
+    case 'B': raise(SIGVTALRM); break;
+    case 'C': swapcontext(&home, &other); sigprocmask(SIG_BLOCK, &alarms, NULL); break;
+    case 'F': if (fork() == 0) _exit(0); break;
+    case 'H': sighold(SIGUSR2); break;
+    case 'J': siglongjmp(buffer, 1);
+    case 'K': sigprocmask(SIG_BLOCK, &alarms, NULL); break;
+    case 'L': ppoll(NULL, 0, &zero, &alarms); break;
+    case 'M': makecontext(&other, does_nothing, 0); break;
+    case 'P': sighold(SIGTERM); break;
+    case 'R': if (read(ends[0], ends, 1) != 1) abort(); break;
+    case 'S': swapcontext(&home, &other); break;
+    case 'V': if (vfork() == 0) _exit(0); break;
+    default: return 2;
+    }
+end:
+    is_blocked = 1;
+    syscall(SYS_getppid);
+    unsigned long expected = word(&alarms) | (also ? 1ul << (also - 1) : 0);
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    int wrong = word(&now) != expected;
+    // The kernel knows the mask afterwards.
+    sigpending(&now);
+    wrong |= kernels_mask() != expected || times + sigismember(&now, SIGALRM) != 1;
+    is_blocked = 0;
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    return early || wrong || times != 1 || kernels_mask() != 0;
+}
+
 int main(int count, char **arguments)
 {
     char call = arguments[1][0];
@@ -74,7 +161,7 @@ int main(int count, char **arguments)
     for (int steps = 0;; steps += stride, signals++) {
         pid_t process = fork();
         if (process == 0)
-            _exit(child(call));
+            _exit(call < 'a' ? masks(call) : child(call));
         waitpid(process, &status, 0);
         for (int i = 0; i < steps; i++) {
             ptrace(PTRACE_SINGLESTEP, process, NULL, NULL);

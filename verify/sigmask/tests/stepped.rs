@@ -1,13 +1,19 @@
 //! A signal that arrives at any instruction of a call that ends its laziness is deferred, and none
-//! is lost if the handler of another signal changes its action there.
+//! is lost if the handler of another signal changes its action there. One that arrives in a call
+//! that blocks it, or while it is blocked, comes once, and the masks are right afterwards.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use verify_sigmask::{compile, output, with, without};
 
 /// The calls: `sigaction` that ignores, has the default action, and is for once; `sigaltstack`;
-/// `timer_create`; `setitimer`; `sigaction` that another handler interrupts.
-const CALLS: [&str; 7] = ["i", "d", "o", "s", "c", "t", "r"];
+/// `timer_create`; `setitimer`; `sigaction` that another handler interrupts. While the signal is
+/// blocked: a handler on a signal stack; `fork`; `sighold` of others; `ppoll`; `makecontext` of a
+/// small stack; `read`; `swapcontext`; `vfork`. And what blocks it: `swapcontext` and
+/// `sigprocmask`; `siglongjmp`; `sigprocmask`.
+const CALLS: [&str; 19] = [
+    "i", "d", "o", "s", "c", "t", "r", "B", "F", "H", "P", "L", "M", "R", "S", "V", "C", "J", "K",
+];
 
 /// The windows of the mistakes that this test has found had 28 instructions.
 const STRIDE: &str = "7";

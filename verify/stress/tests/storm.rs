@@ -1,13 +1,14 @@
 //! A thread and its handlers change the same words, under as many signals as possible: no change is
-//! lost.
+//! lost. With a protection off, something is.
 #![cfg(atomseq_sections)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use atomseq::internals::signal_controls;
 use verify_stress::lengthened;
-use verify_stress::storm::sequences::Protected;
-use verify_stress::storm::trial::Storm;
-use verify_stress::storm::{lives, trial};
+use verify_stress::storm::lives;
+use verify_stress::storm::sequences::{Forms, Protected, Unprotected};
+use verify_stress::storm::trial::{self, Storm};
 use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
 use verify_support::this_test;
 
@@ -105,4 +106,90 @@ fn programs_are_executed() {
     let sent = lives::execs(this_test!(), times);
     println!("storm: {times} programs executed under {sent} signals");
     assert!(sent > 10 * times);
+}
+
+// What a storm loses when a protection is off: each loss must be detected.
+
+/// The limit for the detection of a fault; most take less than a second.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// One round, with numbers only: a link must not be lost.
+const ROUND: Storm = Storm {
+    workers: 1,
+    operations: 200_000,
+    lists: false,
+    foreign: false,
+    limit: LIMIT,
+};
+
+/// Runs storms in a process of its own until one detects a fault, after `install`.
+fn detects<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
+        end_in(900);
+        install();
+        let start = Instant::now();
+        let (mut rounds, mut handled, mut wrong) = (0, 0, 0);
+        while wrong == 0 && start.elapsed() < LIMIT {
+            let figures = trial::run::<F>(round);
+            (rounds, handled, wrong) = (rounds + 1, handled + figures.delivered, figures.wrong());
+        }
+        let time = start.elapsed().as_millis();
+        println!(
+            "storm: {test}: detected after {rounds} rounds, {handled} handlers, {time} ms: {wrong} wrong"
+        );
+        assert_ne!(wrong, 0, "not detected");
+    });
+    if let Some(printed) = printed {
+        printed.print_from("storm: ");
+    }
+}
+
+fn without(parts: u32) {
+    // SAFETY: handlers and threads share only numbers, which this process exists to lose.
+    unsafe { signal_controls::set(parts) };
+    trial::install::<Protected>();
+}
+
+#[test]
+fn the_unprotected_form_loses() {
+    detects::<Unprotected>(this_test!(), ROUND, trial::install::<Unprotected>);
+}
+
+#[test]
+fn a_foreign_handler_that_was_not_widened_loses() {
+    let round = Storm {
+        foreign: true,
+        ..ROUND
+    };
+    detects::<Protected>(this_test!(), round, || {
+        trial::install::<Protected>();
+        // After those of the library, which leaves its mask as it is.
+        trial::install_foreign();
+        assert!(!atomseq::signal::audit().is_clean());
+    });
+}
+
+#[test]
+fn without_the_restart_additions_are_lost() {
+    detects::<Protected>(this_test!(), ROUND, || without(signal_controls::RESTART));
+}
+
+#[test]
+fn without_the_rollforward_handlers_see_half_an_operation() {
+    detects::<Protected>(this_test!(), ROUND, || {
+        without(signal_controls::ROLLFORWARD)
+    });
+}
+
+#[test]
+fn without_the_covering_mask_handlers_meet_in_a_sequence() {
+    // Most handlers that run then would still wait until the delivery that they interrupt has
+    // decided: that is off, too.
+    let off = signal_controls::COVERING_MASK | signal_controls::NESTED;
+    detects::<Protected>(this_test!(), ROUND, || without(off));
+}
+
+#[test]
+fn without_deferral_handlers_run_under_the_mask() {
+    detects::<Protected>(this_test!(), ROUND, || without(signal_controls::DEFERRAL));
 }

@@ -681,10 +681,13 @@ unsafe extern "C" fn makecontext() {
     )
 }
 
-/// Where the function of a context returns to. rbx has been kept: it is the address of the link.
+/// Where the function of a context returns to, behind the first instruction. rbx has been kept: it
+/// is the address of the link. Backtraces and exceptions end here: they look for the instruction
+/// before the return address.
 #[unsafe(naked)]
 pub unsafe extern "C" fn finish_context() {
     naked_asm!(
+        "nop",
         "mov rdi, qword ptr [rbx]",
         "mov rsp, rbx",
         "and rsp, -16",

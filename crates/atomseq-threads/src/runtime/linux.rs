@@ -149,9 +149,13 @@ pub(super) fn now() -> Nanoseconds {
 
 /// Returns the CPU time that a thread of this process has used.
 pub(super) fn cpu_time(thread: libc::pid_t) -> Nanoseconds {
+    clock(cpu_clock(thread))
+}
+
+fn cpu_clock(thread: libc::pid_t) -> libc::clockid_t {
     /// The kernel's CPUCLOCK_SCHED of one thread.
     const OF_A_THREAD: libc::clockid_t = 0b110;
-    clock(!thread << 3 | OF_A_THREAD)
+    !thread << 3 | OF_A_THREAD
 }
 
 fn clock(clock: libc::clockid_t) -> Nanoseconds {
@@ -170,10 +174,34 @@ pub(super) fn thread_number() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Sends a signal to a thread of this process, which may have exited.
+/// Sends a signal to a thread of this process, which may have exited. A handler may call it.
 pub(super) fn send(thread: libc::pid_t, signal: c_int) {
-    // SAFETY: sends a signal, for which this crate has a handler.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+    // SAFETY: sends a signal, for which this crate has a handler. What the caller's handler has
+    // interrupted may be about to read the error number.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal);
+        *errno = before;
+    }
+}
+
+/// Returns whether the system shows a thread's CPU time and sends it signals, as a sandbox may not:
+/// then no slice would end.
+pub(super) fn ends_slices() -> io::Result<()> {
+    let thread = thread_number();
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: the kernel writes a time. Signal 0 is none.
+    let results = unsafe {
+        [
+            libc::clock_gettime(cpu_clock(thread), time.as_mut_ptr()).into(),
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0),
+        ]
+    };
+    match results {
+        [0, 0] => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Returns the CPUs that the calling thread may run on.

@@ -88,6 +88,7 @@
 mod inherited;
 pub(crate) mod lending;
 mod linux;
+mod list;
 mod monitor;
 mod preempt;
 mod role;
@@ -98,7 +99,7 @@ mod task;
 mod thread;
 mod worker;
 
-use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -165,6 +166,8 @@ pub enum Error {
     SignalReserved(i32),
     /// The signal cannot be handled.
     Signal(io::Error),
+    /// The system refuses what ends slices: to send a signal to a thread, or to show its CPU time.
+    Slices(io::Error),
     /// The system refuses a kernel thread.
     Thread(io::Error),
     /// The system does not show which threads are blocked.
@@ -214,6 +217,10 @@ impl fmt::Display for Error {
                 "signal {signal} cannot end slices; give `Options::signal` another one, as SIGURG"
             ),
             Error::Signal(error) => write!(f, "no handler for the end of slices: {error}"),
+            Error::Slices(error) => write!(
+                f,
+                "slices would not end: {error}; let the sandbox allow tgkill and clock_gettime"
+            ),
             Error::Thread(error) => write!(
                 f,
                 "no kernel thread for a runtime: {error}; raise RLIMIT_NPROC (`ulimit -u`) or the \
@@ -230,7 +237,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Signal(error) | Error::Thread(error) | Error::Proc(error) => Some(error),
+            Error::Signal(error)
+            | Error::Slices(error)
+            | Error::Thread(error)
+            | Error::Proc(error) => Some(error),
             _ => None,
         }
     }
@@ -438,6 +448,7 @@ impl Options {
             return Err(Error::Name(self.name));
         }
         let threads = Threads::open().map_err(Error::Proc)?;
+        linux::ends_slices().map_err(Error::Slices)?;
         preempt::install(self.signal)?;
         let cpu_of = |index: usize| match self.pins && !cpus.is_empty() {
             true => Some(cpus[index % cpus.len()]),
@@ -463,7 +474,7 @@ impl Options {
             patience: Patience::new(cpus.len()),
             monitor: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
-            unused: AtomicPtr::new(core::ptr::null_mut()),
+            unused: list::Stack::new(),
             threads,
             options: self,
         });

@@ -38,7 +38,7 @@ use core::sync::atomic::{
 use std::sync::OnceLock;
 
 use super::linux::{self, Nanoseconds};
-use super::shared::{Carrier, GRANT, POKE, Shared, push_by};
+use super::shared::{Carrier, GRANT, POKE, Shared};
 use super::state::{ANYWHERE, KILLED, Taken};
 use super::task::{Header, Task};
 use super::worker::{ASLEEP, AWAKE, LEVELS, WATCHES};
@@ -368,15 +368,11 @@ impl Shared {
         })
     }
 
-    fn put_back(&self, index: u32, task: Task) {
-        push_by(task, |task| self.worker(index).push(task));
-    }
-
     /// Leaves a thread without a stack until a kernel thread is free. Returns how many tries that
     /// counts as.
     fn stall(&self, index: u32, task: Task) -> usize {
         let worker = self.worker(index);
-        push_by(task, |task| worker.stall(task));
+        worker.stall(task);
         // The kernel thread of a worker that has found nothing meanwhile may be free.
         self.notify(index);
         match worker.has_queued() {
@@ -389,7 +385,7 @@ impl Shared {
     /// kernel thread may be free by now, or its joiner may lend a stack.
     fn unstall(&self, index: u32) {
         if let Some(task) = self.worker(index).pop_stalled() {
-            self.put_back(index, task);
+            self.worker(index).push(task);
         }
     }
 
@@ -403,7 +399,7 @@ impl Shared {
             return newest.or_else(|| worker.pop_stalled());
         }
         if let Some(task) = worker.take_newest() {
-            self.put_back(index, task);
+            self.worker(index).push(task);
         }
         worker.pop()
     }
@@ -432,7 +428,7 @@ impl Shared {
             match task.state.wake() {
                 // With this reference; the frame of the thread has another one. Here, not where
                 // it waits: the worker there may sleep.
-                true => self.put_back(index, task),
+                true => self.worker(index).push(task),
                 // Woken by another event. It may have finished since.
                 false => self.drop_later(task),
             }
@@ -797,18 +793,7 @@ impl Shared {
             carrier.is_preempted.store(true, SeqCst);
             let task = self.reference(carrier);
             current.state.preempt();
-            if let Err(task) = self.worker(index).push(task) {
-                // No memory for the place: it goes on. A frame has another reference.
-                drop(task);
-                carrier.is_preempted.store(false, SeqCst);
-                current.state.unyield();
-                if has_role {
-                    self.enter(carrier);
-                } else {
-                    carrier.allow_preemption();
-                }
-                return;
-            }
+            self.worker(index).push(task);
             if !has_role {
                 self.notify(index);
             }

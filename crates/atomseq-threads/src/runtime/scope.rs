@@ -43,6 +43,11 @@ impl Count {
         self.has_panicked.store(true, Relaxed);
     }
 
+    /// Counts one more, which calls `finish`.
+    pub fn begin(&self) {
+        self.running.fetch_add(1, SeqCst);
+    }
+
     /// Counts one fewer.
     pub fn finish(&self) {
         if self.running.fetch_sub(1, SeqCst) == 1 {
@@ -136,17 +141,13 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.count.running.fetch_add(1, SeqCst);
         let scope = Some(Arc::clone(&self.count));
         // SAFETY: the scope waits until the thread has counted itself out, which it does after its
         // outcome was announced or dropped. An announced one is the handle's, which does not
         // outlive the scope.
-        let spawned = unsafe { builder.spawn_in(&self.shared, scope, f) };
-        if spawned.is_err() {
-            self.count.finish();
-        }
+        let handle = unsafe { builder.spawn_in(&self.shared, scope, f)? };
         Ok(ScopedJoinHandle {
-            handle: spawned?,
+            handle,
             scope: PhantomData,
         })
     }
@@ -199,7 +200,8 @@ where
 /// # Ok::<(), runtime::Error>(())
 /// ```
 ///
-/// The wait at its end is no safepoint.
+/// The wait at its end is no safepoint, but the end of it is where a thread stops that is suspended
+/// meanwhile.
 ///
 /// # Panics
 ///

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use super::Options;
 use super::lending::Lending;
 use super::linux::{self, Nanoseconds, Patience, Threads};
+use super::list::Stack;
 use super::role;
 use super::task::{Header, Task};
 use super::worker::{ASLEEP, AWAKE, Worker};
@@ -44,7 +45,7 @@ pub(super) struct Shared {
     /// 1 when more kernel threads are needed.
     pub wanted: AtomicU32,
     /// Entries of which a scheduler had the last reference, to be freed by a thread.
-    pub unused: AtomicPtr<Header>,
+    pub unused: Stack,
     pub threads: Threads,
 }
 
@@ -183,15 +184,6 @@ impl Carrier {
     }
 }
 
-/// Pushes a thread by this function until that succeeds: it fails while the system has no memory,
-/// and a thread must not be lost.
-pub(super) fn push_by(mut task: Task, push: impl Fn(Task) -> Result<(), Task>) {
-    while let Err(back) = push(task) {
-        task = back;
-        std::thread::yield_now();
-    }
-}
-
 impl Shared {
     /// Returns the indices of all workers, this one first.
     pub fn workers_from(&self, first: u32) -> impl Iterator<Item = usize> {
@@ -241,7 +233,7 @@ impl Shared {
     pub fn push(&self, task: Task) {
         // Relaxed: published by the change of the state that lets the caller push.
         let worker = task.worker.load(Relaxed);
-        push_by(task, |task| self.worker(worker).push(task));
+        self.worker(worker).push(task);
         self.notify(worker);
     }
 

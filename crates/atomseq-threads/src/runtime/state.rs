@@ -168,11 +168,6 @@ impl State {
         self.change(|word| (word & !PHASE | READY | PREEMPTED, ()));
     }
 
-    /// Takes back a `yield_now` or `preempt` whose thread could not be pushed.
-    pub fn unyield(&self) {
-        self.change(|word| (word & !(PHASE | PREEMPTED) | RUNNING, ()));
-    }
-
     /// Suspends the calling thread if that is still requested, and its end is not.
     pub fn stop(&self) -> bool {
         self.change(|word| match word & (STOPME | KILLED) {

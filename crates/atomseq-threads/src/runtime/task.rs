@@ -35,8 +35,10 @@ pub(super) struct Header {
     /// The kernel thread that its stack belongs to, once it is started.
     pub carrier: AtomicU32,
     /// NONE, DONE, DETACHED, or the address of the joiner: an entry of which this owns a
-    /// reference, or one more than that of an event. Of an unused entry, the next one's.
+    /// reference, or one more than that of an event.
     joiner: AtomicUsize,
+    /// The next one in a list: see [`super::list`].
+    pub next: AtomicPtr<Header>,
     /// The procedures that it is to run, the newest first.
     signals: AtomicPtr<Signal>,
     pub shared: Arc<Shared>,
@@ -244,6 +246,7 @@ impl Task {
             worker: AtomicU32::new(0),
             carrier: AtomicU32::new(0),
             joiner: AtomicUsize::new(NONE),
+            next: AtomicPtr::new(ptr::null_mut()),
             signals: AtomicPtr::new(ptr::null_mut()),
             shared,
             name,
@@ -443,29 +446,12 @@ impl Shared {
         let Some(last) = task.drop_unless_last() else {
             return;
         };
-        let last = last.into_raw();
-        let mut first = self.unused.load(SeqCst);
-        loop {
-            // SAFETY: with the only reference, this alone uses the entry. No joiner has one.
-            unsafe { (*last).joiner.store(first as usize, Relaxed) };
-            match self.unused.compare_exchange(first, last, SeqCst, SeqCst) {
-                Ok(_) => return,
-                Err(now) => first = now,
-            }
-        }
+        self.unused.push(last);
     }
 
     /// Frees what schedulers have left.
     pub fn free_unused(&self) {
-        if self.unused.load(SeqCst).is_null() {
-            return;
-        }
-        let mut next = self.unused.swap(ptr::null_mut(), SeqCst);
-        while !next.is_null() {
-            // SAFETY: of `drop_later`, with the reference that was the last.
-            let task = unsafe { Task::from_raw(next) };
-            next = task.joiner.load(Relaxed) as *mut Header;
-        }
+        self.unused.take_all().for_each(drop);
     }
 }
 

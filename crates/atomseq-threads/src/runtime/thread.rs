@@ -21,9 +21,12 @@ use super::{Error, LEVELS, Runtime};
 
 /// A reference to a thread of a runtime. Any thread of the process may use it (S92, section 5.3.2).
 ///
-/// All operations are lock-free, as long as the system has memory for a place in a queue. All but
-/// [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not the drop
-/// of the last reference to a thread, which frees its memory.
+/// All operations are lock-free, also while the system has no memory for a place in a queue. While
+/// all kernel threads are taken, one that makes a thread ready may choose the next thread of a
+/// worker: if its caller is stopped in the middle of that, this worker waits for the caller.
+///
+/// All but [`signal`](Thread::signal) may be called in a signal handler. So may `clone`, but not
+/// the drop of the last reference to a thread, which frees its memory.
 #[derive(Clone)]
 pub struct Thread(pub(super) Task);
 
@@ -124,7 +127,8 @@ impl Thread {
     /// procedure as soon as it is its turn, and then continues to wait. If it is suspended, it
     /// calls the procedure once it is resumed.
     ///
-    /// Of several procedures the newest is called first. A panic of one is the thread's, and the
+    /// Of several procedures the newest is called first. One that a procedure adds for the same
+    /// thread is called at the same safepoint. A panic of one is the thread's, and the
     /// others are dropped. They are dropped, too, as the thread finishes, and by the caller if it
     /// has. Allocates.
     pub fn signal(&self, procedure: impl FnOnce() + Send + 'static) {
@@ -141,8 +145,9 @@ impl Thread {
     /// dropped. No effect on a thread that has finished.
     ///
     /// As by a panic, the locks of `std` that it holds are poisoned, and the process ends if the
-    /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no
-    /// request. A thread that catches the unwinding unwinds again at its next safepoint.
+    /// unwinding reaches an `extern "C"` function. A thread that unwinds already answers no request
+    /// but to be suspended, and that only at the end of a wait. A thread that catches the unwinding
+    /// unwinds again at its next safepoint.
     pub fn destroy(&self) {
         let _unpreempted = Carrier::get().map(Unpreempted::new);
         if self.0.state.request(KILLED) {
@@ -389,18 +394,13 @@ pub fn yield_now() {
     // Relaxed: as in `block`.
     task.worker.store(index, Relaxed);
     task.state.yield_now();
-    match shared.worker(index).push(task) {
-        Ok(()) => {
-            let has_role = shared.leave(carrier);
-            if !has_role {
-                shared.notify(index);
-                shared.adopt_if_orphan(index);
-            }
-            shared.wait_for_turn(carrier, has_role);
-        }
-        // No memory for the place: it goes on.
-        Err(task) => task.state.unyield(),
+    shared.worker(index).push(task);
+    let has_role = shared.leave(carrier);
+    if !has_role {
+        shared.notify(index);
+        shared.adopt_if_orphan(index);
     }
+    shared.wait_for_turn(carrier, has_role);
 }
 
 /// Blocks the thread until another one calls [`Thread::unpark`] for it, or returns at once if one
@@ -441,8 +441,13 @@ pub fn sleep(time: Duration) {
             Err(back) => task = back,
         }
         drop(unpreempted);
-        // Until the system has memory.
-        std::thread::yield_now();
+        // Until the system has memory, as a kernel thread: its worker runs others.
+        let left = end.saturating_sub(linux::now());
+        if left == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_nanos(left.min(BRIEFLY)));
+        checkpoint_on(carrier);
     };
     let _timer = Timer {
         shared,
@@ -461,6 +466,9 @@ pub fn sleep(time: Duration) {
         block(carrier, |task| task.state.wait(unanswered()));
     }
 }
+
+/// How long a thread sleeps for which the system has no memory, before it tries again.
+const BRIEFLY: Nanoseconds = 1_000_000;
 
 /// The place of a thread among those that sleep. It is left also if the time is over: the entry
 /// that a scheduler pops later might hold the last reference, which a scheduler must not drop.
@@ -596,6 +604,10 @@ impl Builder {
         let name = name.or_else(|| spawner.and_then(|spawner| spawner.name.clone()));
         // SAFETY: the current thread's.
         let inherited = spawner.map(|spawner| unsafe { spawner.inherited.share() });
+        // Not before: the destructor of a closure that is refused may panic.
+        if let Some(scope) = &scope {
+            scope.begin();
+        }
         // SAFETY: the caller's promise.
         let task = unsafe { Task::new(f, Arc::clone(shared), name, level, inherited, scope) };
         shared.live.fetch_add(1, SeqCst);

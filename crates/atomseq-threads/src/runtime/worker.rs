@@ -3,13 +3,14 @@
 
 use core::ptr;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 
 use atomseq::nonblocking::{Handle, LinkedQueue, PriorityQueue, Stack};
 
 use super::linux::{Nanoseconds, Patience};
+use super::list::Fifo;
 use super::task::{Header, Task};
 
 /// The number of levels.
@@ -104,6 +105,10 @@ pub(super) struct Worker {
     /// The CPU of its kernel threads.
     pub cpu: Option<u32>,
     queues: Queues,
+    /// Threads for which the system had no memory for a place in a queue, of any level.
+    refused: Fifo,
+    /// Whether the next turn is theirs.
+    is_of_refused: AtomicBool,
     /// Threads without a stack for which no kernel thread was left. Apart, so that those which have
     /// begun do not wait behind them.
     stalled: Queues,
@@ -131,6 +136,8 @@ impl Worker {
             patience,
             cpu,
             queues: Queues::new(strict),
+            refused: Fifo::new(),
+            is_of_refused: AtomicBool::new(false),
             stalled: Queues::new(strict),
             stalls: AtomicUsize::new(0),
             newest: AtomicPtr::new(ptr::null_mut()),
@@ -139,18 +146,20 @@ impl Worker {
         }
     }
 
-    /// Pushes a thread. Returns it if the system has no memory for the place.
-    pub fn push(&self, task: Task) -> Result<(), Task> {
-        self.queues.push(task)
+    /// Pushes a thread.
+    pub fn push(&self, task: Task) {
+        if let Err(task) = self.queues.push(task) {
+            self.refused.push(task);
+        }
     }
 
-    /// Pushes a thread without a stack for which there is no kernel thread. Returns it if the
-    /// system has no memory for the place.
-    pub fn stall(&self, task: Task) -> Result<(), Task> {
+    /// Pushes a thread without a stack for which there is no kernel thread.
+    pub fn stall(&self, task: Task) {
         self.stalls.fetch_add(1, SeqCst);
-        self.stalled.push(task).inspect_err(|_| {
+        if let Err(task) = self.stalled.push(task) {
             self.stalls.fetch_sub(1, SeqCst);
-        })
+            self.refused.push(task);
+        }
     }
 
     /// Pops the stalled thread whose turn is next. These turns are not those of `pop`.
@@ -227,12 +236,20 @@ impl Worker {
 
     /// Returns whether threads wait in the queues, where a thief takes them.
     pub fn has_queued(&self) -> bool {
-        self.queues.levels() != 0
+        self.queues.levels() != 0 || !self.refused.is_empty()
     }
 
-    /// Pops the thread whose turn is next.
+    /// Pops the thread whose turn is next. Those for which there was no place have every second
+    /// turn, so that neither they nor the others wait for all of the others.
     pub fn pop(&self) -> Option<Task> {
-        self.queues.pop()
+        if self.refused.is_empty() {
+            return self.queues.pop();
+        }
+        // Relaxed: it orders nothing.
+        match self.is_of_refused.fetch_xor(true, Relaxed) {
+            true => self.refused.pop().or_else(|| self.queues.pop()),
+            false => self.queues.pop().or_else(|| self.refused.pop()),
+        }
     }
 }
 
@@ -268,7 +285,7 @@ mod tests {
             let shared = std::sync::Arc::clone(&runtime.shared);
             // SAFETY: the closure borrows nothing.
             let task = unsafe { Task::new(|| (), shared, None, *level, None, None) };
-            worker.stall(task).ok().unwrap();
+            worker.stall(task);
         }
         let mut counts = [0usize; LEVELS as usize];
         for _ in 0..100 {

@@ -107,9 +107,10 @@ impl Histogram {
     /// histograms: 2<sup>`bits`</sup> of equal width in each power of two, up to the one that
     /// contains `max`, and one bucket for all larger values.
     ///
-    /// A value below 2<sup>`bits` + 1</sup> has a bucket of its own. The bounds of every other
-    /// bucket are less than a 2<sup>`bits`</sup>th apart, relative to the lower one: 7 bits are
-    /// better than 1 %. For nanoseconds up to a minute that takes 3,809 buckets, 5 bits 1,017.
+    /// Up to `max`, a value below 2<sup>`bits` + 1</sup> has a bucket of its own, and the bounds of
+    /// every other bucket are less than a 2<sup>`bits`</sup>th apart, relative to the lower one: 7
+    /// bits are better than 1 %. For nanoseconds up to a minute that takes 3,809 buckets, 5 bits
+    /// 1,017.
     ///
     /// # Panics
     ///

@@ -116,6 +116,8 @@ const MAX_WORDS: usize = 512;
 ///
 /// A batch takes several sequences if it crosses the end of the buffer or is longer than 4 KiB.
 /// Elements whose size or alignment is not a multiple of eight bytes take one sequence each.
+/// Between two sequences of a batch, other threads and handlers may push and pop, and the thread
+/// may migrate: the rest of the batch then goes to, or comes from, the part of the new CPU.
 ///
 /// ```
 /// use atomseq::percpu::Ring;

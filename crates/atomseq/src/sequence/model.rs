@@ -2,6 +2,9 @@
 //!
 //! A checker owns the memory. It may inspect it between any two steps, abort the attempt there, and
 //! start another, as the kernel would. A copy is stepped word by word.
+//!
+//! Functions are `#[inline]`, so that they are optimised as the checker is: debug builds of the
+//! library are not.
 
 use std::collections::BTreeMap;
 
@@ -210,6 +213,7 @@ pub struct Memory {
 
 impl Memory {
     /// Returns the word at an address.
+    #[inline]
     pub fn load(&self, address: usize) -> usize {
         assert!(
             address.is_multiple_of(8),
@@ -219,6 +223,7 @@ impl Memory {
     }
 
     /// Stores a word.
+    #[inline]
     pub fn store(&mut self, address: usize, value: usize) {
         assert!(
             address.is_multiple_of(8),
@@ -228,11 +233,13 @@ impl Memory {
     }
 
     /// Returns an iterator over all words that were ever written, by address.
+    #[inline]
     pub fn words(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.words.iter().map(|(address, word)| (*address, *word))
     }
 
     /// Returns the 4 or 8 bytes at an address.
+    #[inline]
     pub fn load_bytes(&self, address: usize, bytes: usize) -> usize {
         match bytes {
             8 => self.load(address),
@@ -241,6 +248,7 @@ impl Memory {
     }
 
     /// Stores 4 or 8 bytes.
+    #[inline]
     pub fn store_bytes(&mut self, address: usize, value: usize, bytes: usize) {
         match bytes {
             8 => self.store(address, value),
@@ -277,6 +285,7 @@ pub struct Attempt {
 impl Attempt {
     /// Creates an attempt with these arguments. A slot is passed as its address on the CPU that the
     /// attempt runs on.
+    #[inline]
     pub fn new(program: &Program, arguments: &[usize]) -> Attempt {
         assert_eq!(
             arguments.len(),
@@ -299,28 +308,33 @@ impl Attempt {
     }
 
     /// Returns the result, once there is one.
+    #[inline]
     pub fn outcome(&self) -> Option<&Value> {
         self.outcome.as_ref()
     }
 
     /// Returns whether the visible store has happened.
+    #[inline]
     pub fn committed(&self) -> bool {
         self.committed
     }
 
     /// Returns whether a store other than the commit has become visible. If so, this attempt cannot
     /// be restarted: it must be run to its end, or be rolled back.
+    #[inline]
     pub fn stored(&self) -> bool {
         self.stored
     }
 
     /// Returns the spans that this attempt has prepared so far. After an abort, their contents must
     /// not matter.
+    #[inline]
     pub fn prepared(&self) -> &[Span] {
         &self.prepared
     }
 
     /// Returns the next step, unless the attempt has ended.
+    #[inline]
     pub fn next(&self, program: &Program) -> Option<Step> {
         match &self.outcome {
             Some(_) => None,
@@ -330,6 +344,7 @@ impl Attempt {
 
     /// Returns the spans that the next step will read and write, so that a checker can reject an
     /// address before it is used.
+    #[inline]
     pub fn touches(&self, program: &Program) -> (Option<Span>, Option<Span>) {
         let span = |address, bytes| Some(Span { address, bytes });
         match self.next(program) {
@@ -352,11 +367,13 @@ impl Attempt {
     }
 
     /// Returns the result of an aborted attempt, if the sequence is not restarted.
+    #[inline]
     pub fn aborted(&self, program: &Program) -> Option<Value> {
         program.abort.as_ref().map(|abort| self.value(abort))
     }
 
     /// Runs to the end without interruption.
+    #[inline]
     pub fn run(mut self, program: &Program, memory: &mut Memory, cpu: usize) -> Value {
         while self.outcome.is_none() {
             self.step(program, memory, cpu);
@@ -365,6 +382,7 @@ impl Attempt {
     }
 
     /// Runs one step, or one word of a copy. Does nothing if there is a result already.
+    #[inline]
     pub fn step(&mut self, program: &Program, memory: &mut Memory, cpu: usize) {
         if self.outcome.is_some() {
             return;
@@ -447,6 +465,7 @@ impl Attempt {
         }
     }
 
+    #[inline]
     fn word(&self, operand: Operand) -> usize {
         match operand {
             Operand::Register(index) => self.registers[index],
@@ -454,10 +473,12 @@ impl Attempt {
         }
     }
 
+    #[inline]
     fn address(&self, address: Address) -> usize {
         self.registers[address.base].wrapping_add(address.offset)
     }
 
+    #[inline]
     fn value(&self, outcome: &Outcome) -> Value {
         let words = outcome
             .words
@@ -473,6 +494,7 @@ impl Attempt {
 
 impl Operator {
     /// Returns the result of the operation.
+    #[inline]
     pub fn apply(self, a: usize, b: usize) -> usize {
         match self {
             Operator::Add => a.wrapping_add(b),
@@ -491,6 +513,7 @@ impl Operator {
 
 impl Comparison {
     /// Returns whether the comparison holds.
+    #[inline]
     pub fn holds(self, a: usize, b: usize) -> bool {
         match self {
             Comparison::Equal => a == b,

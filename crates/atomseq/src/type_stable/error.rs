@@ -8,8 +8,8 @@ use std::fmt;
 pub enum Error {
     /// The requested limit is zero descriptors.
     Zero,
-    /// The requested number or size of descriptors exceeds the address space, or they are aligned
-    /// to more than a page of the system.
+    /// The requested number or size of descriptors, or the number that CPUs keep, exceeds the
+    /// address space, or descriptors are aligned to more than a page of the system.
     TooLarge,
     /// The operating system refused memory.
     OutOfMemory,
@@ -30,7 +30,7 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Error::Zero => "the limit is zero descriptors: request at least one",
             Error::TooLarge => {
-                "the descriptors exceed the address space, or their alignment a page: request fewer, smaller or less aligned ones"
+                "the descriptors, or those that CPUs keep, exceed the address space, or their alignment a page: request fewer, smaller or less aligned ones"
             }
             Error::OutOfMemory => {
                 "the operating system refused memory for more descriptors: free some, or raise its limits"

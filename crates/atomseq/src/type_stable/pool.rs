@@ -78,6 +78,9 @@ impl<T: Descriptor> Options<T> {
     /// descriptors only on another CPU's stack closes that CPU's gate and moves half of them.
     /// Choose the limit larger than needed if many descriptors are freed on another CPU than where
     /// they are allocated.
+    ///
+    /// This takes the memory of a [`percpu::Pool`](crate::percpu::Pool) of as many objects for each
+    /// CPU.
     pub fn cached(self, descriptors: usize) -> Options<T> {
         Options {
             cached: descriptors,
@@ -100,9 +103,10 @@ impl<T: Descriptor> Options<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors exceed the
-    /// address space, or are aligned to more than a page of the system; [`Error::OutOfMemory`] if
-    /// the system refuses memory; [`Error::StartingUp`] during atomseq's own initialization.
+    /// [`Error::Zero`] if the limit is zero; [`Error::TooLarge`] if the descriptors, or the room
+    /// for those that [CPUs keep](Options::cached), exceed the address space, or if the descriptors
+    /// are aligned to more than a page of the system; [`Error::OutOfMemory`] if the system refuses
+    /// memory; [`Error::StartingUp`] during atomseq's own initialization.
     pub fn try_build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
         let error = |error| match error {

@@ -62,7 +62,7 @@ fn pass_through(sequence: &Sequence, assembly: &Assembly) -> (usize, Option<Stri
 #[test]
 fn results_live_through_the_commit() {
     let asked = std::env::var(SEEDS).ok();
-    let seeds = asked.map_or(3_000, |seeds| seeds.parse().expect("a number of seeds"));
+    let seeds = asked.map_or(1_000, |seeds| seeds.parse().expect("a number of seeds"));
     // One in three is of a sequence with a compare-and-swap.
     let random = (0..seeds).map(|seed| {
         let text = random::generate(seed).text();

@@ -76,7 +76,8 @@ fn the_code_does_what_the_sequence_says() {
     );
     let (programs, cases) = (programs.len(), cases.len());
     println!("{programs} sequences, {cases} calls: {committed} committed, {left_early} left early");
-    assert!(committed > ROUNDS * 100 && left_early > ROUNDS * 10);
+    let enough = ROUNDS * SEEDS.len() as u64 / 5;
+    assert!(committed > enough && left_early > enough / 10);
 }
 
 /// The negative control: one instruction is replaced by another that cannot leave the memory.

@@ -19,8 +19,8 @@ use atomseq::signal::{self, Event, Interrupted, Options};
 use verify_support::pages::Page;
 use verify_support::signals::{install, install_plainly, install_with, is_blocked, kernel_mask};
 
+use super::Findings;
 use super::deliver::FIRST;
-use super::findings::Findings;
 use super::nested::{entry, trace_deliveries};
 use super::stepper::{self, Stop};
 

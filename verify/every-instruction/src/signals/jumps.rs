@@ -20,7 +20,7 @@ use atomseq::signal::{self, Event, Interrupted, Options};
 use verify_support::jump;
 use verify_support::signals::{change_mask, install_plainly, install_with, is_blocked, raise};
 
-use super::findings::Findings;
+use super::Findings;
 use super::nested::{entry, trace_delivery};
 use super::stepper::{self, Stop};
 

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::ffi::c_int;
 use std::ops::Range;
 
+use super::Findings;
 use super::deliver::{self, FIRST, UNMASKABLE};
-use super::findings::Findings;
 pub use super::interruption::Part;
 use super::interruption::{Outcome, serial};
 use super::rows::Row;

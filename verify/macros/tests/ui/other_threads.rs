@@ -1,9 +1,10 @@
-//! Structures of one thread in the hands of another one: their operations are atomic against the
-//! handlers of their thread only.
+//! Structures of one thread, and locks whose mechanism is atomic against the handlers of one
+//! thread, in the hands of another thread.
 
 use std::sync::Arc;
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack, per_thread};
+use atomseq::mutex::{Counted, Masked, MutexBy, Restarting, Rolling, SpinLockBy};
 
 fn sent_counter() {
     let counter = Counter::new();
@@ -48,5 +49,32 @@ fn shared_from_with() {
 
 /// An ordinary static is shared by all threads.
 static MAP: Map<usize, usize, 16> = Map::new();
+
+static STATIC: SpinLockBy<Restarting, u32> = SpinLockBy::new(0);
+
+/// Counting does not widen the scope.
+static COUNTED: MutexBy<Counted<Restarting>, u32> = MutexBy::new(0);
+
+fn shared_lock() {
+    let lock = MutexBy::<Rolling, u32>::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| *lock.lock() += 1);
+    });
+}
+
+/// Its handlers stay behind.
+fn sent_lock() {
+    let lock = SpinLockBy::<Masked, u32>::new(0);
+    std::thread::spawn(move || *lock.lock() += 1);
+}
+
+/// A guard unlocks where it is dropped.
+fn sent_guard() {
+    let lock = SpinLockBy::<Restarting, u32>::new(0);
+    let guard = lock.lock();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(guard));
+    });
+}
 
 fn main() {}

@@ -129,6 +129,9 @@ impl<'a> Snapshot<'a> {
 }
 
 impl Clone for Snapshot<'_> {
+    /// # Panics
+    ///
+    /// If there are more than 256 buckets and the system refuses memory for their counts.
     fn clone(&self) -> Self {
         let counts = self.counts();
         Snapshot {
