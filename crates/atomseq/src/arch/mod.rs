@@ -146,7 +146,7 @@ pub fn is_ending(pc: usize) -> Option<bool> {
 
 unsafe extern "C" {
     #[link_name = name!("roll")]
-    fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
+    fn roll_asm(registers: *mut c_void, entry: usize, has_sahf: usize) -> usize;
     #[link_name = name!("roll_abandoned")]
     static ROLL_ABANDONED: u8;
 }
@@ -166,9 +166,13 @@ pub fn roll_abandoned() -> usize {
 /// interrupted the thread in a sequence, and `entry` must be the same instruction in the sequence's
 /// clone.
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    let has_sahf = x86_64::has_sahf();
+    #[cfg(target_arch = "aarch64")]
+    let has_sahf = false;
     // SAFETY: the assembly follows the C calling convention. By the contract the clone continues
     // the sequence. It uses no stack, except on AArch64 two words for its end, which comes back.
-    unsafe { roll_asm(registers, entry) }
+    unsafe { roll_asm(registers, entry, has_sahf.into()) }
 }
 
 /// The words shared by the self-test's section and its helper. `repr(C)`: the assembly uses the

@@ -305,12 +305,22 @@ pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
 //          0 r8    8 r9    16 r10   24 r11   32 r12   40 r13   48 r14   56 r15   64 rdi
 //         72 rsi  80 rbp   88 rbx   96 rdx  104 rax  112 rcx  120 rsp  128 rip  136 flags
 //   rsi  the address in the clone to start at
+//   rdx  whether the processor has `sahf`
 //   rax  returned: the place in the clone's end
 //
 //   stack while the clone runs, which uses none of it:
 //   [rsp]       the address that its end calls
 //   [rsp + 8]   the interrupted registers
 //   [rsp + 16]  the callee-saved registers: r15, r14, r13, r12, rbx, rbp; then the return address
+//   below it while `roll` enters the clone; signals leave 128 bytes alone:
+//   [rsp - 8]   the flags
+//   [rsp - 16]  the address in the clone to start at
+//   [rsp - 24]  where to go: that address, or first to `popfq`
+//
+// `popfq` runs only if the interrupted thread has a flag that only `popfq` sets: TF (0x100: single
+// steps), DF (0x400: direction) or AC (0x40000: alignment checks). After a tracer has stepped over
+// one and over the next instruction, Linux takes the tracer's TF for the thread's own, and leaves
+// it set when the tracer detaches. The thread dies of SIGTRAP.
 global_asm!(
     ".pushsection .text.atomseq_roll,\"ax\",@progbits",
     hidden!("roll"),
@@ -325,8 +335,24 @@ global_asm!(
     "push rdi",                       // the interrupted registers
     "lea rax, [rip + 40f]",           // where the clone's end calls …
     "push rax",                       // where the end calls
-    "mov qword ptr [rsp - 16], rsi",  // where to start; signals leave 128 bytes below rsp alone
-    "push qword ptr [rdi + 136]",     // the flags
+    "mov qword ptr [rsp - 16], rsi",  // where to start
+    "mov rax, qword ptr [rdi + 136]", // the interrupted flags …
+    "mov qword ptr [rsp - 8], rax",   // the flags
+    "lea rcx, [rip + 45f]",           // to `popfq` first …
+    "mov qword ptr [rsp - 24], rcx",  // where to go
+    "test edx, edx",                  // does this processor have `sahf`?
+    "jz 44f",                         // no: `popfq`
+    "test eax, 0x40500",              // does the thread have TF, DF or AC?
+    "jnz 44f",                        // yes: `popfq`
+    "mov qword ptr [rsp - 24], rsi",  // where to go: straight to the clone
+    "mov ecx, eax",                   // a copy of the flags
+    "shr ecx, 11",                    // OF to the lowest bit
+    "and ecx, 1",                     // OF alone
+    "mov ah, al",                     // SF, ZF, AF, PF and CF, for `sahf`
+    "mov al, cl",                     // OF as 0 or 1 …
+    "add al, 127",                    // … sets OF: 128 is too large for a signed byte
+    "sahf",                           // the interruption may be between a comparison and its branch
+    "44:",                            // no instruction from here to the clone changes the flags
     "mov r8, qword ptr [rdi]",        // the interrupted r8
     "mov r9, qword ptr [rdi + 8]",    // the interrupted r9
     "mov r10, qword ptr [rdi + 16]",  // the interrupted r10
@@ -342,7 +368,10 @@ global_asm!(
     "mov rax, qword ptr [rdi + 104]", // the interrupted rax
     "mov rcx, qword ptr [rdi + 112]", // the interrupted rcx
     "mov rdi, qword ptr [rdi + 64]",  // last: it is the base of the others
-    "popfq",                          // the interruption may be between a comparison and its branch
+    "jmp qword ptr [rsp - 24]",       // the rest of the clone comes back to 40, or …
+    "45:",                            // … first all the flags
+    "lea rsp, [rsp - 8]",             // to the flags
+    "popfq",                          // as above
     "jmp qword ptr [rsp - 16]",       // the rest of the clone …
     "40:",                            // … comes back here; it has pushed the place
     "push rdi",                       // save rdi as the clone left it
@@ -363,10 +392,17 @@ global_asm!(
     "mov qword ptr [rdi + 112], rcx", // save rcx as the clone left it
     "pop qword ptr [rdi + 64]",       // rdi
     "pushfq",                         // the flags as the clone left them …
-    "pop qword ptr [rdi + 136]",      // the flags
+    "pop rcx",                        // the flags
+    "mov rdx, qword ptr [rdi + 136]", // the interrupted flags
+    "or rdx, ~0x100",                 // TF only if the thread has it: …
+    "and rcx, rdx",                   // … `pushfq` stores that of a tracer that steps, too
+    "mov qword ptr [rdi + 136], rcx", // save the flags
+    "test ecx, 0x40500",              // did the clone run with TF, DF or AC?
+    "jz 46f",                         // no
     "pushfq",                         // this handler's flags …
     "and qword ptr [rsp], ~0x40500",  // single steps, alignment checks, direction off
     "popfq",                          // load the cleared flags
+    "46:",                            // the flags are a function's
     "pop rax",                        // the place
     "41:",                            // the place is in rax
     "add rsp, 16",                    // drop the two words of the clone
@@ -378,10 +414,7 @@ global_asm!(
     "pop rbp",                        // restore rbp
     "ret",                            // to the caller of `roll`
     hidden!("roll_abandoned"),
-    concat!(name!("roll_abandoned"), ":"), // rsp is the clone's; other registers are unused
-    "pushfq",                              // this handler's flags …
-    "and qword ptr [rsp], ~0x40500",       // single steps, alignment checks and direction off
-    "popfq",                               // load the cleared flags
+    concat!(name!("roll_abandoned"), ":"), // rsp is the clone's, the flags are a function's
     "xor eax, eax",                        // no place
     "jmp 41b",                             // return it
     concat!(".size ", name!("roll"), ", . - ", name!("roll")),
@@ -590,6 +623,13 @@ global_asm!(
     concat!(".quad ", name!("watch_descriptor")),
     ".popsection",
 );
+
+/// Returns whether this processor has `sahf`. Only the first ones of this architecture lack it, and
+/// every one with this feature has it.
+#[inline]
+pub fn has_sahf() -> bool {
+    std::is_x86_feature_detected!("sse4.2")
+}
 
 /// Returns whether this processor has a double-width compare-and-swap. Only the first ones of this
 /// architecture lack it.

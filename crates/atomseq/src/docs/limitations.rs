@@ -677,9 +677,11 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
-//! * **Stepping through a delivery** that runs a `rolling` sequence to its end (x86-64) leaves the
-//!   processor's trap flag set in the interrupted thread. A thread from which the debugger then
-//!   detaches is killed by `SIGTRAP`. Set a breakpoint in the handler, and continue to it.
+//! * **Stepping over `popfq`** (x86-64) and on makes Linux take the debugger's trap flag for the
+//!   thread's own: the thread is killed by `SIGTRAP` after the debugger has detached. A delivery
+//!   that interrupts a `rolling` sequence executes `popfq` only if the thread steps itself, checks
+//!   alignment or has the direction flag set, or if the processor lacks SSE4.2. A preempted task of
+//!   `atomseq-threads` executes it when it continues.
 //! * **Watchpoints** on a word that OS-assisted DCAS changes, and breakpoints in its sections,
 //!   abort every attempt at the same instruction, after it has taken the lock. The exchanges of a
 //!   [`Domain`](crate::dcas::Domain) take the slow path after

@@ -170,6 +170,32 @@ impl Context {
         unsafe { self.mask_place().write(mask) }
     }
 
+    /// Sets whether the interrupted code takes single steps by itself, as in another context. Only
+    /// x86-64 has that as a flag of the thread.
+    pub fn copy_trap_flag(self, from: Context) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: both contexts are valid, and this handler owns the one that it writes.
+        unsafe {
+            const TRAP: i64 = 0x100;
+            let place =
+                |context: Context| &raw mut (*context.0).uc_mcontext.gregs[libc::REG_EFL as usize];
+            let others = *place(self) & !TRAP;
+            *place(self) = others | *place(from) & TRAP;
+        }
+        #[cfg(target_arch = "aarch64")]
+        let _ = from;
+    }
+
+    /// Clears the processor's flags that no function may find set: single steps, direction and
+    /// alignment checks on x86-64.
+    pub fn clear_flags_for_call(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the place is a register in a valid context, which this handler owns.
+        unsafe {
+            (*self.0).uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x40500;
+        }
+    }
+
     fn flags_place(self) -> *mut u64 {
         // SAFETY: the context is valid, by the contract of `new`, so the field is inside it; this
         // only computes an address.

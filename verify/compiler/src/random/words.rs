@@ -143,11 +143,13 @@ impl Generator {
     /// Draws a named constant, or an expression over one. If no large one is part of it, its value
     /// is at most 65,535 too.
     fn constant(&mut self) -> Expression {
-        if self.one_in(4) {
-            let large = Constant(self.random.usize(BACK..CONSTANTS.len()));
-            return match self.random.usize(0..4) {
-                0 => Not(Box::new(large)),
-                1 => {
+        if self.one_in(3) {
+            // The last one, the widest, half of the time.
+            let index = self.random.usize(BACK..CONSTANTS.len() + 2);
+            let large = Constant(index.min(CONSTANTS.len() - 1));
+            return match self.random.usize(0..6) {
+                0 | 1 => Not(Box::new(large)),
+                2 => {
                     let operator = *self.pick(&["+", "-", "*", "&", "|", "^", "min", "max"]);
                     Binary(operator, Box::new(large), Box::new(self.literal()))
                 }
@@ -210,8 +212,15 @@ impl Generator {
                 let (operator, name) = (self.operator(), self.recent_number());
                 Binary(operator, Box::new(Name(name)), Box::new(Name(name)))
             }
-            5 if self.one_in(2) => {
-                let word = self.number(depth - 1);
+            5 => {
+                let word = match self.random.usize(0..4) {
+                    0 => self.load(),
+                    1 => {
+                        let (operator, a, b) = (self.operator(), self.leaf(), self.leaf());
+                        self.operation(operator, a, b)
+                    }
+                    _ => self.number(depth - 1),
+                };
                 match word.is_constant() {
                     true => Not(Box::new(Name(self.recent_number()))),
                     false => Not(Box::new(word)),

@@ -119,8 +119,10 @@ unsafe fn deliver_in_clone(
     unsafe { run(action, &delivery, frame) };
     let is_under_way = rollforward.is_under_way() && rollforward.number() == number;
     if is_under_way && context.program_counter() == original {
-        // The clone continues. The handler's changes to the mask take effect after its end.
+        // The clone continues. The handler's changes to the mask take effect after its end, and
+        // single steps that it has begun go on.
         rollforward.set_mask(context.mask());
+        interrupted.copy_trap_flag(context);
         context.set_program_counter(pc);
         context.set_stack_pointer(stack_pointer);
         context.set_mask(mask);

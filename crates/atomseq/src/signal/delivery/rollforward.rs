@@ -67,6 +67,7 @@ pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) 
     outer.set_mask(context.mask());
     context.set_program_counter(roll_abandoned());
     context.set_stack_pointer(stack_pointer);
+    context.clear_flags_for_call();
     context.set_mask(mask);
 }
 
