@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use atomseq::dcas::force_kcas;
+use atomseq::dcas::{Cell, Domain, force_kcas};
 use atomseq::nonblocking::{LinkedStack, Queue, Stack};
 use atomseq::percpu::{Counter, Queue as PerCpuQueue, Ring, Stack as PerCpuStack};
 use atomseq::type_stable::{Cache, Error, Pool};
@@ -105,6 +105,42 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
             linked.drain().count() + stack.drain().count() + queue.drain().count(),
             left as usize
         );
+    });
+}
+
+/// Threads that live on have used k-CAS first. After them, 1,500 short-lived ones use it, one after
+/// the other. If each of these kept its page of descriptors, there would be 1,500 more pages.
+#[test]
+fn short_lived_threads_leave_their_pages_of_k_cas_to_others() {
+    const LIVING: usize = 40;
+    in_fresh_process_under(this_test!(), Circumstances::default(), || {
+        force_kcas().expect("there was no domain before");
+        let count = Domain::new(Cell::new(0));
+        let change = || {
+            _ = count.fetch_update(&count, |number| Some(number + 1));
+        };
+        let (used, ended) = (Barrier::new(LIVING + 1), Barrier::new(LIVING + 1));
+        std::thread::scope(|scope| {
+            for _ in 0..LIVING {
+                scope.spawn(|| {
+                    change();
+                    used.wait();
+                    ended.wait();
+                });
+            }
+            used.wait();
+            let before = proc::pages_in_memory();
+            for _ in 0..1_500 {
+                scope.spawn(change).join().unwrap();
+            }
+            let more = proc::pages_in_memory().saturating_sub(before);
+            ended.wait();
+            println!("{more} more pages");
+            assert!(
+                more < 500,
+                "{more} more pages after 1,500 short-lived threads"
+            );
+        });
     });
 }
 

@@ -26,7 +26,8 @@ pub(super) const BLOCKS: usize = 1 << 15;
 
 const _: () = assert!(size_of::<Block>() <= 4096 && PER_BLOCK < PLACES);
 
-/// How many existing blocks a thread tries before it maps a new one.
+/// How many existing blocks a thread tries before it maps a new one, if at least half of the blocks
+/// are in use. Otherwise it tries all.
 const LOOKS: usize = 8;
 
 static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BLOCKS];
@@ -49,8 +50,12 @@ unsafe impl Sync for Reserve {}
 /// `put`, so that the loading thread finds each counted block in the table.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The block that the next search tries first, so that searches rotate.
+/// The block that the next search tries first, so that searches rotate. A round ends at [`COUNT`].
 static HAND: AtomicUsize = AtomicUsize::new(0);
+
+/// How many blocks were found in use in this round of searches, and in the one before. Hints.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static IN_USE_BEFORE: AtomicUsize = AtomicUsize::new(0);
 
 /// A page of descriptors. All zeros is one that no thread has used.
 #[repr(C, align(64))]
@@ -335,22 +340,52 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
     }
 }
 
-/// Calls `take` on a few of the existing blocks, and then on a new one, until it returns a
-/// descriptor. Returns `None` if no block can be allocated.
+/// Calls `take` on existing blocks, and then on a new one, until it returns a descriptor. Returns
+/// `None` if no block can be allocated.
+///
+/// Maps a new block only if half of all are in use, or all are. A few tries alone would not do: the
+/// blocks of short-lived threads lie together, behind those of the first threads, which may live as
+/// long as the process.
 fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken> {
     loop {
         let blocks = COUNT.load(Ordering::Acquire);
-        for _ in 0..LOOKS.min(blocks) {
-            let number = HAND.fetch_add(1, Ordering::Relaxed) % blocks;
-            if let Some(taken) = take(block(number)) {
+        for tries in 0..blocks {
+            if tries >= LOOKS && blocks <= 2 * in_use() {
+                break;
+            }
+            if let Some(taken) = take(block(next_number(blocks))) {
                 return Some(taken);
             }
+            IN_USE.fetch_add(1, Ordering::Relaxed);
         }
         // Another thread may take all descriptors of the new block first.
         if let Some(taken) = take(add_mapped()?) {
             return Some(taken);
         }
     }
+}
+
+/// Returns how many blocks were found in use in this round, or in the one before if those were
+/// more.
+fn in_use() -> usize {
+    let before = IN_USE_BEFORE.load(Ordering::Relaxed);
+    before.max(IN_USE.load(Ordering::Relaxed))
+}
+
+/// Returns the number of the block to try next, of so many. Begins the next round at the end.
+///
+/// The hand wraps around by itself, not by a remainder: while each search maps a block, the
+/// remainder of a hand that moves by `LOOKS` a search would return to the same blocks each time.
+fn next_number(blocks: usize) -> usize {
+    let number = HAND.fetch_add(1, Ordering::Relaxed);
+    if number < blocks {
+        return number;
+    }
+    // Other threads may do the same now. Then they try some blocks twice, or count too few.
+    HAND.store(1, Ordering::Relaxed);
+    let in_use = IN_USE.swap(0, Ordering::Relaxed);
+    IN_USE_BEFORE.store(in_use, Ordering::Relaxed);
+    0
 }
 
 /// Maps another block and publishes it. Another thread may take its descriptors first. Returns

@@ -172,7 +172,10 @@
 //! * **A [`RefList`](crate::nonblocking::RefList)** and a
 //!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) insert at the front, and behind values
 //!   that are visited. Searches of a `RefList` pass over a removed value until its last guard is
-//!   dropped.
+//!   dropped. To unlink a value, both search for its place from the front, which takes time in
+//!   proportion to the values before it. So removals behind many values that stay are slow: of
+//!   40,000 values, [`retain`](crate::nonblocking::OneVisitorList::retain) took four seconds to
+//!   keep the first half and to remove the other. (One run on an AMD EPYC.)
 //! * **A thread that exits** with an entry checked out leaves the key occupied until
 //!   [`forget_checkout`](crate::nonblocking::List::forget_checkout). One that exits with a guard,
 //!   or in a visit, keeps that value from being freed until an
@@ -185,10 +188,10 @@
 //!   all lists is lost until an [audit](crate::nonblocking::List::audit), and so is that of a
 //!   [`RefList`](crate::nonblocking::RefList::audit), a
 //!   [`OneVisitorList`](crate::nonblocking::OneVisitorList::audit) or a
-//!   [`MultiMap`](crate::nonblocking::MultiMap::audit). That of a
-//!   [`HashMap`](crate::nonblocking::HashMap), or of a
-//!   [`RefHashMap`](crate::nonblocking::RefHashMap) with its value, is lost until the map is
-//!   dropped.
+//!   [`MultiMap`](crate::nonblocking::MultiMap::audit), and a value of a
+//!   [`RefHashMap`](crate::nonblocking::RefHashMap::audit). A node of the buckets of a
+//!   [`HashMap`](crate::nonblocking::HashMap) or a [`RefHashMap`](crate::nonblocking::RefHashMap)
+//!   is lost until the map is dropped.
 //! * **All lists of a link** of a [`ListCache`](crate::nonblocking::ListCache) share a version, so
 //!   operations on one retry after changes of another. Give lists that many threads change links of
 //!   their own. A descriptor is on all its lists, or off them, in no single step: to move it from
@@ -502,10 +505,16 @@
 //! * Each change writes the version's cache line: a domain should be as small as what changes
 //!   together (GC96 5.3).
 //! * Values are below 2^63.
-//! * k-CAS has a page of descriptors for each live thread that has used it, for up to 32,752
-//!   threads; further threads share what is left over. The pages are never unmapped. A thread that
-//!   *exits* in the middle of a k-CAS operation, by the `exit` system call in a handler for
-//!   example, may leak its descriptor: 256 bytes of such a page.
+//! * k-CAS has a page of descriptors for each live thread that has used it, and up to about as many
+//!   again that exited threads have left to the next ones. There are up to 32,752 pages; further
+//!   threads share what is left over. The pages are never unmapped. A thread that *exits* in the
+//!   middle of a k-CAS operation, by the `exit` system call in a handler for example, may leak its
+//!   descriptor: 256 bytes of such a page.
+//! * The owner of a page of descriptors is a thread id with a count of 12 bits. Suppose a thread is
+//!   stopped just after it has found that the owner has exited. It resumes after exactly a multiple
+//!   of 4,096 other threads have owned the page, of which the last lives and has the same thread id
+//!   again. It then takes the page from that thread. If that thread is just taking a descriptor,
+//!   both use the same one, and words may be corrupted.
 //! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other
 //!   threads again, nor do its own children, for the kernel does not say of another process's
 //!   threads whether they still run. A chain of forks, each by a process with several threads that

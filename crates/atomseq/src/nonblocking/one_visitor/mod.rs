@@ -258,7 +258,7 @@ impl<T: Send> OneVisitorList<T> {
     }
 
     /// Visits each value that has no other visitor when its turn comes, and removes those for which
-    /// `keep` returns `false`.
+    /// `keep` returns `false`. Each removal takes time in proportion to the values before it.
     pub fn retain(&self, mut keep: impl FnMut(&mut T) -> bool) {
         let mut visited = self.visit_first();
         while let Some(mut visit) = visited {
