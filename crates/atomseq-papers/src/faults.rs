@@ -21,6 +21,18 @@ pub enum Module {
 /// The parts as addresses; 0 for a module that has none yet.
 static PARTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
+/// Returns whether the interrupted instruction has raised the signal. Such a signal cannot wait:
+/// the instruction would raise it again.
+pub fn is_raised_by_instruction(event: &Event<'_>) -> bool {
+    let code = event.info().si_code;
+    match event.signal() {
+        // The kernel reports bad memory wherever the thread is.
+        libc::SIGBUS => code > 0 && code != libc::BUS_MCEERR_AO,
+        libc::SIGFPE | libc::SIGILL | libc::SIGSEGV | libc::SIGSYS | libc::SIGTRAP => code > 0,
+        _ => false,
+    }
+}
+
 /// Installs the handler for these signals, with the part of a module beside those of others: a
 /// second handler would take the place of the first, and is not reached by chaining.
 ///

@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use atomseq::signal;
 use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
@@ -183,6 +184,7 @@ by_both_means! {
     an_object_of_one_page_faults_before_it_is_read one_page;
     a_gate_keeps_other_threads_out gated;
     a_gate_stays_closed_over_several_faults several_faults;
+    a_gate_stays_closed_when_a_rollforward_is_abandoned abandoned;
     faults_elsewhere_close_no_gate elsewhere;
     a_handler_does_not_wait_for_its_own_thread own_handler;
 }
@@ -243,6 +245,54 @@ fn several_faults(means: Means) {
     let words = both_transfer(spread(region, true), region, &[0, 1, 2]);
     assert_eq!(words, [ALL - 2, 2, 2]);
     assert_eq!((FAULTS.load(SeqCst), FOUND_CLOSED.load(SeqCst)), (3, 1));
+    assert!(!GATE.is_closed());
+}
+
+/// Every rollforward is abandoned at its second fault, since its limit is 0. Another thread tries
+/// to transfer all the time.
+fn abandoned(means: Means) {
+    const ROUNDS: usize = 500;
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    start(SIGNAL).unwrap();
+    signal::set_rollforward_limit(Duration::ZERO);
+    // SAFETY: it does nothing.
+    let region = unsafe { Region::map_by(means, 3, || ()) }.unwrap();
+    region.guard(0..3, &GATE);
+    let object = spread(region, true);
+    let mut torn = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                while ROUND.load(SeqCst) < round {
+                    std::hint::spin_loop();
+                }
+                while !GATE.is_closed() && ENDED.load(SeqCst) < round {
+                    std::hint::spin_loop();
+                }
+                while !object.transfer() {
+                    std::hint::spin_loop();
+                }
+                DONE.store(round, SeqCst);
+            }
+        });
+        for round in 1..=ROUNDS {
+            for (page, value) in [ALL, 0, 0].into_iter().enumerate() {
+                // SAFETY: a word of the region, which no thread uses now.
+                unsafe { (object.words[page] as *mut usize).write_volatile(value) };
+                region.page_out(page).unwrap();
+            }
+            ROUND.store(round, SeqCst);
+            assert!(object.transfer());
+            ENDED.store(round, SeqCst);
+            while DONE.load(SeqCst) < round {
+                thread::yield_now();
+            }
+            torn += usize::from(object.read() != [ALL - 2, 2, 2]);
+        }
+    });
+    assert_eq!(torn, 0, "rounds in which a change was lost");
+    assert!(signal::statistics().abandoned >= ROUNDS as u64);
     assert!(!GATE.is_closed());
 }
 

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::thread;
 
 use atomseq::signal::{Event, Handler};
@@ -514,5 +514,71 @@ fn a_trap_without_its_handler_ends_the_process() {
     killed_in_fresh_process(this_test!(), libc::SIGTRAP, || {
         IS_TRAP_HANDLED.store(false, SeqCst);
         another_thread_passes();
+    });
+}
+
+/// The file that a page is mapped from, and how often its fault and the signal after it were
+/// handled.
+static FILE: AtomicI32 = AtomicI32::new(-1);
+static REPAIRED: AtomicUsize = AtomicUsize::new(0);
+static AFTERWARDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Handles the fault of a page beyond the end of its file, in the middle of a sequence.
+fn repair(_: &mut Event<'_>) {
+    REPAIRED.fetch_add(1, SeqCst);
+    // SAFETY: numbers; the signal is blocked until this handler returns.
+    unsafe {
+        libc::raise(SECOND);
+        assert_eq!(libc::ftruncate(FILE.load(SeqCst), 4096), 0);
+    }
+}
+
+fn look_afterwards(_: &mut Event<'_>) {
+    let is_whole = OWN[0].iter().all(|word| word.load(SeqCst) == 1);
+    AFTERWARDS.fetch_add(1 + 100 * usize::from(!is_whole), SeqCst);
+}
+
+/// The handler of a fault runs in the middle of the sequence, which goes on where it has faulted; a
+/// signal of a higher level than the fault's waits for its end.
+fn fault_in_the_middle<S: Scheme>() {
+    // SAFETY: a file without a name, and a new mapping of it.
+    let page = unsafe {
+        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
+        let shared = libc::MAP_SHARED;
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ,
+            shared,
+            FILE.load(SeqCst),
+            0,
+        )
+    };
+    assert_ne!(page, libc::MAP_FAILED);
+    // SAFETY: the handlers change words of their own, and a file.
+    unsafe {
+        rollforward::install(libc::SIGBUS, 0, repair).expect("a handler");
+        rollforward::install(SECOND, 3, look_afterwards).expect("a handler");
+    }
+    // SAFETY: two words of this thread's, and a page that it alone reads.
+    let found = unsafe { pass::by::<S>(OWN[0].as_ptr().expose_provenance(), page as usize) };
+    assert_eq!((found, REPAIRED.load(SeqCst)), (0, 1), "{:?}", S::KIND);
+    assert_eq!(AFTERWARDS.load(SeqCst), 1, "{:?}", S::KIND);
+}
+
+#[test]
+fn a_fault_does_not_wait_for_its_sequence() {
+    in_fresh_process(this_test!(), || {
+        for each in [
+            fault_in_the_middle::<DynJump>,
+            fault_in_the_middle::<DynFault>,
+            fault_in_the_middle::<HybJump>,
+            fault_in_the_middle::<Designated>,
+        ] {
+            OWN[0].iter().for_each(|word| word.store(0, SeqCst));
+            REPAIRED.store(0, SeqCst);
+            AFTERWARDS.store(0, SeqCst);
+            each();
+        }
     });
 }

@@ -3,8 +3,8 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{ptr, thread};
 
 /// The timer of the thread that started it, while it lives.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Handle(libc::timer_t);
 
 impl Timer {
     /// Makes one that raises `signal` in this thread as soon as it is set; `None` if the system has
-    /// no more.
+    /// no more for some seconds.
     pub fn new(signal: c_int) -> Option<Timer> {
         Timer::with_value(signal, 0)
     }
@@ -53,11 +53,21 @@ impl Timer {
     /// # Safety
     /// The event is one that `timer_create` can bring about.
     unsafe fn made(mut event: libc::sigevent) -> Option<Timer> {
-        let mut timer = MaybeUninit::uninit();
-        // SAFETY: the caller's promise; room for the timer, which is only read after success.
-        unsafe {
-            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
-            (made == 0).then(|| Timer(Handle(timer.assume_init())))
+        // A timer takes one of the queued signals that all programs of the user share.
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let since = Instant::now();
+        loop {
+            let mut timer = MaybeUninit::uninit();
+            // SAFETY: the caller's promise; room for the timer, which is only read after success.
+            unsafe {
+                if libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) == 0 {
+                    return Some(Timer(Handle(timer.assume_init())));
+                }
+            }
+            if since.elapsed() > PATIENCE {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// It is closed from the first fault of a thread's sequence until that sequence has ended and the
 /// thread has handled the signal that was given to [`start`](super::start). A thread that blocks
-/// that signal, or is inside a mask, keeps the gate closed for longer. A thread that finds it
+/// that signal, or is inside a mask, keeps the gate closed for longer. A handler of a fault that
+/// unblocks it opens the gate in the middle of the sequence. A thread that finds it
 /// closed [waits](Gate::wait), and tries again. In the child of a fork, gates that threads of the
 /// parent have closed stay closed, the forking thread's own among them: the signal that would open
 /// them is not pending in the child.

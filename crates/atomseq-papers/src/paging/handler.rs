@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use atomseq::internals::table;
-use atomseq::signal::{self, Event};
+use atomseq::signal::{self, Event, Interrupted};
 
 use super::{Error, Region};
 use crate::faults::{self, Module};
@@ -117,9 +117,7 @@ fn fault(event: &mut Event<'_>) -> bool {
     if table::find(event.original_pc()).is_some()
         && region.gate(page).is_some_and(|gate| gate.close())
     {
-        let signal = SIGNAL.load(Ordering::Relaxed);
-        // SAFETY: numbers. Blocked until this handler returns; then it arrives in the sequence.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+        send_to_this_thread();
     }
     region.wait();
     if region.page_in(page).is_err() {
@@ -129,8 +127,22 @@ fn fault(event: &mut Event<'_>) -> bool {
     true
 }
 
-/// Opens the gates that this thread has closed. Its sequence has ended.
-fn open(_event: &mut Event<'_>) {
+/// Sends the signal that opens gates. It is blocked until the calling handler returns; then it
+/// arrives in the sequence.
+fn send_to_this_thread() {
+    let signal = SIGNAL.load(Ordering::Relaxed);
+    // SAFETY: numbers.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+}
+
+/// Opens the gates that this thread has closed, once its sequence has ended.
+fn open(event: &mut Event<'_>) {
+    let is_inside = event.interrupted() == Interrupted::Inside;
+    if is_inside && table::find(event.program_counter()).is_some() {
+        // The rollforward has taken too long and was abandoned. The next one begins where it has
+        // come to when this handler returns.
+        return send_to_this_thread();
+    }
     for region in regions() {
         region.gates().for_each(|gate| gate.open_own());
     }

@@ -239,7 +239,9 @@ fn on_signal(event: &mut Event<'_>) {
     let context = unsafe { Context::new(event.context()) };
     // SAFETY: this thread's words, which live as long as the thread.
     let words = unsafe { &*words() };
-    if let Some(found) = interrupted(context, words, level) {
+    // It may be in the middle of a sequence, so no signal is let in.
+    let is_fault = faults::is_raised_by_instruction(event);
+    if let Some(found) = interrupted(context, words, level).filter(|_| !is_fault) {
         let errno = errno();
         roll_forward(context, words, found);
         set_errno(errno);
@@ -249,6 +251,7 @@ fn on_signal(event: &mut Event<'_>) {
     let higher = action.higher.load(Ordering::Relaxed) & !context.mask();
     match higher {
         0 => handler(event),
+        _ if is_fault => handler(event),
         _ => {
             let mask = change_mask(libc::SIG_UNBLOCK, higher);
             handler(event);
