@@ -151,7 +151,8 @@ fn find(name: &OsStr) -> Option<PathBuf> {
 
 /// Returns the library's path.
 pub fn library() -> Result<PathBuf, String> {
-    let given = std::env::var_os(PLACE).map(PathBuf::from);
+    let given = std::env::var_os(PLACE).filter(|place| !place.is_empty());
+    let given = given.map(PathBuf::from);
     let command = std::env::current_exe().unwrap_or_default();
     let directory = command.parent().unwrap_or(Path::new("."));
     let candidates = match given {
@@ -186,11 +187,16 @@ pub fn library() -> Result<PathBuf, String> {
     {
         return unusable("its path has a space or a colon");
     }
-    let elf = match File::open(library).map(|file| Elf::read(&file)) {
-        Ok(elf) => elf,
+    let file = match File::open(library) {
+        Ok(file) => file,
         Err(error) => return unusable(&error.to_string()),
     };
-    match elf {
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    match Elf::read(&file) {
+        // The dynamic linker maps what its headers say.
+        Some(Elf { segments, .. }) if segments.iter().any(|one| one.part.end() > length) => {
+            unusable("it is not whole")
+        }
         Some(Elf { machine, .. }) if machine == MACHINE => {
             Ok(library.canonicalize().unwrap_or_else(|_| library.clone()))
         }

@@ -373,6 +373,8 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         "cannot be used",
     );
     let mut foreign = std::fs::read("/bin/sh").unwrap();
+    let half = directory.file("half.so", &foreign[..5_000], 0o644);
+    one_line(&with_library(&half), 9, "it is not whole");
     foreign[18] = 183;
     let foreign = directory.file("foreign", &foreign, 0o755);
     one_line(&with_library(&foreign), 9, "no library for this processor");

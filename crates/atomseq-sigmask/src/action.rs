@@ -4,9 +4,10 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
 
+use crate::arch::{ENTRY, SLOTS};
 use crate::control::{Protection, protects};
 use crate::thread::{EAGER, FATAL, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
-use crate::{arch, delivery, mask, real};
+use crate::{arch, mask, real};
 
 /// The number of signals, and one more.
 const SIGNALS: usize = 65;
@@ -30,16 +31,19 @@ struct Node {
 }
 
 static NODES: [AtomicPtr<Node>; 256] = [const { AtomicPtr::new(ptr::null_mut()) }; 256];
-/// Two actions of each signal. The kernel's handler is `delivery::entry` of the slot that is in
-/// effect, and a new action goes to the other slot: so the kernel switches handler and flags at
-/// once, also for a thread that is between the kernel and `entry`.
-static ACTIONS: [[AtomicPtr<Node>; 2]; SIGNALS] =
-    [const { [const { AtomicPtr::new(ptr::null_mut()) }; 2] }; SIGNALS];
-/// The slot of each signal that was stored last.
-static SLOTS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+/// The actions of each signal. The kernel's handler says in which slot the action is that is in
+/// effect, so the kernel switches handler and flags at once. A slot keeps its action, also for a
+/// thread that is between the kernel and `delivery::entry` while others change it, until the
+/// program has installed [`SLOTS`] other actions for the signal since.
+static ACTIONS: [[AtomicPtr<Node>; SLOTS]; SIGNALS] =
+    [const { [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS] }; SIGNALS];
+/// The slot of each signal that was installed last.
+static LATEST: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+/// How many slots of each signal were stored.
+static STORED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
-/// An index of [`ACTIONS`].
-type Slot = usize;
+/// An index of the actions of a signal.
+pub type Slot = usize;
 
 /// Nodes lie in pages of this, which are kept.
 const PAGE: usize = 65_536;
@@ -53,16 +57,28 @@ pub fn of(signal: i32, slot: Slot) -> Option<&'static Action> {
 
 /// Returns the action of a signal that this library installed last.
 fn latest(signal: i32) -> Option<&'static Action> {
-    of(signal, SLOTS[signal as usize].load(Relaxed))
+    of(signal, LATEST[signal as usize].load(Relaxed))
 }
 
-/// Stores an action in the slot that is not in effect, and returns that. Only in [`Exclusive`].
-fn store(signal: i32, node: *mut Node) -> Slot {
+/// Returns the slot with an action and what was there before: the same, or if no slot has it, what
+/// was stored the longest ago. Only in [`Exclusive`].
+fn store(signal: i32, node: *mut Node) -> (Slot, Option<&'static Action>) {
     // Relaxed: in `Exclusive`.
-    let slot = 1 - SLOTS[signal as usize].load(Relaxed);
-    ACTIONS[signal as usize][slot].store(node, Release);
-    SLOTS[signal as usize].store(slot, Relaxed);
-    slot
+    let (actions, latest) = (&ACTIONS[signal as usize], &LATEST[signal as usize]);
+    let slot = match actions.iter().position(|slot| slot.load(Relaxed) == node) {
+        Some(slot) => slot,
+        None => {
+            let stored = STORED[signal as usize].load(Relaxed);
+            // Not the one in effect.
+            let skipped = usize::from(stored % SLOTS == latest.load(Relaxed) && stored != 0);
+            STORED[signal as usize].store(stored + skipped + 1, Relaxed);
+            (stored + skipped) % SLOTS
+        }
+    };
+    let before = of(signal, slot);
+    actions[slot].store(node, Release);
+    latest.store(slot, Relaxed);
+    (slot, before)
 }
 
 /// Returns the node of an action.
@@ -150,9 +166,40 @@ pub fn to_set(mask: u64) -> libc::sigset_t {
     set
 }
 
-/// The number of the process that has a thread in [`Exclusive`], or 0. A child of `fork` finds its
-/// parent's number if another thread of the parent was there, and takes its place.
-static LOCK: AtomicI32 = AtomicI32::new(0);
+/// Where the number is of the process that has a thread in [`Exclusive`], or 0. A child of `fork`
+/// would find its parent's number if another thread of the parent was there, and in a namespace of
+/// its own it may have that number too: so the kernel clears it.
+static LOCK: AtomicPtr<AtomicI32> = AtomicPtr::new((&raw const PLAIN).cast_mut());
+/// The number on kernels that do not clear it: the child takes the place of another process.
+static PLAIN: AtomicI32 = AtomicI32::new(0);
+
+/// Gets memory for the number that children of `fork` find cleared. There is no other thread yet.
+pub fn map_lock() {
+    const SIZE: usize = 4_096;
+    let (protection, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    unsafe {
+        let page = libc::mmap(ptr::null_mut(), SIZE, protection, flags, -1, 0);
+        if page == libc::MAP_FAILED {
+            return;
+        }
+        if libc::madvise(page, SIZE, libc::MADV_WIPEONFORK) == 0 {
+            LOCK.store(page.cast(), Relaxed);
+        } else {
+            libc::munmap(page, SIZE);
+        }
+    }
+}
+
+/// Returns the number.
+fn lock() -> &'static AtomicI32 {
+    // SAFETY: a static, or memory that is kept, which is zeros at first. Relaxed: it is stored
+    // before there is another thread.
+    unsafe { &*LOCK.load(Relaxed) }
+}
 
 /// While there is one, no other thread and no handler changes an action or reads one together with
 /// the kernel's: all signals are blocked, and there is a lock.
@@ -171,7 +218,7 @@ impl Exclusive {
             let process = arch::process();
             let mut expected = 0;
             // The pair: the release in `drop`.
-            while let Err(holder) = LOCK.compare_exchange(expected, process, Acquire, Relaxed) {
+            while let Err(holder) = lock().compare_exchange(expected, process, Acquire, Relaxed) {
                 expected = if holder == process { 0 } else { holder };
                 if expected == 0 {
                     arch::pause();
@@ -185,29 +232,22 @@ impl Exclusive {
 impl Drop for Exclusive {
     fn drop(&mut self) {
         if self.locked {
-            LOCK.store(0, Release);
+            lock().store(0, Release);
         }
         arch::set_mask(self.mask);
     }
 }
 
-/// The handlers in the kernel, one a slot.
-fn entries() -> [usize; 2] {
-    [
-        delivery::entry::<0> as *const () as usize,
-        delivery::entry::<1> as *const () as usize,
-    ]
-}
-
-/// Returns the slot of a handler in the kernel, if it is this library's.
-fn slot(handler: usize) -> Option<Slot> {
-    entries().iter().position(|&entry| entry == handler)
+/// Returns the slot of a handler in the kernel, if it is this library's: of an address in its code.
+pub fn slot(handler: usize) -> Option<Slot> {
+    let slot = handler.wrapping_sub(arch::entries()) / ENTRY;
+    (slot < SLOTS).then_some(slot)
 }
 
 /// What the kernel gets for an action of the program that is in a slot.
 fn installed(flags: i32, slot: Slot) -> libc::sigaction {
     libc::sigaction {
-        sa_sigaction: entries()[slot],
+        sa_sigaction: arch::entries() + slot * ENTRY,
         sa_flags: flags | libc::SA_SIGINFO,
         sa_mask: to_set(!0),
         sa_restorer: None,
@@ -262,7 +302,7 @@ pub fn promote(thread: &Thread, signals: u64) {
         if node.is_null() {
             return;
         }
-        let new = installed(libc::SA_RESTART, store(signal, node));
+        let new = installed(libc::SA_RESTART, store(signal, node).0);
         thread.add_system_calls(1);
         // SAFETY: `entry` is a handler of this type.
         if unsafe { real::sigaction(signal, &new, ptr::null_mut()) } == 0 {
@@ -361,20 +401,21 @@ pub unsafe extern "C" fn sigaction(
         }
     }
     let mut kernels = unknown();
-    // Before one of them is replaced. The kernel's old handler says which of them it was.
-    let previous = [of(signal, 0), of(signal, 1)];
-    let latest = SLOTS[signal as usize].load(Relaxed);
+    let latest = LATEST[signal as usize].load(Relaxed);
+    let mut replaced = None;
     if let Some(new) = &mut new
         && !node.is_null()
     {
-        *new = installed(new.sa_flags, store(signal, node));
+        let (slot, before) = store(signal, node);
+        *new = installed(new.sa_flags, slot);
+        replaced = Some((slot, before));
     }
     let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the caller's action, or `entry`, which is a handler of its type.
     let result = unsafe { real::sigaction(signal, new, &mut kernels) };
     if !node.is_null() {
         if result != 0 {
-            SLOTS[signal as usize].store(latest, Relaxed);
+            LATEST[signal as usize].store(latest, Relaxed);
         } else if thread.can_be_lazy()
             && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
             && can_be_lazy
@@ -384,10 +425,15 @@ pub unsafe extern "C" fn sigaction(
                 .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
         }
     }
+    // The kernel's old handler says where the old action is, or was.
+    let slot = slot(kernels.sa_sigaction).unwrap_or(latest);
+    let previous = match replaced {
+        Some((replaced, before)) if replaced == slot => before,
+        _ => of(signal, slot),
+    };
     drop(exclusive);
     if result == 0 && !old.is_null() {
-        let slot = slot(kernels.sa_sigaction).unwrap_or(latest);
-        translate(&mut kernels, previous[slot]);
+        translate(&mut kernels, previous);
         // SAFETY: the caller's promise.
         unsafe { *old = kernels };
     }

@@ -38,6 +38,8 @@ protections! {
     Vfork "vfork";
     /// The default action of a lazy signal ends the process.
     Default "default";
+    /// A child of `fork` that has its parent's number does not wait for a thread of the parent.
+    ForkedLock "forked-lock";
     /// Handlers run with their mask.
     HandlerMask "handler-mask";
     /// A handler runs once with `SA_RESETHAND`.

@@ -15,12 +15,13 @@ type Handler = unsafe extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut libc:
 /// is between the call of the handler and the return is as if the signal had not come yet, or no
 /// more: other signals may come there.
 ///
-/// `SLOT` says where the action is that the kernel had when it chose this handler, see
-/// [`action::Slot`].
-pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
+/// `handler` is an address in the code that the kernel called: it says where the action is that the
+/// kernel had when it chose this handler, see [`action::slot`].
+pub unsafe extern "C-unwind" fn entry(
     signal: i32,
     information: *mut libc::siginfo_t,
     frame: *mut libc::ucontext_t,
+    handler: usize,
 ) {
     // SAFETY: what the kernel gives a handler with `SA_SIGINFO`.
     let frame = unsafe { &mut *frame };
@@ -29,11 +30,13 @@ pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
     let thread = Thread::interrupted(kernel);
-    // Once nothing is lazy, the kernel's is the right one, see `Thread::change_eagerly`.
+    // Once nothing is lazy, the kernel's is the right one, see `Thread::change_eagerly`. What this
+    // thread keeps may differ: without what the C library itself blocks for a while.
     let eager = is_eager();
+    let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
     let program = match eager {
         true => kernel,
-        false => thread.program.load(Relaxed),
+        false => kept.0,
     };
     let lazy = thread.lazy.load(Relaxed);
     // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
@@ -60,7 +63,8 @@ pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
         thread.kernel.store(program, Relaxed);
         return;
     }
-    let Some(action) = action::of(signal, SLOT) else {
+    let action = action::slot(handler).and_then(|slot| action::of(signal, slot));
+    let Some(action) = action else {
         return;
     };
     if action.handler == libc::SIG_DFL {
@@ -78,10 +82,6 @@ pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
         }
         return;
     }
-    let known = match eager {
-        true => kernel,
-        false => thread.kernel.load(Relaxed),
-    };
     let (base, kernel_base) = match wait::interrupted(thread, frame) {
         Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
         _ => (program | hidden, kernel),
@@ -124,13 +124,23 @@ pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
     let after = unsafe { *mask } & !UNBLOCKABLE;
     if after != program && hidden == 0 && protects(Protection::Context) {
         thread.edits.store(thread.edits.load(Relaxed) + 1, Relaxed);
-        thread.program.store(after, Relaxed);
-        thread.kernel.store(after, Relaxed);
+        // The C library restores the mask that it has changed, and a change that this has
+        // interrupted looks at the kernel's.
+        let (program, known) = match eager && kept.0 != program && protects(Protection::Hidden) {
+            true => kept,
+            false => (after, after),
+        };
+        thread.program.store(program, Relaxed);
+        thread.kernel.store(known, Relaxed);
         // SAFETY: the mask lies in this handler's frame.
         unsafe { *mask = after };
         return;
     }
-    thread.program.store(program, Relaxed);
+    let kept = match eager && !protects(Protection::Hidden) {
+        true => (program, kernel),
+        false => kept,
+    };
+    thread.program.store(kept.0, Relaxed);
     // The handler may have ended that a signal is lazy which is blocked here.
     let mut no_longer = program & lazy & !thread.lazy.load(Relaxed);
     if !protects(Protection::NoLonger) {
@@ -143,7 +153,7 @@ pub unsafe extern "C-unwind" fn entry<const SLOT: usize>(
     {
         no_longer = program;
     }
-    thread.kernel.store(known | no_longer, Relaxed);
+    thread.kernel.store(kept.1 | no_longer, Relaxed);
     // The C library restores the mask that it has changed: what the handler makes of it is the
     // kernel's alone.
     let edited = match hidden {

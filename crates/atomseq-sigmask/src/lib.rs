@@ -105,7 +105,15 @@
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Memory: each distinct action that the program installs is kept.
+//! * Actions of one signal that alternate among more than [`arch::SLOTS`]: a thread that the kernel
+//!   has sent into the handler of one, and that gets no further until other threads have installed
+//!   as many others, calls a later one's handler.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
+//! * Exceptions that a handler throws in the microsecond in which a call that waits sets the
+//!   kernel's mask to the program's: they end the process. During the wait they are caught as
+//!   without the library.
+//! * A handler that runs in the microsecond in which a signal that is not lazy is blocked: it may
+//!   find that signal in `uc_sigmask`, even if it is its own.
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
 //!   handler's return between two instructions there: the change may stay where without the library
 //!   that return would restore the mask.

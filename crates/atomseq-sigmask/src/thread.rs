@@ -373,7 +373,7 @@ pub fn end_laziness() {
         EAGER.store(true, Relaxed);
         return thread.exclude(!0);
     }
-    thread.add_system_calls(2);
+    thread.add_system_calls(4);
     // No handler may find that the kernel's mask is the right one before it is.
     let before = arch::change_mask(libc::SIG_SETMASK, !0);
     let mask = before | thread.program.load(Relaxed);
@@ -381,6 +381,9 @@ pub fn end_laziness() {
     thread.lazy.store(0, Relaxed);
     thread.kernel.store(mask, Relaxed);
     action::demote(thread);
+    if protects(Protection::ForkedLock) {
+        action::map_lock();
+    }
     // The other thread is started afterwards, and starting it orders this.
     EAGER.store(true, Relaxed);
     compiler_fence(std::sync::atomic::Ordering::SeqCst);

@@ -2278,6 +2278,29 @@ static void masks_meanwhile(int signal, siginfo_t *info, void *context)
     unblock(SIGUSR1);
     sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGHUP);
 }
+// What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
+static void hidden_from_jumps(void)
+{
+    const stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+    pthread_t thread;
+    pthread_create(&thread, NULL, does_nothing, NULL);
+    pthread_join(thread, NULL);
+    signal(SIGCHLD, SIG_DFL);
+    for (int round = 0; round < 2; round++) {
+        printf("%x\n", system("kill -ALRM $PPID; read line <&9; exit 3"));
+        if (sigsetjmp(buffer, 1) == 0)
+            siglongjmp(buffer, 1);
+        show_mask("after the jump");
+        ucontext_t here, there;
+        getcontext(&there);
+        there.uc_stack = stack;
+        there.uc_link = &here;
+        makecontext(&there, (void (*)(void))sched_yield, 0);
+        swapcontext(&here, &there);
+        printf("saved %016lx\n", word(&here.uc_sigmask));
+        block(SIGUSR2);
+    }
+}
 static void hidden_masks(void)
 {
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = reaps, .sa_flags = SA_RESTART}, NULL);
@@ -2294,6 +2317,7 @@ static void hidden_masks(void)
         block(SIGUSR2);
         show_mask("afterwards");
     }
+    hidden_from_jumps();
 }
 
 // A signal that is blocked does not end `close` before what was sent has arrived.
@@ -2464,14 +2488,25 @@ static void *is_signalled(void *argument)
         raise(SIGUSR1);
     return NULL;
 }
-static void switched_actions(void)
+static void *switches_actions(void *argument)
 {
     const struct sigaction actions[] = {{.sa_handler = expects_none}, {.sa_handler = expects_stack, .sa_flags = SA_ONSTACK}};
-    pthread_t thread;
-    sigaction(SIGUSR1, &actions[0], NULL);
-    pthread_create(&thread, NULL, is_signalled, NULL);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
     for (int i = 1; i <= 200000; i++)
         sigaction(SIGUSR1, &actions[i % 2], NULL);
+    return NULL;
+}
+static void switched_actions(void)
+{
+    pthread_t thread, switching;
+    signal(SIGUSR1, expects_none);
+    pthread_create(&thread, NULL, is_signalled, NULL);
+    // One thread alone never changes an action twice while the kernel calls a handler.
+    pthread_create(&switching, NULL, switches_actions, NULL);
+    switches_actions(NULL);
+    pthread_join(switching, NULL);
     stop = 1;
     pthread_join(thread, NULL);
     printf("misplaced %d\n", misplaced);
@@ -2498,6 +2533,57 @@ static void forks_in_vfork(void)
     }
     wait(NULL);
     forked_in_vfork(0);
+}
+
+// A child of `fork` may have its parent's number, in a namespace of its own: it changes an action
+// although a thread of the parent was changing one.
+static void *changes_action(void *argument)
+{
+    for (;;)
+        signal(SIGUSR1, expects_none);
+}
+static int finishes(pid_t child, int most)
+{
+    int status;
+    for (int i = 0; i < most; i++, usleep(10000))
+        if (waitpid(child, &status, WNOHANG) == child)
+            return status == 0;
+    kill(child, SIGKILL);
+    return 0;
+}
+static int new_numbers(void) { return unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID); }
+static void forks_with_number(void)
+{
+    pthread_t thread;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&thread, NULL, changes_action, NULL);
+    usleep(2000);
+    if (unshare(CLONE_NEWPID))
+        _exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGUSR1, expects_none);
+        _exit(getpid() != 1);
+    }
+    _exit(!finishes(child, 300));
+}
+static void same_number(void)
+{
+    int hung = 0;
+    for (int i = 0; i < 20 && !hung; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (new_numbers())
+                _exit(0);
+            pid_t first = fork();
+            if (first == 0)
+                forks_with_number();
+            _exit(!finishes(first, 400));
+        }
+        hung += !finishes(child, 500);
+    }
+    printf("hung %d\n", hung);
+    printf(new_numbers() ? "no namespaces\n" : "");
 }
 
 // The C library waits for the lock of a file until a handler of its own for SIGALRM ends that, which
@@ -2545,7 +2631,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
-    CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts),
+    CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -69,6 +69,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("switched_actions", &[]),
     ("forks_in_vfork", &[]),
     ("locks_of_accounts", &["publish"]),
+    ("same_number", &["forked-lock"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
@@ -112,6 +113,10 @@ fn without_a_protection_it_sees_one() {
     let program = compile("conformance.c");
     for (case, protections) in CASES {
         let expected = run(&program, case);
+        if expected.contains("no namespaces") {
+            println!("conformance: {case} cannot fail here, for the kernel refuses what it needs");
+            continue;
+        }
         for protection in *protections {
             let mut command = with(&program);
             command.arg(case).env("ATOMSEQ_SIGMASK_WITHOUT", protection);

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use crate::control::{Protection, protects};
 use crate::real::Function;
 use crate::thread::Thread;
-use crate::{context, forward, wait};
+use crate::{context, delivery, forward, wait};
 
 // The block of each thread, zeros at first. As large as `Thread`.
 global_asm!(
@@ -31,6 +31,48 @@ global_asm!(
     ".popsection",
     size = const size_of::<Thread>(),
 );
+
+/// How many handlers there are, which the kernel calls in place of the program's.
+pub const SLOTS: usize = 64;
+/// How many bytes one of them has.
+pub const ENTRY: usize = 16;
+
+// Each hands `delivery::entry` its own address.
+global_asm!(
+    ".pushsection .text.atomseq_sigmask_entries, \"ax\", @progbits",
+    ".balign {size}",
+    ".hidden atomseq_sigmask_entries",
+    ".globl atomseq_sigmask_entries",
+    ".type atomseq_sigmask_entries, @function",
+    "atomseq_sigmask_entries:",
+    ".cfi_startproc",
+    ".rept {slots}",
+    "lea rcx, [rip]",  // the kernel uses the first three argument registers
+    "jmp {entry}",
+    ".balign {size}",
+    ".endr",
+    ".cfi_endproc",
+    ".size atomseq_sigmask_entries, {slots} * {size}",
+    ".popsection",
+    slots = const SLOTS,
+    size = const ENTRY,
+    entry = sym delivery::entry,
+);
+
+/// Returns the address of the first of these handlers.
+#[inline(always)]
+pub fn entries() -> usize {
+    let address;
+    // SAFETY: computes an address.
+    unsafe {
+        asm!(
+            "lea {}, [rip + atomseq_sigmask_entries]",
+            out(reg) address,
+            options(nomem, nostack),
+        );
+    }
+    address
+}
 
 const _: () = assert!(
     std::mem::offset_of!(Thread, program) == 0
