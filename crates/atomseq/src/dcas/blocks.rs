@@ -57,6 +57,12 @@ static HAND: AtomicUsize = AtomicUsize::new(0);
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static IN_USE_BEFORE: AtomicUsize = AtomicUsize::new(0);
 
+/// Where threads own blocks: the shared block that a thread tries first, chosen by the address of
+/// its record. Each is null, or the block in which a search last found a shared descriptor. With
+/// searches alone, each new thread whose handler needs a shared descriptor could share the block of
+/// an exited thread. That is permanent, so the number of blocks would grow with that of threads.
+static FIRST_SHARED: [AtomicPtr<Block>; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
+
 /// A page of descriptors. All zeros is one that no thread has used.
 #[repr(C, align(64))]
 struct Block {
@@ -318,13 +324,26 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
             block.owner.reserve(SHARED);
         }
     }
+    let first = &FIRST_SHARED[(&raw const *thread as usize >> 12) % FIRST_SHARED.len()];
     let mut take = |block: &'static Block| {
         if !block.owner.is(SHARED) && !block.owner.reserve(SHARED) {
             return None;
         }
         shared.set(block);
-        block.take_shared(shared, count)
+        let taken = block.take_shared(shared, count)?;
+        // Release: pairs with the acquire below, so that the loading thread sees the block's fields
+        // even if it has not seen the block counted.
+        first.store(std::ptr::from_ref(block).cast_mut(), Ordering::Release);
+        Some(taken)
     };
+    if platform::knows_who_has_ended() {
+        // SAFETY: the pointer is null or that of a block, and no block is ever unmapped. Acquire:
+        // pairs with the release above.
+        let first = unsafe { first.load(Ordering::Acquire).as_ref() };
+        if let Some(taken) = first.and_then(&mut take) {
+            return taken;
+        }
+    }
     loop {
         if let Some(taken) = search(&mut take) {
             return taken;

@@ -42,7 +42,8 @@
 //! **Memory of k-CAS.** A finished change leaves values in its words, except for a reference of a
 //! thread that was delayed in it; so the memory does not grow with their number. A thread that uses
 //! k-CAS owns a page of descriptors, 4 KiB; after it exits, another thread takes the page over. So
-//! there are at most about twice as many pages as threads at a time that have used k-CAS. A table
+//! there are at most about twice as many pages as threads at a time that have used k-CAS. A few
+//! more are shared, by handlers that interrupt their thread while it takes a descriptor. A table
 //! takes 256 KiB of address space, of which one page is touched for every 512 pages of descriptors.
 //! No operation fails or panics because it lacks a descriptor. A thread that cannot allocate a page
 //! uses a shared descriptor: one of 240 in static memory, or one in the page of a thread that has

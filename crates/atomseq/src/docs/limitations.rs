@@ -506,10 +506,19 @@
 //!   together (GC96 5.3).
 //! * Values are below 2^63.
 //! * k-CAS has a page of descriptors for each live thread that has used it, and up to about as many
-//!   again that exited threads have left to the next ones. There are up to 32,752 pages; further
-//!   threads share what is left over. The pages are never unmapped. A thread that *exits* in the
-//!   middle of a k-CAS operation, by the `exit` system call in a handler for example, may leak its
+//!   again that exited threads have left to the next ones. Handlers that interrupt their thread
+//!   while it takes a descriptor share some more: one for each CPU and 16, and another one each
+//!   time that all 15 descriptors of one are in use. There are up to 32,752 pages; further threads
+//!   share what is left over. The pages are never unmapped. A thread that *exits* in the middle of
+//!   a k-CAS operation, by the `exit` system call in a handler for example, may leak its
 //!   descriptor: 256 bytes of such a page.
+//! * Where a filter refuses `tgkill` after the first operation by k-CAS, no thread takes over the
+//!   page of one that has exited: each new thread maps another, up to 32,752 pages, 128 MiB.
+//! * Where k-CAS was chosen by [`force_kcas`](crate::dcas::force_kcas) or
+//!   [`Domain::wide`](crate::dcas::Domain::wide), and nothing else has started atomseq, a child of
+//!   `fork` in another PID namespace with its parent's number takes threads of its parent for its
+//!   own that have exited. Two of its threads may then use one page at a moment, and words may be
+//!   corrupted. Call [`status`](crate::status()) before such a fork.
 //! * The owner of a page of descriptors is a thread id with a count of 12 bits. Suppose a thread is
 //!   stopped just after it has found that the owner has exited. It resumes after exactly a multiple
 //!   of 4,096 other threads have owned the page, of which the last lives and has the same thread id

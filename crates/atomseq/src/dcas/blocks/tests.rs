@@ -55,6 +55,39 @@ fn a_handler_that_interrupts_a_take_takes_a_shared_descriptor() {
     assert_eq!(use_one().owner.is(SHARED), !is_alone);
 }
 
+/// A hundred exited threads leave their blocks. If the handler of each later thread shared another
+/// one, no thread could own these any more.
+#[test]
+fn handlers_of_short_lived_threads_share_few_blocks() {
+    if !platform::knows_who_has_ended() {
+        return;
+    }
+    let all_have_one = std::sync::Barrier::new(100);
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                use_one();
+                all_have_one.wait();
+            });
+        }
+    });
+    let is_shared = |&number: &usize| block(number).owner.is(SHARED);
+    let shared = || (0..blocks()).filter(is_shared).count();
+    let before = shared();
+    for _ in 0..200 {
+        let interrupted = std::thread::spawn(|| {
+            use_one();
+            let next = &thread().owned.next;
+            next.fetch_add(TAKING, Ordering::Relaxed);
+            assert!(use_one().owner.is(SHARED));
+            next.fetch_sub(TAKING, Ordering::Relaxed);
+        });
+        interrupted.join().unwrap();
+    }
+    let more = shared() - before;
+    assert!(more < 40, "{more} more shared blocks after 200 threads");
+}
+
 #[test]
 fn a_home_belongs_to_its_thread_until_that_exits() {
     if !platform::knows_who_has_ended() {
