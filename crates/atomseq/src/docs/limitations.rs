@@ -517,7 +517,7 @@
 //! * Where k-CAS was chosen by [`force_kcas`](crate::dcas::force_kcas) or
 //!   [`Domain::wide`](crate::dcas::Domain::wide), and nothing else has started atomseq, a child of
 //!   `fork` in another PID namespace, with its parent's number, treats its parent's threads as its
-//!   own, as if they had exited. Two of its threads may then use one page at a time, and words may be
+//!   own, as if they had exited. Two of its threads may then use one page at once, and words may be
 //!   corrupted. Call [`status`](crate::status()) before such a fork.
 //! * The owner of a page of descriptors is a thread id with a count of 12 bits. Suppose a thread is
 //!   stopped just after it has found that the owner has exited. It resumes after exactly a multiple
