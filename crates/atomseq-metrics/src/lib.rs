@@ -36,9 +36,9 @@
 //! Prometheus reserves such names: `__name__` becomes `exported___name__`. The units that
 //! `describe_counter!` and its like take are in the names that are rendered if [that is asked
 //! for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles, which
-//! only a `percpu::Histogram` of atomseq computes. [Its sum](atomseq_prometheus::Histogram) is that
-//! of the type below: render the text before 2^33 values are recorded. Negative values and bounds
-//! make sums that parsers other than Prometheus may refuse.
+//! only a `percpu::Histogram` of atomseq computes. Its sum has
+//! [limits](atomseq_prometheus::Histogram): render the text before 2^33 more values are recorded.
+//! Parsers other than Prometheus may refuse a negative sum, and one of negative bounds.
 //!
 //! A macro panics if the system refuses the memory for a new counter or histogram.
 //!
