@@ -21,13 +21,12 @@ macro_rules! __thread_storage {
         // `$type` may expand to another type each time, so the copy takes its type from the image.
         // No code may refer to the image itself, not even code that never runs: the linker would
         // refuse it. The compiler omits this branch, also where dead code is linked.
-        let __atomseq_image = if false {
-            $crate::generated::standard::Some(&__ATOMSEQ_IMAGE)
-        } else {
-            $crate::generated::standard::None
-        };
         $crate::generated::Image::copy_at(
-            __atomseq_image,
+            if false {
+                $crate::generated::standard::Some(&__ATOMSEQ_IMAGE)
+            } else {
+                $crate::generated::standard::None
+            },
             $crate::__thread_address!(__ATOMSEQ_IMAGE),
         )
     }};
