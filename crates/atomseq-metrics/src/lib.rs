@@ -28,21 +28,26 @@
 //! has one kind, the one that it was first registered with; handles of another kind do nothing. Do
 //! not give a metric another one's name with a suffix of the format, such as `hits_total` for a
 //! gauge beside a counter `hits`, or `size_sum` beside a histogram `size`: the text would have two
-//! samples of one series. Of several labels whose names are then equal, the last one counts. A key
-//! that differs from a used one only in the order of its labels is the same metric, as it is for
-//! [`Key`]: there the order of the first use decides. A histogram's label `le` becomes
-//! `exported_le`, because the format needs the name. A label whose name begins with `__` gets the
-//! same prefix, because Prometheus reserves such names: `__name__` becomes `exported___name__`. The
-//! units that `describe_counter!` and its like take are in the names that are rendered if [that is
-//! asked for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles,
-//! which only a `percpu::Histogram` of atomseq computes. Negative values and bounds make [sums that
-//! parsers other than Prometheus may refuse](atomseq_prometheus::Histogram).
+//! samples of one series. Of several labels whose names are then equal, the last one counts. A
+//! label whose value is empty is left out, as the format takes it for none. A key that differs from
+//! a used one only in the order of its labels is the same metric, as it is for [`Key`]: there the
+//! order of the first use decides. A histogram's label `le` becomes `exported_le`, because the
+//! format needs the name. A label whose name begins with `__` gets the same prefix, because
+//! Prometheus reserves such names: `__name__` becomes `exported___name__`. The units that
+//! `describe_counter!` and its like take are in the names that are rendered if [that is asked
+//! for](PerCpuRecorder::with_recommended_naming). A histogram has buckets and no quantiles, which
+//! only a `percpu::Histogram` of atomseq computes. Its sum has
+//! [limits](atomseq_prometheus::Histogram): render the text before 2^33 more values are recorded.
+//! Parsers other than Prometheus may refuse a negative sum, and one of negative bounds.
+//!
+//! A macro panics if the system refuses the memory for a new counter or histogram.
 //!
 //! In a child of `fork`, counters can be incremented, gauges changed and values recorded through
 //! handles that the parent has kept. All else may take a lock: a macro for writing with a new key
 //! and for reading with a used one, a scrape, and `absolute`. A lock that another thread held
 //! during the `fork` stays locked in the child, which then waits indefinitely. So use kept handles
-//! there until `exec`, if the parent has several threads.
+//! there until `exec`, if the parent has several threads. In a signal handler, too, use only kept
+//! handles, and not `absolute`: the interrupted thread may hold the lock.
 
 mod collect;
 
@@ -52,6 +57,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atomseq::mutex::RwLock;
+use atomseq::percpu::Error;
 use atomseq_prometheus as per_cpu;
 // The type that the crate implements its trait for: on 32-bit targets another one than that of std.
 use metrics::atomics::AtomicU64;
@@ -126,7 +132,8 @@ impl PerCpuRecorder {
     /// like took ends the name after an underscore, unless it does already, and is in a line
     /// `UNIT`. Percent become `ratio`, and the values stay as they are: record 0.5 for a half. A
     /// count has no unit. A name keeps its form if another metric was registered or described with
-    /// the longer one. (The counters' suffix `_total` belongs to the format in any case.)
+    /// the longer one, or was given bounds. (The counters' suffix `_total` belongs to the format in
+    /// any case.)
     ///
     /// ```
     /// use atomseq_metrics::PerCpuRecorder;
@@ -153,8 +160,10 @@ impl PerCpuRecorder {
     /// If the bounds do not increase strictly, are not finite, or there are none, or more than 255.
     #[track_caller]
     pub fn set_bounds(&self, name: &str, bounds: &[f64]) {
-        // The check is that of the histogram.
-        drop(per_cpu::Histogram::new(bounds.iter().copied()));
+        // The check is that of the histogram. It may also lack memory, but none is needed yet.
+        if let Err(error @ Error::Bounds) = per_cpu::Histogram::try_new(bounds.iter().copied()) {
+            panic!("{error}");
+        }
         let mut families = self.0.families();
         families.entry(name_of(name)).or_default().bounds = Some(bounds.into());
     }
@@ -338,7 +347,9 @@ fn labels_of(key: &Key, reserved: Option<&str>) -> Labels {
         };
         (name, label.value().to_string())
     });
-    let labels: BTreeMap<String, String> = labels.collect();
+    let mut labels: BTreeMap<String, String> = labels.collect();
+    // The format takes one without a value for none, so the text would have one series twice.
+    labels.retain(|_, value| !value.is_empty());
     Arc::new(labels.into_iter().collect())
 }
 

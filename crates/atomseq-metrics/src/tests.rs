@@ -80,6 +80,24 @@ fn the_label_of_bounds_is_the_formats() {
     openmetrics_parser::openmetrics::parse_openmetrics(&text).unwrap();
 }
 
+/// To Prometheus both are the same series, of which it keeps one sample.
+#[test]
+fn a_label_without_a_value_is_none() {
+    let recorder = PerCpuRecorder::new();
+    let labels: [&[(&str, &str)]; 3] = [&[("b", "x")], &[("a", ""), ("b", "x")], &[("a", "")]];
+    for labels in labels {
+        let counter = recorder.register_counter(&key("hits", labels), &METADATA);
+        counter.increment(1);
+    }
+    // The last label of a name counts.
+    let last = [("a.b", "1"), ("a_b", "")];
+    let counter = recorder.register_counter(&key("hits", &last), &METADATA);
+    counter.increment(1);
+    let text = recorder.render();
+    let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(samples, ["hits_total 2", "hits_total{b=\"x\"} 2"]);
+}
+
 /// The name itself is a label in Prometheus.
 #[test]
 fn a_label_does_not_have_a_reserved_name() {

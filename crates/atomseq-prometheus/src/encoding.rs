@@ -24,11 +24,20 @@ use crate::{Counter, Gauge, Histogram};
 /// let seconds = Static::new(&LATENCY).with_unit(1e-9);
 /// registry.register("latency", "Seconds to serve one", seconds);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Static<M: 'static> {
     metric: &'static M,
     unit: f64,
 }
+
+// Derived, they would ask the same of the metric.
+impl<M> Clone for Static<M> {
+    fn clone(&self) -> Static<M> {
+        *self
+    }
+}
+
+impl<M> Copy for Static<M> {}
 
 impl<M> Static<M> {
     /// Refers to a metric.
@@ -197,6 +206,22 @@ mod tests {
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text
+    }
+
+    #[test]
+    fn a_static_is_registered_more_than_once() {
+        static REQUESTS: percpu::Counter = percpu::Counter::new();
+        let requests = Static::new(&REQUESTS);
+        let mut registries = [(); 2].map(|()| Registry::default());
+        for registry in &mut registries {
+            registry.register("requests", "Requests", requests);
+        }
+        REQUESTS.add(7);
+        for registry in &registries {
+            let mut text = String::new();
+            encode(&mut text, registry).unwrap();
+            assert!(text.contains("requests_total 7\n"), "{text}");
+        }
     }
 
     /// A second line with the same bound would be a second sample of one series.

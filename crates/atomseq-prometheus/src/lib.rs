@@ -27,9 +27,10 @@
 //! the CPU that the thread is on, of which [`atomseq::percpu`] states the progress guarantee, the
 //! cost and the slow path. A scrape adds up the CPUs. What differs: an update does not return the
 //! previous value, there are no exemplars, and counters and gauges are of integers. For
-//! floating-point numbers, register prometheus_client's own `Gauge<f64, AtomicU64>` beside these.
-//! On 32-bit targets counters and gauges have 32 bits, and a histogram adds to its sums by atomic
-//! instructions.
+//! floating-point numbers, register prometheus_client's own `Gauge<f64, AtomicU64>` beside these. A
+//! histogram [refuses bounds](Histogram::try_new) that are not finite, which prometheus_client
+//! drops, or do not increase, and leaves NaN out of its sum. On 32-bit targets counters and gauges
+//! have 32 bits, and a histogram adds to its sums by atomic instructions.
 //!
 //! A counter and a gauge are made by `default`. A histogram has no default bounds, so a family of
 //! them names its own, by
@@ -48,7 +49,7 @@
 //! |---|---|---|
 //! | [`Counter`] | 1 add | 8 bytes per CPU and 20 shared ones |
 //! | [`Gauge`] | 1 add; to set it, 1 atomic instruction | 128 bytes per CPU and for two more |
-//! | [`Histogram`] | 2 adds; 3 for another value than an integer or one from 0 to 1; from ±2^40 on 1, and 1 atomic instruction | 128 bytes, and 8 per bucket, per CPU and for two more; for each set of bounds, 256 for each power of two between the first and the last, at most 16 KiB, which stay until a histogram with new bounds is created after the last one with these was dropped |
+//! | [`Histogram`] | 2 adds; 3 for another value than an integer or one from 0 to 1; from ±2^40 on 1, and 1 atomic instruction | 128 bytes, and 8 per bucket, rounded up to a multiple of 128, per CPU and for two more; 8 per bucket; a counter on 64-bit targets; for each set of bounds, 256 for each power of two between the first and the last, at most 16 KiB, which stay until a histogram with new bounds is created after the last one with these was dropped |
 //! | [`Static`] | those of the `static` | those of the `static` |
 //!
 //! Only a [`percpu::Histogram`] computes [quantiles](atomseq::percpu::Snapshot::quantile). Its
@@ -146,7 +147,8 @@ impl Gauge {
         self.0.sub(amount);
     }
 
-    /// Sets the value. An addition during the call is either overwritten, or added to `value`.
+    /// Sets the value. An addition during the call is either overwritten, or added to `value`. For
+    /// concurrent calls see [`percpu::Gauge`](percpu::Gauge#setting-at-the-same-time).
     pub fn set(&self, value: i64) {
         self.0.set(value);
     }

@@ -136,7 +136,7 @@ impl Counter {
     /// happen during the call, but never one that a `take` has returned.
     ///
     /// Wait-free: one load per possible CPU and no atomic read-modify-write. While other threads
-    /// call `take`, the words are read up to eight times. If a `take` interferes with each reading,
+    /// call `take`, the words are read up to 32 times. If a `take` interferes with each reading,
     /// the result is what this call saw of the additions since the last one, or zero.
     pub fn sum(&self) -> u64 {
         baseline::since(&self.drained, || self.total()) as u64
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_sum_excludes_what_concurrent_takes_returned() {
-        for drains in 0..20 {
+        for drains in 0..50 {
             let sum =
                 read_while_others_drain(drains, |drained, total| baseline::since(drained, total));
             assert_eq!(sum, 1, "{drains} drains: the true sum never exceeds one");

@@ -116,8 +116,9 @@ impl Gauge {
     /// that happen during the call.
     ///
     /// Wait-free: one load per possible CPU and no atomic read-modify-write. While other threads
-    /// set the gauge, the words are read up to eight times. If it is set during each reading, the
-    /// result is the last value set, with what this call saw of the additions since.
+    /// set the gauge, the words are read up to 32 times. If it is set during each reading, the
+    /// result may be a value that the gauge never had: it lacks additions that the last of these
+    /// calls has replaced and this call has not seen.
     pub fn value(&self) -> i64 {
         self.0.signed_sum() as i64
     }
@@ -174,6 +175,26 @@ mod tests {
             assert_eq!((replaced as isize, value), expected, "set to {set}");
             let others = others.get().unwrap() as isize;
             assert_eq!(replaced as isize + others + value, 3 + 7 + set);
+        }
+    }
+
+    /// The gauge is 7, and 107 between an addition and the call that sets it to 7 again. With eight
+    /// readings, a program that did this saw negative values.
+    #[test]
+    fn a_value_is_one_that_the_gauge_had_however_often_it_is_set_meanwhile() {
+        for sets in 0..32 {
+            let (added, drained) = (AtomicUsize::new(7), AtomicUsize::new(0));
+            let left = Cell::new(sets);
+            let value = baseline::signed_since(&drained, || {
+                let total = added.load(Ordering::Relaxed);
+                if left.get() > 0 {
+                    left.set(left.get() - 1);
+                    added.fetch_add(100, Ordering::Relaxed);
+                    baseline::replace(&drained, 7, || added.load(Ordering::Relaxed));
+                }
+                total
+            });
+            assert_eq!(value, 7, "{sets} sets");
         }
     }
 

@@ -298,7 +298,7 @@ impl Histogram {
     /// [`take`](Histogram::take).
     ///
     /// Wait-free: one load per bucket and possible CPU. While other threads call `take`, each word
-    /// is read up to eight times, as in [`Counter::sum`](super::Counter::sum). Buckets are read one
+    /// is read up to 32 times, as in [`Counter::sum`](super::Counter::sum). Buckets are read one
     /// after the other: during a concurrent `take`, some may be from before it and some from after.
     /// Their total may then be one that the histogram never had. Up to 256 buckets are read into
     /// the result itself; memory for more comes from the operating system.
