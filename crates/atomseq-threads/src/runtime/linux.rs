@@ -176,14 +176,22 @@ pub(super) fn thread_number() -> libc::pid_t {
 
 /// Sends a signal to a thread of this process, which may have exited. A handler may call it.
 pub(super) fn send(thread: libc::pid_t, signal: c_int) {
-    // SAFETY: sends a signal, for which this crate has a handler. What the caller's handler has
-    // interrupted may be about to read the error number.
-    unsafe {
+    // SAFETY: sends a signal, for which this crate has a handler.
+    keep_errno(|| unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) });
+}
+
+/// Calls a function and restores the error number, which the code that a handler has interrupted
+/// may be about to read.
+pub(super) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the address is that of this thread's error number, which no other thread uses.
+    let (errno, before) = unsafe {
         let errno = libc::__errno_location();
-        let before = *errno;
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal);
-        *errno = before;
-    }
+        (errno, *errno)
+    };
+    let result = f();
+    // SAFETY: the same address.
+    unsafe { *errno = before };
+    result
 }
 
 /// Returns whether the system shows a thread's CPU time and sends it signals, as a sandbox may not:
@@ -220,7 +228,7 @@ impl Cpus {
 /// Returns the CPUs that the calling thread may run on.
 pub(super) fn cpus() -> Vec<u32> {
     let mut set = Cpus::NONE;
-    // SAFETY: the kernel fills in as many bytes as it is told. If it refuses, none is set.
+    // SAFETY: the kernel fills in at most as many bytes as the set has. If it refuses, none is set.
     set.with(|size, set| unsafe { libc::sched_getaffinity(0, size, set) });
     let is_set = |&cpu: &u32| set.0[cpu as usize / 64] >> (cpu % 64) & 1 != 0;
     (0..u64::BITS * set.0.len() as u32).filter(is_set).collect()
@@ -230,14 +238,8 @@ pub(super) fn cpus() -> Vec<u32> {
 pub(super) fn pin(thread: libc::pid_t, cpu: u32) {
     let mut set = Cpus::NONE;
     set.0[cpu as usize / 64] = 1 << (cpu % 64);
-    // SAFETY: reads as many bytes as the set has. What a handler has interrupted may be about to
-    // read the error number.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        set.with(|size, set| libc::sched_setaffinity(thread, size, set));
-        *errno = before;
-    }
+    // SAFETY: reads as many bytes as the set has.
+    keep_errno(|| set.with(|size, set| unsafe { libc::sched_setaffinity(thread, size, set) }));
 }
 
 /// The directory in which the kernel describes the threads of this process.

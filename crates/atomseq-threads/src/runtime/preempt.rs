@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::io;
 
 use super::Error;
+use super::linux::keep_errno;
 use super::shared::Carrier;
 
 /// Returns whether a handler can block this signal. Faults raise some signals, which no handler
@@ -99,12 +100,5 @@ extern "C" fn tick(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c
     if !carrier.is_preemptible.load(Relaxed) {
         return carrier.has_missed.store(true, Relaxed);
     }
-    // SAFETY: the address of the thread's own variable, which the interrupted code may be about to
-    // read.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        carrier.shared().preempt(carrier);
-        *errno = before;
-    }
+    keep_errno(|| carrier.shared().preempt(carrier));
 }
