@@ -46,7 +46,13 @@ fn root(attributes: &str, sources: &Path, shadowed: bool, broken: &str) -> Strin
 /// Runs cargo on the packages in this directory, with this workspace's versions, and without
 /// network access.
 fn cargo(directory: &Path, arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO"))
+    command(directory, arguments).output().expect("cargo runs")
+}
+
+/// The same, not run yet.
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
         .args(arguments)
         .args(["--offline", "--quiet", "--manifest-path"])
         .arg(directory.join("Cargo.toml"))
@@ -55,9 +61,8 @@ fn cargo(directory: &Path, arguments: &[&str]) -> Output {
             directory.parent().expect("a parent").join("target"),
         )
         // No debugger looks at these programs.
-        .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .output();
-    output.expect("cargo runs")
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command
 }
 
 /// Writes the packages of a workspace: name, edition and root of each.
@@ -112,6 +117,21 @@ fn every_macro_does_the_same_in_every_crate() {
         assert!(ran.status.success(), "{package}: {ran:?}");
     }
     println!("{} crates", packages.len());
+}
+
+/// Tools that measure coverage, such as cargo-tarpaulin, also link what is never called. There,
+/// too, no code may refer to the first image of a thread's static: the linker would refuse it.
+#[test]
+fn every_macro_does_the_same_where_dead_code_is_linked() {
+    let name = "dead-code";
+    let packages = [(name.to_string(), "2024", root("", &sources(), false, ""))];
+    let directory = workspace(name, &packages);
+    let others = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let ran = command(&directory, &["run"])
+        .env("RUSTFLAGS", format!("{others} -C link-dead-code"))
+        .output();
+    let ran = ran.expect("cargo runs");
+    assert!(ran.status.success(), "{ran:?}");
 }
 
 /// The control: an expansion that takes a name from its place of use fails in the crate that

@@ -9,6 +9,7 @@
 //! | valgrind's memcheck | nothing | the slow path, which start-up chooses |
 //! | qemu-user for AArch64 | nothing | the slow path, and handlers |
 //! | qemu-user for x86-64 | `--cfg atomseq_portable` if there are handlers | the slow path |
+//! | `-C instrument-coverage`, `-C link-dead-code` | nothing | everything but the steps of sequences, which are assembly |
 //! | gdb, rr | nothing, or `ATOMSEQ_DISABLE_RSEQ=1` | [limitations](super::limitations#debuggers-emulators-sandboxes) |
 //!
 //! A `--cfg` goes into `RUSTFLAGS`. On the slow path every operation does what it does elsewhere,

@@ -53,6 +53,8 @@ pub mod standard {
     pub use core::mem::ManuallyDrop;
     pub use core::ops::FnMut;
     pub use core::option::Option;
+    #[cfg(atomseq_sections)]
+    pub use core::option::Option::{None, Some};
     pub use core::prelude::v1::{Clone, Copy, derive};
     pub use core::primitive::{bool, i128, u32, usize};
     pub use core::result::Result;

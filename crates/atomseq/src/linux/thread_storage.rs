@@ -19,8 +19,14 @@ macro_rules! __thread_storage {
         static __ATOMSEQ_IMAGE: $crate::generated::Image<$type> =
             $crate::generated::Image::new($value);
         // `$type` may expand to another type each time, so the copy takes its type from the image.
+        // No code may refer to the image itself, not even code that never runs: the linker would
+        // refuse it. The compiler omits this branch, also where dead code is linked.
         $crate::generated::Image::copy_at(
-            || &__ATOMSEQ_IMAGE,
+            if false {
+                $crate::generated::standard::Some(&__ATOMSEQ_IMAGE)
+            } else {
+                $crate::generated::standard::None
+            },
             $crate::__thread_address!(__ATOMSEQ_IMAGE),
         )
     }};

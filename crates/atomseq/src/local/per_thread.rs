@@ -63,10 +63,10 @@ impl<T: 'static> Image<T> {
         Image(UnsafeCell::new(value))
     }
 
-    /// Casts the address of a thread's copy to the type of the image that `_image` names. `_image`
-    /// is never called, because the image itself must not be accessed.
+    /// Casts the address of a thread's copy to the type of the image that `_image` could hold. It
+    /// is always `None`, because the image itself must not be accessed.
     #[inline(always)]
-    pub fn copy_at(_image: impl FnOnce() -> &'static Image<T>, address: *const ()) -> *const T {
+    pub fn copy_at(_image: Option<&'static Image<T>>, address: *const ()) -> *const T {
         address.cast()
     }
 }

@@ -67,8 +67,9 @@ impl Event<'_> {
     }
 
     /// Returns the address of the data whose access raised this `SIGSEGV` or `SIGBUS`; `None` if a
-    /// process sent the signal, if the kernel does not know the address (on x86-64, of an address
-    /// that is not canonical), and for other signals.
+    /// process sent the signal, if no access of this thread has raised it, if the kernel does not
+    /// know the address (on x86-64, of an address that is not canonical, or not aligned where the
+    /// thread has alignment checked), and for other signals.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,8 +105,21 @@ impl Event<'_> {
     pub fn fault_address(&self) -> Option<usize> {
         /// The code of faults that the kernel does not describe.
         const SI_KERNEL: i32 = 0x80;
+        /// A tag did not match at some earlier instruction (AArch64). The kernel knows no address.
+        const SEGV_MTEAERR: i32 = 8;
+        /// A return address does not match that on the shadow stack. It is no data.
+        const SEGV_CPERR: i32 = 10;
+        /// Memory has gone bad that this thread has not accessed.
+        const BUS_MCEERR_AO: i32 = 5;
+        /// The processor has checked the alignment. On x86 it does not report the address.
+        const BUS_ADRALN: i32 = 1;
         let is_of_data = matches!(self.signal, libc::SIGSEGV | libc::SIGBUS);
-        let is_described = self.info.si_code > 0 && self.info.si_code != SI_KERNEL;
+        let is_described = match (self.signal, self.info.si_code) {
+            (_, SI_KERNEL) | (libc::SIGSEGV, SEGV_MTEAERR | SEGV_CPERR) => false,
+            (libc::SIGBUS, BUS_MCEERR_AO) => false,
+            (libc::SIGBUS, BUS_ADRALN) => !cfg!(any(target_arch = "x86_64", target_arch = "x86")),
+            (_, code) => code > 0,
+        };
         // SAFETY: the record of a fault holds an address.
         (is_of_data && is_described).then(|| unsafe { self.info.si_addr() }.addr())
     }
@@ -222,5 +236,46 @@ impl std::fmt::Debug for Event<'_> {
             .field("original_pc", &format_args!("{:#x}", self.original_pc))
             .field("interrupted", &self.interrupted)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, atomseq_sections))]
+mod tests {
+    use super::*;
+    use crate::platform::Disposition;
+
+    /// For a fault whose address it does not know, the kernel reports 0.
+    #[test]
+    fn only_a_fault_of_known_data_has_an_address() {
+        let address = |signal: i32, code: i32| {
+            // SAFETY: plain old data.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            (info.si_signo, info.si_code) = (signal, code);
+            let event = Event {
+                signal,
+                info: &info,
+                context: std::ptr::null_mut(),
+                program_counter: 0,
+                original_pc: 0,
+                interrupted: Interrupted::Plain,
+                previous: &Previous::new(Disposition::DEFAULT),
+            };
+            event.fault_address()
+        };
+        // Not mapped, not allowed; no such physical address, not aligned, bad memory that was
+        // accessed.
+        let is_reported = !cfg!(target_arch = "x86_64");
+        assert_eq!(
+            [1, 2].map(|code| address(libc::SIGSEGV, code)),
+            [Some(0); 2]
+        );
+        assert_eq!(address(libc::SIGBUS, 1), is_reported.then_some(0));
+        assert_eq!([2, 4].map(|code| address(libc::SIGBUS, code)), [Some(0); 2]);
+        // Sent, not described, an earlier tag, a return address; other bad memory.
+        for code in [libc::SI_USER, libc::SI_TKILL, 0x80, 8, 10] {
+            assert_eq!(address(libc::SIGSEGV, code), None, "{code}");
+        }
+        assert_eq!(address(libc::SIGBUS, 5), None);
+        assert_eq!(address(libc::SIGTRAP, 2), None);
     }
 }

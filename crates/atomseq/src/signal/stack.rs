@@ -74,8 +74,11 @@ fn frame() -> usize {
 /// # Ok::<(), signal::Error>(())
 /// ```
 ///
-/// If the thread has another alternate stack by the time of the drop, that one stays, and the
-/// memory of this one is kept: other code, or a guard that was made later, may still name it.
+/// If the thread no longer has this alternate stack by the time of the drop, what it has instead
+/// stays, and the memory of this one is kept: other code, or a guard that was made later, may still
+/// name it. So hold the guard in a local variable of the thread's function. One in a
+/// `thread_local!` is dropped after the standard library has taken its thread's alternate stack
+/// away, and each thread leaves its memory behind.
 ///
 /// If a handler drops the guard, the thread keeps the stack, because the return from a handler
 /// restores the alternate stack of the interrupted thread. The same may happen to a guard that is
