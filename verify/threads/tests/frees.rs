@@ -1,5 +1,6 @@
 //! A scheduler neither allocates nor frees, for a thread that was preempted in the allocator may
 //! need this very scheduler to go on. The allocator of this program counts the calls of schedulers.
+//! It looks for a value of the current thread, too, whose entry it may have freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use atomseq_threads::runtime::{self, Options, Protection};
+use atomseq_threads::runtime::{self, Inherited, Options, Protection};
 
 struct Counts;
 
@@ -30,6 +31,9 @@ unsafe impl GlobalAlloc for Counts {
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         count();
+        if layout.align() == align_of::<Pages>() {
+            look_without(address, layout.size());
+        }
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(address, layout) }
     }
@@ -37,6 +41,37 @@ unsafe impl GlobalAlloc for Counts {
 
 #[global_allocator]
 static ALLOCATOR: Counts = Counts;
+
+/// Owned by a closure, so that its thread's entry has pages of its own.
+#[repr(align(0x10000))]
+struct Pages(u8);
+
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+static VALUE: Inherited<u8> = Inherited::new();
+
+/// Looks for the current thread's value while pages that were freed cannot be read.
+fn look_without(address: *mut u8, size: usize) {
+    let protect = |access| {
+        // SAFETY: whole pages, which the allocator alone owns by now.
+        assert_eq!(unsafe { libc::mprotect(address.cast(), size, access) }, 0);
+    };
+    protect(libc::PROT_NONE);
+    assert!(VALUE.get().is_none());
+    protect(libc::PROT_READ | libc::PROT_WRITE);
+    LOOKS.fetch_add(1, SeqCst);
+}
+
+/// Runs a thread that frees its own entry.
+fn run_detached() {
+    // Unoptimized code copies the pages often.
+    let options = Options::new().workers(1).stack_size(64 << 20);
+    let runtime = options.start().unwrap();
+    runtime.run(|| {
+        let pages = Pages(1);
+        drop(runtime::spawn(move || std::hint::black_box(&pages).0));
+        runtime::yield_now();
+    });
+}
 
 /// A test that waits so long has failed.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -150,6 +185,8 @@ fn storm() {
 /// One test: the count is the program's.
 #[test]
 fn a_scheduler_neither_allocates_nor_frees() {
+    run_detached();
+    assert!(LOOKS.load(SeqCst) > 0);
     assert_eq!(calls_with_the_last_reference(&Options::new()), 0);
     let before = CALLS_OF_SCHEDULERS.load(SeqCst);
     storm();

@@ -641,15 +641,15 @@ impl Shared {
         task.worker.store(carrier.worker.load(Relaxed), Relaxed);
         carrier.current.store(task.as_ptr(), Relaxed);
         self.enter(carrier);
-        self.run_taken(carrier, task);
-        // The end of the thread allowed no more preemption.
-        carrier.current.store(ptr::null_mut(), Relaxed);
+        // Its end allows no more preemption.
+        self.run_taken(carrier, task, ptr::null_mut());
         self.leave(carrier)
     }
 
-    /// Runs a taken thread, which is the current one, to its end. Its memory is freed while the
-    /// flag is set, so that the monitor passes the role on if that takes long.
-    fn run_taken(&self, carrier: &Carrier, task: Task) {
+    /// Runs a taken thread, which is the current one, to its end; then `before` is the current one.
+    /// Its memory is freed while the flag is set, so that the monitor passes the role on if that
+    /// takes long.
+    fn run_taken(&self, carrier: &Carrier, task: Task, before: *mut Header) {
         let is_destroyed = task.state.requests() & KILLED != 0;
         // SAFETY: taken as a new one.
         unsafe { task.run(is_destroyed) };
@@ -664,6 +664,9 @@ impl Shared {
         if let Some(scope) = &task.scope {
             scope.finish();
         }
+        // Before it is freed: a global allocator may look at the current thread.
+        carrier.current.store(before, Relaxed);
+        compiler_fence(SeqCst);
         drop(task);
         self.free_unused();
         self.release();
@@ -762,8 +765,7 @@ impl Shared {
         task.worker.store(carrier.worker.load(Relaxed), Relaxed);
         let before = carrier.current.swap(task.as_ptr(), Relaxed);
         drop(unpreempted);
-        self.run_taken(carrier, task);
-        carrier.current.store(before, Relaxed);
+        self.run_taken(carrier, task, before);
         // A request to stop anywhere has sent its signal while the other one ran.
         let stops = |current: &Header| current.state.requests() & ANYWHERE != 0;
         if carrier.current().is_some_and(stops) {
