@@ -422,6 +422,10 @@ impl Options {
     /// # Errors
     ///
     /// All of [`Error`] but [`Level`](Error::Level). No kernel thread is left then.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses memory for the workers' queues.
     pub fn start(self) -> Result<Runtime, Error> {
         let cpus = linux::cpus();
         let workers = self.workers.unwrap_or(cpus.len().clamp(1, MAX_WORKERS));
@@ -595,6 +599,10 @@ impl Runtime {
     /// # Errors
     ///
     /// See [`Options::start`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Options::start`].
     pub fn new() -> Result<Runtime, Error> {
         Options::new().start()
     }
