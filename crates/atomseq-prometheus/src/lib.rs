@@ -153,7 +153,9 @@ impl Gauge {
         self.0.set(value);
     }
 
-    /// Returns the value: one load per possible CPU.
+    /// Returns the value: one load per possible CPU. While others change the gauge, it may be [a
+    /// value that the gauge never had](percpu::Gauge::value), such as a number of requests below
+    /// zero.
     pub fn get(&self) -> i64 {
         self.0.value()
     }
