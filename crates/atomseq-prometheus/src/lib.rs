@@ -58,7 +58,8 @@
 //!
 //! In a child of `fork`, all metrics can be updated. To create a histogram, and to read one, takes
 //! a lock. A lock that another thread held during the `fork` stays locked in the child, which then
-//! waits for it indefinitely.
+//! waits for it indefinitely. In a signal handler, too, only update metrics that exist: the
+//! interrupted thread may hold the lock, or be in the allocator.
 //!
 //! A look-up in a `Family` takes a lock and costs more than ten updates. Keep the metric of a label
 //! set that is updated often; a clone of it is a reference.
@@ -153,7 +154,9 @@ impl Gauge {
         self.0.set(value);
     }
 
-    /// Returns the value: one load per possible CPU.
+    /// Returns the value: one load per possible CPU. While others change the gauge, it may be [a
+    /// value that the gauge never had](percpu::Gauge::value), such as a number of requests below
+    /// zero.
     pub fn get(&self) -> i64 {
         self.0.value()
     }

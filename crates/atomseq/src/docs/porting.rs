@@ -69,13 +69,15 @@
 //!
 //! # Statics
 //!
-//! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore), the
-//! structures of [`local`](crate::local), [`dcas::Domain`](crate::dcas::Domain), and the counters
-//! and histograms of [`percpu`](crate::percpu) are made by `const` functions. Structures that map
-//! memory when they are made go into a [`Lazy`](crate::Lazy), whose test at each use is one load
-//! and one branch ([example](crate::percpu#memory-allocation-signals)). Where `std::sync::LazyLock`
-//! waits for the thread that makes the value, a second user makes one of its own, and the first one
-//! published wins.
+//! Locks, [`Condvar`](crate::mutex::Condvar), [`Semaphore`](crate::mutex::Semaphore),
+//! [`dcas::Domain`](crate::dcas::Domain), and the counters, gauges and histograms of
+//! [`percpu`](crate::percpu) are made by `const` functions, for a plain `static`. So are the
+//! structures of [`local`](crate::local), but they belong to one thread: their statics are declared
+//! by [`per_thread!`](crate::local::per_thread!), which gives each thread its own. Structures that
+//! map memory when they are made go into a [`Lazy`](crate::Lazy), whose test at each use is one
+//! load and one branch ([example](crate::percpu#memory-allocation-signals)). Where
+//! `std::sync::LazyLock` waits for the thread that makes the value, a second user makes one of its
+//! own, and the first one published wins.
 //!
 //! A [`Lease`](crate::percpu::Lease) of a static pool is `'static`, so another thread may get it:
 //! no `Arc` and no [`lease_owned`](crate::percpu::Pool::lease_owned) is needed.

@@ -112,13 +112,17 @@ impl Gauge {
 
     /// Returns the value.
     ///
-    /// The value includes every addition that happened before the call, and may include additions
-    /// that happen during the call.
+    /// The value includes every addition that happened before the call. Each one that happens
+    /// during the call is included or not, whether or not earlier ones are. So the result may be a
+    /// value that the gauge never had. For example, it is -1 for a number of requests if one of
+    /// them is added on a CPU that was read before, and subtracted on one that is read after. A
+    /// thread that is preempted while it reads may be off by all that is added meanwhile. A number
+    /// that must be exact at any moment is one for an [`AtomicI64`](std::sync::atomic::AtomicI64).
     ///
     /// Wait-free: one load per possible CPU and no atomic read-modify-write. While other threads
     /// set the gauge, the words are read up to 32 times. If it is set during each reading, the
-    /// result may be a value that the gauge never had: it lacks additions that the last of these
-    /// calls has replaced and this call has not seen.
+    /// result also lacks additions that the last of these calls has replaced and this call has not
+    /// seen.
     pub fn value(&self) -> i64 {
         self.0.signed_sum() as i64
     }
