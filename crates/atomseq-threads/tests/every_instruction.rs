@@ -1,7 +1,7 @@
 //! A tick at every instruction of a region, one after the other: of the lock, of what it protects,
-//! and of a switch; of a barrier, a park, and a turn that is given; and of a clone and a drop of
-//! handles. A trap after each instruction counts them, and raises the tick's signal after the one
-//! that is due.
+//! and of a switch; of a barrier, a park, and a turn that is given; of a clone and a drop of
+//! handles; and several ticks in two pops by k-CAS. A trap after each instruction counts them, and
+//! raises the tick's signal after the one that is due.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, compiler_fence};
 use std::time::Duration;
 
+use atomseq::nonblocking::Stack;
 use atomseq_threads::coroutine::{
     self, Barrier, Builder, Condvar, Mutex, Semaphore, SharedMutex, channel,
 };
@@ -30,6 +31,9 @@ const TRAP: i64 = 1 << 8;
 /// Without optimisation there are some 2,000 instructions, and each is reached from the first: this
 /// visits every 97th, and controls every 31st. `.ci/run` visits each in release mode.
 const STRIDE: usize = if cfg!(debug_assertions) { 97 } else { 1 };
+/// At which instructions of a pop by k-CAS the first tick comes: in optimised code, it takes a
+/// descriptor there.
+const OF_A_TAKE: std::ops::Range<u64> = 60..160;
 const STRIDE_OF_CONTROLS: usize = if cfg!(debug_assertions) { 31 } else { 1 };
 
 thread_local! {
@@ -69,6 +73,8 @@ static ALLOCATOR: Noted = Noted;
 
 /// How many instructions are left until the tick; 0: no more traps.
 static LEFT: AtomicU64 = AtomicU64::new(0);
+/// How many instructions later the next tick comes, whichever coroutine runs; 0: there is none.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 /// How many ticks there were.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
@@ -78,10 +84,15 @@ extern "C" fn step(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc
     if left > 1 {
         return;
     }
+    let next = NEXT.swap(0, Relaxed);
+    LEFT.store(next, Relaxed);
     // SAFETY: the context of a signal handler; `raise` may be called in one. The tick arrives when
     // this returns.
     unsafe {
-        (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
+        if next == 0 {
+            let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            registers[libc::REG_EFL as usize] &= !TRAP;
+        }
         if left == 1 {
             TICKS.fetch_add(1, Relaxed);
             libc::raise(coroutine::DEFAULT_SIGNAL);
@@ -431,6 +442,48 @@ fn interrupts_the_allocator(f: impl Fn()) -> bool {
     unreachable!();
 }
 
+/// Two coroutines pop, each from a stack of its own, by k-CAS. The first is preempted, then the
+/// second, then the first again: neither waits until the other has finished, as what a handler
+/// interrupts does. Returns in how many trials a pop was lost.
+fn lost_pops() -> u64 {
+    const ENOUGH: u64 = 1 << 20;
+    let stacks = Rc::new([(); 2].map(|()| Stack::with_capacity(4)));
+    run_with(Builder::new().slice(Duration::from_secs(3600)), || {
+        let mut lost = 0;
+        for first in OF_A_TAKE {
+            // The first stops before it marks its descriptors, the second where it takes one.
+            let second = first + 18;
+            for again in (80..400).step_by(80) {
+                stacks.iter().for_each(|stack| stack.push(7).unwrap());
+                let theirs = Rc::clone(&stacks);
+                let other = coroutine::spawn(move || {
+                    // SAFETY: a stack of numbers, as `preemptible` allows.
+                    unsafe {
+                        coroutine::preemptible(|| {
+                            NEXT.store(again, Relaxed);
+                            with_tick_after(second, || _ = theirs[1].pop());
+                        });
+                    }
+                });
+                // SAFETY: as above.
+                unsafe {
+                    coroutine::preemptible(|| {
+                        NEXT.store(ENOUGH, Relaxed);
+                        with_tick_after(first, || _ = stacks[0].pop());
+                    });
+                }
+                LEFT.store(0, Relaxed);
+                NEXT.store(0, Relaxed);
+                other.join().unwrap();
+                let is_lost = stacks.each_ref().map(|stack| stack.drain().count() > 0);
+                lost += u64::from(is_lost != [false; 2]);
+            }
+        }
+        lost
+    })
+    .unwrap()
+}
+
 #[test]
 fn no_addition_is_lost() {
     // The first installation takes over the handlers of traps, so it comes before this one.
@@ -442,6 +495,10 @@ fn no_addition_is_lost() {
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigaddset(&mut action.sa_mask, coroutine::DEFAULT_SIGNAL);
         assert_eq!(libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()), 0);
+    }
+    if !cfg!(debug_assertions) {
+        atomseq::dcas::force_kcas().unwrap();
+        assert_eq!(lost_pops(), 0);
     }
     for (name, (instructions, torn)) in [
         ("Mutex", lost::<Mutex<()>>(STRIDE)),

@@ -1,6 +1,7 @@
 //! The assembly for AArch64.
 
 use core::arch::{asm, global_asm};
+use core::sync::atomic::AtomicUsize;
 
 /// The four bytes before every abort address (`brk #0x45e0`).
 pub const SIGNATURE: u32 = 0xd428_bc00;
@@ -636,6 +637,34 @@ pub fn prefetch_for_store(address: usize) {
             options(nostack, preserves_flags, readonly)
         )
     }
+}
+
+/// Replaces a word that only this thread and what interrupts it change, if it is as expected.
+/// Returns whether it did. Orders nothing for other threads.
+///
+/// An interruption by the kernel makes the exclusive store fail.
+#[inline(always)]
+pub fn compare_exchange_here(word: &AtomicUsize, expected: usize, new: usize) -> bool {
+    let found: usize;
+    // SAFETY: the word is valid, and its type allows a change through a shared reference.
+    unsafe {
+        asm!(
+            "2:",
+            "ldxr {found}, [{word}]",           // load, exclusively
+            "cmp {found}, {expected}",          // as expected?
+            "b.ne 3f",                          // no
+            "stxr {failed:w}, {new}, [{word}]", // store, unless an interruption came between
+            "cbnz {failed:w}, 2b",              // it did: retry
+            "3:",
+            word = in(reg) word.as_ptr(),
+            expected = in(reg) expected,
+            new = in(reg) new,
+            found = out(reg) found,
+            failed = out(reg) _,
+            options(nostack)
+        );
+    }
+    found == expected
 }
 
 /// Compares two adjacent words with `expected` and replaces both by `new` if they are equal.

@@ -10,6 +10,7 @@
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and replaced atomically |
+//! | `compare_exchange_here` | a word of this thread, compared and replaced so that no signal handler comes between |
 //! | `prefetch`, `prefetch_for_store` | fetch a cache line that this CPU is about to read, or to change |
 //! | `signal_entries`, `signal_entry`, `entering`, `is_ending` | the functions that the kernel calls on a signal; where the context is before its delivery is recorded, and when it no longer is |
 //! | `CONTEXT_AFTER`, `RETURN_AFTER` | the offsets from an entry's stack of the context and of the return address |

@@ -1,6 +1,7 @@
 //! The assembly for x86-64, in Intel syntax.
 
 use core::arch::{asm, global_asm};
+use core::sync::atomic::AtomicUsize;
 
 /// The four bytes before every abort address (the operand of a `ud1`, so that they decode as an
 /// instruction).
@@ -664,6 +665,26 @@ pub fn prefetch_for_store(address: usize) {
             options(nostack, preserves_flags, readonly)
         )
     }
+}
+
+/// Replaces a word that only this thread and what interrupts it change, if it is as expected.
+/// Returns whether it did. One instruction, which is not atomic for other threads.
+#[inline(always)]
+pub fn compare_exchange_here(word: &AtomicUsize, expected: usize, new: usize) -> bool {
+    let done: u8;
+    // SAFETY: the word is valid, and its type allows a change through a shared reference.
+    unsafe {
+        asm!(
+            "cmpxchg qword ptr [{word}], {new}", // compare, and change or load
+            "sete {done}",                       // changed?
+            word = in(reg) word.as_ptr(),
+            new = in(reg) new,
+            done = out(reg_byte) done,
+            inout("rax") expected => _,
+            options(nostack)
+        );
+    }
+    done != 0
 }
 
 /// Compares two adjacent words with `expected` and replaces both by `new` if they are equal.

@@ -3,10 +3,15 @@
 //!
 //! One thread owns a block (`owner.rs`) and takes descriptors there without atomic instructions; or
 //! the block is shared, and threads take descriptors by compare-and-swap. All blocks are shared
-//! where the kernel does not report whether a thread has exited. Shared blocks also serve handlers
-//! that interrupted their thread while it took a descriptor, and threads that cannot allocate a
-//! block. For these threads, some blocks lie in static memory, so taking a descriptor never fails.
-//! Blocks of exited threads are reused.
+//! where the kernel does not report whether a thread has exited. Shared blocks also serve code that
+//! interrupted its thread while that took a descriptor, and threads that cannot allocate a block.
+//! For these threads, some blocks lie in static memory, so taking a descriptor never fails. Blocks
+//! of exited threads are reused.
+//!
+//! Such code is a signal handler, or a coroutine to which a handler has switched. A coroutine may
+//! be interrupted in turn while it takes a descriptor, and continue after the first one. So a
+//! thread marks by one instruction that it takes a descriptor or another block, and only the code
+//! that set the mark takes it away.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -75,8 +80,9 @@ struct Block {
 /// handler may read and change them at any time.
 struct Cursor {
     block: AtomicPtr<Block>,
-    /// The index in the block to try next. [`TAKING`] is added while the thread takes a descriptor;
-    /// if a handler leaves the thread there by a `siglongjmp`, it stays set.
+    /// The index in the block to try next. In `owned`, [`TAKING`] is added while the thread takes a
+    /// descriptor or another block; if a handler leaves the thread there by a `siglongjmp`, it
+    /// stays set. Then only the code that has added it changes this cursor.
     next: AtomicUsize,
 }
 
@@ -115,6 +121,29 @@ impl Cursor {
 
     fn clear(&self) {
         self.block.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// Adds [`TAKING`], and returns the index in the block to try next. Returns `None` if
+    /// interrupted code has added it.
+    #[inline(always)]
+    fn mark(&self) -> Option<usize> {
+        loop {
+            let next = self.next.load(Ordering::Relaxed);
+            if next & TAKING != 0 {
+                return None;
+            }
+            if platform::compare_exchange_here(&self.next, next, next | TAKING) {
+                return Some(next);
+            }
+        }
+    }
+
+    /// Takes [`TAKING`] away. The next search starts at this index.
+    #[inline(always)]
+    fn unmark(&self, next: usize) {
+        // Orders this after the steps under the mark, for code that interrupts this thread.
+        compiler_fence(Ordering::SeqCst);
+        self.next.store(next, Ordering::Relaxed);
     }
 }
 
@@ -172,12 +201,19 @@ fn block(number: usize) -> &'static Block {
 #[inline]
 pub(super) fn take(count: usize) -> Taken {
     let thread = thread();
+    if thread.owned.block().is_none() {
+        return take_without_block(thread, count);
+    }
+    let Some(next) = thread.owned.mark() else {
+        return take_shared(thread, count);
+    };
     if let Some(block) = thread.owned.block() {
-        if let Some(taken) = block.take_owned(thread, count) {
-            return taken;
+        if let Some((place, sequence)) = block.find_owned(thread, next, count) {
+            thread.owned.unmark(following(place));
+            return block.taken(place, sequence);
         }
     }
-    take_elsewhere(thread, count)
+    take_elsewhere(thread, next, count)
 }
 
 /// Takes the next descriptor of a block that this thread keeps permanently, whether or not it is
@@ -207,33 +243,14 @@ fn keep(kept: &Cursor) -> &'static Block {
 }
 
 impl Block {
-    /// Takes a free descriptor, if the thread still owns this block and was not interrupted while
-    /// it took one.
+    /// Takes a free descriptor of a block that this thread owns, and returns its index in the block
+    /// and its sequence number. The thread has marked its cursor.
     #[inline(always)]
-    fn take_owned(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
-        let owned = &thread.owned;
-        // Relaxed: only this thread and its handlers access it. A handler that runs between the
-        // load and the store has returned before the store.
-        let next = owned.next.load(Ordering::Relaxed);
-        if next & TAKING != 0 {
-            return None;
+    fn find_owned(&self, thread: &Thread, next: usize, count: usize) -> Option<(usize, u64)> {
+        match self.owner.is(thread.word()) {
+            true => self.find::<true>(next, count),
+            false => None,
         }
-        owned.next.store(next | TAKING, Ordering::Relaxed);
-        // Orders the mark against the steps that follow, for handlers: a handler that sees no mark
-        // runs before all of them, or after all of them (see the second fence).
-        compiler_fence(Ordering::SeqCst);
-        let mut after = next;
-        let mut taken = None;
-        // A handler may have released this block before the mark. None does while it is set.
-        if self.owner.is(thread.word()) {
-            taken = self.find::<true>(next, count);
-            if let Some((place, _)) = taken {
-                after = following(place);
-            }
-        }
-        compiler_fence(Ordering::SeqCst);
-        owned.next.store(after, Ordering::Relaxed);
-        taken.map(|(place, sequence)| self.taken(place, sequence))
     }
 
     /// Takes a free descriptor of a shared block.
@@ -276,36 +293,58 @@ impl Block {
     }
 }
 
+/// Takes a descriptor when the thread owned no block a moment ago.
 #[cold]
 #[inline(never)]
-fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
-    let is_handler = thread.owned.next.load(Ordering::Relaxed) & TAKING != 0;
-    if is_handler || !platform::knows_who_has_ended() {
-        return take_shared(thread, count);
+fn take_without_block(thread: &Thread, count: usize) -> Taken {
+    if platform::knows_who_has_ended() {
+        if let Some(next) = thread.owned.mark() {
+            return take_elsewhere(thread, next, count);
+        }
     }
+    take_shared(thread, count)
+}
+
+/// Takes a descriptor when the thread owns no block, or all descriptors of its block are taken. The
+/// thread has marked its cursor, which had this index.
+#[cold]
+#[inline(never)]
+fn take_elsewhere(thread: &Thread, next: usize, count: usize) -> Taken {
+    match take_of_another(thread, count) {
+        Some((taken, after)) => {
+            thread.owned.unmark(after);
+            taken
+        }
+        None => {
+            thread.owned.unmark(next);
+            take_shared(thread, count)
+        }
+    }
+}
+
+/// Claims another block for this thread and takes a descriptor there. Returns it, and the index in
+/// the block to try next. Returns `None` if the thread cannot own a block.
+fn take_of_another(thread: &Thread, count: usize) -> Option<(Taken, usize)> {
     // A sandbox that was set up after start-up may refuse to say which thread this is.
-    let Some(me) = platform::thread_name() else {
-        return take_shared(thread, count);
-    };
+    let me = platform::thread_name()?;
     if let Some(block) = thread.owned.block() {
         // All descriptors of this block are taken.
         thread.owned.clear();
         block.owner.release(thread.word());
     }
+    let mut after = 0;
     let taken = search(|block| {
         let word = block.owner.claim(me)?;
-        thread.owned.set(block);
-        // A handler that claims another block between the two stores overwrites both, and this
-        // thread overwrites them again. Each take checks that the block has the thread's word.
-        thread.word.store(word, Ordering::Relaxed);
-        let taken = block.take_owned(thread, count);
-        if taken.is_none() {
-            thread.owned.clear();
+        let Some((place, sequence)) = block.find::<true>(0, count) else {
             block.owner.release(word);
-        }
-        taken
+            return None;
+        };
+        thread.word.store(word, Ordering::Relaxed);
+        thread.owned.set(block);
+        after = following(place);
+        Some(block.taken(place, sequence))
     });
-    taken.unwrap_or_else(|| take_shared(thread, count))
+    taken.map(|taken| (taken, after))
 }
 
 /// Takes a descriptor of a shared block by compare-and-swap. Waits while all are taken and no block

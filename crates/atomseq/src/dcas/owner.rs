@@ -60,8 +60,7 @@ impl Owner {
 
     /// Makes this thread the owner if no live thread is. Returns the new word.
     pub(super) fn claim(&self, me: u64) -> Option<u64> {
-        // The block may already be this thread's: a former thread had the same name, or a handler
-        // that interrupted this thread claimed it.
+        // The block may already be this thread's: a former thread had the same name.
         let before = self.if_unowned(me)?;
         let word = before.wrapping_add(CLAIM) & !NAME | me;
         self.becomes(before, word).then_some(word)

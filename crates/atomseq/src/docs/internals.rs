@@ -517,14 +517,16 @@
 //!
 //! A descriptor is free when its thread leaves the operation. To know that costs no atomic
 //! instruction: a block of descriptors belongs to one thread, which takes its own descriptors by
-//! plain stores. It leaves the block when all of them are taken, and another thread that needs a
-//! block takes it over. So does a thread that needs a block when the owner has exited, which the
-//! kernel reports (`tgkill` of no signal). Descriptors come from shared blocks, by a
-//! compare-and-swap, in these cases: that call is forbidden, or those that return a thread's
-//! number; there is no memory for a block; or a handler has interrupted its thread while it takes a
-//! descriptor. (Evicting a thread that only sleeps, by a barrier on all CPUs, does not work. If
-//! that thread is stopped between its check that the block is its own and its mark that it is
-//! inside, the mark comes late, and keeps all others out indefinitely.)
+//! plain stores. Before these, it marks that it takes one, by an instruction that is atomic only
+//! for code that interrupts it: `cmpxchg` without `lock` on x86-64. Such code is a handler, or a
+//! coroutine to which a handler has switched. The thread leaves the block when all of its
+//! descriptors are taken, and another thread that needs a block takes it over. So does a thread
+//! that needs a block when the owner has exited, which the kernel reports (`tgkill` of no signal).
+//! Descriptors come from shared blocks, by a compare-and-swap, in these cases: that call is
+//! forbidden, or those that return a thread's number; there is no memory for a block; or the thread
+//! was interrupted while it takes a descriptor. (Evicting a thread that only sleeps, by a barrier
+//! on all CPUs, does not work. If that thread is stopped between its check that the block is its
+//! own and its mark that it is inside, the mark comes late, and keeps all others out indefinitely.)
 //!
 //! A thread that finds an operation in progress waits a little before it helps. Meanwhile the words
 //! and the descriptor stay in the cache of the processor that is about to complete the operation.

@@ -540,9 +540,10 @@
 //!   [`nonblocking`](crate::nonblocking), must not be moved or freed after that: descriptors and
 //!   the log of OS-assisted DCAS hold addresses, and the thread that completes the operation or
 //!   rolls it back stores there. The thread may lose a descriptor of k-CAS each time. One that left
-//!   while it took a descriptor from its own page does not use that page again: all its later ones
-//!   are shared, which costs one compare-and-swap more a change. One that left while it revoked a
-//!   stopped holder keeps one of 1,024 numbers for it until it exits.
+//!   while it took a descriptor from its own page, or looked for a page, uses no page of its own
+//!   again: all its later descriptors are shared, which costs one compare-and-swap more a change.
+//!   One that left while it revoked a stopped holder keeps one of 1,024 numbers for it until it
+//!   exits.
 //! * **A thread that exits** in the middle of an operation leaves addresses behind in the same way.
 //!   The domain, or the structure, must not be moved before another operation has rolled that one
 //!   back or completed it. It may be dropped where it lies.

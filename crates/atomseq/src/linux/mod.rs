@@ -24,7 +24,9 @@ mod thread_storage;
 mod threads;
 mod traffic;
 
-pub use crate::arch::{compare_exchange_double, has_double_width, prefetch, prefetch_for_store};
+pub use crate::arch::{
+    compare_exchange_double, compare_exchange_here, has_double_width, prefetch, prefetch_for_store,
+};
 pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
 pub use dispositions::{

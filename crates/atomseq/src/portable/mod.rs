@@ -22,7 +22,7 @@ pub use waiting::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_on
 
 use crate::status::{Features, Reason, Status};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// 0: not yet written; 1: being written; 2: written.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -146,6 +146,14 @@ pub fn prefetch(_address: usize) {}
 
 /// Does nothing: it is a hint.
 pub fn prefetch_for_store(_address: usize) {}
+
+/// Replaces a word if it is as expected. Returns whether it did.
+pub fn compare_exchange_here(word: &AtomicUsize, expected: usize, new: usize) -> bool {
+    // Relaxed: only this thread accesses the word.
+    let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+    word.compare_exchange(expected, new, success, failure)
+        .is_ok()
+}
 
 /// Never called, because [`has_double_width`] returns `false`.
 ///
