@@ -294,10 +294,9 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
 /// Removes a handler that was installed here, and restores what [chaining](Event::chain) leads to.
 ///
 /// A handler of other code keeps, or gets, the wider mask that covers the signals that are still
-/// managed. Atomseq's handlers of other signals no longer hold this signal back; until they are
-/// installed again, each delivery to them takes one more system call for that. A waiting signal is
-/// handled by what is restored. Deliveries that have begun on other threads end normally. If other
-/// code puts atomseq's disposition back later, signals go to what was restored here, and
+/// managed. Atomseq's handlers of other signals no longer hold this signal back. A waiting signal
+/// is handled by what is restored. Deliveries that have begun on other threads end normally. If
+/// other code puts atomseq's disposition back later, signals go to what was restored here, and
 /// [`audit()`] reports it.
 ///
 /// If a handler for [one signal](Options::once) is used up, this removes its entry and returns
