@@ -669,17 +669,14 @@
 //!
 //! # Crates of the type `dylib`
 //!
-//! Link atomseq into programs, `cdylib`s and static libraries. A crate of the type `dylib` cannot
-//! export everything that atomseq's code reaches where it is inlined into others:
+//! Link atomseq into programs, `cdylib`s and static libraries, not into a crate of the type
+//! `dylib`:
 //!
-//! * GNU ld and gold refuse to link a `dylib` that contains atomseq ("TLS definition … mismatches
-//!   non-TLS reference"). It exports statics of atomseq's, and of
-//!   [`per_thread!`](crate::local::per_thread!), which are thread-local, and rustc declares them to
-//!   the linker as plain data. lld links it. That is rustc's default on x86-64 with glibc from Rust
-//!   1.90 on; elsewhere `-C link-arg=-fuse-ld=lld` selects it.
-//! * A program that takes atomseq from such a `dylib` does not link, with any linker, if a
-//!   [`mask()`](crate::signal::mask()) is inlined into it: the `dylib` keeps the symbol of the
-//!   thread's words to itself.
+//! * GNU ld and gold refuse to link it ("TLS definition … mismatches non-TLS reference"). It
+//!   exports statics of atomseq's, and of [`per_thread!`](crate::local::per_thread!), which are
+//!   thread-local, and rustc declares them to the linker as plain data. lld links it.
+//! * A program that takes atomseq from such a `dylib` does not link, with any linker: code that is
+//!   inlined into it names symbols that the `dylib` keeps to itself.
 //!
 //! # After the linker
 //!
