@@ -21,16 +21,21 @@ pub enum Module {
 /// The parts as addresses; 0 for a module that has none yet.
 static PARTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Returns whether the interrupted instruction has raised the signal. Such a signal cannot wait:
-/// the instruction would raise it again.
-pub fn is_raised_by_instruction(event: &Event<'_>) -> bool {
-    let code = event.info().si_code;
-    match event.signal() {
-        // The kernel reports bad memory wherever the thread is.
-        libc::SIGBUS => code > 0 && code != libc::BUS_MCEERR_AO,
-        libc::SIGFPE | libc::SIGILL | libc::SIGSEGV | libc::SIGSYS | libc::SIGTRAP => code > 0,
-        _ => false,
-    }
+/// The signals that nothing holds back, so that an instruction which raises one does not find it
+/// blocked. Their handlers may run in the middle of a sequence, of a rollforward and of a delivery.
+const NEVER_HELD_BACK: [i32; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
+/// Returns whether a signal can wait for the end of a sequence.
+pub fn can_wait(signal: i32) -> bool {
+    !NEVER_HELD_BACK.contains(&signal)
 }
 
 /// Installs the handler for these signals, with the part of a module beside those of others: a

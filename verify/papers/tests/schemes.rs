@@ -16,7 +16,7 @@ use atomseq_papers::statistics;
 use verify_papers::queue::{State, append, fill, node, queue, remove, state};
 use verify_papers::{pages, protect};
 use verify_support::code::steps::{STEP, clear_trap_flag, set_trap_flag};
-use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::processes::{end_in, in_fresh_process, killed_in_fresh_process};
 use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::signals::{Three, install_alone, install_plainly, install_short, installed};
 use verify_support::this_test;
@@ -581,4 +581,92 @@ fn a_fault_does_not_wait_for_its_sequence() {
             each();
         }
     });
+}
+
+atomseq_papers::sequence! {
+    /// Stores to one word, reads two, stores to another.
+    unsafe fn pass_both(words: Word, one: Word, two: Word) -> Word {
+        store(words, 1);
+        let first = load(one);
+        let second = load(two);
+        store(words + 8, 1);
+        first + second
+    }
+}
+
+/// The address of two pages beyond the end of the file.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Handles the fault of one of the two pages as code that knows nothing of atomseq. At the first
+/// one a signal arrives that waits for the sequence, at the second one `SIGABRT`, in the
+/// rollforward.
+extern "C" fn repair_plainly(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel's record, numbers, and a file. Both signals are blocked until this
+    // returns.
+    unsafe {
+        let page = ((*info).si_addr().addr() - MAPPED.load(SeqCst)) / 4096;
+        libc::raise([FIRST, libc::SIGABRT][page]);
+        let length = (page as libc::off_t + 1) * 4096;
+        assert_eq!(libc::ftruncate(FILE.load(SeqCst), length), 0);
+    }
+    REPAIRED.fetch_add(1, SeqCst);
+}
+
+/// Runs a sequence of the scheme on words of its own.
+fn pass_own<S: Scheme>(_: &mut Event<'_>) {
+    static READABLE: AtomicUsize = AtomicUsize::new(0);
+    let (words, page) = (OWN[1].as_ptr(), READABLE.as_ptr());
+    // SAFETY: two words of this handler's, and one that is only read.
+    unsafe { pass::by::<S>(words.expose_provenance(), page.expose_provenance()) };
+    AFTERWARDS.fetch_add(1000, SeqCst);
+}
+
+/// A signal that nothing holds back arrives in the middle of a rollforward: its handler runs at
+/// once and may run sequences, and the rollforward goes on after it.
+fn abort_in_a_rollforward<S: Scheme>() {
+    end_in(20);
+    let nowhere = std::ptr::null_mut();
+    let (size, shared) = (2 * 4096, libc::MAP_SHARED);
+    // SAFETY: a file without a name, a new mapping of it, and handlers that change words of their
+    // own and a file.
+    unsafe {
+        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
+        let read = libc::PROT_READ;
+        let pages = libc::mmap(nowhere, size, read, shared, FILE.load(SeqCst), 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        MAPPED.store(pages.expose_provenance(), SeqCst);
+        rollforward::install(FIRST, 0, look_afterwards).expect("a handler");
+        rollforward::install(libc::SIGABRT, 0, pass_own::<S>).expect("a handler");
+    }
+    install_plainly(libc::SIGBUS, repair_plainly, 0, &[FIRST, libc::SIGABRT]);
+    let (words, pages) = (OWN[0].as_ptr().expose_provenance(), MAPPED.load(SeqCst));
+    // SAFETY: two words of this thread's, and pages that it alone reads.
+    let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
+    assert_eq!((found, REPAIRED.load(SeqCst)), (0, 2), "{:?}", S::KIND);
+    assert!(
+        OWN.as_flattened()[..4]
+            .iter()
+            .all(|word| word.load(SeqCst) == 1)
+    );
+    assert_eq!(AFTERWARDS.load(SeqCst), 1001, "{:?}", S::KIND);
+}
+
+#[test]
+fn an_abort_does_not_wait_for_a_rollforward_of_dyn_jump() {
+    in_fresh_process(this_test!(), abort_in_a_rollforward::<DynJump>);
+}
+
+#[test]
+fn an_abort_does_not_wait_for_a_rollforward_of_dyn_fault() {
+    in_fresh_process(this_test!(), abort_in_a_rollforward::<DynFault>);
+}
+
+#[test]
+fn an_abort_does_not_wait_for_a_rollforward_of_hyb_jump() {
+    in_fresh_process(this_test!(), abort_in_a_rollforward::<HybJump>);
+}
+
+#[test]
+fn an_abort_does_not_wait_for_a_rollforward_of_designated() {
+    in_fresh_process(this_test!(), abort_in_a_rollforward::<Designated>);
 }

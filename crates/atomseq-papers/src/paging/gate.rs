@@ -62,8 +62,10 @@ impl Gate {
     /// Waits until the gate is open.
     ///
     /// A handler of the closing thread does not wait, but opens it: a handler runs after the
-    /// sequence. A handler of a fault, and what a [`Region`](super::Region) calls while it waits
-    /// for a page, may run in the middle of the sequence: they must not call this.
+    /// sequence. One that may run in its middle must not call this: a handler of a fault or of
+    /// `SIGABRT`, what a [`Region`](super::Region) calls while it waits for a page, and a handler
+    /// that reports [`Inside`](atomseq::signal::Interrupted::Inside) because the rollforward was
+    /// abandoned.
     pub fn wait(&self) {
         loop {
             // Acquire: pairs with the Release in `open`.

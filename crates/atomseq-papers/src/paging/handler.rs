@@ -27,17 +27,6 @@ static ALL: [AtomicPtr<Region>; REGIONS] =
 /// The signal after which gates are opened; 0 before [`start`].
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// The signals that `atomseq::signal` delivers in the middle of a fault's handler.
-const NEVER_HELD_BACK: [i32; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-    libc::SIGABRT,
-];
-
 /// Installs handlers for page faults, which are `SIGBUS` or `SIGSEGV`, and for `signal`, which the
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
 /// it, and it opens the gate. Other faults are passed on to the handlers from before.
@@ -59,7 +48,7 @@ pub fn start(signal: i32) -> Result<(), Error> {
         started if started == signal => return Ok(()),
         _ => return Err(Error::Start),
     }
-    if !(1..32).contains(&signal) || NEVER_HELD_BACK.contains(&signal) {
+    if !(1..32).contains(&signal) || !faults::can_wait(signal) {
         return Err(Error::Handler(signal::Error::Reserved(signal)));
     }
     // SAFETY: they make system calls, and read regions and gates, which are never freed.

@@ -239,19 +239,21 @@ fn on_signal(event: &mut Event<'_>) {
     let context = unsafe { Context::new(event.context()) };
     // SAFETY: this thread's words, which live as long as the thread.
     let words = unsafe { &*words() };
-    // It may be in the middle of a sequence, so no signal is let in.
-    let is_fault = faults::is_raised_by_instruction(event);
-    if let Some(found) = interrupted(context, words, level).filter(|_| !is_fault) {
+    // One that cannot may have interrupted a rollforward. It runs at once, and lets no signal in.
+    let can_wait = faults::can_wait(event.signal());
+    let found = can_wait.then(|| interrupted(context, words, level));
+    if let Some(found) = found.flatten() {
         let errno = errno();
         roll_forward(context, words, found);
         set_errno(errno);
     }
-    // A sequence whose level is lower than the signal's is still under way.
+    // A sequence may still be under way: its level is lower than the signal's, or the signal
+    // cannot wait.
     let _outside = Outside::new(words);
     let higher = action.higher.load(Ordering::Relaxed) & !context.mask();
     match higher {
         0 => handler(event),
-        _ if is_fault => handler(event),
+        _ if !can_wait => handler(event),
         _ => {
             let mask = change_mask(libc::SIG_UNBLOCK, higher);
             handler(event);

@@ -68,7 +68,8 @@
 //! # How a rollforward runs
 //!
 //! The handler continues the interrupted sequence itself, with the thread's registers and on its
-//! own stack, which no sequence uses. All signals that `atomseq::signal` manages are blocked.
+//! own stack, which no sequence uses. All signals that `atomseq::signal` manages are blocked,
+//! except `SIGABRT` and those of faults.
 //!
 //! ```text
 //! thread    a b │                                                     │ after …
@@ -110,14 +111,16 @@
 //!   handlers that [nest](signal::Options::nesting) and those of other code that come later. The
 //!   thread's word says that it is inside a sequence, so a handler that interrupts such a handler
 //!   would take that one's code for the sequence.
-//! * A fault cannot wait for the end of the sequence whose instruction raised it. A handler that
-//!   [`install`] installed for it runs at once, in the middle of the sequence, and the signals of
-//!   higher levels wait, too.
-//! * A handler of a fault in a sequence must not jump out of the rollforward, fork in the middle of
-//!   it, or wait for another thread's rollforward of a designated sequence. To jump out of a
-//!   sequence of a dynamic scheme that is not rolled forward, it must be a handler of `SIGSEGV` or
-//!   `SIGTRAP`, or one that [`install`] installed: otherwise the thread's word still says that it
-//!   is inside.
+//! * `SIGABRT` and the signals of faults (`SIGBUS`, `SIGFPE`, `SIGILL`, `SIGSYS`) do not wait, not
+//!   even if they are sent: nothing holds them back, so they also arrive in the middle of a
+//!   rollforward. A handler that [`install`] installed for one runs at once. It may see a sequence
+//!   half done, and the signals of higher levels wait, too. A handler of `SIGABRT`, `SIGBUS`,
+//!   `SIGFPE`, `SIGILL` or `SIGSYS` that [`install`] did not install must not run sequences of a
+//!   dynamic scheme.
+//! * A handler of such a signal must not jump out of the rollforward, fork in the middle of it, or
+//!   wait for another thread's rollforward of a designated sequence. To jump out of a sequence of a
+//!   dynamic scheme that is not rolled forward, it must be a handler of `SIGSEGV` or `SIGTRAP`, or
+//!   one that [`install`] installed: otherwise the thread's word still says that it is inside.
 //! * A repeated fault is not given up: these rollforwards have no
 //!   [limit](signal::set_rollforward_limit).
 //! * If the kernel forbids writable code after [`install`] has found it allowed, the next
@@ -216,7 +219,7 @@ schemes! {
 /// Installs a handler that waits for the end of an interrupted sequence of any of the schemes. A
 /// signal's level counts against that of a sequence, see [Priority levels](self#priority-levels).
 ///
-/// A fault does not wait, see [Limits](self#limits).
+/// `SIGABRT` and the signals of faults do not wait, see [Limits](self#limits).
 ///
 /// The first call also installs the handlers of `SIGSEGV` and `SIGTRAP`. Takes a lock and memory;
 /// not async-signal-safe. [`signal::uninstall`] removes the handler.
