@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{panic, thread};
 
 use fastrand::Rng;
+use verify_support::number_from_env;
 
 use crate::alone::{Alone, now_doing, one_more};
 use crate::checker::{NotLinearizable, linearize};
@@ -37,11 +38,8 @@ impl Trial {
     /// This number of histories of one thread, and a fiftieth of it of several threads. The
     /// environment variable `ATOMSEQ_HISTORIES` overrides the number.
     pub fn of(histories: usize) -> Trial {
-        let chosen = std::env::var("ATOMSEQ_HISTORIES").ok();
         let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
-        let nested = chosen
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(histories);
+        let nested = number_from_env("ATOMSEQ_HISTORIES", histories);
         Trial {
             threads: 3,
             calls: 4,

@@ -12,14 +12,14 @@ use atomseq::nonblocking::{
     HashMap, LinkedQueue, LinkedStack, List, MultiMap, OneVisitorList, PageMap, PriorityQueue,
     Queue, RefHashMap, RefList, Stack, Unordered,
 };
+use verify_support::number_from_env;
 use verify_support::proc::pages_in_memory;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
 /// Operations after which the memory use must be unchanged; an hour of them is some 10,000,000.
 fn operations() -> u64 {
-    let chosen = std::env::var("ATOMSEQ_CHURN_OPERATIONS").ok();
-    chosen.and_then(|text| text.parse().ok()).unwrap_or(100_000)
+    number_from_env("ATOMSEQ_CHURN_OPERATIONS", 100_000)
 }
 
 /// How many pages may be added during the churn: stacks that grow, the harness' own memory.

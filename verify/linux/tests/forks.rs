@@ -16,7 +16,7 @@ use verify_support::processes::{
     Circumstances, exit, exit_code, fork, holds_in_child_of, in_fresh_process_under, raw_fork,
 };
 use verify_support::sandbox::{Answer, Refusal, When, refuse};
-use verify_support::this_test;
+use verify_support::{number_from_env, this_test};
 
 /// Runs `check` in a child of the first process of a PID namespace, where the child of a fork can
 /// have this process's number.
@@ -308,8 +308,7 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
 /// closed gate among the first fifty.
 #[test]
 fn a_child_finds_every_gate_open() {
-    let asked = std::env::var("ATOMSEQ_FORKS").ok();
-    let forks = asked.map_or(100, |asked| asked.parse().expect("a number of forks"));
+    let forks = number_from_env("ATOMSEQ_FORKS", 100);
     for circumstances in with_and_without_wiping() {
         in_fresh_process_under(this_test!(), circumstances, || {
             atomseq::status();

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use verify_support::number_from_env;
 
 /// A model. It is boxed, so that what loom and shuttle do to run one is compiled once, and not for
 /// each model of each test: that took half of the time to build.
@@ -84,8 +85,7 @@ pub fn all_hold<E: Explorer, A: Iterator<Item = Attempt<E>>>(
     count: usize,
     attempts: impl FnOnce(usize) -> A,
 ) {
-    let asked = std::env::var(variable).ok();
-    let count = asked.map_or(count, |count| count.parse().expect("a number of orders"));
+    let count = number_from_env(variable, count);
     for model in attempts(count) {
         let runs = holds(what, model);
         assert!(runs >= count, "only {runs} orders");

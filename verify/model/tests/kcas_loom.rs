@@ -92,6 +92,7 @@ use sync::AtomicU64;
 use verify_model::controls;
 use verify_model::controls::Attempt;
 use verify_model::controls::Executions;
+use verify_support::number_from_env;
 
 /// k-CAS, unchanged or weakened.
 trait Library: 'static {
@@ -468,8 +469,7 @@ fn with(preemptions: usize) -> Executions {
 #[test]
 fn no_order_and_no_stale_value_does_harm() {
     // The environment variable allows more, after changes to k-CAS.
-    let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
-    let max = asked.map_or(1, |asked| asked.parse().expect("a number of preemptions"));
+    let max = number_from_env("ATOMSEQ_KCAS_PREEMPTIONS", 1);
     for (name, model) in all::<as_it_is::This>() {
         let runs = controls::holds("loom: k-CAS", (name, with(max), model));
         assert!(runs >= 10, "{name}: hardly anything was tried");

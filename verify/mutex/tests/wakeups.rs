@@ -9,11 +9,11 @@ use atomseq::mutex::{
     BiasedFlag, Condvar, Counted, Interlocked, Mutex, OnCpu, Semaphore, TestAndSet,
 };
 use verify_mutex::{Unpaired, races};
+use verify_support::number_from_env;
 
 /// Returns the number of races of each kind: a million is their full length.
 fn rounds() -> u64 {
-    let full = std::env::var("ATOMSEQ_MUTEX_RACES").ok();
-    full.map_or(5_000, |text| text.parse().expect("a number of races"))
+    number_from_env("ATOMSEQ_MUTEX_RACES", 5_000)
 }
 
 /// Serializes the tests: both threads of a race need a CPU at once.

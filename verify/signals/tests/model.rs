@@ -15,7 +15,7 @@ use atomseq::signal::{self, Event, Fault, Options, mask};
 use verify_signals::{clear_log, log, logged};
 use verify_support::processes::{exit_code, fork, in_fresh_process, start_child};
 use verify_support::signals::{Three, install_plainly, install_with, raise};
-use verify_support::this_test;
+use verify_support::{number_from_env, this_test};
 
 /// Two signals that are ignored by default, and a fault's.
 const SIGNALS: [i32; 3] = [libc::SIGURG, libc::SIGWINCH, libc::SIGFPE];
@@ -469,14 +469,11 @@ fn agrees(seed: u64, is_silent: bool) -> bool {
 
 /// Returns the number of sequences: `ATOMSEQ_DISPOSITION_SEQUENCES`, or 2,000, or 200 under qemu.
 fn sequences() -> u64 {
-    let number = std::env::var("ATOMSEQ_DISPOSITION_SEQUENCES").ok();
-    number
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(if cfg!(target_arch = "aarch64") {
-            200
-        } else {
-            2_000
-        })
+    let usual = match cfg!(target_arch = "aarch64") {
+        true => 200,
+        false => 2_000,
+    };
+    number_from_env("ATOMSEQ_DISPOSITION_SEQUENCES", usual)
 }
 
 #[test]

@@ -19,12 +19,12 @@ use std::time::Duration;
 use atomseq_stress::engine::Options;
 use atomseq_stress::engine::watch::{self, Goal};
 use atomseq_stress::{system, targets};
+use verify_support::number_from_env;
 
 /// Returns how long something should take, which usually takes so long: `ATOMSEQ_STRESS_FACTOR`
 /// times.
 pub fn lengthened(usual: Duration) -> Duration {
-    let factor = std::env::var("ATOMSEQ_STRESS_FACTOR").ok();
-    usual * factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+    usual * number_from_env("ATOMSEQ_STRESS_FACTOR", 1)
 }
 
 /// Runs the per-CPU targets, each for so long at least; prints what was done.

@@ -14,16 +14,14 @@ use verify_stress::exclusion::{
     cpus, on_machine, on_one_cpu,
 };
 use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
-use verify_support::this_test;
+use verify_support::{number_from_env, this_test};
 
 /// The length of each run, in acquisitions: 100,000,000 are its full length.
 const OPERATIONS: &str = "ATOMSEQ_EXCLUSION_OPERATIONS";
 
 /// Returns the number of acquisitions, each of which takes `cost` times what most take.
 fn operations(cost: u64) -> u64 {
-    let asked = std::env::var(OPERATIONS).ok();
-    let asked = asked.and_then(|number| number.parse::<u64>().ok());
-    asked.unwrap_or(300_000) / cost
+    number_from_env(OPERATIONS, 300_000) / cost
 }
 
 /// Runs in a process of its own, and prints the outcome.

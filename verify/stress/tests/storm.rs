@@ -10,7 +10,7 @@ use verify_stress::storm::lives;
 use verify_stress::storm::sequences::{Forms, Protected, Unprotected};
 use verify_stress::storm::trial::{self, Storm};
 use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
-use verify_support::this_test;
+use verify_support::{number_from_env, this_test};
 
 /// The length of the whole storm, in operations: 100,000,000 are its full length.
 const OPERATIONS: &str = "ATOMSEQ_STORM_OPERATIONS";
@@ -42,10 +42,7 @@ fn storm(test: &str, check: impl FnOnce()) {
 #[test]
 fn nothing_is_lost() {
     storm(this_test!(), || {
-        let operations = std::env::var(OPERATIONS).ok();
-        let operations = operations
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(5_000_000);
+        let operations = number_from_env(OPERATIONS, 5_000_000);
         let figures = trial::run::<Protected>(Storm {
             operations,
             ..STORM

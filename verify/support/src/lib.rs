@@ -8,7 +8,7 @@
 //! place threads, wait for their states and read `/proc`. [`watchdog`] ends a process that hangs.
 //! [`code`] finds the sequences of the running program, and stops threads at any of their
 //! instructions; [`sources`] reads the library's files. [`is_there_or_skipped`] skips a test whose
-//! requirement the machine lacks.
+//! requirement the machine lacks, and [`number_from_env`] lengthens one.
 
 #![cfg(target_os = "linux")]
 
@@ -30,6 +30,7 @@ pub mod timers;
 pub mod watchdog;
 
 use std::io::Write;
+use std::str::FromStr;
 
 /// Returns `is_there`, whether a test's requirement is present. If not, reports that the calling
 /// test is skipped, and how to install what is missing.
@@ -49,6 +50,19 @@ pub fn is_there_or_skipped(is_there: bool, missing: &str, install: &str) -> bool
     // Not by a macro: the test harness captures what macros print, and shows it for failures only.
     let _ = writeln!(std::io::stderr(), "{sentence}");
     false
+}
+
+/// Returns the number in a variable of the environment, or `default` where it is not set.
+///
+/// # Panics
+///
+/// If the variable holds something else.
+pub fn number_from_env<N: FromStr>(variable: &str, default: N) -> N {
+    let Some(text) = std::env::var_os(variable) else {
+        return default;
+    };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("{variable} is no number: {text:?}"))
 }
 
 /// The name of the calling test, without its crate's; closures of the test may ask as well.

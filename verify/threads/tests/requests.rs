@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::time::{Duration, Instant};
 
 use atomseq_threads::runtime::{self, Destroyed, JoinHandle, Options, Protection, Runtime, Thread};
+use verify_support::number_from_env;
 
 /// The number of threads that exist at a time.
 const WAVE: usize = 1000;
@@ -202,8 +203,7 @@ fn options() -> Options {
 fn random_requests_lose_no_thread_and_run_none_twice_or_after_its_end() {
     static SEED: AtomicU64 = AtomicU64::new(0x9e37_79b9_7f4a_7c15);
     // The environment variable allows many more.
-    let asked = std::env::var("ATOMSEQ_REQUESTS_THREADS").ok();
-    let threads = asked.map_or(20_000, |count| count.parse().expect("a number of threads"));
+    let threads = number_from_env("ATOMSEQ_REQUESTS_THREADS", 20_000);
     let runtime = options().start().unwrap();
     for number in 0..usize::div_ceil(threads, WAVE) {
         let seed = SEED.fetch_add(0x2545_f491_4f6c_dd1d, SeqCst);

@@ -3,6 +3,7 @@
 //! here, so many more sequences are checked than rustc compiles.
 
 use verify_compiler::random;
+use verify_support::number_from_env;
 
 use super::library;
 use atomseq_compiler::emit::{aarch64, label, x86_64, Assembly, Line, Place};
@@ -61,8 +62,7 @@ fn pass_through(sequence: &Sequence, assembly: &Assembly) -> (usize, Option<Stri
 
 #[test]
 fn results_live_through_the_commit() {
-    let asked = std::env::var(SEEDS).ok();
-    let seeds = asked.map_or(1_000, |seeds| seeds.parse().expect("a number of seeds"));
+    let seeds = number_from_env(SEEDS, 1_000);
     // One in three is of a sequence with a compare-and-swap.
     let random = (0..seeds).map(|seed| {
         let text = random::generate(seed).text();

@@ -74,6 +74,7 @@ macro_rules! sequence {
 use verify_model::controls;
 use verify_model::controls::Attempt;
 use verify_model::controls::Orders;
+use verify_support::number_from_env;
 
 /// The library, unchanged or with a protection removed.
 trait Library: 'static {
@@ -272,8 +273,7 @@ fn all<L: Library>(count: usize) -> impl Iterator<Item = Attempt<Orders>> {
 #[test]
 fn nothing_is_lost_doubled_or_read_by_halves() {
     // The environment variable allows many more, after changes to the protocols.
-    let asked = std::env::var("ATOMSEQ_ASSISTED_ORDERS").ok();
-    let count = asked.map_or(400, |asked| asked.parse().expect("a number of orders"));
+    let count = number_from_env("ATOMSEQ_ASSISTED_ORDERS", 400);
     let mut aborted = 0;
     for model in all::<as_it_is::This>(count) {
         let name = model.0;

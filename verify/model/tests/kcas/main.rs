@@ -11,6 +11,7 @@ use std::ops::Range;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use verify_model::controls;
 use verify_model::controls::{Attempt, Orders, drawn};
+use verify_support::number_from_env;
 
 mod models;
 
@@ -130,8 +131,7 @@ fn all<L: Library>(count: usize) -> impl Iterator<Item = Attempt<Orders>> {
 #[test]
 fn nothing_is_lost_doubled_or_read_by_halves() {
     // The environment variable allows many more, after changes to k-CAS.
-    let asked = std::env::var("ATOMSEQ_KCAS_ORDERS").ok();
-    let count = asked.map_or(200, |asked| asked.parse().expect("a number of orders"));
+    let count = number_from_env("ATOMSEQ_KCAS_ORDERS", 200);
     for model in all::<as_it_is::This>(count) {
         assert_eq!(controls::holds("k-CAS", model), count / 2 * 2);
     }

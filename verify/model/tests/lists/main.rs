@@ -135,6 +135,7 @@ use std::sync::Arc;
 use shuttle::scheduler::{DfsScheduler, RandomScheduler, Scheduler};
 use verify_model::controls;
 use verify_model::controls::shuttle_thread as thread;
+use verify_support::number_from_env;
 
 use dcas::{Protection, StableWord};
 use stand_ins::{dcas, mappings, platform, type_stable};
@@ -169,11 +170,9 @@ fn explore(
 }
 
 fn holds(name: &str, orders: Orders, model: impl Fn() + Send + Sync + 'static) {
-    let times = std::env::var("ATOMSEQ_MODEL_TIMES").ok();
-    let times = times.map_or(1, |times| times.parse().expect("a number"));
     let orders = match orders {
         Orders::Every => orders,
-        Orders::Many(count) => Orders::Many(count * times),
+        Orders::Many(count) => Orders::Many(count * number_from_env("ATOMSEQ_MODEL_TIMES", 1)),
     };
     let (runs, wrong) = explore(orders, None, model);
     assert_eq!(wrong, None, "{name}, in run {runs}");

@@ -19,6 +19,7 @@ use shuttle::scheduler::DfsScheduler;
 use verify_model::controls;
 use verify_model::controls::Attempt;
 use verify_model::controls::{Orders, drawn};
+use verify_support::number_from_env;
 
 /// The library, unchanged or mutated.
 trait Library: 'static {
@@ -87,8 +88,7 @@ fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
 #[test]
 fn no_more_is_mapped_than_is_needed_and_nothing_is_given_twice() {
     // The environment variable allows many more, after changes to the protocol.
-    let asked = std::env::var("ATOMSEQ_MAPPINGS_ORDERS").ok();
-    let count = asked.map_or(1_500, |count| count.parse().expect("a number of orders"));
+    let count = number_from_env("ATOMSEQ_MAPPINGS_ORDERS", 1_500);
     for model in attempts_in::<as_it_is::This>(count) {
         let runs = controls::holds("mappings", model);
         assert!(runs >= 300, "only {runs} orders");

@@ -33,7 +33,7 @@ pub fn sections_run(test: &str) -> bool {
     if status.gates_active() {
         return true;
     }
-    let tries = std::env::var(TRIES).map_or(0, |tries| tries.parse().unwrap_or(0));
+    let tries = crate::number_from_env(TRIES, 0);
     if status.reason() == Some(Reason::SelfTestInconclusive) && tries < 50 {
         let error = crate::processes::this_program()
             .args(std::env::args_os().skip(1))

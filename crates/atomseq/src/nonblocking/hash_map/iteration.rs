@@ -60,8 +60,9 @@ impl<K: Plain + Eq + Hash, V: Plain, S: BuildHasher> HashMap<K, V, S> {
             // Only a bucket that was merged meanwhile also has hashes below `from`. The keys of the
             // others need no hash.
             let is_whole = from <= (index as u64).reverse_bits();
+            let in_bucket = in_bucket(index);
             let hash_of = |key: &K| match is_whole {
-                true => index as u64,
+                true => in_bucket(key),
                 false => self.hash(key),
             };
             let copied = (self.table).each_entry(bucket, state, &hash_of, |_, hash, key, value| {
