@@ -117,6 +117,7 @@
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
 //!   handler's return between two instructions there: the change may stay where without the library
 //!   that return would restore the mask.
+//! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.

@@ -2286,7 +2286,7 @@ static void hidden_from_jumps(void)
     pthread_create(&thread, NULL, does_nothing, NULL);
     pthread_join(thread, NULL);
     signal(SIGCHLD, SIG_DFL);
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 3; round++) {
         printf("%x\n", system("kill -ALRM $PPID; read line <&9; exit 3"));
         if (sigsetjmp(buffer, 1) == 0)
             siglongjmp(buffer, 1);
@@ -2298,7 +2298,7 @@ static void hidden_from_jumps(void)
         makecontext(&there, (void (*)(void))sched_yield, 0);
         swapcontext(&here, &there);
         printf("saved %016lx\n", word(&here.uc_sigmask));
-        block(SIGUSR2);
+        block(round ? SIGCHLD : SIGUSR2);
     }
 }
 static void hidden_masks(void)
@@ -2310,13 +2310,14 @@ static void hidden_masks(void)
     ignore_result(pipe(ends));
     dup2(ends[0], 9);
     to_child = ends[1];
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 3; round++) {
         // It exits when the handler runs.
         printf("%x", system("kill -ALRM $PPID; read line <&9; exit 3"));
         printf(" reaped %d\n", calls);
-        block(SIGUSR2);
+        block(round ? SIGCHLD : SIGUSR2);
         show_mask("afterwards");
     }
+    unblock(SIGCHLD);
     hidden_from_jumps();
 }
 
