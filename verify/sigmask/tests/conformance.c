@@ -2536,6 +2536,44 @@ static void forks_in_vfork(void)
     forked_in_vfork(0);
 }
 
+// A signal that stops the process ends this wait too: a handler that runs then is not in it.
+static void show_mask_of(int signal) { show_mask("  handler"); }
+static char state_of(pid_t process)
+{
+    char name[40], state = 0;
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    FILE *file = fopen(name, "r");
+    if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+        abort();
+    fclose(file);
+    return state;
+}
+static void stopped_waits(void)
+{
+    sigset_t set = none();
+    struct epoll_event event;
+    int waited = epoll_create1(0);
+    signal(SIGUSR1, show_mask_of);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        while (state_of(parent) != 'S')
+            usleep(1000);
+        kill(parent, SIGSTOP);
+        while (state_of(parent) != 'T')
+            usleep(1000);
+        kill(parent, SIGUSR1);
+        kill(parent, SIGCONT);
+        _exit(0);
+    }
+    int result = epoll_pwait(waited, &event, 1, -1, &set);
+    printf("%d %d\n", result, errno == EINTR);
+    show_mask("afterwards");
+    waitpid(child, NULL, 0);
+}
+
 // A child of `fork` may have its parent's number, in a namespace of its own: it changes an action
 // although a thread of the parent was changing one.
 static void *changes_action(void *argument)
@@ -2633,6 +2671,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
+    CASE(stopped_waits),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }
