@@ -71,6 +71,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("locks_of_accounts", &["publish"]),
     ("same_number", &["forked-lock"]),
     ("stopped_waits", &[]),
+    ("stopped_at_handlers", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
