@@ -93,7 +93,8 @@
 //! * `setcontext` from a handler on a signal stack: nothing is lazy afterwards, which costs only
 //!   time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
-//!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`): one that was deferred is pending for the process.
+//!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that was deferred
+//!   is pending for the process.
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler
 //!   has a frame of this library.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
