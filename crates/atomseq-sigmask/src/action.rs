@@ -39,8 +39,11 @@ static ACTIONS: [[AtomicPtr<Node>; SLOTS]; SIGNALS] =
     [const { [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS] }; SIGNALS];
 /// The slot of each signal that was installed last.
 static LATEST: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
-/// How many slots of each signal were stored.
-static STORED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+/// When the action of each slot was installed last: how many the signal had had by then.
+static INSTALLED: [[AtomicU64; SLOTS]; SIGNALS] =
+    [const { [const { AtomicU64::new(0) }; SLOTS] }; SIGNALS];
+/// How many actions of each signal were installed.
+static COUNTS: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
 
 /// An index of the actions of a signal.
 pub type Slot = usize;
@@ -61,23 +64,23 @@ fn latest(signal: i32) -> Option<&'static Action> {
 }
 
 /// Returns the slot with an action and what was there before: the same, or if no slot has it, what
-/// was stored the longest ago. Only in [`Exclusive`].
+/// was installed the longest ago and is not in effect. Only in [`Exclusive`].
 fn store(signal: i32, node: *mut Node) -> (Slot, Option<&'static Action>) {
+    let index = signal as usize;
+    let (actions, times) = (&ACTIONS[index], &INSTALLED[index]);
     // Relaxed: in `Exclusive`.
-    let (actions, latest) = (&ACTIONS[signal as usize], &LATEST[signal as usize]);
-    let slot = match actions.iter().position(|slot| slot.load(Relaxed) == node) {
-        Some(slot) => slot,
-        None => {
-            let stored = STORED[signal as usize].load(Relaxed);
-            // Not the one in effect.
-            let skipped = usize::from(stored % SLOTS == latest.load(Relaxed) && stored != 0);
-            STORED[signal as usize].store(stored + skipped + 1, Relaxed);
-            (stored + skipped) % SLOTS
-        }
-    };
+    let latest = LATEST[index].load(Relaxed);
+    let others = (0..SLOTS).filter(|&slot| slot != latest);
+    let slot = (0..SLOTS)
+        .find(|&slot| actions[slot].load(Relaxed) == node)
+        .or_else(|| others.min_by_key(|&slot| times[slot].load(Relaxed)))
+        .unwrap_or(0);
+    let count = COUNTS[index].load(Relaxed) + 1;
+    COUNTS[index].store(count, Relaxed);
+    times[slot].store(count, Relaxed);
     let before = of(signal, slot);
     actions[slot].store(node, Release);
-    latest.store(slot, Relaxed);
+    LATEST[index].store(slot, Relaxed);
     (slot, before)
 }
 

@@ -82,7 +82,7 @@ pub unsafe extern "C-unwind" fn entry(
         }
         return;
     }
-    let (base, kernel_base) = match wait::interrupted(thread, frame) {
+    let (base, kernel_base) = match wait::interrupted(thread, frame, signal) {
         Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
         _ => (program | hidden, kernel),
     };

@@ -17,7 +17,7 @@ macro_rules! all_functions {
             execl execle execlp syscall clone dlopen timer_create setitimer ualarm
             pthread_create thrd_create mq_notify getaddrinfo_a pthread_cancel abort
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
-            _exit _Exit quick_exit
+            system _exit _Exit quick_exit
         }
     };
 }
@@ -33,7 +33,7 @@ macro_rules! published_functions {
             // A signal that it sends to a thread would be queued again for the process.
             pthread_sigqueue
             execv execve execvp execvpe execveat fexecve
-            posix_spawn posix_spawnp system popen wordexp
+            posix_spawn posix_spawnp popen wordexp
             // A signal can interrupt them.
             read __read __read_chk pread pread64 readv preadv preadv64 preadv2 preadv64v2
             write __write pwrite pwrite64 writev pwritev pwritev64 pwritev2 pwritev64v2
@@ -115,6 +115,27 @@ unsafe extern "C-unwind" fn abort() -> ! {
         let abort: Abort = std::mem::transmute(address(Function::abort));
         abort()
     }
+}
+
+/// `system`: the C library restores the mask at the end, so what a handler changes meanwhile in its
+/// `ucontext` does not stay.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn system(command: *const libc::c_char) -> i32 {
+    type System = unsafe extern "C-unwind" fn(*const libc::c_char) -> i32;
+    let thread = Thread::current();
+    thread.publish();
+    let mask = thread.mask();
+    // SAFETY: the C library's function of this name and type, and the caller's promise.
+    let status = unsafe {
+        let system: System = std::mem::transmute(address(Function::system));
+        system(command)
+    };
+    // A handler may have let another context run, and this one go on in another thread.
+    let thread = Thread::current();
+    if thread.program.load(Relaxed) != mask {
+        thread.change(libc::SIG_SETMASK, mask);
+    }
+    status
 }
 
 /// Exports functions that end the process without destructors.

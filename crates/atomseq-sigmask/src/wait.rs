@@ -9,7 +9,7 @@ use std::sync::atomic::compiler_fence;
 use crate::action::set_of;
 use crate::arch;
 use crate::real::{self, Function};
-use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
+use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
 /// A call that waits with a mask. A signal may come before and after the system call, whose
 /// handlers make system calls of their own, and may not return: so an interrupted system call is
@@ -66,14 +66,15 @@ impl Waiting {
 }
 
 /// Returns the mask of the call that a signal interrupted, if that waits with a mask and this is
-/// the first signal that it let in: the kernel has put the thread's mask back for the others.
-pub fn interrupted(thread: &Thread, frame: &libc::ucontext_t) -> Option<u64> {
+/// the first signal that it let in: the kernel has put the thread's mask back for the others. One
+/// that the mask blocks comes after the call: a signal that stops the process may have ended it.
+pub fn interrupted(thread: &Thread, frame: &libc::ucontext_t, signal: i32) -> Option<u64> {
     let waiting = Waiting::now(thread);
     if !waiting.is(frame) {
         return None;
     }
     thread.waiting_stack.store(0, Relaxed);
-    Some(waiting.mask)
+    (waiting.mask & bit(signal) == 0).then_some(waiting.mask)
 }
 
 /// Calls a function of the C library that waits with a mask.

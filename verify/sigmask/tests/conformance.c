@@ -24,6 +24,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -2286,7 +2287,7 @@ static void hidden_from_jumps(void)
     pthread_create(&thread, NULL, does_nothing, NULL);
     pthread_join(thread, NULL);
     signal(SIGCHLD, SIG_DFL);
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 3; round++) {
         printf("%x\n", system("kill -ALRM $PPID; read line <&9; exit 3"));
         if (sigsetjmp(buffer, 1) == 0)
             siglongjmp(buffer, 1);
@@ -2298,7 +2299,7 @@ static void hidden_from_jumps(void)
         makecontext(&there, (void (*)(void))sched_yield, 0);
         swapcontext(&here, &there);
         printf("saved %016lx\n", word(&here.uc_sigmask));
-        block(SIGUSR2);
+        block(round ? SIGCHLD : SIGUSR2);
     }
 }
 static void hidden_masks(void)
@@ -2310,13 +2311,14 @@ static void hidden_masks(void)
     ignore_result(pipe(ends));
     dup2(ends[0], 9);
     to_child = ends[1];
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 3; round++) {
         // It exits when the handler runs.
         printf("%x", system("kill -ALRM $PPID; read line <&9; exit 3"));
         printf(" reaped %d\n", calls);
-        block(SIGUSR2);
+        block(round ? SIGCHLD : SIGUSR2);
         show_mask("afterwards");
     }
+    unblock(SIGCHLD);
     hidden_from_jumps();
 }
 
@@ -2535,6 +2537,109 @@ static void forks_in_vfork(void)
     forked_in_vfork(0);
 }
 
+// A signal that stops the process ends this wait too: a handler that runs then is not in it.
+static void show_mask_of(int signal) { show_mask("  handler"); }
+static char state_of(pid_t process)
+{
+    char name[40], state = 0;
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    FILE *file = fopen(name, "r");
+    if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+        abort();
+    fclose(file);
+    return state;
+}
+static void stopped_waits(void)
+{
+    sigset_t set = none();
+    struct epoll_event event;
+    int waited = epoll_create1(0);
+    signal(SIGUSR1, show_mask_of);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        while (state_of(parent) != 'S')
+            usleep(1000);
+        kill(parent, SIGSTOP);
+        while (state_of(parent) != 'T')
+            usleep(1000);
+        kill(parent, SIGUSR1);
+        kill(parent, SIGCONT);
+        _exit(0);
+    }
+    int result = epoll_pwait(waited, &event, 1, -1, &set);
+    printf("%d %d\n", result, errno == EINTR);
+    show_mask("afterwards");
+    waitpid(child, NULL, 0);
+}
+
+// A thread that the kernel has sent into a handler, and that is stopped there, calls that handler
+// although another thread has installed 63 others since. The first of them were installed before.
+static volatile int *go_on, *reported;
+#define REPORTS(n) static void report_##n(int signal) { *reported = n; }
+REPORTS(0) REPORTS(1) REPORTS(2) REPORTS(3)
+static void (*reports[])(int) = {report_0, report_1, report_2, report_3};
+static void install_report(int number)
+{
+    // Number and handler, of which the mask makes many actions.
+    struct sigaction action = {.sa_handler = reports[number / 64 % 4]};
+    for (int i = 0; i < 6; i++)
+        if (number % 64 >> i & 1)
+            sigaddset(&action.sa_mask, 40 + i);
+    sigaction(SIGUSR1, &action, NULL);
+}
+static void *is_stopped_at_handler(void *argument)
+{
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    *(volatile pid_t *)argument = syscall(SYS_gettid);
+    raise(SIGUSR1);
+    _exit(0);
+}
+static void installs_meanwhile(int before, volatile pid_t *thread)
+{
+    pthread_t started;
+    for (int i = 0; i < before; i++)
+        install_report(i);
+    install_report(before - 63);
+    pthread_create(&started, NULL, is_stopped_at_handler, (void *)thread);
+    while (!*go_on)
+        usleep(1000);
+    for (int i = before; i < before + 63; i++)
+        install_report(i);
+    *go_on = 0;
+    pause();
+}
+static void stopped_at_handlers(void)
+{
+    volatile int *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    go_on = &shared[0];
+    reported = &shared[1];
+    for (int before = 64; before <= 192; before += 64) {
+        int status;
+        shared[2] = 0;
+        *reported = -1;
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0)
+            installs_meanwhile(before, &shared[2]);
+        while (!shared[2])
+            usleep(1000);
+        if (waitpid(shared[2], &status, __WALL) < 0 || WSTOPSIG(status) != SIGUSR1)
+            abort();
+        ptrace(PTRACE_SINGLESTEP, shared[2], NULL, (void *)(long)SIGUSR1);
+        waitpid(shared[2], &status, __WALL);
+        *go_on = 1;
+        while (*go_on)
+            usleep(1000);
+        ptrace(PTRACE_CONT, shared[2], NULL, NULL);
+        waitpid(shared[2], &status, __WALL);
+        waitpid(child, &status, 0);
+        printf("before %d: called %d\n", before, *reported);
+    }
+}
+
 // A child of `fork` may have its parent's number, in a namespace of its own: it changes an action
 // although a thread of the parent was changing one.
 static void *changes_action(void *argument)
@@ -2632,6 +2737,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
+    CASE(stopped_waits), CASE(stopped_at_handlers),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

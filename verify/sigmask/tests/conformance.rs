@@ -70,6 +70,8 @@ const CASES: &[(&str, &[&str])] = &[
     ("forks_in_vfork", &[]),
     ("locks_of_accounts", &["publish"]),
     ("same_number", &["forked-lock"]),
+    ("stopped_waits", &[]),
+    ("stopped_at_handlers", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
