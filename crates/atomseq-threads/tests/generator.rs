@@ -143,6 +143,50 @@ fn a_panic_reaches_the_caller() {
     assert!(!std::thread::panicking());
 }
 
+/// The destructors of thread-locals find a generator whose function runs: it exits the process, or
+/// waits in a run that has ended.
+#[test]
+fn a_function_that_runs_is_neither_resumed_nor_unwound() {
+    const CHILD: &str = "ATOMSEQ_THREADS_RUNNING";
+    struct Owner(Option<Generator<u64>>, bool);
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            if self.1 {
+                let message = message_of(|| self.0.as_mut().unwrap().next());
+                println!("{message}");
+            }
+        }
+    }
+    thread_local! {
+        static OWNER: RefCell<Owner> = const { RefCell::new(Owner(None, false)) };
+    }
+    let own_and_resume = |resumes, function: fn(&Yielder<u64>)| {
+        OWNER.set(Owner(Some(generator(function)), resumes));
+        OWNER.with_borrow_mut(|owner| owner.0.as_mut().unwrap().next());
+    };
+    if std::env::var(CHILD).is_err() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "a_function_that_runs_is_neither_resumed_nor_unwound";
+        command.args(["--exact", name, "--nocapture"]);
+        let output = command.env(CHILD, "").output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(42), "{printed}");
+        assert!(printed.contains("runs, so it cannot be resumed"));
+        return;
+    }
+    let deadlock = std::thread::spawn(move || {
+        run(|| {
+            let waits = move || own_and_resume(false, |_| coroutine::park());
+            drop(coroutine::spawn(waits));
+            coroutine::yield_now();
+            coroutine::park();
+        })
+    });
+    assert!(deadlock.join().is_err());
+    own_and_resume(true, |_| std::process::exit(42));
+    unreachable!("the process has exited");
+}
+
 /// A function keeps its registers and its floating point, and its coroutine may let others run.
 #[test]
 fn functions_and_coroutines_switch_independently() {

@@ -1181,6 +1181,40 @@ impl Drop for Named {
     }
 }
 
+/// A destructor that panics as its thread ends leaks neither what comes after it nor the result.
+#[test]
+fn a_panic_of_a_destructor_leaks_nothing() {
+    static VALUE: Inherited<Panics> = Inherited::new();
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                std::panic::panic_any(5);
+            }
+        }
+    }
+    let runtime = with_workers(1);
+    let counted = Arc::new(());
+    let (later, result) = (Arc::clone(&counted), Arc::clone(&counted));
+    let of_procedure = runtime.spawn(move || {
+        let panics = Panics;
+        runtime::current().signal(move || drop(later));
+        runtime::current().signal(move || drop(panics)); // the first to be dropped
+        result
+    });
+    let result = Arc::clone(&counted);
+    let of_value = runtime.spawn(move || {
+        VALUE.set(Panics);
+        result
+    });
+    let result = Arc::clone(&counted);
+    let of_scope = runtime.spawn(move || VALUE.scope(Panics, || result));
+    for thread in [of_procedure, of_value, of_scope] {
+        assert!(thread.join().unwrap_err().is::<i32>());
+    }
+    assert_eq!(Arc::strong_count(&counted), 1);
+}
+
 #[test]
 fn procedures_that_are_not_called_are_dropped_by_their_thread() {
     let runtime = with_workers(1);

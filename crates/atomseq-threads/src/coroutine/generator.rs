@@ -62,6 +62,10 @@ use crate::stack::Stack;
 /// destructors of the function run. The drop returns when it has unwound, also if it catches that
 /// and continues. In programs that abort where others unwind, the stack and what it owns is leaked.
 /// If the function is suspended in a destructor while it unwinds already, the process ends.
+///
+/// The destructor of a thread-local can find a generator whose function runs: if the function exits
+/// the process, or waits in a run that has ended in a deadlock. The function is left as it is then,
+/// so a drop leaks it.
 pub struct Generator<T: 'static>(NonNull<Yielder<T>>);
 
 /// What the function of a [`Generator`] suspends by. It lies at the top of the function's stack.
@@ -205,9 +209,12 @@ impl<T: 'static> Generator<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// After the end of the function.
+    /// Where the function is not suspended.
     #[cold]
     fn end(&self) -> Option<T> {
+        if !self.is_finished() {
+            panic!("the function of this generator runs, so it cannot be resumed");
+        }
         match self.yielder().panic.take() {
             Some(payload) => panic::resume_unwind(payload),
             None => None,
@@ -222,13 +229,14 @@ impl<T: 'static> Iterator for Generator<T> {
     ///
     /// # Panics
     ///
-    /// With the panic of the function.
+    /// With the panic of the function. In the destructor of a thread-local that finds the function
+    /// [running](Generator#drop).
     #[inline(always)] // as `yield_now`
     fn next(&mut self) -> Option<T> {
         let yielder = self.yielder();
         let to = yielder.other.get();
-        if to.is_null() {
-            return None;
+        if !yielder.is_at(to) {
+            return self.end();
         }
         // SAFETY: of `prepare`, or saved as the function suspended; it does not run.
         let value = unsafe { arch::switch(yielder.other.as_ptr(), to, ptr::null()) };
@@ -247,7 +255,8 @@ impl<T: 'static> Drop for Generator<T> {
         let yielder = self.yielder();
         let to = yielder.other.get();
         if !to.is_null() {
-            if cfg!(panic = "abort") && yielder.is_started.get() {
+            // One that runs is left as it is: what it has called never returns.
+            if !yielder.is_at(to) || cfg!(panic = "abort") && yielder.is_started.get() {
                 return;
             }
             yielder.is_dropped.set(true);
@@ -282,6 +291,13 @@ impl<T: 'static> fmt::Debug for Generator<T> {
 }
 
 impl<T: 'static> Yielder<T> {
+    /// Returns whether the function is suspended, or has not begun, at this stack pointer, which is
+    /// `other`: it lies on the function's stack. False if the function has ended, or runs.
+    #[inline(always)] // as `yield_now`
+    fn is_at(&self, other: *mut u8) -> bool {
+        ptr::from_ref(self).addr().wrapping_sub(other.addr()) <= self.link.room.get()
+    }
+
     /// Lets the call of [`next`](Iterator::next) return the value. Returns at the next such call.
     ///
     /// Unwinds if the generator is dropped.

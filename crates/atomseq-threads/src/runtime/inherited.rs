@@ -93,8 +93,11 @@ impl<T: Send + Sync + 'static> Inherited<T> {
                 self.0.replace(self.1.take());
             }
         }
-        let _restore = Restore(self, self.set(value));
-        f()
+        let restore = Restore(self, self.set(value));
+        let result = f();
+        // Not at the end: the compiler would leak the result if the value's destructor panicked.
+        drop(restore);
+        result
     }
 
     #[track_caller]

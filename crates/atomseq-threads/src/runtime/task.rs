@@ -126,15 +126,19 @@ impl<F: FnOnce() -> T, T> Entry<F, T> {
             // SAFETY: the caller's promise.
             let header = unsafe { header.as_ref() };
             // Also if a destructor of a procedure panics.
-            let _values = inherited::Closes(&header.inherited);
-            let _closes = Closes(header);
-            match is_destroyed {
+            let values = inherited::Closes(&header.inherited);
+            let closes = Closes(header);
+            let result = match is_destroyed {
                 true => {
                     drop(closure);
                     None
                 }
                 false => Some(closure()),
-            }
+            };
+            // Not at the end: the compiler would leak the result if one of them panicked.
+            drop(closes);
+            drop(values);
+            result
         }));
         let destroyed = || Box::new(Destroyed) as Box<dyn Any + Send>;
         *stage = Stage::Outcome(outcome.and_then(|result| result.ok_or_else(destroyed)));
@@ -469,7 +473,15 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        while self.pop().is_some() {}
+        /// Drops the others as the destructor of one unwinds.
+        struct Rest<'a>(&'a mut Signals);
+        impl Drop for Rest<'_> {
+            fn drop(&mut self) {
+                while self.0.pop().is_some() {}
+            }
+        }
+        let rest = Rest(self);
+        while rest.0.pop().is_some() {}
     }
 }
 
