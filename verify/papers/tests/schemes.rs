@@ -670,3 +670,75 @@ fn an_abort_does_not_wait_for_a_rollforward_of_hyb_jump() {
 fn an_abort_does_not_wait_for_a_rollforward_of_designated() {
     in_fresh_process(this_test!(), abort_in_a_rollforward::<Designated>);
 }
+
+/// Handles the fault of one of the two pages as code that knows nothing of atomseq. At the first
+/// one a signal arrives that waits for the sequence. At the second one, in the rollforward, another
+/// thread installs the handler of another signal, which then arrives.
+extern "C" fn repair_and_install(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel's record, numbers, and a file. The first signal is blocked until this
+    // returns.
+    unsafe {
+        let page = ((*info).si_addr().addr() - MAPPED.load(SeqCst)) / 4096;
+        if page == 1 {
+            GO.store(true, SeqCst);
+            while PASSED.load(SeqCst) == 0 {
+                thread::yield_now();
+            }
+        }
+        libc::raise([FIRST, SECOND][page]);
+        let length = (page as libc::off_t + 1) * 4096;
+        assert_eq!(libc::ftruncate(FILE.load(SeqCst), length), 0);
+    }
+    REPAIRED.fetch_add(1, SeqCst);
+}
+
+/// A signal whose handler is installed during a rollforward waits for it.
+fn installed_during_a_rollforward<S: Scheme>() {
+    end_in(20);
+    let nowhere = std::ptr::null_mut();
+    let (size, shared) = (2 * 4096, libc::MAP_SHARED);
+    // SAFETY: a file without a name, a new mapping of it, and a handler that reads words.
+    unsafe {
+        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
+        let read = libc::PROT_READ;
+        let pages = libc::mmap(nowhere, size, read, shared, FILE.load(SeqCst), 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        MAPPED.store(pages.expose_provenance(), SeqCst);
+        rollforward::install(FIRST, 0, look_afterwards).expect("a handler");
+    }
+    install_plainly(libc::SIGBUS, repair_and_install, 0, &[FIRST]);
+    let other = thread::spawn(|| {
+        while !GO.load(SeqCst) {
+            thread::yield_now();
+        }
+        // SAFETY: the handler reads words.
+        unsafe { rollforward::install(SECOND, 0, look_afterwards) }.expect("a handler");
+        PASSED.store(1, SeqCst);
+    });
+    let (words, pages) = (OWN[0].as_ptr().expose_provenance(), MAPPED.load(SeqCst));
+    // SAFETY: two words of this thread's, and pages that it alone reads.
+    let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
+    other.join().expect("the other thread");
+    assert_eq!((found, REPAIRED.load(SeqCst)), (0, 2), "{:?}", S::KIND);
+    assert_eq!(AFTERWARDS.load(SeqCst), 2, "{:?}", S::KIND);
+}
+
+#[test]
+fn a_signal_installed_during_a_rollforward_of_dyn_jump_waits() {
+    in_fresh_process(this_test!(), installed_during_a_rollforward::<DynJump>);
+}
+
+#[test]
+fn a_signal_installed_during_a_rollforward_of_dyn_fault_waits() {
+    in_fresh_process(this_test!(), installed_during_a_rollforward::<DynFault>);
+}
+
+#[test]
+fn a_signal_installed_during_a_rollforward_of_hyb_jump_waits() {
+    in_fresh_process(this_test!(), installed_during_a_rollforward::<HybJump>);
+}
+
+#[test]
+fn a_signal_installed_during_a_rollforward_of_designated_waits() {
+    in_fresh_process(this_test!(), installed_during_a_rollforward::<Designated>);
+}

@@ -1,8 +1,9 @@
 //! The handlers: of the signals that wait for sequences, and of the two faults that end a
 //! rollforward.
 //!
-//! `atomseq::signal` calls them, with all managed signals blocked; nothing here allocates or locks,
-//! except that rewriting waits for another thread's.
+//! `atomseq::signal` calls them: the first with all signals blocked that can wait, the second with
+//! the managed ones. Nothing here allocates or locks, except that rewriting waits for another
+//! thread's.
 
 use std::cell::Cell;
 use std::ptr;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use atomseq::internals::{Context, change_mask, roll};
-use atomseq::signal::{self, Event, Handler};
+use atomseq::signal::{self, Event, Handler, Options};
 
 use super::rewriting::{self, Trap};
 use super::{Error, Kind, code};
@@ -117,7 +118,8 @@ pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), E
     let before = place.swap(installed, Ordering::AcqRel);
     // SAFETY: `on_signal` does the same as the handlers above, then calls the caller's handler,
     // which the caller vouches for.
-    let result = unsafe { signal::install(signal, on_signal) }.map_err(Error::Handler);
+    let result = unsafe { signal::install_with(signal, on_signal, alone()) };
+    let result = result.map_err(Error::Handler);
     if result.is_err() {
         place.store(before, Ordering::Release);
     }
@@ -133,6 +135,14 @@ pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), E
         action.higher.store(higher, Ordering::Relaxed);
     }
     result
+}
+
+/// Returns the options of `on_signal`, which blocks all signals that can wait. Those that are
+/// managed would not do: one may become so in the middle of a rollforward.
+fn alone() -> Options {
+    // Those between belong to the C library, which must reach a thread at any time.
+    let all = (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+    all.fold(Options::new(), Options::blocking)
 }
 
 /// What a signal has interrupted.
@@ -210,7 +220,7 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
             Kind::DynFault
         }
         Interrupted::Designated(landmark) => {
-            // SAFETY: a landmark; `atomseq::signal` has blocked the managed signals.
+            // SAFETY: a landmark; the options of `on_signal` block all signals that can wait.
             let Ok(trap) = (unsafe { Trap::write(landmark) }) else {
                 // What `check` has found possible no longer is, and the sequence would be torn.
                 std::process::abort();

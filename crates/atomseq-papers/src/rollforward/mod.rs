@@ -61,15 +61,16 @@
 //! jump and the end (M94 3.3). A handler of a level that is not higher than the sequence's waits
 //! for the end of the sequence. A handler of a higher level runs at once, so the sequence is not
 //! atomic against it. A level costs no instruction. While a handler runs, signals of its level and
-//! below are blocked, and those above it are not. A signal keeps its level when
+//! below are blocked, and those above it are not. Signals that [`install`] has not installed are
+//! blocked as well, since another thread may install one meanwhile. A signal keeps its level when
 //! [`signal::uninstall`] removes its handler: one that `atomseq::signal` installs for it later also
 //! interrupts handlers of lower levels.
 //!
 //! # How a rollforward runs
 //!
 //! The handler continues the interrupted sequence itself, with the thread's registers and on its
-//! own stack, which no sequence uses. All signals that `atomseq::signal` manages are blocked,
-//! except `SIGABRT` and those of faults.
+//! own stack, which no sequence uses. All signals are blocked except `SIGABRT`, those of faults,
+//! and those of the C library.
 //!
 //! ```text
 //! thread    a b │                                                     │ after …
@@ -108,9 +109,11 @@
 //!   rollforward would end the process.
 //! * A handler that [`install`] did not install must block the signals of those that it did, if it
 //!   may interrupt a sequence of a dynamic scheme. `atomseq::signal` sees to that, except for
-//!   handlers that [nest](signal::Options::nesting) and those of other code that come later. The
-//!   thread's word says that it is inside a sequence, so a handler that interrupts such a handler
-//!   would take that one's code for the sequence.
+//!   handlers that [nest](signal::Options::nesting), those of other code that come later, and
+//!   signals that are installed while the handler runs. The thread's word says that it is inside a
+//!   sequence, so a handler that interrupts such a handler would take that one's code for the
+//!   sequence. The same holds for the handler of a fault in such a sequence: so install all
+//!   handlers before threads run sequences of a dynamic scheme.
 //! * `SIGABRT` and the signals of faults (`SIGBUS`, `SIGFPE`, `SIGILL`, `SIGSYS`) do not wait, not
 //!   even if they are sent: nothing holds them back, so they also arrive in the middle of a
 //!   rollforward. A handler that [`install`] installed for one runs at once. It may see a sequence
@@ -233,7 +236,9 @@ schemes! {
 ///
 /// # Safety
 ///
-/// As [`signal::install_with`].
+/// As [`signal::install_with`]. If the signal is not managed yet, no other thread may run the
+/// handler of a fault, or one that this function did not install, that has interrupted a sequence
+/// of a dynamic scheme, see [Limits](self#limits).
 pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), Error> {
     #[cfg(atomseq_sections)]
     // SAFETY: the caller's promise.

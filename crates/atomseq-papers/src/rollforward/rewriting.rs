@@ -1,8 +1,8 @@
 //! Writes traps over landmarks (M94 2.2.1).
 //!
 //! One thread of a process has a trap in place at a time: a second one could remove a trap that the
-//! first still needs. The others wait in their handlers, with managed signals blocked; the holder
-//! runs the rest of one sequence.
+//! first still needs. The others wait in their handlers, with all signals blocked that can wait;
+//! the holder runs the rest of one sequence.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -33,7 +33,8 @@ impl Trap {
     ///
     /// # Safety
     ///
-    /// `landmark` is the address of a landmark. Managed signals are blocked.
+    /// `landmark` is the address of a landmark. All signals that can wait are blocked: the handler
+    /// of one would wait for this thread's own trap.
     pub unsafe fn write(landmark: usize) -> Result<Trap, Error> {
         lock();
         if let Err(error) = protect(landmark, WRITABLE) {
