@@ -136,10 +136,13 @@ impl Event<'_> {
     /// Returns how many further expirations of a POSIX timer this signal stands for; 0 if no timer
     /// sent it.
     ///
-    /// A [`mask()`](super::mask()) loses no expiration, with two exceptions:
+    /// A [`mask()`](super::mask()) loses no expiration, with three exceptions:
     ///
     /// * [`with_kernel_mask`](super::with_kernel_mask) is called while the user's queue is full
     ///   (`RLIMIT_SIGPENDING`).
+    /// * `with_kernel_mask` is called while a standard signal of the timer is deferred, and another
+    ///   one arrives [in that very moment](crate::docs::limitations#signal-handlers-and-masks). Use
+    ///   a real-time signal there.
     /// * The handler runs [on the alternate stack](super::Options::on_alternate_stack), the timer's
     ///   signal is a standard one and goes to a thread (`SIGEV_THREAD_ID`), and the timer expires
     ///   again while the signal is deferred. Use a real-time signal there.

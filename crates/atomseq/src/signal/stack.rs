@@ -80,6 +80,10 @@ fn frame() -> usize {
 /// `thread_local!` is dropped after the standard library has taken its thread's alternate stack
 /// away, and each thread leaves its memory behind.
 ///
+/// A handler on the alternate stack that runs after the drop, even while `main` returns, finds what
+/// the thread had before, which may be too small: the standard library's 8 KiB are. So
+/// [uninstall](super::uninstall) such handlers, or block their signals, before the drop.
+///
 /// If a handler drops the guard, the thread keeps the stack, because the return from a handler
 /// restores the alternate stack of the interrupted thread. The same may happen to a guard that is
 /// dropped after a handler has left by a jump. A handler of other code must not drop the guard: its

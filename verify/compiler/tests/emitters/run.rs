@@ -86,8 +86,7 @@ fn a_wrong_instruction_is_noticed() {
     if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
         return;
     }
-    let programs: Vec<Program> = programs().into_iter().take(100).collect();
-    let cases = cases(&programs);
+    let programs = programs();
     for (number, (right, wrong)) in [
         ("    eor ", "    orr "),
         ("b.lo ", "b.ls "),
@@ -99,22 +98,24 @@ fn a_wrong_instruction_is_noticed() {
     .into_iter()
     .enumerate()
     {
-        let mut noticed = 0;
-        let spoil = |text: &str| {
-            assert!(text.contains(right), "no sequence has `{right}`");
-            text.replace(right, wrong)
-        };
-        try_all(
-            &format!("wrong-{number}"),
-            &programs,
-            &cases,
-            spoil,
-            |case, emitted, answer| {
-                noticed +=
-                    u64::from(compare(case, &programs[case.program], emitted, &answer).is_err());
-            },
-        );
-        assert!(noticed > 0, "`{wrong}` for `{right}` made no difference");
+        // The first hundred suffice mostly. But not every hundred has the instruction where the
+        // difference shows: `lsr` and `asr` differ in the highest bit.
+        let is_noticed = programs.chunks(100).any(|programs| {
+            let cases = cases(programs);
+            let mut noticed = 0;
+            try_all(
+                &format!("wrong-{number}"),
+                programs,
+                &cases,
+                |text| text.replace(right, wrong),
+                |case, emitted, answer| {
+                    let compared = compare(case, &programs[case.program], emitted, &answer);
+                    noticed += u64::from(compared.is_err());
+                },
+            );
+            noticed > 0
+        });
+        assert!(is_noticed, "`{wrong}` for `{right}` made no difference");
     }
 }
 
