@@ -21,7 +21,7 @@
 //! | progress | obstruction-free: a thread that runs alone finishes in a bounded number of steps, whatever state other threads were stopped in, except on the slow path, where others wait for the lock's holder ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them while revoking another) | lock-free |
 //! | atomic instructions of [`compare_exchange_pair`](Domain::compare_exchange_pair) | 1 | 6; 7 in a handler that interrupted one, and where the kernel does not report which threads have exited |
 //! | of a read | 0 | 0, except to help an operation that is under way |
-//! | system calls | none without contention; to revoke a holder that was stopped on another CPU, 2 | none without contention, except for a thread's first descriptor |
+//! | system calls | none without contention; to revoke a holder that was stopped on another CPU, 2 | none without contention, except for a thread's first descriptor; a few each time while there is no memory for its page |
 //! | where | Linux, if the rseq membarrier works ([`gates_active`](crate::status::Status::gates_active)) | everywhere else |
 //!
 //! **OS-assisted DCAS** (GC96, section 6.1, after Bershad 1993) is a lock that other threads can
