@@ -140,7 +140,9 @@ fn say(line: &str) {
 fn find(name: &OsStr) -> Option<PathBuf> {
     let path = Path::new(name);
     if path.components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
-        return path.exists().then(|| path.to_path_buf());
+        // What cannot be looked for is no missing file: the kernel says why.
+        let exists = path.try_exists().unwrap_or(true);
+        return exists.then(|| path.to_path_buf());
     }
     let directories = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let files = std::env::split_paths(&directories).map(|directory| directory.join(name));

@@ -316,6 +316,13 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         "cannot find /no/such/program",
     );
     assert_eq!(run(&[]).status.code(), Some(2));
+    // What cannot be looked for is not said to be missing: where a file has the place of a
+    // directory, and a link that leads to itself.
+    let under = format!("{}/program", env!("CARGO_BIN_EXE_atomseq"));
+    one_line(&run(&[&under]), 126, "Not a directory");
+    let circle = directory.0.join("circle").to_str().unwrap().to_string();
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    one_line(&run(&[&circle]), 126, "symbolic links");
     let plain = directory.file("plain", b"exit 4\n", 0o644);
     one_line(&run(&[&plain]), 126, "Permission denied");
     one_line(
