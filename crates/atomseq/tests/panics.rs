@@ -149,6 +149,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("coroutine/channel.rs", "iter"),
     ("coroutine/generator.rs", "next"),
     ("atomseq-papers/src/lib.rs", "paper"),
+    ("runtime/mod.rs", "start"),
+    ("runtime/mod.rs", "new"),
     // Not public: their callers check.
     ("dcas/bare.rs", "exchange"),
     ("dcas/versioned_words.rs", "store_cell_if_by_kcas"),
