@@ -89,7 +89,7 @@ fn kept_signals_come_on_the_thread_s_own_stack() {
         COUNTS[1].fetch_add(1, SeqCst);
     }
     in_fresh_process(this_test!(), || {
-        Memory::new().lend(32 << 10);
+        Memory::new().lend(64 << 10);
         install_with(ONE, on_it, Options::new().on_alternate_stack(1024));
         install(TIMER, tick);
         for round in 1..=100 {

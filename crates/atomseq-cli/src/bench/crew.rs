@@ -154,7 +154,8 @@ impl<'a> Crew<'a> {
         self.board().hired.div_ceil(self.cpus.len())
     }
 
-    /// Lets every thread prepare every case; returns the faults by case.
+    /// Lets every thread prepare every case; returns the faults by case. A case for which a program
+    /// or a library is missing is not tried.
     ///
     /// # Errors
     ///
@@ -241,13 +242,20 @@ impl<'a> Crew<'a> {
                     faults.push((case, sentence_of(panic.as_ref()).into()));
                 }
             };
+            let mut missing_here = Vec::new();
             match job {
                 Job::Leave => return,
                 Job::Prepare => {
                     for (case, prepared) in self.cases.iter().enumerate() {
-                        attempt(case, &mut || {
-                            refused = refused.or(prepared.subject.prepare(thread).err());
+                        let mut missing = None;
+                        attempt(case, &mut || match prepared.subject.prepare(thread) {
+                            Err(error) if error.errno == libc::ENOENT => missing = Some(error),
+                            result => refused = refused.or(result.err()),
                         });
+                        missing_here.extend(missing.map(|missing| {
+                            let sentence = format!("this machine cannot {}", missing.what);
+                            (case, Fault::untried(sentence))
+                        }));
                     }
                 }
                 Job::Run(case, length) => {
@@ -273,6 +281,7 @@ impl<'a> Crew<'a> {
             }
             let mut board = self.board();
             board.faults.append(&mut faults);
+            board.faults.append(&mut missing_here);
             board.operations += done;
             board.refused = board.refused.or(refused);
             if let Some((start, end)) = times {

@@ -25,7 +25,8 @@ pub trait Subject: Sync {
     ///
     /// # Errors
     ///
-    /// What the system refused, so that nothing can be measured.
+    /// What the system refused, so that nothing can be measured. If it is only missing (`ENOENT`),
+    /// the other cases are measured.
     fn prepare(&self, _thread: usize) -> Result<(), Refused> {
         Ok(())
     }

@@ -214,10 +214,14 @@ impl Subject for Workers {
         }
         let missing = Refused {
             what: match self.workload {
-                Workload::Own(_) => "load libpth.so.20, which is not installed",
+                Workload::Own(COROUTINES) => "load libpth.so.20, which is not installed",
+                Workload::Own(_) => "talk to a process of this command",
                 Workload::Program(program) => program.missing,
             },
-            errno: 0,
+            errno: match self.workload {
+                Workload::Own(workload) if workload != COROUTINES => 0,
+                _ => libc::ENOENT,
+            },
         };
         let mut worker = match command.spawn() {
             Ok(worker) => worker,
