@@ -104,13 +104,17 @@ fn a_thread_that_blocks_faults_is_rolled_forward() {
 }
 
 #[test]
-fn gates_are_not_opened_by_what_nothing_holds_back() {
+fn gates_are_not_opened_by_what_nothing_holds_back_or_the_kernel_discards() {
     in_fresh_process(this_test!(), || {
         for signal in [
             libc::SIGSEGV,
             libc::SIGBUS,
             libc::SIGFPE,
             libc::SIGABRT,
+            libc::SIGCONT,
+            libc::SIGTSTP,
+            libc::SIGTTIN,
+            libc::SIGTTOU,
             40,
             0,
         ] {

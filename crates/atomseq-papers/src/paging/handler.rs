@@ -24,6 +24,9 @@ pub const REGIONS: usize = 16;
 static ALL: [AtomicPtr<Region>; REGIONS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; REGIONS];
 
+/// The signals that are discarded while they are pending.
+const JOB_CONTROL: [i32; 4] = [libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// The signal after which gates are opened; 0 before [`start`].
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
@@ -38,7 +41,9 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 ///
 /// [`Error::Start`] if another signal was given before. [`Error::Handler`] if a handler cannot be
 /// installed, or for a signal that would not open the gates after the sequence: a fault's and
-/// `SIGABRT`, which nothing holds back, and a real-time signal, which the kernel may refuse.
+/// `SIGABRT`, which nothing holds back, a real-time signal, which the kernel may refuse, and
+/// `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU`, which the kernel discards when a signal of the
+/// opposite kind is sent.
 pub fn start(signal: i32) -> Result<(), Error> {
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +53,8 @@ pub fn start(signal: i32) -> Result<(), Error> {
         started if started == signal => return Ok(()),
         _ => return Err(Error::Start),
     }
-    if !(1..32).contains(&signal) || !faults::can_wait(signal) {
+    let is_lasting = (1..32).contains(&signal) && !JOB_CONTROL.contains(&signal);
+    if !is_lasting || !faults::can_wait(signal) {
         return Err(Error::Handler(signal::Error::Reserved(signal)));
     }
     // SAFETY: they make system calls, and read regions and gates, which are never freed.
