@@ -138,6 +138,11 @@ fn open(event: &mut Event<'_>) {
         // come to when this handler returns.
         return send_to_this_thread();
     }
+    open_own();
+}
+
+/// Opens all gates that this thread has closed. Async-signal-safe.
+pub fn open_own() {
     for region in regions() {
         region.gates().for_each(|gate| gate.open_own());
     }
