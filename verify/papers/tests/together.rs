@@ -124,6 +124,17 @@ fn gates_are_not_opened_by_what_nothing_holds_back_or_the_kernel_discards() {
     });
 }
 
+// qemu-user has no seccomp.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn gates_need_the_system_call_that_opens_them() {
+    in_fresh_process(this_test!(), || {
+        verify_support::sandbox::refuse_all(&[libc::SYS_tgkill]);
+        let error = paging::start(libc::SIGUSR1).unwrap_err();
+        assert!(matches!(error, Error::Refused { call: "tgkill", .. }));
+    });
+}
+
 atomseq_papers::sequence! {
     /// Stores to three words.
     unsafe fn store_all(first: Word, second: Word, third: Word) {
