@@ -34,8 +34,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
 /// it, and it opens the gate. Other faults are passed on to the handlers from before.
 ///
-/// A handler of `atomseq::signal` for one of these signals is replaced. May be called again with
-/// the same signal.
+/// A handler of `atomseq::signal` for one of these signals is replaced, and none may replace these
+/// later: gates would stay closed. May be called again with the same signal.
 ///
 /// # Errors
 ///
