@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use atomseq::signal;
 use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
-use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::processes::{end_in, in_fresh_process, killed_in_fresh_process};
 use verify_support::signals::install_plainly;
 use verify_support::this_test;
 
@@ -187,6 +187,7 @@ by_both_means! {
     a_gate_stays_closed_when_a_rollforward_is_abandoned abandoned;
     faults_elsewhere_close_no_gate elsewhere;
     a_handler_does_not_wait_for_its_own_thread own_handler;
+    two_threads_do_not_wait_for_gates_that_their_masks_keep_closed in_masks;
 }
 
 fn unprotected(means: Means) {
@@ -344,6 +345,48 @@ fn own_handler(means: Means) {
     assert_eq!(HANDLED.load(SeqCst), 1);
     assert_eq!(object().read(), [usize::MAX - 1, 2, 2]);
     assert!(!GATE.is_closed());
+}
+
+/// Two threads change two objects each, inside masks. Each one's first change closes a gate, which
+/// stays closed until the mask ends.
+fn in_masks(means: Means) {
+    static GATES: [Gate; 2] = [const { Gate::new() }; 2];
+    static CLOSED: AtomicUsize = AtomicUsize::new(0);
+    fn transfer_in(region: &Region, object: usize) {
+        let [first, middle] = [0, 1].map(|page| region.address(2 * object + page));
+        let gate = &GATES[object];
+        // SAFETY: words of the region, and the gate's.
+        while unsafe { transfer_through::rolling(gate.word(), first, middle, middle + 8) } == 0 {
+            gate.wait();
+        }
+    }
+    end_in(20);
+    start(SIGNAL).unwrap();
+    // SAFETY: it does nothing.
+    let region = unsafe { Region::map_by(means, 4, || ()) }.unwrap();
+    for (object, gate) in GATES.iter().enumerate() {
+        region.guard(2 * object..2 * object + 2, gate);
+    }
+    thread::scope(|scope| {
+        for own in [0, 1] {
+            scope.spawn(move || {
+                let _masked = signal::mask();
+                transfer_in(region, own);
+                assert!(GATES[own].is_closed());
+                CLOSED.fetch_add(1, SeqCst);
+                while CLOSED.load(SeqCst) < 2 {
+                    thread::yield_now();
+                }
+                transfer_in(region, 1 - own);
+            });
+        }
+    });
+    for object in [0, 1] {
+        // SAFETY: a word of the region, which no thread changes now.
+        let moved = unsafe { (region.address(2 * object + 1) as *const usize).read_volatile() };
+        assert_eq!(moved, 2);
+        assert!(!GATES[object].is_closed());
+    }
 }
 
 /// The memory that this process has locked, in the kernel's words.

@@ -104,19 +104,34 @@ fn a_thread_that_blocks_faults_is_rolled_forward() {
 }
 
 #[test]
-fn gates_are_not_opened_by_what_nothing_holds_back() {
+fn gates_are_not_opened_by_what_nothing_holds_back_or_the_kernel_discards() {
     in_fresh_process(this_test!(), || {
         for signal in [
             libc::SIGSEGV,
             libc::SIGBUS,
             libc::SIGFPE,
             libc::SIGABRT,
+            libc::SIGCONT,
+            libc::SIGTSTP,
+            libc::SIGTTIN,
+            libc::SIGTTOU,
             40,
             0,
         ] {
             assert!(matches!(paging::start(signal), Err(Error::Handler(_))));
         }
         paging::start(libc::SIGUSR1).unwrap();
+    });
+}
+
+// qemu-user has no seccomp.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn gates_need_the_system_call_that_opens_them() {
+    in_fresh_process(this_test!(), || {
+        verify_support::sandbox::refuse_all(&[libc::SYS_tgkill]);
+        let error = paging::start(libc::SIGUSR1).unwrap_err();
+        assert!(matches!(error, Error::Refused { call: "tgkill", .. }));
     });
 }
 

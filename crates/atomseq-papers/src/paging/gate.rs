@@ -3,6 +3,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::handler;
+
 /// The gate of an object whose pages may fault. A sequence on the object tests it first:
 ///
 /// ```
@@ -22,11 +24,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// It is closed from the first fault of a thread's sequence until that sequence has ended and the
 /// thread has handled the signal that was given to [`start`](super::start). A thread that blocks
-/// that signal, or is inside a mask, keeps the gate closed for longer. A handler of a fault that
-/// unblocks it opens the gate in the middle of the sequence. A thread that finds it
-/// closed [waits](Gate::wait), and tries again. In the child of a fork, gates that threads of the
-/// parent have closed stay closed, the forking thread's own among them: the signal that would open
-/// them is not pending in the child.
+/// that signal, runs a handler, or is inside a mask keeps the gate closed for longer. If it exits
+/// before it has handled the signal, the gate stays closed. A handler of a fault that unblocks the
+/// signal opens the gate in the middle of the sequence. A thread that finds it closed
+/// [waits](Gate::wait), and tries again. In the child of a fork, gates that threads of the parent
+/// have closed stay closed, the forking thread's own among them: the signal that would open them is
+/// not pending in the child.
+///
+/// A fault closes the gate of its own page only. Objects that one sequence changes together have
+/// one gate.
 ///
 /// Only sequences of `atomseq::sequence!` close it: a fault in the middle of one that runs by a
 /// scheme of [`rollforward`](crate::rollforward) leaves it open.
@@ -59,14 +65,19 @@ impl Gate {
         self.owner.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until the gate is open.
+    /// Waits until the gate is open. Before that, opens all gates that this thread has closed.
     ///
-    /// A handler of the closing thread does not wait, but opens it: a handler runs after the
+    /// So a handler of the closing thread does not wait, but opens it: a handler runs after the
     /// sequence. One that may run in its middle must not call this: a handler of a fault or of
-    /// `SIGABRT`, what a [`Region`](super::Region) calls while it waits for a page, and a handler
-    /// that reports [`Inside`](atomseq::signal::Interrupted::Inside) because the rollforward was
-    /// abandoned.
+    /// `SIGABRT`, what a [`Region`](super::Region) calls while it waits for a page, a handler that
+    /// reports [`Inside`](atomseq::signal::Interrupted::Inside) because the rollforward was
+    /// abandoned, and a handler that `atomseq::signal` has not installed.
     pub fn wait(&self) {
+        if self.is_closed() {
+            // Otherwise two threads would wait for each other's gates, which they keep closed
+            // because they are in handlers or inside masks.
+            handler::open_own();
+        }
         loop {
             // Acquire: pairs with the Release in `open`.
             let owner = self.owner.load(Ordering::Acquire);

@@ -24,6 +24,9 @@ pub const REGIONS: usize = 16;
 static ALL: [AtomicPtr<Region>; REGIONS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; REGIONS];
 
+/// The signals that are discarded while they are pending.
+const JOB_CONTROL: [i32; 4] = [libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// The signal after which gates are opened; 0 before [`start`].
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
@@ -31,14 +34,17 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
 /// it, and it opens the gate. Other faults are passed on to the handlers from before.
 ///
-/// A handler of `atomseq::signal` for one of these signals is replaced. May be called again with
-/// the same signal.
+/// A handler of `atomseq::signal` for one of these signals is replaced, and none may replace these
+/// later: gates would stay closed. May be called again with the same signal.
 ///
 /// # Errors
 ///
 /// [`Error::Start`] if another signal was given before. [`Error::Handler`] if a handler cannot be
 /// installed, or for a signal that would not open the gates after the sequence: a fault's and
-/// `SIGABRT`, which nothing holds back, and a real-time signal, which the kernel may refuse.
+/// `SIGABRT`, which nothing holds back, a real-time signal, which the kernel may refuse, and
+/// `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU`, which the kernel discards when a signal of the
+/// opposite kind is sent. [`Error::Refused`] if a sandbox refuses `tgkill`, which sends the signal;
+/// if one does so later, gates stay closed.
 pub fn start(signal: i32) -> Result<(), Error> {
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,8 +54,13 @@ pub fn start(signal: i32) -> Result<(), Error> {
         started if started == signal => return Ok(()),
         _ => return Err(Error::Start),
     }
-    if !(1..32).contains(&signal) || !faults::can_wait(signal) {
+    let is_lasting = (1..32).contains(&signal) && !JOB_CONTROL.contains(&signal);
+    if !is_lasting || !faults::can_wait(signal) {
         return Err(Error::Handler(signal::Error::Reserved(signal)));
+    }
+    // No signal: only whether a sandbox would let one pass.
+    if !send_to_this_thread(0) {
+        return Err(Error::last("tgkill"));
     }
     // SAFETY: they make system calls, and read regions and gates, which are never freed.
     unsafe {
@@ -106,7 +117,7 @@ fn fault(event: &mut Event<'_>) -> bool {
     if table::find(event.original_pc()).is_some()
         && region.gate(page).is_some_and(|gate| gate.close())
     {
-        send_to_this_thread();
+        send_signal();
     }
     region.wait();
     if region.page_in(page).is_err() {
@@ -118,10 +129,15 @@ fn fault(event: &mut Event<'_>) -> bool {
 
 /// Sends the signal that opens gates. It is blocked until the calling handler returns; then it
 /// arrives in the sequence.
-fn send_to_this_thread() {
-    let signal = SIGNAL.load(Ordering::Relaxed);
+fn send_signal() {
+    send_to_this_thread(SIGNAL.load(Ordering::Relaxed));
+}
+
+/// Returns whether the system let the signal pass.
+fn send_to_this_thread(signal: i32) -> bool {
     // SAFETY: numbers.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+    result == 0
 }
 
 /// Opens the gates that this thread has closed, once its sequence has ended.
@@ -130,8 +146,13 @@ fn open(event: &mut Event<'_>) {
     if is_inside && table::find(event.program_counter()).is_some() {
         // The rollforward has taken too long and was abandoned. The next one begins where it has
         // come to when this handler returns.
-        return send_to_this_thread();
+        return send_signal();
     }
+    open_own();
+}
+
+/// Opens all gates that this thread has closed. Async-signal-safe.
+pub fn open_own() {
     for region in regions() {
         region.gates().for_each(|gate| gate.open_own());
     }

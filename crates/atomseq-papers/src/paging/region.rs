@@ -137,7 +137,8 @@ impl Region {
         self.start + page * self.page
     }
 
-    /// Makes a gate that of the object on these pages. A page has one gate.
+    /// Makes a gate that of the object on these pages. A page has one gate. One that is replaced
+    /// while it is closed stays closed.
     ///
     /// # Panics
     ///

@@ -80,7 +80,7 @@ impl Offsets {
 ///
 /// # Safety
 ///
-/// `pc` is the address of an instruction of this process.
+/// `pc` is the address of an instruction of this process, which can be read.
 pub unsafe fn is_safe(pc: usize, end: usize) -> bool {
     let jump = arch::JUMP.len();
     let distance = end.wrapping_sub(pc);
@@ -128,7 +128,7 @@ const MAX_BRANCHES: usize = 32;
 ///
 /// # Safety
 ///
-/// `pc` is the address of an instruction of this process.
+/// `pc` is the address of an instruction of this process, which can be read.
 pub unsafe fn landmark_behind(pc: usize) -> Option<usize> {
     let mut code = Code::at(pc);
     let (mut targets, mut branches) = ([0; MAX_BRANCHES], 0);

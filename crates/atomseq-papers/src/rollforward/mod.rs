@@ -105,6 +105,7 @@
 //! * An event reports what was interrupted before the rollforward, and as no sequence.
 //! * The handlers of `SIGSEGV` and `SIGTRAP` are taken. Faults of other causes are passed on to the
 //!   handlers of other code from before; handlers of `atomseq::signal` are replaced.
+//! * A handler reads the code that it has interrupted, so no code may be execute-only.
 //! * A thread that runs designated sequences must not block `SIGTRAP`: the trap of another thread's
 //!   rollforward would end the process.
 //! * A handler that [`install`] did not install must block the signals of those that it did, if it
