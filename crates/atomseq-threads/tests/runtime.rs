@@ -447,6 +447,54 @@ fn a_thread_inherits_values_and_changes_its_own() {
     );
 }
 
+/// A generator that its thread leaves in the middle of a scope, in a thread-local: the scope's end
+/// changes no other thread, and is possible where there is none.
+#[test]
+fn a_scope_restores_the_value_of_the_thread_that_began_it() {
+    static VALUE: Inherited<u32> = Inherited::new();
+    thread_local!(static LEFT: RefCell<Option<Generator<()>>> = const { RefCell::new(None) });
+    struct Sets(Arc<AtomicBool>);
+    impl Drop for Sets {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let value = || VALUE.get().as_deref().copied();
+    let leave = |sets: Option<Sets>| {
+        // SAFETY: suspends outside of thread-locals.
+        let mut generator = unsafe {
+            Generator::new(move |yielder| {
+                let _sets = sets;
+                VALUE.scope(2, || yielder.suspend(()));
+            })
+        };
+        generator.next();
+        LEFT.set(Some(generator));
+    };
+
+    let runtime = with_workers(1);
+    runtime.run(|| {
+        VALUE.set(1);
+        leave(None);
+        assert_eq!(value(), Some(2));
+        // On this one's stack, if it has not begun before the join.
+        let end = move || {
+            VALUE.set(3);
+            let is_ended = LEFT.take().map(|mut generator| generator.next()).is_some();
+            assert_eq!(value(), Some(3));
+            is_ended
+        };
+        until("one ends it", || runtime::spawn(end).join().unwrap());
+        assert_eq!(value(), Some(1));
+    });
+
+    let is_dropped = Arc::new(AtomicBool::new(false));
+    let sets = Sets(Arc::clone(&is_dropped));
+    runtime.run(move || leave(Some(sets)));
+    drop(runtime);
+    assert!(is_dropped.load(SeqCst));
+}
+
 #[test]
 fn what_a_thread_inherits_is_dropped_by_the_last_that_has_it() {
     static VALUE: Inherited<Noted> = Inherited::new();

@@ -477,3 +477,50 @@ fn others_run_while_one_waits_for_a_thread() {
     let asleep = turns::<RawMutex<Interlocked>>(Duration::from_millis(20));
     assert_eq!(asleep, 0, "the control");
 }
+
+/// One whose lock is free gets it although many wait for another one, which a thread holds: they
+/// sleep in turn, not all of them before it.
+#[test]
+fn those_that_wait_for_a_thread_do_not_all_sleep() {
+    const WAITERS: usize = 200;
+    /// Returns how often this thread has slept.
+    fn sleeps() -> libc::c_long {
+        // SAFETY: plain old data, which the call fills in.
+        unsafe {
+            let mut usage: libc::rusage = core::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+            usage.ru_nvcsw
+        }
+    }
+    let (held, free) = (SharedMutex::new(()), SharedMutex::new(()));
+    let (is_held, is_over) = (std::sync::Barrier::new(2), AtomicU32::new(0));
+    let slept = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _guard = held.lock();
+            is_held.wait();
+            while is_over.load(Relaxed) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        is_held.wait();
+        let (before, after) = (Cell::new(0), Cell::new(0));
+        run(|| {
+            coroutine::scope(|scope| {
+                let guard = free.lock();
+                for _ in 0..WAITERS {
+                    drop(scope.spawn(|| drop(held.lock())));
+                }
+                drop(scope.spawn(|| {
+                    drop(free.lock());
+                    after.set(sleeps());
+                    is_over.store(1, Relaxed);
+                }));
+                coroutine::yield_now();
+                before.set(sleeps());
+                drop(guard);
+            });
+        });
+        after.get() - before.get()
+    });
+    assert!(slept < WAITERS as libc::c_long / 10, "{slept}");
+}

@@ -239,6 +239,8 @@ pub(super) struct Scheduler {
     is_ending: Cell<bool>,
     /// Whether the first one was made ready because no coroutine was.
     is_deadlocked: Cell<bool>,
+    /// How many of those that poll yield at their turns before one looks at the ring again.
+    unlooked: Cell<usize>,
     /// Finished coroutines whose stacks may be used again, linked by `next`.
     idle: Cell<Option<NonNull<Control>>>,
     stack_size: usize,
@@ -307,6 +309,7 @@ impl Scheduler {
             live: Cell::new(0),
             is_ending: Cell::new(false),
             is_deadlocked: Cell::new(false),
+            unlooked: Cell::new(0),
             idle: Cell::new(None),
             stack_size,
             // SAFETY: the caller's promise.
@@ -415,25 +418,43 @@ impl Scheduler {
         (next != self.current.get()).then_some(next)
     }
 
-    /// Returns what the others do.
+    /// Returns what the others do; `Run` also in place of `Poll` and `Wait`, but not for long. The
+    /// running coroutine polls.
+    ///
+    /// One that has looked has seen the others that poll up to the first that does not, or all of
+    /// them. They have a turn each before the next look, so a round of turns takes one.
     pub fn others(&self) -> Others {
         self.begin();
-        let ring = iter::successors(self.next(), |control| {
+        let others = match self.unlooked.get().checked_sub(1) {
+            Some(unlooked) => {
+                self.unlooked.set(unlooked);
+                Others::Run
+            }
+            None => self.look(),
+        };
+        self.end();
+        others
+    }
+
+    fn look(&self) -> Others {
+        let mut ring = iter::successors(self.next(), |control| {
             // SAFETY: all of the ring live.
             Some(unsafe { control.as_ref() }.next.get()).filter(|&next| next != self.current.get())
         });
-        let mut others = Others::Wait;
-        for control in ring {
-            // SAFETY: all of the ring live.
-            others = match unsafe { control.as_ref() }.polls.get() {
-                true => Others::Poll,
-                false => Others::Run,
-            };
-            if matches!(others, Others::Run) {
-                break;
-            }
-        }
-        self.end();
+        let mut polling = 0;
+        // SAFETY: all of the ring live.
+        let polls = |control: NonNull<Control>| unsafe { control.as_ref() }.polls.get();
+        let runs = ring.any(|control| {
+            polling += usize::from(polls(control));
+            !polls(control)
+        });
+        let (unlooked, others) = match (runs, polling) {
+            (true, _) => (polling, Others::Run),
+            (false, 0) => (0, Others::Wait),
+            // And this one, so that another one looks next.
+            (false, _) => (polling + 1, Others::Poll),
+        };
+        self.unlooked.set(unlooked);
         others
     }
 

@@ -21,7 +21,7 @@ pub struct RawSharedMutex(RawMutex<Interlocked>);
 /// Locking takes one atomic instruction, and unlocking a store. A waiter tries again when its turn
 /// comes, so while it waits, a switch that leads to it takes longer. If no other coroutine of its
 /// thread is ready, the thread sleeps; if all that are ready wait for such locks, for at most a
-/// millisecond at a time. Not fair.
+/// millisecond at a time, after which each of them tries once. Not fair.
 ///
 /// ```
 /// use atomseq_threads::coroutine::{self, SharedMutex};

@@ -12,6 +12,7 @@ use core::sync::atomic::AtomicU8;
 use std::sync::Arc;
 
 use super::shared::Carrier;
+use super::task::{Header, Task};
 use super::thread::expect_carrier;
 
 /// A value that a thread hands down to the threads that it spawns: the number of the request that
@@ -81,19 +82,25 @@ impl<T: Send + Sync + 'static> Inherited<T> {
     }
 
     /// Calls `f` with this value, and restores the one before when `f` has returned or panicked.
+    /// The thread that called this has it back, also if `f` suspends a
+    /// [generator](crate::coroutine::Generator) that another thread resumes or drops.
     ///
     /// # Panics
     ///
     /// Outside of a runtime, and with the panic of `f`.
     #[track_caller]
     pub fn scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
-        struct Restore<T: Send + Sync + 'static>(&'static Inherited<T>, Option<Arc<T>>);
+        struct Restore<T: Send + Sync + 'static>(&'static Inherited<T>, Task, Option<Arc<T>>);
         impl<T: Send + Sync + 'static> Drop for Restore<T> {
             fn drop(&mut self) {
-                self.0.replace(self.1.take());
+                // SAFETY: of a thread that has finished, or that waits while this one runs on its
+                // stack, or of the current one: a frame stays on its kernel thread.
+                unsafe { self.0.replace_of(&self.1, self.2.take()) };
             }
         }
-        let restore = Restore(self, self.set(value));
+        let carrier = expect_carrier();
+        let thread = carrier.shared().reference(carrier);
+        let restore = Restore(self, thread, self.set(value));
         let result = f();
         // Not at the end: the compiler would leak the result if the value's destructor panicked.
         drop(restore);
@@ -103,9 +110,19 @@ impl<T: Send + Sync + 'static> Inherited<T> {
     #[track_caller]
     fn replace(&'static self, value: Option<Arc<T>>) -> Option<Arc<T>> {
         let current = expect_carrier().current()?;
+        // SAFETY: the current one.
+        unsafe { self.replace_of(current, value) }
+    }
+
+    /// Replaces the value of a thread.
+    ///
+    /// # Safety
+    ///
+    /// The thread is the current one, or does not run while the caller does.
+    unsafe fn replace_of(&'static self, thread: &Header, value: Option<Arc<T>>) -> Option<Arc<T>> {
         let value = value.map(|value| value as Arc<Value>);
-        // SAFETY: the current thread's.
-        let before = unsafe { current.inherited.replace(self.key(), value) };
+        // SAFETY: the caller's promise.
+        let before = unsafe { thread.inherited.replace(self.key(), value) };
         before.and_then(|before| before.downcast().ok())
     }
 
@@ -178,7 +195,7 @@ impl Table {
 
     /// # Safety
     ///
-    /// As `share`.
+    /// The table of the current thread, or of one that does not run meanwhile.
     unsafe fn replace(&self, key: usize, value: Option<Arc<Value>>) -> Option<Arc<Value>> {
         // SAFETY: as in `share`. Taken out meanwhile: a global allocator may look for a value here.
         let State::Open(before) = (unsafe { self.0.get().replace(State::Closed) }) else {

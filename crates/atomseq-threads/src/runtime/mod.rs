@@ -35,7 +35,9 @@
 //! and that has used less than half of the CPU's time since the last look. Where the system does
 //! not show it, as without a free descriptor, the second condition alone decides. A closure that
 //! has used its slice of CPU time is interrupted by a signal, whose handler waits until it is the
-//! closure's turn again. While no thread waits for a worker, its closure is left alone.
+//! closure's turn again. While no thread waits for a worker, its closure is left alone. Each
+//! closure that stays blocked adds about 0.1 µs to a look: with 500, the monitor takes 6 % of a CPU
+//! instead of 1 % while others compute in slices of 10 ms.
 //!
 //! The signal interrupts system calls. Those that the kernel does not restart fail with `EINTR` if
 //! the signal arrives as the thread enters one. While a preempted closure waits, the signals that
