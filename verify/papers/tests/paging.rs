@@ -151,7 +151,7 @@ fn spread(region: &Region, gated: bool) -> Object {
 /// Runs a check by both means, each in a fresh process. `userfaultfd` may be forbidden, but not to
 /// every process that this runs in.
 macro_rules! by_both_means {
-    ($($name:ident $check:ident;)*) => { $(
+    ($($name:ident $check:path;)*) => { $(
         mod $name {
             use super::*;
 
@@ -387,6 +387,125 @@ fn in_masks(means: Means) {
         assert_eq!(moved, 2);
         assert!(!GATES[object].is_closed());
     }
+}
+
+/// A handler may interrupt a wait that opens a gate of its thread's own. This one waits as well,
+/// which opens it, and returns when another thread has closed it. It runs in front of each system
+/// call of the wait, which are before and after each decision.
+#[cfg(target_arch = "x86_64")]
+mod stepped {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::AtomicBool;
+
+    use verify_support::code::steps::{clear_trap_flag, set_trap_flag};
+    use verify_support::signals::{change_mask, install_alone};
+
+    use super::*;
+
+    const OTHER: i32 = libc::SIGHUP;
+    /// The instruction `syscall`.
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+    /// System calls of the wait so far, and in front of which one the handler runs.
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+    /// Whether the handler has opened the gate and another thread has closed it; whether the wait
+    /// has gone on since, to its next call of `futex` or to its end.
+    static CLOSED: AtomicBool = AtomicBool::new(false);
+    static WENT_ON: AtomicBool = AtomicBool::new(false);
+    /// How often the gate was open in the middle of the other thread's sequence.
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel's context of this delivery.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        // SAFETY: the thread is about to execute what is there.
+        let ahead = unsafe { *(registers[libc::REG_RIP as usize] as *const [u8; 2]) };
+        if ahead != SYSCALL {
+            return;
+        }
+        let is_futex = registers[libc::REG_RAX as usize] == libc::SYS_futex;
+        if is_futex && CLOSED.load(SeqCst) {
+            WENT_ON.store(true, SeqCst);
+        }
+        if CALLS.fetch_add(1, SeqCst) == CHOSEN.load(SeqCst) {
+            // SAFETY: numbers; it arrives when this handler returns.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), OTHER) };
+        }
+    }
+
+    fn open_and_let_close(_: &mut signal::Event<'_>) {
+        GATE.wait();
+        TURN.store(SECOND, SeqCst);
+        while !CLOSED.load(SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    /// Called by the handler of a fault.
+    fn look() {
+        if this_thread() == FAULTING.load(SeqCst) {
+            return;
+        }
+        CLOSED.store(GATE.is_closed(), SeqCst);
+        while !WENT_ON.load(SeqCst) {
+            thread::yield_now();
+        }
+        OPENED.fetch_add(usize::from(!GATE.is_closed()), SeqCst);
+    }
+
+    pub fn check(means: Means) {
+        start(SIGNAL).unwrap();
+        // SAFETY: the handler changes statics, and waits for a thread that holds no lock.
+        unsafe { signal::install(OTHER, open_and_let_close) }.unwrap();
+        install_alone(libc::SIGTRAP, on_step, libc::SA_RESTART);
+        // SAFETY: `look` yields and changes statics.
+        let region = unsafe { Region::map_by(means, 1, look) }.unwrap();
+        region.guard(0..1, &GATE);
+        let words = [0, 8, 16].map(|offset| region.address(0) + offset);
+        let object = Object { words, gated: true };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                loop {
+                    take_turn(SECOND);
+                    if is_over.load(SeqCst) {
+                        break;
+                    }
+                    region.page_out(0).unwrap();
+                    assert!(object.transfer());
+                    TURN.store(FIRST, SeqCst);
+                }
+            });
+            FAULTING.store(this_thread(), SeqCst);
+            // Its gates stay closed.
+            change_mask(libc::SIG_BLOCK, &[SIGNAL]);
+            for chosen in 0.. {
+                region.page_out(0).unwrap();
+                assert!(object.transfer() && GATE.is_closed());
+                CALLS.store(0, SeqCst);
+                CHOSEN.store(chosen, SeqCst);
+                CLOSED.store(false, SeqCst);
+                WENT_ON.store(false, SeqCst);
+                set_trap_flag();
+                GATE.wait();
+                clear_trap_flag();
+                WENT_ON.store(true, SeqCst);
+                if CALLS.load(SeqCst) <= chosen {
+                    break;
+                }
+                take_turn(FIRST);
+            }
+            is_over.store(true, SeqCst);
+            TURN.store(SECOND, SeqCst);
+        });
+        assert_eq!(OPENED.load(SeqCst), 0, "calls at which it was opened");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+by_both_means! {
+    a_wait_opens_no_gate_that_another_thread_has_closed_meanwhile stepped::check;
 }
 
 /// The memory that this process has locked, in the kernel's words.

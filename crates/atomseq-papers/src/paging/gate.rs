@@ -105,14 +105,20 @@ impl Gate {
         self.open(self.owner.load(Ordering::Relaxed));
     }
 
-    /// Opens it if its owner is this thread. Returns whether it is.
+    /// Opens it if its owner, which was `owner`, is this thread. Returns whether it is.
     fn open(&self, owner: u32) -> bool {
         if owner == 0 || owner != this_thread() {
             return false;
         }
-        // Release: pairs with the Acquires above, so that a thread that finds it open
-        // sees the sequence's stores.
-        self.owner.store(0, Ordering::Release);
+        // Not a store: a handler of this thread may have opened it since, and another thread closed
+        // it. Release: pairs with the Acquires above, so that a thread that finds it open sees the
+        // sequence's stores. Relaxed: nothing is read after a failure.
+        let opened = self
+            .owner
+            .compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed);
+        if opened.is_err() {
+            return false;
+        }
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: the address of a word; its value is not read.
         unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wake, i32::MAX) };
