@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use atomseq::signal;
 use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
-use verify_support::processes::{end_in, in_fresh_process, killed_in_fresh_process};
+use verify_support::processes::{
+    Circumstances, end_in, in_fresh_process, in_fresh_process_under, killed_in_fresh_process,
+};
 use verify_support::signals::install_plainly;
 use verify_support::this_test;
 
@@ -564,6 +566,32 @@ fn a_region_larger_than_the_address_space_is_refused() {
         let region = unsafe { Region::map_by(means, pages, wait) };
         assert!(matches!(region, Err(Error::Refused { .. })));
     }
+}
+
+/// With room for the pages, and not for what the region keeps of each.
+#[test]
+fn a_region_beyond_the_limit_of_memory_is_refused() {
+    const PAGES: usize = 1 << 14;
+    // Otherwise the allocator has mapped memory for this thread in advance.
+    let one_arena = Circumstances::environment(&[("MALLOC_ARENA_MAX", "1")]);
+    in_fresh_process_under(this_test!(), one_arena, || {
+        start(SIGNAL).unwrap();
+        // SAFETY: takes a number and has no precondition.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let mapped: usize = sizes.split(' ').next().unwrap().parse().unwrap();
+        let limit = libc::rlimit {
+            rlim_cur: ((mapped + PAGES + 1) * page) as u64,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: a limit of this process's own.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        for means in [Means::Userfaultfd, Means::Protection] {
+            // SAFETY: `wait` yields and changes words.
+            let region = unsafe { Region::map_by(means, PAGES, wait) };
+            assert!(matches!(region, Err(Error::Refused { .. })));
+        }
+    });
 }
 
 #[test]

@@ -73,10 +73,11 @@ impl Region {
     pub unsafe fn map_by(means: Means, pages: usize, wait: fn()) -> Result<&'static Self, Error> {
         // SAFETY: takes a number and has no precondition.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let bytes = pages.checked_mul(page).ok_or_else(|| Error::Refused {
+        let no_memory = || Error::Refused {
             call: "mmap",
             error: io::Error::from_raw_os_error(libc::ENOMEM),
-        })?;
+        };
+        let bytes = pages.checked_mul(page).ok_or_else(no_memory)?;
         let file = memory(bytes)?;
         let protection = match means {
             Means::Userfaultfd => libc::PROT_READ | libc::PROT_WRITE,
@@ -103,6 +104,10 @@ impl Region {
             unsafe { libc::munmap(ptr::with_exposed_provenance_mut(start), bytes) };
             error
         };
+        let mut all = Vec::new();
+        all.try_reserve_exact(pages)
+            .map_err(|_| unmap(no_memory()))?;
+        all.resize_with(pages, Default::default);
         let userfault = match means {
             Means::Userfaultfd => Some(Userfault::over(start, bytes).map_err(unmap)?),
             Means::Protection => None,
@@ -110,7 +115,7 @@ impl Region {
         let region = Self {
             start,
             page,
-            pages: (0..pages).map(|_| Default::default()).collect(),
+            pages: all.into(),
             moving: Mutex::new(()),
             userfault,
             wait,
