@@ -15,8 +15,8 @@ use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
 use verify_support::processes::{
     Circumstances, end_in, in_fresh_process, in_fresh_process_under, killed_in_fresh_process,
 };
-use verify_support::signals::install_plainly;
-use verify_support::this_test;
+use verify_support::signals::{change_mask, install_plainly};
+use verify_support::{this_test, threads};
 
 atomseq::sequence! {
     /// Moves 1 from the first word to the last, and counts in the middle one.
@@ -190,6 +190,7 @@ by_both_means! {
     faults_elsewhere_close_no_gate elsewhere;
     a_handler_does_not_wait_for_its_own_thread own_handler;
     two_threads_do_not_wait_for_gates_that_their_masks_keep_closed in_masks;
+    a_waiting_thread_opens_what_its_handler_has_closed during_wait;
 }
 
 fn unprotected(means: Means) {
@@ -391,6 +392,62 @@ fn in_masks(means: Means) {
     }
 }
 
+/// A thread waits for the first object's gate. It blocks the signal, so a handler that interrupts
+/// the wait leaves the second object's gate closed.
+fn during_wait(means: Means) {
+    static GATES: [Gate; 2] = [const { Gate::new() }; 2];
+    static PAGES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    const OTHER: i32 = libc::SIGHUP;
+    fn transfer(object: usize) {
+        let words = [0, 8, 16].map(|offset| PAGES[object].load(SeqCst) + offset);
+        let [first, middle, last] = words;
+        let gate = &GATES[object];
+        // SAFETY: words of the region, and the gate's.
+        while unsafe { transfer_through::rolling(gate.word(), first, middle, last) } == 0 {
+            gate.wait();
+        }
+    }
+    fn transfer_second(_: &mut signal::Event<'_>) {
+        transfer(1);
+        assert!(GATES[1].is_closed());
+        DONE.store(1, SeqCst);
+    }
+    end_in(20);
+    start(SIGNAL).unwrap();
+    // SAFETY: the handler changes words, and waits for no thread.
+    unsafe { signal::install(OTHER, transfer_second) }.unwrap();
+    // SAFETY: it does nothing.
+    let region = unsafe { Region::map_by(means, 2, || ()) }.unwrap();
+    for (page, gate) in GATES.iter().enumerate() {
+        region.guard(page..page + 1, gate);
+        PAGES[page].store(region.address(page), SeqCst);
+    }
+    change_mask(libc::SIG_BLOCK, &[SIGNAL]);
+    transfer(0);
+    assert!(GATES[0].is_closed());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            FAULTING.store(this_thread(), SeqCst);
+            transfer(0);
+        });
+        while FAULTING.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let waiting = FAULTING.load(SeqCst) as i32;
+        threads::wait_until_asleep(waiting);
+        threads::signal(waiting, OTHER);
+        while DONE.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        // Not by `Gate::wait`, which would open the first one.
+        while GATES[1].is_closed() {
+            thread::yield_now();
+        }
+        change_mask(libc::SIG_UNBLOCK, &[SIGNAL]);
+    });
+    assert!(!GATES[0].is_closed());
+}
+
 /// A handler may interrupt a wait that opens a gate of its thread's own. This one waits as well,
 /// which opens it, and returns when another thread has closed it. It runs in front of each system
 /// call of the wait, which are before and after each decision.
@@ -400,7 +457,7 @@ mod stepped {
     use std::sync::atomic::AtomicBool;
 
     use verify_support::code::steps::{clear_trap_flag, set_trap_flag};
-    use verify_support::signals::{change_mask, install_alone};
+    use verify_support::signals::install_alone;
 
     use super::*;
 

@@ -5,6 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::handler;
 
+/// How long a thread waits before it looks again whether it has closed a gate: if it blocks the
+/// signal, a handler that interrupts the wait leaves gates closed.
+const PAUSE: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
 /// The gate of an object whose pages may fault. A sequence on the object tests it first:
 ///
 /// ```
@@ -65,7 +72,7 @@ impl Gate {
         self.owner.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until the gate is open. Before that, opens all gates that this thread has closed.
+    /// Waits until the gate is open. Meanwhile opens all gates that this thread has closed.
     ///
     /// So a handler of the closing thread does not wait, but opens it: a handler runs after the
     /// sequence. One that may run in its middle must not call this: a handler of a fault or of
@@ -73,21 +80,21 @@ impl Gate {
     /// reports [`Inside`](atomseq::signal::Interrupted::Inside) because the rollforward was
     /// abandoned, and a handler that `atomseq::signal` has not installed.
     pub fn wait(&self) {
-        if self.is_closed() {
-            // Otherwise two threads would wait for each other's gates, which they keep closed
-            // because they are in handlers or inside masks.
-            handler::open_own();
-        }
         loop {
             // Acquire: pairs with the Release in `open`.
             let owner = self.owner.load(Ordering::Acquire);
-            if owner == 0 || self.open(owner) {
+            if owner == 0 {
+                return;
+            }
+            // Otherwise two threads would wait for each other's gates, which they keep closed
+            // because they are in handlers or inside masks.
+            handler::open_own();
+            if self.open(owner) {
                 return;
             }
             let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            let forever = ptr::null::<libc::timespec>();
-            // SAFETY: the word lives through the call.
-            unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wait, owner, forever) };
+            // SAFETY: the word and the time live through the call.
+            unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wait, owner, &PAUSE) };
         }
     }
 
