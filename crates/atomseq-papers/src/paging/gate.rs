@@ -32,11 +32,12 @@ const PAUSE: libc::timespec = libc::timespec {
 /// It is closed from the first fault of a thread's sequence until that sequence has ended and the
 /// thread has handled the signal that was given to [`start`](super::start). A thread that blocks
 /// that signal, runs a handler, or is inside a mask keeps the gate closed for longer. If it exits
-/// before it has handled the signal, the gate stays closed. A handler of a fault that unblocks the
-/// signal opens the gate in the middle of the sequence. A thread that finds it closed
-/// [waits](Gate::wait), and tries again. In the child of a fork, gates that threads of the parent
-/// have closed stay closed, the forking thread's own among them: the signal that would open them is
-/// not pending in the child.
+/// before it has handled the signal, the gate stays closed, unless a later thread that has its
+/// number opens its own. A handler of a fault, or one that reports
+/// [`Inside`](atomseq::signal::Interrupted::Inside), opens the gate in the middle of the sequence
+/// if it unblocks the signal. A thread that finds it closed [waits](Gate::wait), and tries again.
+/// In the child of a fork, gates that threads of the parent have closed stay closed, the forking
+/// thread's own among them: the signal that would open them is not pending in the child.
 ///
 /// A fault closes the gate of its own page only. Objects that one sequence changes together have
 /// one gate.

@@ -18,14 +18,18 @@ pub enum Means {
     /// By `userfaultfd` (Linux 5.14), where the system allows it.
     Userfaultfd,
     /// By pages that may not be accessed.
+    ///
+    /// Neighbours of which one is in and one is out are separate mappings, whose number the system
+    /// limits (`vm.max_map_count`, 65,530 by default). Beyond that no page can be moved.
     Protection,
 }
 
 /// Memory whose pages are moved in at their first access, and again after each
 /// [`page_out`](Region::page_out). Stays until the process ends, since handlers read it.
 ///
-/// Pages that are out keep their contents. In a forked child all pages are the parent's, shared,
-/// and pages that were out fault there as in the parent only with [`Means::Protection`].
+/// Pages that are out keep their contents. If the system refuses to move one in, its fault ends the
+/// process. In a forked child all pages are the parent's, shared, and pages that were out fault
+/// there as in the parent only with [`Means::Protection`].
 pub struct Region {
     start: usize,
     page: usize,
