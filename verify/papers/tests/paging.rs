@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use atomseq::signal;
 use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
-use verify_support::processes::{end_in, in_fresh_process, killed_in_fresh_process};
-use verify_support::signals::install_plainly;
-use verify_support::this_test;
+use verify_support::processes::{
+    Circumstances, end_in, in_fresh_process, in_fresh_process_under, killed_in_fresh_process,
+};
+use verify_support::signals::{change_mask, install_plainly};
+use verify_support::{this_test, threads};
 
 atomseq::sequence! {
     /// Moves 1 from the first word to the last, and counts in the middle one.
@@ -151,7 +153,7 @@ fn spread(region: &Region, gated: bool) -> Object {
 /// Runs a check by both means, each in a fresh process. `userfaultfd` may be forbidden, but not to
 /// every process that this runs in.
 macro_rules! by_both_means {
-    ($($name:ident $check:ident;)*) => { $(
+    ($($name:ident $check:path;)*) => { $(
         mod $name {
             use super::*;
 
@@ -188,6 +190,7 @@ by_both_means! {
     faults_elsewhere_close_no_gate elsewhere;
     a_handler_does_not_wait_for_its_own_thread own_handler;
     two_threads_do_not_wait_for_gates_that_their_masks_keep_closed in_masks;
+    a_waiting_thread_opens_what_its_handler_has_closed during_wait;
 }
 
 fn unprotected(means: Means) {
@@ -389,6 +392,181 @@ fn in_masks(means: Means) {
     }
 }
 
+/// A thread waits for the first object's gate. It blocks the signal, so a handler that interrupts
+/// the wait leaves the second object's gate closed.
+fn during_wait(means: Means) {
+    static GATES: [Gate; 2] = [const { Gate::new() }; 2];
+    static PAGES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    const OTHER: i32 = libc::SIGHUP;
+    fn transfer(object: usize) {
+        let words = [0, 8, 16].map(|offset| PAGES[object].load(SeqCst) + offset);
+        let [first, middle, last] = words;
+        let gate = &GATES[object];
+        // SAFETY: words of the region, and the gate's.
+        while unsafe { transfer_through::rolling(gate.word(), first, middle, last) } == 0 {
+            gate.wait();
+        }
+    }
+    fn transfer_second(_: &mut signal::Event<'_>) {
+        transfer(1);
+        assert!(GATES[1].is_closed());
+        DONE.store(1, SeqCst);
+    }
+    end_in(20);
+    start(SIGNAL).unwrap();
+    // SAFETY: the handler changes words, and waits for no thread.
+    unsafe { signal::install(OTHER, transfer_second) }.unwrap();
+    // SAFETY: it does nothing.
+    let region = unsafe { Region::map_by(means, 2, || ()) }.unwrap();
+    for (page, gate) in GATES.iter().enumerate() {
+        region.guard(page..page + 1, gate);
+        PAGES[page].store(region.address(page), SeqCst);
+    }
+    change_mask(libc::SIG_BLOCK, &[SIGNAL]);
+    transfer(0);
+    assert!(GATES[0].is_closed());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            FAULTING.store(this_thread(), SeqCst);
+            transfer(0);
+        });
+        while FAULTING.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let waiting = FAULTING.load(SeqCst) as i32;
+        threads::wait_until_asleep(waiting);
+        threads::signal(waiting, OTHER);
+        while DONE.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        // Not by `Gate::wait`, which would open the first one.
+        while GATES[1].is_closed() {
+            thread::yield_now();
+        }
+        change_mask(libc::SIG_UNBLOCK, &[SIGNAL]);
+    });
+    assert!(!GATES[0].is_closed());
+}
+
+/// A handler may interrupt a wait that opens a gate of its thread's own. This one waits as well,
+/// which opens it, and returns when another thread has closed it. It runs in front of each system
+/// call of the wait, which are before and after each decision.
+#[cfg(target_arch = "x86_64")]
+mod stepped {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::AtomicBool;
+
+    use verify_support::code::steps::{clear_trap_flag, set_trap_flag};
+    use verify_support::signals::install_alone;
+
+    use super::*;
+
+    const OTHER: i32 = libc::SIGHUP;
+    /// The instruction `syscall`.
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+    /// System calls of the wait so far, and in front of which one the handler runs.
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+    /// Whether the handler has opened the gate and another thread has closed it; whether the wait
+    /// has gone on since, to its next call of `futex` or to its end.
+    static CLOSED: AtomicBool = AtomicBool::new(false);
+    static WENT_ON: AtomicBool = AtomicBool::new(false);
+    /// How often the gate was open in the middle of the other thread's sequence.
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel's context of this delivery.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        // SAFETY: the thread is about to execute what is there.
+        let ahead = unsafe { *(registers[libc::REG_RIP as usize] as *const [u8; 2]) };
+        if ahead != SYSCALL {
+            return;
+        }
+        let is_futex = registers[libc::REG_RAX as usize] == libc::SYS_futex;
+        if is_futex && CLOSED.load(SeqCst) {
+            WENT_ON.store(true, SeqCst);
+        }
+        if CALLS.fetch_add(1, SeqCst) == CHOSEN.load(SeqCst) {
+            // SAFETY: numbers; it arrives when this handler returns.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), OTHER) };
+        }
+    }
+
+    fn open_and_let_close(_: &mut signal::Event<'_>) {
+        GATE.wait();
+        TURN.store(SECOND, SeqCst);
+        while !CLOSED.load(SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    /// Called by the handler of a fault.
+    fn look() {
+        if this_thread() == FAULTING.load(SeqCst) {
+            return;
+        }
+        CLOSED.store(GATE.is_closed(), SeqCst);
+        while !WENT_ON.load(SeqCst) {
+            thread::yield_now();
+        }
+        OPENED.fetch_add(usize::from(!GATE.is_closed()), SeqCst);
+    }
+
+    pub fn check(means: Means) {
+        start(SIGNAL).unwrap();
+        // SAFETY: the handler changes statics, and waits for a thread that holds no lock.
+        unsafe { signal::install(OTHER, open_and_let_close) }.unwrap();
+        install_alone(libc::SIGTRAP, on_step, libc::SA_RESTART);
+        // SAFETY: `look` yields and changes statics.
+        let region = unsafe { Region::map_by(means, 1, look) }.unwrap();
+        region.guard(0..1, &GATE);
+        let words = [0, 8, 16].map(|offset| region.address(0) + offset);
+        let object = Object { words, gated: true };
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                loop {
+                    take_turn(SECOND);
+                    if is_over.load(SeqCst) {
+                        break;
+                    }
+                    region.page_out(0).unwrap();
+                    assert!(object.transfer());
+                    TURN.store(FIRST, SeqCst);
+                }
+            });
+            FAULTING.store(this_thread(), SeqCst);
+            // Its gates stay closed.
+            change_mask(libc::SIG_BLOCK, &[SIGNAL]);
+            for chosen in 0.. {
+                region.page_out(0).unwrap();
+                assert!(object.transfer() && GATE.is_closed());
+                CALLS.store(0, SeqCst);
+                CHOSEN.store(chosen, SeqCst);
+                CLOSED.store(false, SeqCst);
+                WENT_ON.store(false, SeqCst);
+                set_trap_flag();
+                GATE.wait();
+                clear_trap_flag();
+                WENT_ON.store(true, SeqCst);
+                if CALLS.load(SeqCst) <= chosen {
+                    break;
+                }
+                take_turn(FIRST);
+            }
+            is_over.store(true, SeqCst);
+            TURN.store(SECOND, SeqCst);
+        });
+        assert_eq!(OPENED.load(SeqCst), 0, "calls at which it was opened");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+by_both_means! {
+    a_wait_opens_no_gate_that_another_thread_has_closed_meanwhile stepped::check;
+}
+
 /// The memory that this process has locked, in the kernel's words.
 fn locked() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -445,6 +623,32 @@ fn a_region_larger_than_the_address_space_is_refused() {
         let region = unsafe { Region::map_by(means, pages, wait) };
         assert!(matches!(region, Err(Error::Refused { .. })));
     }
+}
+
+/// With room for the pages, and not for what the region keeps of each.
+#[test]
+fn a_region_beyond_the_limit_of_memory_is_refused() {
+    const PAGES: usize = 1 << 14;
+    // Otherwise the allocator has mapped memory for this thread in advance.
+    let one_arena = Circumstances::environment(&[("MALLOC_ARENA_MAX", "1")]);
+    in_fresh_process_under(this_test!(), one_arena, || {
+        start(SIGNAL).unwrap();
+        // SAFETY: takes a number and has no precondition.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let mapped: usize = sizes.split(' ').next().unwrap().parse().unwrap();
+        let limit = libc::rlimit {
+            rlim_cur: ((mapped + PAGES + 1) * page) as u64,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: a limit of this process's own.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        for means in [Means::Userfaultfd, Means::Protection] {
+            // SAFETY: `wait` yields and changes words.
+            let region = unsafe { Region::map_by(means, PAGES, wait) };
+            assert!(matches!(region, Err(Error::Refused { .. })));
+        }
+    });
 }
 
 #[test]

@@ -5,6 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::handler;
 
+/// How long a thread waits before it looks again whether it has closed a gate: if it blocks the
+/// signal, a handler that interrupts the wait leaves gates closed.
+const PAUSE: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
 /// The gate of an object whose pages may fault. A sequence on the object tests it first:
 ///
 /// ```
@@ -25,11 +32,12 @@ use super::handler;
 /// It is closed from the first fault of a thread's sequence until that sequence has ended and the
 /// thread has handled the signal that was given to [`start`](super::start). A thread that blocks
 /// that signal, runs a handler, or is inside a mask keeps the gate closed for longer. If it exits
-/// before it has handled the signal, the gate stays closed. A handler of a fault that unblocks the
-/// signal opens the gate in the middle of the sequence. A thread that finds it closed
-/// [waits](Gate::wait), and tries again. In the child of a fork, gates that threads of the parent
-/// have closed stay closed, the forking thread's own among them: the signal that would open them is
-/// not pending in the child.
+/// before it has handled the signal, the gate stays closed, unless a later thread that has its
+/// number opens its own. A handler of a fault, or one that reports
+/// [`Inside`](atomseq::signal::Interrupted::Inside), opens the gate in the middle of the sequence
+/// if it unblocks the signal. A thread that finds it closed [waits](Gate::wait), and tries again.
+/// In the child of a fork, gates that threads of the parent have closed stay closed, the forking
+/// thread's own among them: the signal that would open them is not pending in the child.
 ///
 /// A fault closes the gate of its own page only. Objects that one sequence changes together have
 /// one gate.
@@ -65,7 +73,7 @@ impl Gate {
         self.owner.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until the gate is open. Before that, opens all gates that this thread has closed.
+    /// Waits until the gate is open. Meanwhile opens all gates that this thread has closed.
     ///
     /// So a handler of the closing thread does not wait, but opens it: a handler runs after the
     /// sequence. One that may run in its middle must not call this: a handler of a fault or of
@@ -73,21 +81,21 @@ impl Gate {
     /// reports [`Inside`](atomseq::signal::Interrupted::Inside) because the rollforward was
     /// abandoned, and a handler that `atomseq::signal` has not installed.
     pub fn wait(&self) {
-        if self.is_closed() {
-            // Otherwise two threads would wait for each other's gates, which they keep closed
-            // because they are in handlers or inside masks.
-            handler::open_own();
-        }
         loop {
             // Acquire: pairs with the Release in `open`.
             let owner = self.owner.load(Ordering::Acquire);
-            if owner == 0 || self.open(owner) {
+            if owner == 0 {
+                return;
+            }
+            // Otherwise two threads would wait for each other's gates, which they keep closed
+            // because they are in handlers or inside masks.
+            handler::open_own();
+            if self.open(owner) {
                 return;
             }
             let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            let forever = ptr::null::<libc::timespec>();
-            // SAFETY: the word lives through the call.
-            unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wait, owner, forever) };
+            // SAFETY: the word and the time live through the call.
+            unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wait, owner, &PAUSE) };
         }
     }
 
@@ -105,14 +113,20 @@ impl Gate {
         self.open(self.owner.load(Ordering::Relaxed));
     }
 
-    /// Opens it if its owner is this thread. Returns whether it is.
+    /// Opens it if its owner, which was `owner`, is this thread. Returns whether it is.
     fn open(&self, owner: u32) -> bool {
         if owner == 0 || owner != this_thread() {
             return false;
         }
-        // Release: pairs with the Acquires above, so that a thread that finds it open
-        // sees the sequence's stores.
-        self.owner.store(0, Ordering::Release);
+        // Not a store: a handler of this thread may have opened it since, and another thread closed
+        // it. Release: pairs with the Acquires above, so that a thread that finds it open sees the
+        // sequence's stores. Relaxed: nothing is read after a failure.
+        let opened = self
+            .owner
+            .compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed);
+        if opened.is_err() {
+            return false;
+        }
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: the address of a word; its value is not read.
         unsafe { libc::syscall(libc::SYS_futex, self.owner.as_ptr(), wake, i32::MAX) };

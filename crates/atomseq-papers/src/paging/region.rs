@@ -18,14 +18,18 @@ pub enum Means {
     /// By `userfaultfd` (Linux 5.14), where the system allows it.
     Userfaultfd,
     /// By pages that may not be accessed.
+    ///
+    /// Neighbours of which one is in and one is out are separate mappings, whose number the system
+    /// limits (`vm.max_map_count`, 65,530 by default). Beyond that no page can be moved.
     Protection,
 }
 
 /// Memory whose pages are moved in at their first access, and again after each
 /// [`page_out`](Region::page_out). Stays until the process ends, since handlers read it.
 ///
-/// Pages that are out keep their contents. In a forked child all pages are the parent's, shared,
-/// and pages that were out fault there as in the parent only with [`Means::Protection`].
+/// Pages that are out keep their contents. If the system refuses to move one in, its fault ends the
+/// process. In a forked child all pages are the parent's, shared, and pages that were out fault
+/// there as in the parent only with [`Means::Protection`].
 pub struct Region {
     start: usize,
     page: usize,
@@ -73,10 +77,11 @@ impl Region {
     pub unsafe fn map_by(means: Means, pages: usize, wait: fn()) -> Result<&'static Self, Error> {
         // SAFETY: takes a number and has no precondition.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let bytes = pages.checked_mul(page).ok_or_else(|| Error::Refused {
+        let no_memory = || Error::Refused {
             call: "mmap",
             error: io::Error::from_raw_os_error(libc::ENOMEM),
-        })?;
+        };
+        let bytes = pages.checked_mul(page).ok_or_else(no_memory)?;
         let file = memory(bytes)?;
         let protection = match means {
             Means::Userfaultfd => libc::PROT_READ | libc::PROT_WRITE,
@@ -103,6 +108,10 @@ impl Region {
             unsafe { libc::munmap(ptr::with_exposed_provenance_mut(start), bytes) };
             error
         };
+        let mut all = Vec::new();
+        all.try_reserve_exact(pages)
+            .map_err(|_| unmap(no_memory()))?;
+        all.resize_with(pages, Default::default);
         let userfault = match means {
             Means::Userfaultfd => Some(Userfault::over(start, bytes).map_err(unmap)?),
             Means::Protection => None,
@@ -110,7 +119,7 @@ impl Region {
         let region = Self {
             start,
             page,
-            pages: (0..pages).map(|_| Default::default()).collect(),
+            pages: all.into(),
             moving: Mutex::new(()),
             userfault,
             wait,
