@@ -43,7 +43,9 @@ use super::thread::expect_carrier;
 /// first change after a spawn copies the spawner's table, which has a reference to each value.
 ///
 /// A thread gives its references up when its closure has returned. The last thread to do so drops
-/// the value. A coroutine has the values of the thread that runs it. Not for signal handlers.
+/// the value. A generator that is suspended in a [`scope`](Inherited::scope) keeps the value that
+/// the scope restores, also when that thread has finished. A coroutine has the values of the thread
+/// that runs it. Not for signal handlers.
 pub struct Inherited<T> {
     /// The address of this is the key. Not a constant, so that each has its own.
     key: AtomicU8,
