@@ -538,30 +538,31 @@ fn look_afterwards(_: &mut Event<'_>) {
     AFTERWARDS.fetch_add(1 + 100 * usize::from(!is_whole), SeqCst);
 }
 
+/// Maps pages of a new file that is empty, so that each access to one raises `SIGBUS` until the
+/// file is longer. Returns their address.
+fn map_empty_file(pages: usize) -> usize {
+    let (nowhere, shared) = (std::ptr::null_mut(), libc::MAP_SHARED);
+    // SAFETY: a file without a name, and a new mapping of it.
+    let mapped = unsafe {
+        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
+        let (size, read) = (pages * 4096, libc::PROT_READ);
+        libc::mmap(nowhere, size, read, shared, FILE.load(SeqCst), 0)
+    };
+    assert_ne!(mapped, libc::MAP_FAILED);
+    mapped.expose_provenance()
+}
+
 /// The handler of a fault runs in the middle of the sequence, which goes on where it has faulted; a
 /// signal of a higher level than the fault's waits for its end.
 fn fault_in_the_middle<S: Scheme>() {
-    // SAFETY: a file without a name, and a new mapping of it.
-    let page = unsafe {
-        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
-        let shared = libc::MAP_SHARED;
-        libc::mmap(
-            std::ptr::null_mut(),
-            4096,
-            libc::PROT_READ,
-            shared,
-            FILE.load(SeqCst),
-            0,
-        )
-    };
-    assert_ne!(page, libc::MAP_FAILED);
+    let page = map_empty_file(1);
     // SAFETY: the handlers change words of their own, and a file.
     unsafe {
         rollforward::install(libc::SIGBUS, 0, repair).expect("a handler");
         rollforward::install(SECOND, 3, look_afterwards).expect("a handler");
     }
     // SAFETY: two words of this thread's, and a page that it alone reads.
-    let found = unsafe { pass::by::<S>(OWN[0].as_ptr().expose_provenance(), page as usize) };
+    let found = unsafe { pass::by::<S>(OWN[0].as_ptr().expose_provenance(), page) };
     assert_eq!((found, REPAIRED.load(SeqCst)), (0, 1), "{:?}", S::KIND);
     assert_eq!(AFTERWARDS.load(SeqCst), 1, "{:?}", S::KIND);
 }
@@ -625,21 +626,15 @@ fn pass_own<S: Scheme>(_: &mut Event<'_>) {
 /// once and may run sequences, and the rollforward goes on after it.
 fn abort_in_a_rollforward<S: Scheme>() {
     end_in(20);
-    let nowhere = std::ptr::null_mut();
-    let (size, shared) = (2 * 4096, libc::MAP_SHARED);
-    // SAFETY: a file without a name, a new mapping of it, and handlers that change words of their
-    // own and a file.
+    let pages = map_empty_file(2);
+    MAPPED.store(pages, SeqCst);
+    // SAFETY: handlers that change words of their own and a file.
     unsafe {
-        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
-        let read = libc::PROT_READ;
-        let pages = libc::mmap(nowhere, size, read, shared, FILE.load(SeqCst), 0);
-        assert_ne!(pages, libc::MAP_FAILED);
-        MAPPED.store(pages.expose_provenance(), SeqCst);
         rollforward::install(FIRST, 0, look_afterwards).expect("a handler");
         rollforward::install(libc::SIGABRT, 0, pass_own::<S>).expect("a handler");
     }
     install_plainly(libc::SIGBUS, repair_plainly, 0, &[FIRST, libc::SIGABRT]);
-    let (words, pages) = (OWN[0].as_ptr().expose_provenance(), MAPPED.load(SeqCst));
+    let words = OWN[0].as_ptr().expose_provenance();
     // SAFETY: two words of this thread's, and pages that it alone reads.
     let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
     assert_eq!((found, REPAIRED.load(SeqCst)), (0, 2), "{:?}", S::KIND);
@@ -695,17 +690,10 @@ extern "C" fn repair_and_install(_: c_int, info: *mut libc::siginfo_t, _: *mut c
 /// A signal whose handler is installed during a rollforward waits for it.
 fn installed_during_a_rollforward<S: Scheme>() {
     end_in(20);
-    let nowhere = std::ptr::null_mut();
-    let (size, shared) = (2 * 4096, libc::MAP_SHARED);
-    // SAFETY: a file without a name, a new mapping of it, and a handler that reads words.
-    unsafe {
-        FILE.store(libc::memfd_create(c"empty".as_ptr(), 0), SeqCst);
-        let read = libc::PROT_READ;
-        let pages = libc::mmap(nowhere, size, read, shared, FILE.load(SeqCst), 0);
-        assert_ne!(pages, libc::MAP_FAILED);
-        MAPPED.store(pages.expose_provenance(), SeqCst);
-        rollforward::install(FIRST, 0, look_afterwards).expect("a handler");
-    }
+    let pages = map_empty_file(2);
+    MAPPED.store(pages, SeqCst);
+    // SAFETY: a handler that reads words.
+    unsafe { rollforward::install(FIRST, 0, look_afterwards) }.expect("a handler");
     install_plainly(libc::SIGBUS, repair_and_install, 0, &[FIRST]);
     let other = thread::spawn(|| {
         while !GO.load(SeqCst) {
@@ -715,7 +703,7 @@ fn installed_during_a_rollforward<S: Scheme>() {
         unsafe { rollforward::install(SECOND, 0, look_afterwards) }.expect("a handler");
         PASSED.store(1, SeqCst);
     });
-    let (words, pages) = (OWN[0].as_ptr().expose_provenance(), MAPPED.load(SeqCst));
+    let words = OWN[0].as_ptr().expose_provenance();
     // SAFETY: two words of this thread's, and pages that it alone reads.
     let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
     other.join().expect("the other thread");
