@@ -237,25 +237,25 @@ impl<'a> Crew<'a> {
             };
             let mut faults = Vec::new();
             let (mut times, mut refused, mut done) = (None, None, 0);
-            let mut attempt = |case: usize, work: &mut dyn FnMut()| {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                    faults.push((case, sentence_of(panic.as_ref()).into()));
-                }
+            let mut attempt = |case: usize, work: &mut dyn FnMut() -> Result<(), Fault>| {
+                let result = catch_unwind(AssertUnwindSafe(work))
+                    .unwrap_or_else(|panic| Err(sentence_of(panic.as_ref()).into()));
+                faults.extend(result.err().map(|fault| (case, fault)));
             };
-            let mut missing_here = Vec::new();
             match job {
                 Job::Leave => return,
                 Job::Prepare => {
                     for (case, prepared) in self.cases.iter().enumerate() {
-                        let mut missing = None;
                         attempt(case, &mut || match prepared.subject.prepare(thread) {
-                            Err(error) if error.errno == libc::ENOENT => missing = Some(error),
-                            result => refused = refused.or(result.err()),
+                            Err(Refused {
+                                what,
+                                errno: libc::ENOENT,
+                            }) => Err(Fault::untried(format!("this machine cannot {what}"))),
+                            result => {
+                                refused = refused.or(result.err());
+                                Ok(())
+                            }
                         });
-                        missing_here.extend(missing.map(|missing| {
-                            let sentence = format!("this machine cannot {}", missing.what);
-                            (case, Fault::untried(sentence))
-                        }));
                     }
                 }
                 Job::Run(case, length) => {
@@ -276,12 +276,12 @@ impl<'a> Crew<'a> {
                             }
                         }
                         times = Some((start, Instant::now()));
+                        Ok(())
                     });
                 }
             }
             let mut board = self.board();
             board.faults.append(&mut faults);
-            board.faults.append(&mut missing_here);
             board.operations += done;
             board.refused = board.refused.or(refused);
             if let Some((start, end)) = times {

@@ -480,7 +480,8 @@ mod tests {
         lose: u64,
         panic: bool,
         unprepared: bool,
-        refused: bool,
+        /// The error number of what is refused; 0: nothing.
+        refused: i32,
     }
 
     impl Subject for Shared {
@@ -488,11 +489,11 @@ mod tests {
             assert!(!self.unprepared, "not prepared");
             self.prepared.fetch_add(1, Ordering::Relaxed);
             match self.refused {
-                true => Err(Refused {
+                0 => Ok(()),
+                errno => Err(Refused {
                     what: "do anything",
-                    errno: 1,
+                    errno,
                 }),
-                false => Ok(()),
             }
         }
 
@@ -846,7 +847,7 @@ mod tests {
         let case = Case::new(
             "refused",
             Shared {
-                refused: true,
+                refused: libc::EPERM,
                 ..Default::default()
             },
         );
@@ -856,5 +857,21 @@ mod tests {
             message.starts_with("the system refused to do anything: "),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_case_that_lacks_something_is_not_tried_and_the_others_are() {
+        let lacks = Shared {
+            refused: libc::ENOENT,
+            ..Default::default()
+        };
+        let cases = [
+            Case::new("lacks", lacks),
+            Case::new("right", Shared::default()),
+        ];
+        let measured = measure(&cases, 3, &[0], EFFORT, &|_| ()).unwrap();
+        let fault = Fault::untried("this machine cannot do anything");
+        assert_eq!(measured.faults, [("lacks", fault)]);
+        assert_eq!(measured.series.len(), 1);
     }
 }

@@ -212,17 +212,14 @@ impl Subject for Workers {
             })?;
             command.env("LD_PRELOAD", library);
         }
-        let missing = Refused {
-            what: match self.workload {
-                Workload::Own(COROUTINES) => "load libpth.so.20, which is not installed",
-                Workload::Own(_) => "talk to a process of this command",
-                Workload::Program(program) => program.missing,
-            },
-            errno: match self.workload {
-                Workload::Own(workload) if workload != COROUTINES => 0,
-                _ => libc::ENOENT,
-            },
+        let (what, errno) = match self.workload {
+            Workload::Own(COROUTINES) => {
+                ("load libpth.so.20, which is not installed", libc::ENOENT)
+            }
+            Workload::Own(_) => ("talk to a process of this command", 0),
+            Workload::Program(program) => (program.missing, libc::ENOENT),
         };
+        let missing = Refused { what, errno };
         let mut worker = match command.spawn() {
             Ok(worker) => worker,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing),
