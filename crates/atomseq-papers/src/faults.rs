@@ -4,6 +4,7 @@
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use atomseq::internals::is_unmaskable;
 use atomseq::signal::{self, Chained, Event};
 
 use crate::rollforward::Outside;
@@ -21,21 +22,11 @@ pub enum Module {
 /// The parts as addresses; 0 for a module that has none yet.
 static PARTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// The signals that nothing holds back, so that an instruction which raises one does not find it
-/// blocked. Their handlers may run in the middle of a sequence, of a rollforward and of a delivery.
-const NEVER_HELD_BACK: [i32; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-    libc::SIGABRT,
-];
-
-/// Returns whether a signal can wait for the end of a sequence.
+/// Returns whether a signal can wait for the end of a sequence. The others are never held back, so
+/// that an instruction which raises one does not find it blocked: their handlers may run in the
+/// middle of a sequence, of a rollforward and of a delivery.
 pub fn can_wait(signal: i32) -> bool {
-    !NEVER_HELD_BACK.contains(&signal)
+    !is_unmaskable(signal)
 }
 
 /// Installs the handler for these signals, with the part of a module beside those of others: a

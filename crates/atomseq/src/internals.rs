@@ -30,6 +30,12 @@ pub use crate::arch::roll;
 pub use crate::platform::*;
 pub use crate::sync::set_pauses;
 
+/// Returns whether a signal is one that nothing holds back: a fault's, or `SIGABRT`.
+#[cfg(atomseq_sections)]
+pub fn is_unmaskable(signal: core::ffi::c_int) -> bool {
+    crate::signal::is_unmaskable(signal)
+}
+
 /// The instructions of a sequence, decoded again as the kernel sees them.
 #[cfg(atomseq_sections)]
 pub mod inspect {

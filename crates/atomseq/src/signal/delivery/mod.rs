@@ -28,6 +28,8 @@ mod rollforward;
 mod run;
 mod words;
 
+#[cfg(feature = "unstable-internals")]
+pub use actions::is_unmaskable;
 pub use actions::{Previous, has_handler as is_managed};
 pub use cover::{audit, repair};
 pub use faults::set_rollforward_limit;
