@@ -598,19 +598,35 @@ atomseq_papers::sequence! {
 /// The address of two pages beyond the end of the file.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Handles the fault of one of the two pages as code that knows nothing of atomseq. At the first
-/// one a signal arrives that waits for the sequence, at the second one `SIGABRT`, in the
-/// rollforward.
-extern "C" fn repair_plainly(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's record, numbers, and a file. Both signals are blocked until this
-    // returns.
+/// Handles the fault of one of the two pages as code that knows nothing of atomseq: raises the
+/// signal of that page, and makes the page a part of the file.
+fn repair_page(info: *mut libc::siginfo_t, signal_of: fn(usize) -> c_int) {
+    // SAFETY: the kernel's record, numbers, and a file.
     unsafe {
         let page = ((*info).si_addr().addr() - MAPPED.load(SeqCst)) / 4096;
-        libc::raise([FIRST, libc::SIGABRT][page]);
+        libc::raise(signal_of(page));
         let length = (page as libc::off_t + 1) * 4096;
         assert_eq!(libc::ftruncate(FILE.load(SeqCst), length), 0);
     }
     REPAIRED.fetch_add(1, SeqCst);
+}
+
+/// Runs a sequence that reads the two pages, with this handler of the faults, which blocks these
+/// signals.
+fn pass_two_pages<S: Scheme>(repair: Three, blocked: &[c_int]) {
+    let pages = map_empty_file(2);
+    MAPPED.store(pages, SeqCst);
+    install_plainly(libc::SIGBUS, repair, 0, blocked);
+    let words = OWN[0].as_ptr().expose_provenance();
+    // SAFETY: two words of this thread's, and pages that it alone reads.
+    let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
+    assert_eq!((found, REPAIRED.load(SeqCst)), (0, 2), "{:?}", S::KIND);
+}
+
+/// At the first page a signal arrives that waits for the sequence, at the second one `SIGABRT`, in
+/// the rollforward.
+extern "C" fn repair_and_abort(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    repair_page(info, |page| [FIRST, libc::SIGABRT][page]);
 }
 
 /// Runs a sequence of the scheme on words of its own.
@@ -626,18 +642,12 @@ fn pass_own<S: Scheme>(_: &mut Event<'_>) {
 /// once and may run sequences, and the rollforward goes on after it.
 fn abort_in_a_rollforward<S: Scheme>() {
     end_in(20);
-    let pages = map_empty_file(2);
-    MAPPED.store(pages, SeqCst);
-    // SAFETY: handlers that change words of their own and a file.
+    // SAFETY: handlers that change words of their own.
     unsafe {
         rollforward::install(FIRST, 0, look_afterwards).expect("a handler");
         rollforward::install(libc::SIGABRT, 0, pass_own::<S>).expect("a handler");
     }
-    install_plainly(libc::SIGBUS, repair_plainly, 0, &[FIRST, libc::SIGABRT]);
-    let words = OWN[0].as_ptr().expose_provenance();
-    // SAFETY: two words of this thread's, and pages that it alone reads.
-    let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
-    assert_eq!((found, REPAIRED.load(SeqCst)), (0, 2), "{:?}", S::KIND);
+    pass_two_pages::<S>(repair_and_abort, &[FIRST, libc::SIGABRT]);
     assert!(
         OWN.as_flattened()[..4]
             .iter()
@@ -666,35 +676,25 @@ fn an_abort_does_not_wait_for_a_rollforward_of_designated() {
     in_fresh_process(this_test!(), abort_in_a_rollforward::<Designated>);
 }
 
-/// Handles the fault of one of the two pages as code that knows nothing of atomseq. At the first
-/// one a signal arrives that waits for the sequence. At the second one, in the rollforward, another
-/// thread installs the handler of another signal, which then arrives.
+/// At the first page a signal arrives that waits for the sequence. At the second one, in the
+/// rollforward, another thread installs the handler of another signal, which then arrives.
 extern "C" fn repair_and_install(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel's record, numbers, and a file. The first signal is blocked until this
-    // returns.
-    unsafe {
-        let page = ((*info).si_addr().addr() - MAPPED.load(SeqCst)) / 4096;
+    repair_page(info, |page| {
         if page == 1 {
             GO.store(true, SeqCst);
             while PASSED.load(SeqCst) == 0 {
                 thread::yield_now();
             }
         }
-        libc::raise([FIRST, SECOND][page]);
-        let length = (page as libc::off_t + 1) * 4096;
-        assert_eq!(libc::ftruncate(FILE.load(SeqCst), length), 0);
-    }
-    REPAIRED.fetch_add(1, SeqCst);
+        [FIRST, SECOND][page]
+    });
 }
 
 /// A signal whose handler is installed during a rollforward waits for it.
 fn installed_during_a_rollforward<S: Scheme>() {
     end_in(20);
-    let pages = map_empty_file(2);
-    MAPPED.store(pages, SeqCst);
     // SAFETY: a handler that reads words.
     unsafe { rollforward::install(FIRST, 0, look_afterwards) }.expect("a handler");
-    install_plainly(libc::SIGBUS, repair_and_install, 0, &[FIRST]);
     let other = thread::spawn(|| {
         while !GO.load(SeqCst) {
             thread::yield_now();
@@ -703,11 +703,8 @@ fn installed_during_a_rollforward<S: Scheme>() {
         unsafe { rollforward::install(SECOND, 0, look_afterwards) }.expect("a handler");
         PASSED.store(1, SeqCst);
     });
-    let words = OWN[0].as_ptr().expose_provenance();
-    // SAFETY: two words of this thread's, and pages that it alone reads.
-    let found = unsafe { pass_both::by::<S>(words, pages, pages + 4096) };
+    pass_two_pages::<S>(repair_and_install, &[FIRST]);
     other.join().expect("the other thread");
-    assert_eq!((found, REPAIRED.load(SeqCst)), (0, 2), "{:?}", S::KIND);
     assert_eq!(AFTERWARDS.load(SeqCst), 2, "{:?}", S::KIND);
 }
 
