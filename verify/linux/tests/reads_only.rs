@@ -134,7 +134,8 @@ const CAPACITY: usize = 100;
 const REFUSED: u64 = 1000;
 
 /// Pops from an empty one, pushes to a full one, and pops from one that is empty again. The first
-/// `noting` refusals of each kind may store: a stack notes once a turn that a thread has waited.
+/// `noting` refusals of each kind may store: a thread that waits in vain notes it, and does not
+/// wait again before the next change.
 fn check(name: &str, noting: u64, push: impl Fn(u64) -> bool, pop: impl Fn() -> Option<u64>) {
     let empty = |times: u64| (0..times).all(|_| pop().is_none());
     let full = |times: u64| !(0..times).any(&push);
@@ -148,9 +149,14 @@ fn check(name: &str, noting: u64, push: impl Fn(u64) -> bool, pop: impl Fn() -> 
     assert!(without_stores(|| empty(REFUSED)), "{name}");
 }
 
-fn check_queue(name: &str, make: impl FnOnce() -> Queue<u64>) {
+fn check_queue(name: &str, noting: u64, make: impl FnOnce() -> Queue<u64>) {
     let queue = in_arena(make);
-    check(name, 0, |value| queue.push(value).is_ok(), || queue.pop());
+    check(
+        name,
+        noting,
+        |value| queue.push(value).is_ok(),
+        || queue.pop(),
+    );
 }
 
 fn check_stack(name: &str, make: impl FnOnce() -> Stack<u64>) {
@@ -162,8 +168,8 @@ fn check_stack(name: &str, make: impl FnOnce() -> Stack<u64>) {
 #[test]
 fn what_is_refused_stores_nothing() {
     in_fresh_process_under(this_test!(), Circumstances::default(), || {
-        check_queue("a queue", || Queue::with_capacity(CAPACITY));
-        check_queue("a queue by k-CAS", || Queue::by_kcas(CAPACITY));
+        check_queue("a queue", 1, || Queue::with_capacity(CAPACITY));
+        check_queue("a queue by k-CAS", 0, || Queue::by_kcas(CAPACITY));
         check_stack("a stack", || Stack::with_capacity(CAPACITY));
         check_stack("a stack by k-CAS", || {
             Stack::forced(CAPACITY, Mechanism::Kcas)

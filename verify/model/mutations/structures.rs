@@ -151,7 +151,10 @@ pub const RING: &[(&str, &str, &str)] = &[
 
 /// A text that occurs once, and its replacement.
 pub const QUEUE_IN_MODELS: &[(&str, &str)] = &[
-    ("crate::dcas::Backoff", "crate::outside::Backoff"),
+    (
+        "crate::dcas::{Backoff, Patience}",
+        "crate::outside::{Backoff, Patience}",
+    ),
     ("crate::heap::zeros", "crate::outside::zeros"),
     // loom's atomic hints must be constructed.
     (
@@ -163,8 +166,14 @@ pub const QUEUE_IN_MODELS: &[(&str, &str)] = &[
         "unsafe { self.fixed.cells.get_unchecked(self.index(place) as usize) }",
         "&self.fixed.cells[self.index(place) as usize]",
     ),
-    ("tail: End::default()", "tail: End(AtomicU64::new(0))"),
-    ("head: End::default()", "head: End(AtomicU64::new(0))"),
+    (
+        "tail: End::default()",
+        "tail: End { hint: AtomicU64::new(0), patience: Patience }",
+    ),
+    (
+        "head: End::default()",
+        "head: End { hint: AtomicU64::new(0), patience: Patience }",
+    ),
 ];
 
 /// A name, a text that occurs once in the source, and its replacement. Each must be detected.

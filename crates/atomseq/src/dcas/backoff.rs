@@ -1,6 +1,7 @@
-//! Backing off after a compare-and-swap that lost to another thread's.
+//! Waiting for other threads: after a compare-and-swap that lost to another thread's, and before an
+//! operation is refused.
 
-use crate::sync::spin_loop;
+use crate::sync::{AtomicU64, Ordering, spin_loop};
 
 /// Pauses in an operation that retries: one pause at first, four times as many after each further
 /// failure, and at most 2^9.
@@ -28,7 +29,7 @@ impl Backoff {
     ///
     /// A pause takes as long as three to five changes by a thread that has the cache lines. So the
     /// wait ends before the other CPU finds the structure empty or full, and its threads need not
-    /// wait in their turn. Measured on two CPUs of an AMD EPYC, one producer and one consumer, with
+    /// wait in their turn ([`Patience`]). Measured on two CPUs of an AMD EPYC, one producer and one consumer, with
     /// pauses for an eighth of what is left instead of an eighth of the capacity: a stack of 1,024
     /// took 13 ns an element instead of 23 if threads yield, and one of 16 took 43 ns instead of 47
     /// if they spin (medians of 193 interleaved runs).
@@ -42,8 +43,75 @@ impl Backoff {
     }
 }
 
+/// How many pauses a refused operation waits at most while nothing changes.
+const IDLE: u64 = 512;
+
+/// How many pauses it waits at most.
+const LONGEST_WAIT: u64 = 4 * IDLE;
+
+/// How many changes are made at most between two waits in vain.
+const FARTHEST: u64 = 1 << 12;
+
+/// Decides whether an operation that a full or empty container refuses waits for other threads
+/// first.
+///
+/// A caller that is refused yields its CPU as a rule. If other threads keep that CPU busy, it gets
+/// the CPU back after milliseconds, and two threads that follow each other closely would pass only
+/// tens of elements in that time. But a wait is in vain if nobody is active at the other end. So
+/// after one in vain no thread waits before one further change, after the next before two, four,
+/// and so on. A thread that fills and empties a container alone spends little time here, and one
+/// that polls waits once and then stores nothing.
+///
+/// A wait ends when the other threads have made changes and then none between two looks: they have
+/// used up what the container had for them, or they were preempted. If it ended at their first
+/// change, both sides would take the cache lines from each other for every element. Measured on two
+/// CPUs of an Intel Xeon, one producer and one consumer, threads that spin: a stack of 16 took
+/// 100 ns an element instead of 165, one of 1,024 took 26 ns instead of 36 (medians of nine runs).
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// No operation waits before this many changes.
+    from: AtomicU64,
+    /// How many changes were to be made after the last wait in vain, or 0 after one that was not.
+    distance: AtomicU64,
+}
+
+impl Patience {
+    /// Waits for a limited time until what `look` returns differs from `seen` and no longer
+    /// changes. Returns whether it differs. `changes` have been made to the container so far. The
+    /// number of pauses between two looks is `pauses`, or is limited to 4 to 64: so many that the
+    /// other threads can use up a small container meanwhile.
+    #[inline]
+    pub fn wait(&self, changes: u64, pauses: u64, seen: u64, look: impl Fn() -> u64) -> bool {
+        // Relaxed: hints, all of them.
+        if changes < self.from.load(Ordering::Relaxed) {
+            return false;
+        }
+        let pauses = pauses.clamp(4, 64);
+        let (mut last, mut idle) = (seen, 0);
+        for _ in 0..LONGEST_WAIT / pauses {
+            (0..pauses).for_each(|_| spin_loop());
+            let now = look();
+            idle += if now == last { pauses } else { 0 };
+            if now == last && now != seen || idle >= IDLE {
+                break;
+            }
+            last = now;
+        }
+        if last != seen {
+            self.distance.store(0, Ordering::Relaxed);
+            return true;
+        }
+        let distance = (2 * self.distance.load(Ordering::Relaxed)).clamp(1, FARTHEST);
+        self.distance.store(distance, Ordering::Relaxed);
+        self.from.store(changes + distance, Ordering::Relaxed);
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -59,5 +127,59 @@ mod tests {
         assert_eq!(waits(Backoff::during(0)), [1, 4, 16, 64]);
         assert_eq!(waits(Backoff::during(16)), [2, 8, 32, 128]);
         assert_eq!(waits(Backoff::during(1 << 20)), [128, 512, 512, 512]);
+    }
+
+    /// Waits with 64 pauses between two looks, which see these values, and the last one from then
+    /// on. Returns whether it was not in vain, and the number of looks.
+    fn wait(patience: &Patience, changes: u64, sees: &[u64]) -> (bool, usize) {
+        let looks = Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            sees[sees.len().min(looks.get()) - 1]
+        };
+        (patience.wait(changes, 1000, 0, look), looks.get())
+    }
+
+    #[test]
+    fn a_wait_ends_when_others_have_made_changes_and_then_none() {
+        let patience = Patience::default();
+        assert_eq!(wait(&patience, 0, &[1]), (true, 2));
+        assert_eq!(wait(&patience, 0, &[0, 0, 1, 2, 2]), (true, 5));
+        assert_eq!(wait(&patience, 0, &[0, 0, 0, 0, 0, 0, 0, 0, 1]), (false, 8));
+    }
+
+    #[test]
+    fn a_wait_is_limited_while_others_make_changes() {
+        let sees: Vec<u64> = (1..100).collect();
+        assert_eq!(wait(&Patience::default(), 0, &sees), (true, 32));
+    }
+
+    /// The number of pauses at which nothing has happened is the same for small containers.
+    #[test]
+    fn a_small_container_is_looked_at_more_often() {
+        let looks = Cell::new(0);
+        let look = || {
+            looks.set(looks.get() + 1);
+            0
+        };
+        assert!(!Patience::default().wait(0, 1, 0, look));
+        assert_eq!(looks.get(), 128);
+    }
+
+    #[test]
+    fn waits_in_vain_become_rare_until_one_is_not() {
+        let patience = Patience::default();
+        let in_vain = |from: u64| -> Vec<u64> {
+            let waits = |changes: &u64| wait(&patience, *changes, &[0]) == (false, 8);
+            (from..from + 20_000).filter(waits).collect()
+        };
+        let expected: Vec<u64> = (0..=12).map(|step| (1 << step) - 1).collect();
+        let all = in_vain(0);
+        assert_eq!(all[..13], expected);
+        assert_eq!(all[13..], [8191, 12_287, 16_383]);
+        // Who polls does not wait again.
+        assert_eq!(wait(&patience, 16_383, &[0]), (false, 0));
+        assert_eq!(wait(&patience, 20_479, &[1]), (true, 2));
+        assert_eq!(in_vain(20_479)[..3], [20_479, 20_480, 20_482]);
     }
 }

@@ -104,7 +104,7 @@ pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use packed::Packed;
 
-pub(crate) use backoff::Backoff;
+pub(crate) use backoff::{Backoff, Patience};
 pub(crate) use cell::StableWord;
 pub(crate) use cells::Cells;
 pub(crate) use state_word::StateWord;

@@ -28,11 +28,8 @@
 //! compare-and-swap fails that would make either of them back off. The attempt that follows ignores
 //! the turn, so a turn delays a thread only once.
 //!
-//! A thread that has taken the turn and then changed the state until it refuses a further change
-//! waits too, at most once, for the other CPU to take the turn back ([`wait_for_opposite`]). If it
-//! returned at once, its caller would yield the CPU to threads that are refused as well.
-//!
-//! [`wait_for_opposite`]: Shadow::wait_for_opposite
+//! A thread whose change the state refuses waits too, for a limited time, for other threads to
+//! change the state ([`Patience`]).
 //!
 //! Invariants, where they differ from those of [`assisted`](super::assisted):
 //!
@@ -62,7 +59,7 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
 use super::assisted::REVOKED;
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Patience};
 use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 use super::revokers::Revoker;
 
@@ -76,24 +73,14 @@ pub(crate) const STATES: usize = 8;
 /// How many pauses a thread makes between the two loads that show whether another CPU is active.
 const LOOK: usize = 2;
 
-/// After fewer changes since a CPU took the turn, no thread waits there for it to be taken back.
-const FEWEST: u64 = 2;
-
-/// At structures of a larger capacity, no thread waits for the turn to be taken back. There the
-/// wait saves a change of threads once in many changes, and takes longer: with four and eight
-/// threads on two CPUs of an AMD EPYC that yield, a stack of 1,024 took 1.1 to 1.2 times as long
-/// with it (medians of 51 and 120 interleaved runs).
-const LARGEST: u64 = 128;
-
 /// The lock and both states. They are aligned for processors that fetch cache lines in pairs.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Shadow {
     lock: AtomicU64,
     states: [AtomicU64; 2],
-    /// A hint: the version at which a thread took the turn from another CPU, or 0 after a thread
-    /// has waited for the turn to be taken back.
-    taken: AtomicU64,
+    /// For refused changes. Changes are counted by versions.
+    patience: Patience,
 }
 
 const _: () = assert!(STATES == std::mem::offset_of!(Shadow, states));
@@ -124,7 +111,7 @@ impl Shadow {
         Shadow {
             lock: AtomicU64::new(VERSION),
             states: [AtomicU64::new(0), AtomicU64::new(0)],
-            taken: AtomicU64::new(0),
+            patience: Patience::default(),
         }
     }
 
@@ -291,28 +278,19 @@ impl Shadow {
     fn note_turn(&self, change: &impl Change) {
         // Relaxed: hints, all of them.
         let seen = self.lock.load(Ordering::Relaxed);
-        self.taken.store(seen >> 16, Ordering::Relaxed);
         change.prefetch(self.of(seen).load(Ordering::Relaxed));
     }
 
-    /// Waits until the state changes, for a limited time, if the state refuses the change and
-    /// another CPU is probably about to take the turn back: this CPU took it, and has since made at
-    /// least a quarter and at most twice as many changes as the capacity, which is small. Waits at
-    /// most once after each time that the turn was taken.
+    /// Waits until the state changes, for a limited time, if the state refuses the change.
     #[cold]
     fn wait_for_opposite(&self, change: &impl Change) {
         // Relaxed: hints. The caller loads the lock and the state again.
         let seen = self.lock.load(Ordering::Relaxed);
         let state = self.of(seen).load(Ordering::Relaxed);
-        let taken = self.taken.load(Ordering::Relaxed);
-        let capacity = change.opposite(state);
-        if taken == 0 || capacity > LARGEST || !change.is_refused(state) {
-            return;
-        }
-        let changes = (seen >> 16).wrapping_sub(taken);
-        if (FEWEST.max(capacity / 4)..=2 * capacity).contains(&changes) {
-            self.taken.store(0, Ordering::Relaxed);
-            lock::wait_for_change(&self.lock, seen);
+        if change.is_refused(state) {
+            let look = || self.lock.load(Ordering::Relaxed);
+            self.patience
+                .wait(seen >> 16, change.opposite(state), seen, look);
         }
     }
 

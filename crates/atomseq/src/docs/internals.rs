@@ -542,13 +542,13 @@
 //!
 //! A [`nonblocking::Queue`](crate::nonblocking::Queue) is used by threads that push on some CPUs
 //! and pop on others, and poll where they find it full or empty. So the two ends share nothing but
-//! the cells between them, and an operation that finds the queue full or empty stores nothing. Each
-//! word has a turn beside it, as in D. Vyukov's bounded queue, and the cells themselves define each
-//! end: it is the first place whose turn shows that it has not been passed. In Vyukov's queue a
-//! thread takes a place by a change of the tail and fills the cell afterwards; if it is stopped in
-//! between, all later elements wait as well. Here one instruction fills the cell, and the tail may
-//! be stored late or never. A thread that finds a hint late computes from turns how many rounds it
-//! is behind, and searches one round by bisection.
+//! the cells between them, and an operation that finds the queue full or empty stores nothing to
+//! them. Each word has a turn beside it, as in D. Vyukov's bounded queue, and the cells themselves
+//! define each end: it is the first place whose turn shows that it has not been passed. In Vyukov's
+//! queue a thread takes a place by a change of the tail and fills the cell afterwards; if it is
+//! stopped in between, all later elements wait as well. Here one instruction fills the cell, and
+//! the tail may be stored late or never. A thread that finds a hint late computes from turns how
+//! many rounds it is behind, and searches one round by bisection.
 //!
 //! "Full" and "empty" are exact. A thread that knows that all places before one have been pushed,
 //! and reads that place's turn, has found the tail at that moment. If the turn belongs to the
@@ -557,6 +557,17 @@
 //! *Contention.* A thread whose exchange fails, or whose hint is late, pauses for 1 to 512 pauses,
 //! four times as long each time in one operation, while the other makes many changes with the cache
 //! lines to itself. Nothing sleeps.
+//!
+//! *Refusal.* A thread that finds the queue full or empty waits for the other end, for at most 512
+//! pauses in which nothing changes there and 2,048 in all, before its operation fails. Its caller
+//! would yield the CPU. Where others keep that CPU busy, the thread gets it back after
+//! milliseconds, and a producer and a consumer that follow each other closely passed 80 elements in
+//! that time; with the wait, they pass more than a crossbeam `ArrayQueue`. On two CPUs of an Intel
+//! Xeon, one of them busy, an element through a queue of 16 took 17 µs without the wait and 0.1 µs
+//! with it; if neither was busy, one through a queue of 1,024 took 19 ns and 8 ns. A wait in vain
+//! is noted at this end: the next one happens after one further element at the earliest, then after
+//! two, four, and so on up to 4,096. So a thread that polls waits once, and a thread that fills and
+//! empties a queue alone spends little time waiting.
 //!
 //! # Queues in segments
 //!
@@ -623,13 +634,9 @@
 //! the cells move there, so a stack is fastest if each CPU makes many changes in a row. The lock
 //! names the CPU that changed it last, whose turn it is. A thread on another CPU that finds that
 //! CPU active pauses before it takes the turn: one pause for each eight changes that the other CPU
-//! could still make. Then it fetches the cells that its next changes need. If its own CPU has
-//! filled or emptied a stack of at most 128 in this turn, the other CPU is probably about to take
-//! the turn back. So the thread looks at the lock up to 32 times, with 8 pauses after each, before
-//! its operation fails. It does so once for each turn, and only after as many changes as a quarter
-//! of the capacity. A thread that polls a stack through which little flows does not wait. Eight
-//! threads on two CPUs of an AMD EPYC that yield took 255 ns an element through a stack of 16 with
-//! this wait, and 325 ns without (medians of 51 interleaved runs).
+//! could still make. Then it fetches the cells that its next changes need. A thread that finds the
+//! stack full or empty waits before its operation fails, as in a queue, until the other threads
+//! have made changes and then none between two looks: then they have emptied it or filled it.
 //!
 //! # Lists shared by all CPUs
 //!

@@ -26,11 +26,12 @@ mod ring;
 /// The scope is `Machine`, and all operations are lock-free. [`push`](Queue::push) and
 /// [`pop`](Queue::pop) cost one atomic instruction each, a double-width compare-and-swap:
 /// `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. If the queue is full
-/// or empty, they cost none and store nothing, so a thread that polls only reads. Elsewhere they
-/// use k-CAS, with 2k + 2 atomic instructions for k words. No operation allocates after
-/// construction, except that a thread's first k-CAS maps [a page of
-/// descriptors](crate::dcas#mechanisms). Memory: two words per value and six cache lines; under
-/// k-CAS, two words for each of `capacity.next_power_of_two()` cells.
+/// or empty, they cost none. Before they fail, they may wait for the other end, for [at most 512
+/// pauses in which nothing changes there](crate::docs::internals#queues-in-arrays). A thread that
+/// polls waits once, and then only reads. Elsewhere they use k-CAS, with 2k + 2 atomic instructions
+/// for k words, and do not wait. No operation allocates after construction, except that a thread's
+/// first k-CAS maps [a page of descriptors](crate::dcas#mechanisms). Memory: two words per value
+/// and six cache lines; under k-CAS, two words for each of `capacity.next_power_of_two()` cells.
 ///
 /// A push fails only if the queue was full at some time during the call, and a pop only if it was
 /// empty. A thread that is preempted, stopped or has exited inside an operation does not block the

@@ -114,9 +114,9 @@ pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
 /// The scope is `Machine`; progress is that of the [mechanism](super#progress).
 /// [`push`](Stack::push) and [`pop`](Stack::pop) cost one atomic instruction each under OS-assisted
 /// DCAS. Under k-CAS, `push` costs eight at most and `pop` four. Both cost none if the stack is
-/// full or empty. At a capacity of at most 128, a thread that has filled or emptied a stack which
-/// another CPU was changing waits once for that CPU, for [at most 256
-/// pauses](crate::docs::internals#stacks-in-arrays), before the operation fails. No operation
+/// full or empty. Before an operation fails under OS-assisted DCAS, it may wait for other threads
+/// to change the stack, for [at most 512 pauses in which none
+/// does](crate::docs::internals#queues-in-arrays). A thread that polls waits once. No operation
 /// allocates after construction, except that a thread's first operation under k-CAS maps [a page of
 /// descriptors](crate::dcas#mechanisms). Memory: one word per value and six cache lines; under
 /// k-CAS, two words per value.

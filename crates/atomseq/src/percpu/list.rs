@@ -268,7 +268,7 @@ impl<P: Owner> List<P> {
         // SAFETY: `into_node` gave up the node, so no other code accesses its link before the
         // commit. `held` closes this slot.
         self.area
-            .on_slow_path(|held| unsafe { push::gated(held, link) });
+            .on_slow_path(move |held| unsafe { push::gated(held, link) });
     }
 
     /// Pops the node pushed last on this CPU.

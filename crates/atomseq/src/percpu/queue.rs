@@ -338,7 +338,7 @@ impl<T: AsWord> Queue<T> {
                 // closes this slot.
                 Err(_) => self
                     .area
-                    .on_slow_path(|held| unsafe { push::gated(held, word) }),
+                    .on_slow_path(move |held| unsafe { push::gated(held, word) }),
             };
             if pushed {
                 return Ok(());
@@ -353,7 +353,7 @@ impl<T: AsWord> Queue<T> {
                 // SAFETY: the aborted attempt did not publish the chain, so the cells are still
                 // unreachable; `held` closes this slot.
                 self.area
-                    .on_slow_path(|held| unsafe { grow::gated(held, first, last) });
+                    .on_slow_path(move |held| unsafe { grow::gated(held, first, last) });
             }
         }
     }

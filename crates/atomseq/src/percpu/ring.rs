@@ -456,7 +456,7 @@ impl<T> Ring<T> {
         }
         // SAFETY: the caller guarantees `count` elements at `from`, and `held` closes this slot.
         self.area
-            .on_slow_path(|held| unsafe { push_batch::gated(held, from, count, Self::WORDS) })
+            .on_slow_path(move |held| unsafe { push_batch::gated(held, from, count, Self::WORDS) })
     }
 
     /// Copies elements of the caller's memory to the stack, and pushes them from there under the
@@ -526,7 +526,7 @@ impl<T> Ring<T> {
         // SAFETY: the caller guarantees room for `count` elements at `to`, and `held` closes this
         // slot.
         self.area
-            .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
+            .on_slow_path(move |held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
     }
 
     /// Pops the oldest element pushed on a CPU, under its gate.

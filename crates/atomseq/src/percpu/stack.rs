@@ -279,8 +279,9 @@ impl<T: AsWord> Stack<T> {
         self.push_words_at_once(words).unwrap_or_else(|_| {
             // SAFETY: `from` is a slice of `count` words, and `held` closes this slot, whose array
             // has this capacity.
-            self.area
-                .on_slow_path(|held| unsafe { push_batch::gated(held, self.capacity, from, count) })
+            self.area.on_slow_path(move |held| unsafe {
+                push_batch::gated(held, self.capacity, from, count)
+            })
         })
     }
 
@@ -299,7 +300,7 @@ impl<T: AsWord> Stack<T> {
             // SAFETY: `to` is a slice with room for `count` words that only this call accesses, and
             // `held` closes this slot.
             self.area
-                .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count) })
+                .on_slow_path(move |held| unsafe { pop_batch::gated(held, to, count) })
         })
     }
 

@@ -125,6 +125,21 @@ macro_rules! library {
 
                 pub fn spin(&mut self) {}
             }
+
+            /// Every wait is in vain.
+            #[derive(Debug, Default)]
+            pub struct Patience;
+
+            impl Patience {
+                pub fn wait(
+                    &self,
+                    _changes: u64,
+                    _pauses: u64,
+                    _seen: u64,
+                    _look: impl Fn() -> u64,
+                ) {
+                }
+            }
         }
 
         pub struct This;

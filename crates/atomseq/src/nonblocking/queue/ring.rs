@@ -34,14 +34,19 @@
 //! not made. If a thread fails to make a change, another thread has made it, so the queue is
 //! lock-free.
 
-use crate::dcas::Backoff;
+use crate::dcas::{Backoff, Patience};
 use crate::heap::zeros;
 use crate::sync::{AtomicU64, Ordering, Pair};
 
-/// A hint, on cache lines of its own, for processors that fetch lines in pairs.
-#[repr(align(128))]
+/// One end, on cache lines of its own, for processors that fetch lines in pairs.
+#[repr(C, align(128))]
 #[derive(Debug, Default)]
-struct End(AtomicU64);
+struct End {
+    /// All places before this one are passed.
+    hint: AtomicU64,
+    /// For operations here that the other end refuses. Changes are counted by places.
+    patience: Patience,
+}
 
 /// The lowest bit of the turn at which a cell is due for a push.
 const EMPTY: u64 = 0;
@@ -122,8 +127,27 @@ impl Ring {
         let place = self.hint::<DUE>().load(Ordering::Acquire);
         match self.try_change::<DUE>(place, word) {
             Tried::Changed(old) => Some(old),
-            Tried::Refused => None,
+            Tried::Refused => self.change_later::<DUE>(place, word),
             Tried::Passed => self.change_again::<DUE>(place, word),
+        }
+    }
+
+    /// Continues where the cell at this place was not due.
+    #[cold]
+    #[inline(never)]
+    fn change_later<const DUE: u64>(&self, place: u64, word: u64) -> Option<u64> {
+        // Relaxed: a hint. The attempt that follows loads the turn again.
+        let turn = || self.cell(place).first().load(Ordering::Relaxed);
+        let seen = turn();
+        let end = self.end_of::<DUE>();
+        let is_due = seen >= self.due::<DUE>(place)
+            || end
+                .patience
+                .wait(place, self.capacity() as u64 / 4, seen, turn);
+        if is_due {
+            self.change_again::<DUE>(place, word)
+        } else {
+            None
         }
     }
 
@@ -228,9 +252,14 @@ impl Ring {
 
     #[inline(always)]
     fn hint<const DUE: u64>(&self) -> &AtomicU64 {
+        &self.end_of::<DUE>().hint
+    }
+
+    #[inline(always)]
+    fn end_of<const DUE: u64>(&self) -> &End {
         match DUE {
-            EMPTY => &self.tail.0,
-            _ => &self.head.0,
+            EMPTY => &self.tail,
+            _ => &self.head,
         }
     }
 

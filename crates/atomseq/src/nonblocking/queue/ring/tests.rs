@@ -26,13 +26,13 @@ fn hints_may_be_late_by_any_number_of_rounds() {
                     for number in 0..there {
                         assert!(ring.push(number as usize));
                     }
-                    ring.tail.0.store(place(late), Ordering::SeqCst);
-                    ring.head.0.store(place(late), Ordering::SeqCst);
+                    ring.tail.hint.store(place(late), Ordering::SeqCst);
+                    ring.head.hint.store(place(late), Ordering::SeqCst);
                     assert_eq!(ring.search::<EMPTY>(place(late)), place(passed + there));
                     assert_eq!(ring.search::<FULL>(place(late)), place(passed));
                     assert_eq!(ring.len() as u64, there);
                     assert_eq!(ring.push(99), there < capacity);
-                    ring.head.0.store(place(late), Ordering::SeqCst);
+                    ring.head.hint.store(place(late), Ordering::SeqCst);
                     let popped: Vec<usize> = std::iter::from_fn(|| ring.pop()).collect();
                     let pushed = (0..there as usize).chain((there < capacity).then_some(99));
                     assert!(popped.iter().copied().eq(pushed), "{popped:?}");
@@ -50,7 +50,7 @@ fn a_late_hint_costs_few_looks() {
         assert!(ring.push(number));
         assert_eq!(ring.pop(), Some(number));
     }
-    ring.tail.0.store(0, Ordering::SeqCst);
+    ring.tail.hint.store(0, Ordering::SeqCst);
     assert_eq!(ring.count(ring.search::<EMPTY>(0)), 100_900);
     assert_eq!(ring.len(), 0);
 }
