@@ -4,9 +4,32 @@ use crate::action::{set_of, to_set};
 use crate::arch;
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
-/// Changes the mask, and returns an error number.
+/// Changes the mask, and returns an error number. What is not short is in functions that are called
+/// last, so that this one saves no registers.
 #[inline(always)]
 unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
+    let is_known = !new.is_null() && (libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how);
+    let Some(thread) = Thread::lazy().filter(|_| is_known) else {
+        // SAFETY: the caller's promise.
+        return unsafe { change_otherwise(how, new, old) };
+    };
+    // SAFETY: the caller's promise. Before the old mask is written: they may be one.
+    let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
+    let (before, now) = thread.change_program(how, set);
+    if !old.is_null() {
+        // SAFETY: the caller's promise. As many bytes as the kernel writes.
+        unsafe { *old.cast::<u64>() = before };
+    }
+    if thread.differs(now) {
+        thread.change_slowly()
+    } else {
+        0
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn change_otherwise(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
     let thread = Thread::current();
     let before = if new.is_null() {
         thread.mask()

@@ -191,6 +191,25 @@ impl Thread {
         if is_eager() {
             return self.change_eagerly(how, set);
         }
+        let (old, new) = self.change_program(how, set);
+        if self.differs(new) {
+            self.change_slowly();
+        }
+        old
+    }
+
+    /// Returns the current thread's, if the thread is known and something may be lazy.
+    #[inline(always)]
+    pub fn lazy() -> Option<&'static Thread> {
+        let thread = Self::maybe_not_ready();
+        (thread.ready.load(Relaxed) != 0 && !is_eager()).then_some(thread)
+    }
+
+    /// Changes the program's mask, and returns the old and the new one. Then the kernel's must be
+    /// changed if it differs. Not before: a signal that arrives in between is judged by the new
+    /// mask, and what one before put into the kernel's mask is seen by `differs`.
+    #[inline(always)]
+    pub fn change_program(&self, how: i32, set: u64) -> (u64, u64) {
         let mut old = self.program.load(Relaxed);
         let new = loop {
             let new = changed(old, how, set);
@@ -201,12 +220,7 @@ impl Thread {
             }
         };
         self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
-        // After the mask was changed: a signal that arrives now is judged by the new one, and what
-        // one before put into the kernel's mask is seen here.
-        if self.differs(new) {
-            self.change_slowly();
-        }
-        old
+        (old, new)
     }
 
     /// Changes both masks once nothing is lazy. The kernel's is the right one: a thread that is
@@ -247,14 +261,15 @@ impl Thread {
     /// Returns whether the kernel must be called for a new mask: it blocks a signal that the mask
     /// does not, or does not block one that is not lazy.
     #[inline(always)]
-    fn differs(&self, new: u64) -> bool {
+    pub fn differs(&self, new: u64) -> bool {
         let kernel = self.kernel.load(Relaxed);
         (kernel ^ new) & (kernel | !self.lazy.load(Relaxed)) != 0
     }
 
+    /// Changes the kernel's mask, or makes signals lazy. Returns 0, as `sigprocmask` does.
     #[cold]
     #[inline(never)]
-    fn change_slowly(&self) {
+    pub fn change_slowly(&self) -> i32 {
         let program = self.program.load(Relaxed);
         let kernel = self.kernel.load(Relaxed);
         let wanted = program & !kernel & !self.lazy.load(Relaxed);
@@ -262,11 +277,12 @@ impl Thread {
         {
             action::promote(self, wanted);
             if !self.differs(self.program.load(Relaxed)) {
-                return;
+                return 0;
             }
         }
         self.add_system_calls(1);
         self.synchronise();
+        0
     }
 
     /// Counts system calls.
