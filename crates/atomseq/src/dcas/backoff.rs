@@ -29,10 +29,10 @@ impl Backoff {
     ///
     /// A pause takes as long as three to five changes by a thread that has the cache lines. So the
     /// wait ends before the other CPU finds the structure empty or full, and its threads need not
-    /// wait in their turn ([`Patience`]). Measured on two CPUs of an AMD EPYC, one producer and one consumer, with
-    /// pauses for an eighth of what is left instead of an eighth of the capacity: a stack of 1,024
-    /// took 13 ns an element instead of 23 if threads yield, and one of 16 took 43 ns instead of 47
-    /// if they spin (medians of 193 interleaved runs).
+    /// wait in their turn ([`Patience`]). Measured on two CPUs of an AMD EPYC, one producer and one
+    /// consumer, with pauses for an eighth of what is left instead of an eighth of the capacity: a
+    /// stack of 1,024 took 13 ns an element instead of 23 if threads yield, and one of 16 took 43
+    /// ns instead of 47 if they spin (medians of 193 interleaved runs).
     pub fn during(changes: u64) -> Backoff {
         Backoff((changes / 8).clamp(1, 128))
     }
