@@ -27,6 +27,8 @@ pub mod emulation;
 #[cfg(atomseq_sections)]
 mod faults;
 #[cfg(atomseq_sections)]
+mod lock;
+#[cfg(atomseq_sections)]
 pub mod paging;
 mod read;
 pub mod reservation;

@@ -346,6 +346,7 @@ fn is_landmark(context: Context, words: &Words) -> bool {
     let is_landmark = unsafe { code::is_landmark(at) };
     if is_landmark {
         TRAPS_HIT.add();
+        rewriting::remove_inherited();
         context.set_program_counter(at + arch::LANDMARK_BYTES);
     }
     is_landmark

@@ -96,7 +96,8 @@
 //! the landmark does nothing, so skipping it is right whether the trap still stands or not. One
 //! thread of a process rewrites at a time; others wait for it in their handlers. M94 requires that
 //! the code is in a writable segment; here a page of code is writable only while a trap stands in
-//! it, which takes two system calls a rollforward.
+//! it, which takes two system calls a rollforward. A fork copies the trap that stands meanwhile. In
+//! the child it is removed by the first thread that executes it or rewrites.
 //!
 //! # Limits
 //!
