@@ -540,6 +540,31 @@ fn a_child_removes_the_trap_of_its_parents_thread() {
     });
 }
 
+/// Whether the thread that installs handlers without end is to exit.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+/// A fork in the middle of another thread's installation.
+#[test]
+fn a_child_installs_handlers_while_its_parent_does() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: the handler does nothing.
+        let install = || unsafe { rollforward::install(FIRST, 0, |_| ()) }.expect("a handler");
+        let other = thread::spawn(move || {
+            while !IS_OVER.load(SeqCst) {
+                install();
+            }
+        });
+        for _ in 0..20 {
+            in_child(|| {
+                end_in(20);
+                install();
+            });
+        }
+        IS_OVER.store(true, SeqCst);
+        other.join().expect("the other thread");
+    });
+}
+
 /// The file that a page is mapped from, and how often its fault and the signal after it were
 /// handled.
 static FILE: AtomicI32 = AtomicI32::new(-1);

@@ -7,8 +7,7 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use atomseq::internals::{Context, change_mask, roll};
 use atomseq::signal::{self, Event, Handler, Options};
@@ -17,6 +16,7 @@ use super::rewriting::{self, Trap};
 use super::{Error, Kind, code};
 use crate::arch;
 use crate::faults::{self, Module};
+use crate::lock::Lock;
 use crate::statistics::{ROLLFORWARDS, TRAPS_HIT};
 
 /// What `inAS` is inside a sequence of `DynJump`, as in M94; everything else is FALSE.
@@ -89,22 +89,25 @@ static ACTIONS: [Action; SIGNALS] = [const {
     }
 }; SIGNALS];
 
-/// Held by `install`; says whether the handlers of faults are installed.
-static STARTED: Mutex<bool> = Mutex::new(false);
+/// Held by `install`.
+static INSTALLING: Lock = Lock::new();
+
+/// Whether the handlers of faults are installed. Relaxed: under the lock.
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// See [`super::install`].
 pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), Error> {
     if matches!(signal, libc::SIGSEGV | libc::SIGTRAP) {
         return Err(Error::Handler(signal::Error::Reserved(signal)));
     }
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*started {
+    let _held = INSTALLING.take();
+    if !IS_STARTED.load(Ordering::Relaxed) {
         rewriting::check()?;
         let signals = [libc::SIGSEGV, libc::SIGTRAP];
         // SAFETY: it only accesses its context, this thread's words and code.
         unsafe { faults::install(Module::Rollforward, on_fault, &signals) }
             .map_err(Error::Handler)?;
-        *started = true;
+        IS_STARTED.store(true, Ordering::Relaxed);
     }
     let index = usize::try_from(signal)
         .ok()
