@@ -13,6 +13,7 @@ use atomseq::internals::{change_mask, page_size};
 
 use super::Error;
 use crate::arch;
+use crate::faults;
 use crate::lock::{Held, Lock};
 
 /// Held while a trap is in place.
@@ -69,8 +70,10 @@ pub fn remove_inherited() {
     if !LOCK.is_inherited() {
         return;
     }
-    // The handler of one could wait for this thread.
-    let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
+    // The handler of one that can wait could wait for this thread.
+    let waiting = (1..=64).filter(|signal| faults::can_wait(*signal));
+    let blocked = waiting.fold(0, |set, signal| set | 1 << (signal - 1));
+    let mask = change_mask(libc::SIG_BLOCK, blocked);
     if let Some(held) = LOCK.try_take() {
         remove_parents(&held);
     }
