@@ -3,9 +3,9 @@
 //!
 //! Two are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`] and
 //! kernel [`emulation`]. A machine with interlocked instructions needs neither. The schemes of
-//! [`rollforward`] are those that M94 describes beside the one of `atomseq::sequence!`, for any
-//! sequence that [`sequence!`] compiles. Where there are sections, the module `paging` has M94's
-//! ways to deal with page faults in a sequence.
+//! [`rollforward`] are those that M94 describes beside the one of `atomseq::sequence!`, for every
+//! sequence of [`sequence!`] that has the form `rolling`. Where there are sections, the module
+//! `paging` has M94's ways to deal with page faults in a sequence.
 //!
 //! Each paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
 //! sign where it gives a bound, and nothing that its text does not contain. [`paper`] reads it into
@@ -26,6 +26,8 @@ mod arch;
 pub mod emulation;
 #[cfg(atomseq_sections)]
 mod faults;
+#[cfg(atomseq_sections)]
+mod lock;
 #[cfg(atomseq_sections)]
 pub mod paging;
 mod read;

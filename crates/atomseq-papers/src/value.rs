@@ -40,7 +40,9 @@ impl Value {
     /// open.
     pub fn exceeds(self, other: Self) -> Option<bool> {
         let ((low, high), (other_low, other_high)) = (self.range()?, other.range()?);
-        if low > other_high {
+        // One of two equal ends that its value does not reach.
+        let is_open = matches!(self, Self::Above(_)) || matches!(other, Self::Below(_));
+        if low > other_high || low == other_high && is_open {
             Some(true)
         } else if high <= other_low {
             Some(false)
@@ -159,6 +161,11 @@ mod tests {
         assert_eq!(Value::AtLeast(13.0).exceeds(nine), Some(true));
         assert_eq!(nine.exceeds(Value::AtLeast(13.0)), Some(false));
         assert_eq!(Value::AtLeast(5.0).exceeds(nine), None);
+        assert_eq!(Value::Above(9.0).exceeds(nine), Some(true));
+        assert_eq!(nine.exceeds(Value::Below(9.0)), Some(true));
+        assert_eq!(Value::AtLeast(9.0).exceeds(nine), None);
+        assert_eq!(nine.exceeds(Value::Above(9.0)), Some(false));
+        assert_eq!(Value::Below(9.0).exceeds(Value::Above(9.0)), Some(false));
         assert_eq!(Value::NotAvailable.exceeds(nine), None);
     }
 }

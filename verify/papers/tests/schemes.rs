@@ -16,7 +16,8 @@ use atomseq_papers::statistics;
 use verify_papers::queue::{State, append, fill, node, queue, remove, state};
 use verify_papers::{pages, protect};
 use verify_support::code::steps::{STEP, clear_trap_flag, set_trap_flag};
-use verify_support::processes::{end_in, in_fresh_process, killed_in_fresh_process};
+use verify_support::proc;
+use verify_support::processes::{end_in, in_child, in_fresh_process, killed_in_fresh_process};
 use verify_support::sandbox::{Answer, Refusal, When, refuse};
 use verify_support::signals::{Three, install_alone, install_plainly, install_short, installed};
 use verify_support::this_test;
@@ -412,7 +413,7 @@ const PASSES: usize = 1000;
 /// The page that the rolled-forward sequence reads, and what the handler of its fault does.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 static IS_TRAP_HANDLED: AtomicBool = AtomicBool::new(true);
-/// Whether the other thread may run, and how often it has.
+/// Whether the other thread may run, and whether it has.
 static GO: AtomicBool = AtomicBool::new(false);
 static PASSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -434,7 +435,7 @@ fn pass_the_page() -> usize {
 }
 
 /// Handles the fault in the middle of a rollforward, when the trap is in place: lets the other
-/// thread run through it, then makes the page readable.
+/// thread work, then makes the page readable.
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel's record.
     let address = unsafe { (*info).si_addr() } as usize;
@@ -447,14 +448,23 @@ extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
         unsafe { libc::signal(libc::SIGTRAP, libc::SIG_DFL) };
     }
     GO.store(true, SeqCst);
-    while PASSED.load(SeqCst) < PASSES {
+    while PASSED.load(SeqCst) == 0 {
         thread::yield_now();
     }
     protect(address, libc::PROT_READ);
 }
 
-/// Rolls a sequence forward, and holds it in the middle while another thread runs the same code.
-fn another_thread_passes() {
+/// Runs the sequence many times, at the place where another thread's trap stands.
+fn pass_many_times() {
+    let page = pages(1, libc::PROT_READ);
+    for _ in 0..PASSES {
+        assert!(pass_through(1, page), "this thread's sequence is right");
+    }
+}
+
+/// Rolls a sequence forward, and holds it in the middle while another thread does this work.
+/// Returns how often threads have met the trap.
+fn while_a_trap_is_in_place(work: fn()) -> u64 {
     install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
     // SAFETY: the handler does nothing.
     unsafe { rollforward::install(FIRST, 0, |_| ()) }.expect("a handler");
@@ -475,32 +485,28 @@ fn another_thread_passes() {
     });
     let step = step.expect("a step");
     protect(PAGE.load(SeqCst), libc::PROT_NONE);
-    let other = thread::spawn(|| {
+    let other = thread::spawn(move || {
         while !GO.load(SeqCst) {
             thread::yield_now();
         }
-        let page = pages(1, libc::PROT_READ);
-        for _ in 0..PASSES {
-            assert!(
-                pass_through(1, page),
-                "the other thread's sequence is right"
-            );
-            PASSED.fetch_add(1, SeqCst);
-        }
+        work();
+        PASSED.store(1, SeqCst);
     });
     let before = (rolled(), statistics::traps_hit());
     assert_eq!(interrupted_at(step, &[FIRST], pass_the_page), (1, true));
     other.join().expect("the other thread");
     assert_eq!(rolled(), before.0 + 1);
     assert_eq!(before.1, Some(0));
-    assert_eq!(
-        statistics::traps_hit(),
-        Some(PASSES as u64),
-        "it has met the trap every time"
-    );
+    let hit = statistics::traps_hit();
     // The trap is gone.
     assert!(pass_through(0, PAGE.load(SeqCst)));
-    assert_eq!(statistics::traps_hit(), Some(PASSES as u64));
+    assert_eq!(statistics::traps_hit(), hit);
+    hit.expect("counting is on")
+}
+
+fn another_thread_passes() {
+    let hit = while_a_trap_is_in_place(pass_many_times);
+    assert_eq!(hit, PASSES as u64, "it has met the trap every time");
 }
 
 #[test]
@@ -514,6 +520,48 @@ fn a_trap_without_its_handler_ends_the_process() {
     killed_in_fresh_process(this_test!(), libc::SIGTRAP, || {
         IS_TRAP_HANDLED.store(false, SeqCst);
         another_thread_passes();
+    });
+}
+
+/// A thread that is in the middle of a rollforward is not in the child of a fork. Its trap is, and
+/// the first thread that meets it removes it.
+#[test]
+fn a_child_removes_the_trap_of_its_parents_thread() {
+    in_fresh_process(this_test!(), || {
+        let hit = while_a_trap_is_in_place(|| {
+            in_child(|| {
+                pass_many_times();
+                assert_eq!(statistics::traps_hit(), Some(1), "it stands there once");
+                let maps = proc::maps();
+                assert!(!maps.contains(" rwxp "), "no code stays writable: {maps}");
+            });
+        });
+        assert_eq!(hit, 0, "the parent's other thread has not met it");
+    });
+}
+
+/// Whether the thread that installs handlers without end is to exit.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+/// A fork in the middle of another thread's installation.
+#[test]
+fn a_child_installs_handlers_while_its_parent_does() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: the handler does nothing.
+        let install = || unsafe { rollforward::install(FIRST, 0, |_| ()) }.expect("a handler");
+        let other = thread::spawn(move || {
+            while !IS_OVER.load(SeqCst) {
+                install();
+            }
+        });
+        for _ in 0..20 {
+            in_child(|| {
+                end_in(20);
+                install();
+            });
+        }
+        IS_OVER.store(true, SeqCst);
+        other.join().expect("the other thread");
     });
 }
 

@@ -94,3 +94,31 @@ fn hyb_jump_in_a_storm() {
 fn designated_in_a_storm() {
     in_fresh_process(this_test!(), storm::<Designated>);
 }
+
+/// An inspection that another thread's rewriting meets reads an instruction as a whole. (On x86-64
+/// the rewriting changes one byte.)
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn an_instruction_is_read_as_a_whole() {
+    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use std::thread;
+
+    // add x0, x0, x1, or ldr x0, [x0]: most mixtures of their bytes are neither. Then br x17, and
+    // the level before the end.
+    const EITHER: [u32; 2] = [0x8b01_0000, 0xf940_0000];
+    static CODE: [AtomicU32; 4] = [const { AtomicU32::new(0x8b01_0000) }; 4];
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    CODE[2].store(0xd61f_0220, Relaxed);
+    let writer = thread::spawn(|| {
+        while !IS_OVER.load(Relaxed) {
+            EITHER.iter().for_each(|code| CODE[1].store(*code, Relaxed));
+        }
+    });
+    let start = CODE.as_ptr().expose_provenance();
+    // SAFETY: words that can be read, in place of instructions.
+    let is_read = || unsafe { rollforward::is_safe(start + 4, start + 16) };
+    let read = (0..100_000).filter(|_| is_read()).count();
+    IS_OVER.store(true, Relaxed);
+    writer.join().expect("the writer");
+    assert_eq!(read, 100_000);
+}

@@ -115,6 +115,25 @@ pub const REGISTER: usize = 17;
 /// br x17
 pub const JUMP: &[u8] = &[0x20, 0x02, 0x1f, 0xd6];
 
+/// Reads four instructions; those from `limit` on are 0. Another thread may rewrite a landmark
+/// meanwhile: each instruction is read as a whole, and is the old or the new one.
+///
+/// # Safety
+///
+/// `from` is the address of an instruction, and the bytes below `limit` can be read.
+pub unsafe fn read(from: usize, limit: usize) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (index, instruction) in bytes.chunks_exact_mut(4).enumerate() {
+        let at = from + 4 * index;
+        if at < limit {
+            // SAFETY: the caller's promise.
+            let word = unsafe { (at as *const u32).read_volatile() };
+            instruction.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+    bytes
+}
+
 /// Decodes an instruction of a sequence: one that the compiler writes, or the move that sets the
 /// status of an early return, which `HybJump` has inside.
 pub fn step(code: &[u8]) -> Option<Step> {

@@ -8,6 +8,7 @@
 //! | `Registers` | the registers of the thread that the kernel interrupted |
 //! | `REGISTER` | the number of the well-known register in the kernel's order |
 //! | `JUMP` | the bytes of a jump through it |
+//! | `read` | reads code that another thread may rewrite |
 //! | `step` | decodes an instruction of a sequence |
 //! | `landmark`, `LANDMARK_BYTES` | decodes the landmark of a designated sequence; its length |
 //! | `write_trap`, `remove_trap` | rewrite the first instruction of a landmark |

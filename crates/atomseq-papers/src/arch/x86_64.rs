@@ -161,6 +161,27 @@ pub const REGISTER: usize = libc::REG_R11 as usize;
 /// jmp r11
 pub const JUMP: &[u8] = &[0x41, 0xff, 0xe3];
 
+/// Reads 16 bytes of code; those from `limit` on are 0. Another thread may rewrite a landmark
+/// meanwhile, of which one byte changes.
+///
+/// # Safety
+///
+/// The bytes below `limit` can be read.
+pub unsafe fn read(from: usize, limit: usize) -> [u8; 16] {
+    if from + 16 <= limit {
+        // SAFETY: the caller's promise.
+        return unsafe { (from as *const [u8; 16]).read_volatile() };
+    }
+    let mut bytes = [0; 16];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        if from + index < limit {
+            // SAFETY: the caller's promise.
+            *byte = unsafe { ((from + index) as *const u8).read_volatile() };
+        }
+    }
+    bytes
+}
+
 /// The number of r11 in an encoding: the bit of a prefix, and the low three bits.
 const R11: u8 = 3;
 

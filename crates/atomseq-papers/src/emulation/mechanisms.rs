@@ -12,9 +12,9 @@ use crate::statistics::{CALLS, TRAPS};
 ///
 /// Scope: [`Machine`]. Cost to clear: a store. Cost to set: a trap, the delivery and return of a
 /// signal, a system call that checks the address, and one atomic instruction. A signal that arrives
-/// during an emulation waits for its end, except for a fault. A handler that interrupts an
-/// emulation nevertheless must not use this: `SIGILL` is blocked then, and kills the process. Nor
-/// may a thread that blocks `SIGILL`.
+/// during an emulation waits for its end, except for a fault and `SIGABRT`. A handler that
+/// interrupts an emulation nevertheless must not use this: `SIGILL` is blocked then, and kills the
+/// process. Nor may a thread that blocks `SIGILL`.
 ///
 /// If the program may not write the address, the thread gets the `SIGSEGV` or `SIGBUS` that an
 /// interlocked instruction at the same place would have raised, with the same address and

@@ -7,8 +7,6 @@
 //!  signal                                                                       └ open gate
 //! ```
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use atomseq::internals::table;
@@ -16,6 +14,7 @@ use atomseq::signal::{self, Event, Interrupted};
 
 use super::{Error, Region};
 use crate::faults::{self, Module};
+use crate::lock::Lock;
 
 /// How many regions a process may have.
 pub const REGIONS: usize = 16;
@@ -46,8 +45,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// opposite kind is sent. [`Error::Refused`] if a sandbox refuses `tgkill`, which sends the signal;
 /// if one does so later, gates stay closed.
 pub fn start(signal: i32) -> Result<(), Error> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    static LOCK: Lock = Lock::new();
+    let _held = LOCK.take();
     // Relaxed: under the lock, and read by handlers that this call installs.
     match SIGNAL.load(Ordering::Relaxed) {
         0 => {}

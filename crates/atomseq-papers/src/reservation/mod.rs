@@ -33,9 +33,10 @@
 //! The algorithm treats a signal handler as the thread that it interrupts. A handler that
 //! interrupts a test-and-set finds every variable set, and would wait indefinitely if it waited.
 //! Handlers may try, and a thread whose handlers do so calls [`register`] first. Handlers must not
-//! use [`Lamport`] itself. In the child of a fork, the other threads' flags stay as they were. A
-//! preempted thread delays all threads that collide with it or, with [`Bundled`], that use any
-//! variable.
+//! use [`Lamport`] itself. In the child of a fork, the other threads' flags stay as they were, so
+//! the child may wait indefinitely for a thread that was in the middle of an operation; and their
+//! numbers stay taken. A preempted thread delays all threads that collide with it or, with
+//! [`Bundled`], that use any variable.
 
 mod lamport;
 mod strength;

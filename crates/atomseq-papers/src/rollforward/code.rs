@@ -40,18 +40,8 @@ impl Code {
         while self.limit < from + 16 && is_readable(self.limit) {
             self.limit += PAGE;
         }
-        if from + 16 <= self.limit {
-            // SAFETY: readable code. Volatile: another thread may rewrite a landmark meanwhile.
-            return unsafe { (from as *const [u8; 16]).read_volatile() };
-        }
-        let mut bytes = [0; 16];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            if from + index < self.limit {
-                // SAFETY: readable code below `limit`. Volatile, as before.
-                *byte = unsafe { ((from + index) as *const u8).read_volatile() };
-            }
-        }
-        bytes
+        // SAFETY: code that is readable below `limit`.
+        unsafe { arch::read(from, self.limit) }
     }
 }
 

@@ -5,18 +5,19 @@
 //! the managed ones. Nothing here allocates or locks, except that rewriting waits for another
 //! thread's.
 
-use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 
 use atomseq::internals::{Context, change_mask, roll};
+use atomseq::local::{Interruptible, per_thread};
 use atomseq::signal::{self, Event, Handler, Options};
 
 use super::rewriting::{self, Trap};
 use super::{Error, Kind, code};
 use crate::arch;
 use crate::faults::{self, Module};
+use crate::lock::Lock;
 use crate::statistics::{ROLLFORWARDS, TRAPS_HIT};
 
 /// What `inAS` is inside a sequence of `DynJump`, as in M94; everything else is FALSE.
@@ -26,29 +27,60 @@ const FALSE: usize = 1;
 /// What a pointer to FALSE points to for `DynFault`, whose FALSE is 0.
 static NO_END: usize = 0;
 
-/// A thread's words. Templates of sequences access the first three by their offsets.
+/// A thread's words. Templates of sequences access the first three by their offsets. All accesses
+/// are relaxed: only the thread and its handlers use them.
 #[repr(C)]
 pub struct Words {
     /// 0: `inAS` of `DynJump`.
-    in_sequence: Cell<usize>,
+    in_sequence: AtomicUsize,
     /// 8: `destAddr` of `DynFault`, which is also its `inAS`: 0 outside of its sequences.
-    end: Cell<usize>,
+    end: AtomicUsize,
     /// 16: `falseOrFault`.
-    false_or_fault: Cell<*const usize>,
+    false_or_fault: AtomicPtr<usize>,
     /// The landmark whose trap this thread's rollforward waits for, or 0.
-    landmark: Cell<usize>,
+    landmark: AtomicUsize,
 }
 
-thread_local! {
-    // Neither initialized at first use nor destroyed, so handlers may use it.
-    static WORDS: Words = const {
-        Words {
-            in_sequence: Cell::new(FALSE),
-            end: Cell::new(0),
-            false_or_fault: Cell::new(&raw const NO_END),
-            landmark: Cell::new(0),
-        }
+/// What the words hold.
+type Values = (usize, usize, *mut usize, usize);
+
+impl Words {
+    fn get(&self) -> Values {
+        let (in_sequence, end) = (self.in_sequence.load(Relaxed), self.end.load(Relaxed));
+        let false_or_fault = self.false_or_fault.load(Relaxed);
+        (
+            in_sequence,
+            end,
+            false_or_fault,
+            self.landmark.load(Relaxed),
+        )
+    }
+
+    fn set(&self, (in_sequence, end, false_or_fault, landmark): Values) {
+        self.in_sequence.store(in_sequence, Relaxed);
+        self.end.store(end, Relaxed);
+        self.false_or_fault.store(false_or_fault, Relaxed);
+        self.landmark.store(landmark, Relaxed);
+    }
+}
+
+// SAFETY: atomics, which are interruptible, and nothing else.
+unsafe impl Interruptible for Words {}
+
+per_thread! {
+    // In a shared object, too, it is there from a thread's first instruction on: finding it must
+    // not allocate, because handlers do.
+    static WORDS: Words = Words {
+        in_sequence: AtomicUsize::new(FALSE),
+        end: AtomicUsize::new(0),
+        false_or_fault: AtomicPtr::new(no_end()),
+        landmark: AtomicUsize::new(0),
     };
+}
+
+/// Returns what `false_or_fault` is while nothing is rolled forward.
+const fn no_end() -> *mut usize {
+    (&raw const NO_END).cast_mut()
 }
 
 /// Returns this thread's words.
@@ -89,22 +121,25 @@ static ACTIONS: [Action; SIGNALS] = [const {
     }
 }; SIGNALS];
 
-/// Held by `install`; says whether the handlers of faults are installed.
-static STARTED: Mutex<bool> = Mutex::new(false);
+/// Held by `install`.
+static INSTALLING: Lock = Lock::new();
+
+/// Whether the handlers of faults are installed. Relaxed: under the lock.
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// See [`super::install`].
 pub unsafe fn install(signal: i32, level: u32, handler: Handler) -> Result<(), Error> {
     if matches!(signal, libc::SIGSEGV | libc::SIGTRAP) {
         return Err(Error::Handler(signal::Error::Reserved(signal)));
     }
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*started {
+    let _held = INSTALLING.take();
+    if !IS_STARTED.load(Relaxed) {
         rewriting::check()?;
         let signals = [libc::SIGSEGV, libc::SIGTRAP];
         // SAFETY: it only accesses its context, this thread's words and code.
         unsafe { faults::install(Module::Rollforward, on_fault, &signals) }
             .map_err(Error::Handler)?;
-        *started = true;
+        IS_STARTED.store(true, Relaxed);
     }
     let index = usize::try_from(signal)
         .ok()
@@ -159,14 +194,14 @@ enum Interrupted {
 /// Finds the sequence that a signal of this level has interrupted and must wait for.
 fn interrupted(context: Context, words: &Words, level: u32) -> Option<Interrupted> {
     let pc = context.program_counter();
-    let end = words.end.get();
+    let end = words.end.load(Relaxed);
     if end != 0 {
         // Behind `end` the sequence is complete, and the thread may have read `falseOrFault`.
         return (pc < end).then_some(Interrupted::Fault(end));
     }
     // SAFETY: the register is in the context, which this handler owns.
     let end = unsafe { register(context).read() };
-    let kind = match words.in_sequence.get() {
+    let kind = match words.in_sequence.load(Relaxed) {
         TRUE => Kind::DynJump,
         // SAFETY: the program counter of this thread.
         _ if unsafe { code::is_safe(pc, end) } => Kind::HybJump,
@@ -209,12 +244,11 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
             kind
         }
         Interrupted::Fault(end) => {
-            words
-                .false_or_fault
-                .set(ptr::without_provenance(arch::FAULTING));
+            let faulting = ptr::without_provenance_mut(arch::FAULTING);
+            words.false_or_fault.store(faulting, Relaxed);
             roll();
-            words.false_or_fault.set(&raw const NO_END);
-            words.end.set(0);
+            words.false_or_fault.store(no_end(), Relaxed);
+            words.end.store(0, Relaxed);
             // The thread reads FALSE there, and is outside.
             context.set_program_counter(end);
             Kind::DynFault
@@ -225,9 +259,9 @@ fn roll_forward(context: Context, words: &Words, interrupted: Interrupted) {
                 // What `check` has found possible no longer is, and the sequence would be torn.
                 std::process::abort();
             };
-            words.landmark.set(landmark);
+            words.landmark.store(landmark, Relaxed);
             roll();
-            words.landmark.set(0);
+            words.landmark.store(0, Relaxed);
             trap.remove();
             context.set_program_counter(landmark + arch::LANDMARK_BYTES);
             Kind::Designated
@@ -276,7 +310,7 @@ fn on_signal(event: &mut Event<'_>) {
 /// rollforward: sequences that a handler runs use the same words.
 pub struct Outside<'a> {
     words: &'a Words,
-    before: (usize, usize, *const usize, usize),
+    before: Values,
 }
 
 impl Outside<'_> {
@@ -290,23 +324,15 @@ impl Outside<'_> {
 
 impl<'a> Outside<'a> {
     fn new(words: &'a Words) -> Self {
-        let before = (
-            words.in_sequence.replace(FALSE),
-            words.end.replace(0),
-            words.false_or_fault.replace(&raw const NO_END),
-            words.landmark.replace(0),
-        );
+        let before = words.get();
+        words.set((FALSE, 0, no_end(), 0));
         Self { words, before }
     }
 }
 
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
-        let (in_sequence, end, false_or_fault, landmark) = self.before;
-        self.words.in_sequence.set(in_sequence);
-        self.words.end.set(end);
-        self.words.false_or_fault.set(false_or_fault);
-        self.words.landmark.set(landmark);
+        self.words.set(self.before);
     }
 }
 
@@ -326,7 +352,7 @@ fn on_fault(event: &mut Event<'_>) -> bool {
 
 /// Handles the fault at the end of a sequence of `DynFault` that is rolled forward.
 fn is_end(context: Context, words: &Words) -> bool {
-    let is_armed = words.false_or_fault.get().addr() == arch::FAULTING;
+    let is_armed = words.false_or_fault.load(Relaxed).addr() == arch::FAULTING;
     // SAFETY: the register is in the context, which this handler owns.
     let is_end = is_armed && unsafe { register(context).read() } == arch::FAULTING;
     if is_end {
@@ -338,7 +364,7 @@ fn is_end(context: Context, words: &Words) -> bool {
 /// Handles a trap over a landmark: at the end of this thread's rollforward, or of another thread's.
 fn is_landmark(context: Context, words: &Words) -> bool {
     let at = arch::trap_address(context.program_counter());
-    if at == words.landmark.get() {
+    if at == words.landmark.load(Relaxed) {
         context.set_program_counter(arch::back());
         return true;
     }
@@ -346,6 +372,7 @@ fn is_landmark(context: Context, words: &Words) -> bool {
     let is_landmark = unsafe { code::is_landmark(at) };
     if is_landmark {
         TRAPS_HIT.add();
+        rewriting::remove_inherited();
         context.set_program_counter(at + arch::LANDMARK_BYTES);
     }
     is_landmark

@@ -2,8 +2,9 @@
 //! handler has interrupted a sequence, and four ways to regain control when the sequence has run to
 //! its end.
 //!
-//! [`sequence!`](crate::sequence) compiles a sequence as `atomseq::sequence!` does, and adds the
-//! function `by`, whose type parameter is the scheme. All schemes have that one interface (M94 6),
+//! [`sequence!`](crate::sequence) compiles a sequence as `atomseq::sequence!` does, and adds to one
+//! that has the form `rolling` the function `by`, whose type parameter is the scheme. Such a
+//! sequence must leave three registers to the schemes. All schemes have that one interface (M94 6),
 //! so a structure can be written once and run by each. [`install`] installs the handlers that the
 //! sequences are atomic against.
 //!
@@ -96,16 +97,19 @@
 //! the landmark does nothing, so skipping it is right whether the trap still stands or not. One
 //! thread of a process rewrites at a time; others wait for it in their handlers. M94 requires that
 //! the code is in a writable segment; here a page of code is writable only while a trap stands in
-//! it, which takes two system calls a rollforward.
+//! it, which takes two system calls a rollforward. A fork copies the trap that stands meanwhile. In
+//! the child it is removed by the first thread that executes it or rewrites.
 //!
 //! # Limits
 //!
 //! * Only handlers that [`install`] installed wait. Those of `atomseq::signal` do not know these
-//!   schemes, and M94's schemes know no other handlers either.
+//!   schemes, and M94's schemes know no other handlers either. A second copy of this crate in the
+//!   process counts as other code, and must install no handlers while this one's run.
 //! * An event reports what was interrupted before the rollforward, and as no sequence.
 //! * The handlers of `SIGSEGV` and `SIGTRAP` are taken. Faults of other causes are passed on to the
 //!   handlers of other code from before; handlers of `atomseq::signal` are replaced.
-//! * A handler reads the code that it has interrupted, so no code may be execute-only.
+//! * A handler reads the code that it has interrupted, so no code may be execute-only. A breakpoint
+//!   in a sequence of `HybJump` or `Designated` hides it: no handler waits for it.
 //! * A thread that runs designated sequences must not block `SIGTRAP`: the trap of another thread's
 //!   rollforward would end the process.
 //! * A handler that [`install`] did not install must block the signals of those that it did, if it
@@ -127,10 +131,11 @@
 //!   one that [`install`] installed: otherwise the thread's word still says that it is inside.
 //! * A repeated fault is not given up: these rollforwards have no
 //!   [limit](signal::set_rollforward_limit).
-//! * If the kernel forbids writable code after [`install`] has found it allowed, the next
-//!   rollforward of a designated sequence aborts the process.
+//! * If the kernel forbids writable code after [`install`] has found it allowed, or has no memory
+//!   for it, the next rollforward of a designated sequence aborts the process.
 //! * A page fault inside a sequence is transparent, since all that waits are this thread's handlers
-//!   (M94 2.3.2).
+//!   (M94 2.3.2). But a thread that brings in pages for others (`userfaultfd`) must run no
+//!   designated sequences: its handler could wait for a rollforward that waits for the page.
 //! * On systems without sections the steps run in Rust with all signals blocked, and [`install`]
 //!   returns [`Error::Unsupported`].
 

@@ -3,26 +3,33 @@
 //! One thread of a process has a trap in place at a time: a second one could remove a trap that the
 //! first still needs. The others wait in their handlers, with all signals blocked that can wait;
 //! the holder runs the rest of one sequence.
+//!
+//! A fork copies the trap that another thread has in place, but not that thread. The child removes
+//! it when a thread meets it, or rewrites.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use atomseq::internals::page_size;
+use atomseq::internals::{change_mask, page_size};
 
 use super::Error;
 use crate::arch;
+use crate::faults;
+use crate::lock::{Held, Lock};
 
-/// The process whose thread has a trap in place, or 0. A child of a fork finds its parent's number,
-/// and takes the lock: the thread that held it is not in the child.
-static HOLDER: AtomicU32 = AtomicU32::new(0);
+/// Held while a trap is in place.
+static LOCK: Lock = Lock::new();
 
-/// How long a thread waits before it looks again whether another one's trap is gone.
-const PAUSE: Duration = Duration::from_micros(20);
+/// The landmark with the trap, or 0. For a child: so it is stored before the page becomes writable,
+/// and cleared after it no longer is. Between these system calls the trap is written and removed.
+static REWRITTEN: AtomicUsize = AtomicUsize::new(0);
 
 const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 
 /// A trap over a landmark.
-pub struct Trap(usize);
+pub struct Trap {
+    landmark: usize,
+    _held: Held,
+}
 
 impl Trap {
     /// Writes the trap. Waits for a trap of another thread.
@@ -36,23 +43,54 @@ impl Trap {
     /// `landmark` is the address of a landmark. All signals that can wait are blocked: the handler
     /// of one would wait for this thread's own trap.
     pub unsafe fn write(landmark: usize) -> Result<Trap, Error> {
-        lock();
-        if let Err(error) = protect(landmark, WRITABLE) {
-            unlock();
-            return Err(error);
-        }
+        let held = LOCK.take();
+        remove_parents(&held);
+        REWRITTEN.store(landmark, Ordering::Relaxed);
+        protect(landmark, WRITABLE)?;
         // SAFETY: the page has just been made writable.
         unsafe { arch::write_trap(landmark) };
-        Ok(Trap(landmark))
+        Ok(Trap {
+            landmark,
+            _held: held,
+        })
     }
 
     /// Removes the trap.
     pub fn remove(self) {
         // SAFETY: the page is writable since `write`.
-        unsafe { arch::remove_trap(self.0) };
+        unsafe { arch::remove_trap(self.landmark) };
         // If the kernel refuses, the code stays writable, as M94 has it.
-        let _ = protect(self.0, libc::PROT_READ | libc::PROT_EXEC);
-        unlock();
+        let _ = protect(self.landmark, libc::PROT_READ | libc::PROT_EXEC);
+        REWRITTEN.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Removes the trap that a thread of a parent had in place at the fork, if there is one.
+pub fn remove_inherited() {
+    if !LOCK.is_inherited() {
+        return;
+    }
+    // The handler of one that can wait could wait for this thread.
+    let waiting = (1..=64).filter(|signal| faults::can_wait(*signal));
+    let blocked = waiting.fold(0, |set, signal| set | 1 << (signal - 1));
+    let mask = change_mask(libc::SIG_BLOCK, blocked);
+    if let Some(held) = LOCK.try_take() {
+        remove_parents(&held);
+    }
+    change_mask(libc::SIG_SETMASK, mask);
+}
+
+/// Removes the trap of a parent's thread, if the lock was taken over from one.
+fn remove_parents(held: &Held) {
+    let landmark = match held.is_taken_over {
+        true => REWRITTEN.load(Ordering::Relaxed),
+        false => 0,
+    };
+    // If the kernel refuses, the trap stays: threads continue behind it.
+    if landmark != 0 && protect(landmark, WRITABLE).is_ok() {
+        // SAFETY: the page has just been made writable.
+        unsafe { arch::remove_trap(landmark) };
+        let _ = protect(landmark, libc::PROT_READ | libc::PROT_EXEC);
     }
 }
 
@@ -60,25 +98,6 @@ impl Trap {
 pub fn check() -> Result<(), Error> {
     protect(arch::back(), WRITABLE)?;
     protect(arch::back(), libc::PROT_READ | libc::PROT_EXEC)
-}
-
-fn lock() {
-    let own = std::process::id();
-    loop {
-        let holder = HOLDER.load(Ordering::Relaxed);
-        // Acquire: pairs with the Release of `unlock`, whose thread has restored its landmark.
-        let take = || HOLDER.compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
-        if holder != own && take().is_ok() {
-            return;
-        }
-        // Not a mere yield: the holder's priority may be lower.
-        std::thread::sleep(PAUSE);
-    }
-}
-
-fn unlock() {
-    // Release: pairs with the Acquire of `lock`.
-    HOLDER.store(0, Ordering::Release);
 }
 
 /// Sets the protection of the page of a landmark's first instruction.

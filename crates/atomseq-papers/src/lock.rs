@@ -1,0 +1,63 @@
+//! A lock that the child of a fork takes over: the thread that held it then is not in the child.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long a thread waits before it looks again whether the lock is free.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// The process whose thread holds the lock, or 0. A child finds its parent's number.
+pub struct Lock(AtomicU32);
+
+/// The lock is held until this is dropped.
+pub struct Held {
+    lock: &'static Lock,
+    /// Whether a thread of a parent held it.
+    pub is_taken_over: bool,
+}
+
+impl Lock {
+    pub const fn new() -> Lock {
+        Lock(AtomicU32::new(0))
+    }
+
+    /// Takes the lock. Waits for another thread of this process.
+    pub fn take(&'static self) -> Held {
+        loop {
+            match self.try_take() {
+                Some(held) => return held,
+                // Not a mere yield: the holder's priority may be lower.
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Returns whether a thread of a parent held the lock at the fork, and no thread of this
+    /// process has taken it since.
+    pub fn is_inherited(&self) -> bool {
+        let holder = self.0.load(Ordering::Relaxed);
+        holder != 0 && holder != std::process::id()
+    }
+
+    /// Takes the lock unless a thread of this process holds it.
+    pub fn try_take(&'static self) -> Option<Held> {
+        let own = std::process::id();
+        let holder = self.0.load(Ordering::Relaxed);
+        if holder == own {
+            return None;
+        }
+        // Acquire: pairs with the Release in `drop`, whose thread has finished its work.
+        let taken = (self.0).compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().map(|holder| Held {
+            lock: self,
+            is_taken_over: holder != 0,
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `try_take`.
+        self.lock.0.store(0, Ordering::Release);
+    }
+}
