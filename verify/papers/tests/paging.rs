@@ -677,6 +677,49 @@ fn other_faults_reach_the_handler_from_before() {
     });
 }
 
+/// Moving a page in would not end these, which would repeat without end.
+#[test]
+fn other_faults_of_its_pages_are_the_programs_own() {
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    static REPAIRED: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn repair(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        REPAIRED.fetch_add(1, SeqCst);
+        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        verify_papers::protect(PAGE.load(SeqCst), all);
+    }
+    #[cfg(target_arch = "x86_64")]
+    const RETURN: [u8; 1] = [0xc3];
+    #[cfg(target_arch = "aarch64")]
+    const RETURN: [u8; 4] = 0xd65f_03c0_u32.to_le_bytes();
+    fn check(region: &Region) {
+        FAULTS.store(0, SeqCst);
+        REPAIRED.store(0, SeqCst);
+        PAGE.store(region.address(0), SeqCst);
+        // SAFETY: a page of the region's, to which the handler from before adds what is missing.
+        unsafe {
+            (region.address(0) as *mut [u8; RETURN.len()]).write_volatile(RETURN);
+            std::mem::transmute::<usize, extern "C" fn()>(region.address(0))();
+        }
+        assert_eq!((FAULTS.load(SeqCst), REPAIRED.load(SeqCst)), (1, 1));
+        if region.means() == Means::Userfaultfd {
+            verify_papers::protect(region.address(0), libc::PROT_READ);
+            // SAFETY: as above.
+            unsafe { (region.address(0) as *mut u8).write_volatile(0) };
+            assert_eq!((FAULTS.load(SeqCst), REPAIRED.load(SeqCst)), (1, 2));
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        end_in(20);
+        install_plainly(libc::SIGSEGV, repair, 0, &[]);
+        check(region(Means::Protection));
+        // SAFETY: `wait` yields and changes words.
+        match unsafe { Region::map_by(Means::Userfaultfd, 1, wait) } {
+            Ok(region) => check(region),
+            Err(error) => println!("not tried: {error}"),
+        }
+    });
+}
+
 #[test]
 fn one_page_is_a_matter_of_address_and_size() {
     assert!(is_on_one_page(0x1000, 4096) && is_on_one_page(0x1ff8, 8));

@@ -32,10 +32,14 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// Installs handlers for page faults, which are `SIGBUS` or `SIGSEGV`, and for `signal`, which the
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
-/// it, and it opens the gate. Other faults are passed on to the handlers from before.
+/// it, and it opens the gate. Other faults are passed on to the handlers from before, also those of
+/// a region's page that moving it in does not end: a jump there, or a protection that other code has
+/// set. The overflow of a stack ends the process
+/// [without a report](atomseq::signal#stack-overflows).
 ///
-/// A handler of `atomseq::signal` for one of these signals is replaced, and none may replace these
-/// later: gates would stay closed. May be called again with the same signal.
+/// A handler of `atomseq::signal` for one of these signals is replaced. None may replace these
+/// later, nor may they be uninstalled: gates would stay closed, and faults end the process. May be
+/// called again with the same signal.
 ///
 /// # Errors
 ///
@@ -109,7 +113,8 @@ fn regions() -> impl Iterator<Item = &'static Region> {
 fn fault(event: &mut Event<'_>) -> bool {
     let address = event.fault_address();
     let find = |address| regions().find_map(|region| Some((region, region.page_of(address)?)));
-    let Some((region, page)) = address.and_then(find) else {
+    let found = address.and_then(find);
+    let Some((region, page)) = found.filter(|(region, _)| region.has_raised(event)) else {
         return false;
     };
     // As the delivery of a signal will find it: at least one instruction has been executed, and at

@@ -8,6 +8,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atomseq::signal::Event;
+
 use super::gate::Gate;
 use super::userfault::Userfault;
 use super::{Error, handler};
@@ -254,6 +256,20 @@ impl Region {
         let gate = self.pages[page].0.load(Ordering::Acquire);
         // SAFETY: null, or from a static reference.
         unsafe { gate.as_ref() }
+    }
+
+    /// Returns whether a fault on one of its pages is that of a page that is out. Moving the page
+    /// in does not end others: a jump into the region, a protection that other code has set,
+    /// memory that has gone bad.
+    pub(super) fn has_raised(&self, event: &Event<'_>) -> bool {
+        /// From asm-generic/siginfo.h; the libc crate does not have it.
+        const SEGV_ACCERR: i32 = 2;
+        let own = match self.userfault {
+            Some(_) => (libc::SIGBUS, libc::BUS_ADRERR),
+            None => (libc::SIGSEGV, SEGV_ACCERR),
+        };
+        let is_jump = self.page_of(event.original_pc()).is_some();
+        (event.signal(), event.info().si_code) == own && !is_jump
     }
 
     /// Iterates over the gates of all pages.
