@@ -651,6 +651,25 @@ fn a_region_beyond_the_limit_of_memory_is_refused() {
     });
 }
 
+/// The system would end the process by a signal.
+#[test]
+fn a_region_beyond_the_limit_of_files_is_refused() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        let limit = libc::rlimit {
+            rlim_cur: 4096,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: a limit of this process's own.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+        for means in [Means::Userfaultfd, Means::Protection] {
+            // SAFETY: `wait` yields and changes words.
+            let region = unsafe { Region::map_by(means, 1 << 5, wait) };
+            assert!(matches!(region, Err(Error::Refused { .. })));
+        }
+    });
+}
+
 #[test]
 fn other_faults_are_the_programs_own() {
     killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {

@@ -305,6 +305,19 @@ impl Drop for Pinned {
 
 /// Memory that is allocated, and not mapped anywhere.
 fn memory(bytes: usize) -> Result<File, Error> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the limit lives through the call.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if bytes as u64 > limit.rlim_cur {
+        // `fallocate` would also send `SIGXFSZ`.
+        return Err(Error::Refused {
+            call: "fallocate",
+            error: io::Error::from_raw_os_error(libc::EFBIG),
+        });
+    }
     // SAFETY: a name, and a number.
     let descriptor = unsafe { libc::memfd_create(c"atomseq-pages".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
