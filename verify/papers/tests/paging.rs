@@ -191,6 +191,7 @@ by_both_means! {
     a_handler_does_not_wait_for_its_own_thread own_handler;
     two_threads_do_not_wait_for_gates_that_their_masks_keep_closed in_masks;
     a_waiting_thread_opens_what_its_handler_has_closed during_wait;
+    a_wait_for_a_page_may_access_others access_in_wait;
 }
 
 fn unprotected(means: Means) {
@@ -446,6 +447,46 @@ fn during_wait(means: Means) {
         change_mask(libc::SIG_UNBLOCK, &[SIGNAL]);
     });
     assert!(!GATES[0].is_closed());
+}
+
+/// Each wait accesses a page of another region. All but the first are in a rollforward.
+fn access_in_wait(means: Means) {
+    static OTHERS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+    static IS_WAITING: AtomicUsize = AtomicUsize::new(0);
+    fn access() {
+        let number = FAULTS.fetch_add(1, SeqCst) / 2 % 3;
+        if IS_WAITING.swap(1, SeqCst) == 0 {
+            let word = OTHERS[number].load(SeqCst) as *mut usize;
+            // SAFETY: a word of the region of below, which no other thread uses.
+            unsafe { word.write_volatile(word.read_volatile() + 1) };
+            IS_WAITING.store(0, SeqCst);
+        }
+    }
+    start(SIGNAL).unwrap();
+    // SAFETY: `access` changes words.
+    let map = || unsafe { Region::map_by(means, 3, access) }.unwrap();
+    let (others, region) = (map(), map());
+    region.guard(0..3, &GATE);
+    let object = spread(region, true);
+    for (page, word) in OTHERS.iter().enumerate() {
+        word.store(others.address(page), SeqCst);
+    }
+    for round in 1..4 {
+        for page in 0..3 {
+            region.page_out(page).unwrap();
+            others.page_out(page).unwrap();
+        }
+        assert!(object.transfer());
+        assert!(!GATE.is_closed());
+        assert_eq!(object.read()[1..], [round; 2]);
+        assert_eq!(FAULTS.load(SeqCst), 6 * round);
+    }
+    assert_eq!(signal::statistics().rollforwards, 3);
+    for word in &OTHERS {
+        // SAFETY: as in `access`.
+        let word = unsafe { (word.load(SeqCst) as *const usize).read_volatile() };
+        assert_eq!(word, 3);
+    }
 }
 
 /// A handler may interrupt a wait that opens a gate of its thread's own. This one waits as well,

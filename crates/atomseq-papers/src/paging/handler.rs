@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use atomseq::internals::table;
+use atomseq::internals::{change_mask, table};
 use atomseq::signal::{self, Event, Interrupted};
 
 use super::{Error, Region};
@@ -124,7 +124,10 @@ fn fault(event: &mut Event<'_>) -> bool {
     {
         send_signal();
     }
+    // Accesses to other pages fault as well: this thread does not block the signal.
+    let mask = change_mask(libc::SIG_UNBLOCK, 1 << (event.signal() - 1));
     region.wait();
+    change_mask(libc::SIG_SETMASK, mask);
     if region.page_in(page).is_err() {
         // The fault would repeat without end.
         event.default_action();
