@@ -192,6 +192,7 @@ by_both_means! {
     two_threads_do_not_wait_for_gates_that_their_masks_keep_closed in_masks;
     a_waiting_thread_opens_what_its_handler_has_closed during_wait;
     a_wait_for_a_page_may_access_others access_in_wait;
+    pages_are_out_whatever_mlockall_locks locked_in_advance;
 }
 
 fn unprotected(means: Means) {
@@ -486,6 +487,23 @@ fn access_in_wait(means: Means) {
         // SAFETY: as in `access`.
         let word = unsafe { (word.load(SeqCst) as *const usize).read_volatile() };
         assert_eq!(word, 3);
+    }
+}
+
+/// Otherwise pages would be in from the beginning, and never move out.
+fn locked_in_advance(means: Means) {
+    start(SIGNAL).unwrap();
+    // SAFETY: changes what is locked of this process.
+    let result = unsafe { libc::mlockall(libc::MCL_FUTURE) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    let region = region(means);
+    // SAFETY: as above.
+    unsafe { libc::munlockall() };
+    for faults in 1..4 {
+        // SAFETY: a word of the region.
+        unsafe { (region.address(0) as *mut usize).write_volatile(1) };
+        assert_eq!(FAULTS.load(SeqCst), faults);
+        region.page_out(0).unwrap();
     }
 }
 
