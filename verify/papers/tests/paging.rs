@@ -6,6 +6,7 @@
 //! words.
 #![cfg(atomseq_sections)]
 
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use atomseq::signal;
 use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
 use verify_support::processes::{
-    Circumstances, end_in, in_fresh_process, in_fresh_process_under, killed_in_fresh_process,
+    Circumstances, end_in, fork, in_child, in_fresh_process, in_fresh_process_under,
+    killed_in_fresh_process,
 };
 use verify_support::signals::{change_mask, install_plainly};
 use verify_support::{this_test, threads};
@@ -193,6 +195,7 @@ by_both_means! {
     a_waiting_thread_opens_what_its_handler_has_closed during_wait;
     a_wait_for_a_page_may_access_others access_in_wait;
     pages_are_out_whatever_mlockall_locks locked_in_advance;
+    a_child_that_outlives_its_parent_pins orphan;
 }
 
 fn unprotected(means: Means) {
@@ -505,6 +508,29 @@ fn locked_in_advance(means: Means) {
         assert_eq!(FAULTS.load(SeqCst), faults);
         region.page_out(0).unwrap();
     }
+}
+
+/// The page is moved in by a process that no longer exists.
+fn orphan(means: Means) {
+    let (mut results, mut result) = std::io::pipe().unwrap();
+    in_child(|| {
+        let region = region(means);
+        let parent = std::process::id();
+        // Not `start_child`, whose child ends with its parent.
+        if fork() != 0 {
+            return;
+        }
+        end_in(20);
+        while std::os::unix::process::parent_id() == parent {
+            thread::yield_now();
+        }
+        let pinned = region.pin(0..1);
+        writeln!(result, "{:?}", pinned.map(drop)).unwrap();
+    });
+    drop(result);
+    let mut written = String::new();
+    results.read_to_string(&mut written).unwrap();
+    assert_eq!(written, "Ok(())\n");
 }
 
 /// A handler may interrupt a wait that opens a gate of its thread's own. This one waits as well,

@@ -65,8 +65,11 @@ impl Userfault {
         // start, length, mode, answer
         let mut pages = [start as u64, bytes as u64, 0, 0];
         match self.control("UFFDIO_CONTINUE", UFFDIO_CONTINUE, &mut pages) {
-            // Another thread has mapped it.
-            Err(Error::Refused { error, .. }) if error.raw_os_error() == Some(libc::EEXIST) => {
+            // Another thread has mapped it; or this is the child of a process that has exited, and
+            // nothing reports its own faults.
+            Err(Error::Refused { error, .. })
+                if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::ESRCH)) =>
+            {
                 Ok(())
             }
             result => result,
