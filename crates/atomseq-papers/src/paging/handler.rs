@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use atomseq::internals::{change_mask, table};
 use atomseq::signal::{self, Event, Interrupted};
 
-use super::{Error, Region};
+use super::{Error, Region, gate};
 use crate::faults::{self, Module};
 
 /// How many regions a process may have.
@@ -33,8 +33,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Installs handlers for page faults, which are `SIGBUS` or `SIGSEGV`, and for `signal`, which the
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
 /// it, and it opens the gate. Other faults are passed on to the handlers from before, also those of
-/// a region's page that moving it in does not end: a jump there, or a protection that other code has
-/// set. The overflow of a stack ends the process
+/// a region's page that moving it in does not end: a jump there, or a protection that other code
+/// has set. An overflow of the stack ends the process
 /// [without a report](atomseq::signal#stack-overflows).
 ///
 /// A handler of `atomseq::signal` for one of these signals is replaced. None may replace these
@@ -161,7 +161,9 @@ fn open(event: &mut Event<'_>) {
 
 /// Opens all gates that this thread has closed. Async-signal-safe.
 pub fn open_own() {
+    // Once: a system call for each page of a closed gate would take milliseconds.
+    let this_thread = gate::this_thread();
     for region in regions() {
-        region.gates().for_each(|gate| gate.open_own());
+        region.gates().for_each(|gate| gate.open_own(this_thread));
     }
 }

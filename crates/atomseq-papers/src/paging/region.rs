@@ -30,8 +30,14 @@ pub enum Means {
 /// [`page_out`](Region::page_out). Stays until the process ends, since handlers read it.
 ///
 /// Pages that are out keep their contents. If the system refuses to move one in, its fault ends the
-/// process. In a forked child all pages are the parent's, shared, and pages that were out fault
-/// there as in the parent only with [`Means::Protection`].
+/// process. So does a fault whose signal the thread blocks: while it holds a
+/// [gate of a CPU](atomseq::percpu::GateGuard), for example. A system call that is given memory
+/// which is out fails with `EFAULT`.
+///
+/// In a forked child all pages are the parent's, shared, and pages that were out fault there as in
+/// the parent only with [`Means::Protection`]. With [`Means::Userfaultfd`], a child that pins a
+/// page moves it in for its parent as well. A child must not move or pin pages if another thread
+/// may have been doing so at the fork: the child would wait for that thread.
 pub struct Region {
     start: usize,
     page: usize,
@@ -45,9 +51,10 @@ pub struct Region {
 
 impl Region {
     /// Maps that many pages, all of them out, by `userfaultfd` if that is allowed, else by
-    /// protection. The memory is zero.
+    /// protection. The memory is zero, and allocated at once.
     ///
     /// The handler of each fault calls `wait` before it moves the page in: there other threads run.
+    /// `wait` may access other pages that are out, but not that one.
     ///
     /// # Errors
     ///
@@ -166,7 +173,8 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// [`Error::Pinned`] if it is pinned, or if the system refuses it.
+    /// [`Error::Pinned`] if it is pinned, or if the system refuses it, for example because
+    /// `mlockall` has locked the page.
     ///
     /// # Panics
     ///
