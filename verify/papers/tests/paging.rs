@@ -520,7 +520,7 @@ fn orphan(means: Means) {
         if fork() != 0 {
             return;
         }
-        end_in(20);
+        end_in(60);
         while std::os::unix::process::parent_id() == parent {
             thread::yield_now();
         }
@@ -813,7 +813,6 @@ fn other_faults_of_its_pages_are_the_programs_own() {
         }
     }
     in_fresh_process(this_test!(), || {
-        end_in(20);
         install_plainly(libc::SIGSEGV, repair, 0, &[]);
         check(region(Means::Protection));
         // SAFETY: `wait` yields and changes words.
