@@ -17,7 +17,11 @@ use verify_support::processes::{
     Circumstances, end_in, fork, in_child, in_fresh_process, in_fresh_process_under,
     killed_in_fresh_process,
 };
+#[cfg(target_arch = "x86_64")]
+use verify_support::sandbox::{end_trapped_call, install_answer, trap};
 use verify_support::signals::{change_mask, install_plainly};
+#[cfg(target_arch = "x86_64")]
+use verify_support::signals::{holds, is_blocked};
 use verify_support::{this_test, threads};
 
 atomseq::sequence! {
@@ -752,6 +756,42 @@ fn a_region_beyond_the_limit_of_files_is_refused() {
             let region = unsafe { Region::map_by(means, 1 << 5, wait) };
             assert!(matches!(region, Err(Error::Refused { .. })));
         }
+    });
+}
+
+/// Linux before 6.11 gives up an allocation, and all that it has allocated, when a signal arrives.
+// qemu-user has no seccomp.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn signals_do_not_interrupt_the_allocation_of_a_region() {
+    const PASSWORD: u32 = 0x5eed;
+    extern "C" fn allocate(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: a handler's third argument, that of a trapped call.
+        unsafe {
+            let of_call = &*context.cast::<libc::ucontext_t>();
+            let argument = |register: i32| of_call.uc_mcontext.gregs[register as usize];
+            let result = match holds(&of_call.uc_sigmask, SIGNAL) {
+                true => libc::syscall(
+                    libc::SYS_fallocate,
+                    argument(libc::REG_RDI),
+                    argument(libc::REG_RSI),
+                    argument(libc::REG_RDX),
+                    argument(libc::REG_R10),
+                    0,
+                    libc::c_long::from(PASSWORD),
+                ),
+                false => -libc::c_long::from(libc::EINTR),
+            };
+            DONE.fetch_add(1, SeqCst);
+            end_trapped_call(context, result);
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        install_answer(allocate);
+        trap(libc::SYS_fallocate, PASSWORD);
+        region(Means::Protection);
+        assert_eq!(DONE.load(SeqCst), 1);
+        assert!(!is_blocked(SIGNAL));
     });
 }
 

@@ -8,11 +8,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atomseq::internals::change_mask;
 use atomseq::signal::Event;
 
 use super::gate::Gate;
 use super::userfault::Userfault;
 use super::{Error, handler};
+use crate::faults;
 
 /// How a region sees its faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,9 +335,16 @@ fn memory(bytes: usize) -> Result<File, Error> {
     }
     // SAFETY: a new descriptor that nothing else owns.
     let file = unsafe { File::from_raw_fd(descriptor) };
+    // Before Linux 6.11 any signal interrupts the call, which frees what it has allocated: under a
+    // timer it might never end. Signals that cannot wait are those of faults, as a sandbox's is.
+    let can_wait = (1..=64).filter(|signal| faults::can_wait(*signal));
+    let blocked = can_wait.fold(0, |set, signal| set | 1 << (signal - 1));
+    let mask = change_mask(libc::SIG_BLOCK, blocked);
     // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not mapped.
-    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
+    let result = match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
         0 => Ok(file),
         _ => Err(Error::last("fallocate")),
-    }
+    };
+    change_mask(libc::SIG_SETMASK, mask);
+    result
 }
