@@ -44,7 +44,8 @@ const PAUSE: libc::timespec = libc::timespec {
 ///
 /// It keeps out the threads that run while that sequence waits for its page, as those of M94's one
 /// processor do. A thread that runs at the same time on another processor, or that the kernel has
-/// preempted in its sequence, may have found it open before: such threads need a lock.
+/// preempted in its sequence, may have found it open before: such threads need a lock. To a gate,
+/// the coroutines of a kernel thread are one thread.
 ///
 /// Only sequences of `atomseq::sequence!` close it: a fault in the middle of one that runs by a
 /// scheme of [`rollforward`](crate::rollforward) leaves it open.

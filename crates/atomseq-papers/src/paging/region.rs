@@ -294,6 +294,7 @@ impl Region {
 }
 
 /// Pages that stay in.
+#[must_use = "the pages may be moved out when this is dropped"]
 pub struct Pinned {
     region: &'static Region,
     pages: Range<usize>,
