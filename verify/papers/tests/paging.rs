@@ -651,8 +651,38 @@ mod stepped {
     }
 }
 
+/// A single step is no fault that repeats. Each rollforward would be abandoned at its second one,
+/// which is the page's, and the next one would begin with a step again.
+#[cfg(target_arch = "x86_64")]
+fn single_steps(means: Means) {
+    use verify_support::code::steps::{clear_trap_flag, set_trap_flag};
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    fn on_step(_: &mut signal::Event<'_>) {
+        STEPS.fetch_add(1, SeqCst);
+    }
+    end_in(20);
+    start(SIGNAL).unwrap();
+    signal::set_rollforward_limit(Duration::ZERO);
+    // SAFETY: the handler counts.
+    unsafe { signal::install(libc::SIGTRAP, on_step) }.unwrap();
+    // SAFETY: it does nothing.
+    let region = unsafe { Region::map_by(means, 3, || ()) }.unwrap();
+    region.guard(0..3, &GATE);
+    let object = spread(region, true);
+    object.read();
+    for page in [0, 1] {
+        region.page_out(page).unwrap();
+    }
+    set_trap_flag();
+    let is_done = object.transfer();
+    clear_trap_flag();
+    assert!(is_done && STEPS.load(SeqCst) > 0);
+    assert_eq!(object.read(), [usize::MAX, 1, 1]);
+}
+
 #[cfg(target_arch = "x86_64")]
 by_both_means! {
+    single_steps_do_not_end_a_rollforward single_steps;
     a_wait_opens_no_gate_that_another_thread_has_closed_meanwhile stepped::check;
 }
 

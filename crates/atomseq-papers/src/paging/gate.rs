@@ -39,9 +39,9 @@ const PAUSE: libc::timespec = libc::timespec {
 /// In the child of a fork, gates that threads of the parent have closed stay closed, the forking
 /// thread's own among them: the signal that would open them is not pending in the child.
 ///
-/// A rollforward may also be abandoned because of other faults, such as single steps, or those of
-/// pages with another gate or none. Then the gate is open while a handler reports `Inside`, which
-/// must not let other threads run.
+/// A rollforward may also be abandoned because of other faults, such as those of pages with another
+/// gate or none. Then the gate is open while a handler reports `Inside`, which must not let other
+/// threads run.
 ///
 /// A fault closes the gate of its own page only. Objects that one sequence changes together have
 /// one gate, which is not in a region itself.
