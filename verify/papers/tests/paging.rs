@@ -6,6 +6,7 @@
 //! words.
 #![cfg(atomseq_sections)]
 
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -13,9 +14,14 @@ use std::time::Duration;
 use atomseq::signal;
 use atomseq_papers::paging::{Error, Gate, Means, Region, is_on_one_page, start};
 use verify_support::processes::{
-    Circumstances, end_in, in_fresh_process, in_fresh_process_under, killed_in_fresh_process,
+    Circumstances, end_in, fork, in_child, in_fresh_process, in_fresh_process_under,
+    killed_in_fresh_process,
 };
+#[cfg(target_arch = "x86_64")]
+use verify_support::sandbox::{end_trapped_call, install_answer, trap};
 use verify_support::signals::{change_mask, install_plainly};
+#[cfg(target_arch = "x86_64")]
+use verify_support::signals::{holds, is_blocked};
 use verify_support::{this_test, threads};
 
 atomseq::sequence! {
@@ -191,6 +197,9 @@ by_both_means! {
     a_handler_does_not_wait_for_its_own_thread own_handler;
     two_threads_do_not_wait_for_gates_that_their_masks_keep_closed in_masks;
     a_waiting_thread_opens_what_its_handler_has_closed during_wait;
+    a_wait_for_a_page_may_access_others access_in_wait;
+    pages_are_out_whatever_mlockall_locks locked_in_advance;
+    a_child_that_outlives_its_parent_pins orphan;
 }
 
 fn unprotected(means: Means) {
@@ -448,6 +457,86 @@ fn during_wait(means: Means) {
     assert!(!GATES[0].is_closed());
 }
 
+/// Each wait accesses a page of another region. All but the first are in a rollforward.
+fn access_in_wait(means: Means) {
+    static OTHERS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+    static IS_WAITING: AtomicUsize = AtomicUsize::new(0);
+    fn access() {
+        let number = FAULTS.fetch_add(1, SeqCst) / 2 % 3;
+        if IS_WAITING.swap(1, SeqCst) == 0 {
+            let word = OTHERS[number].load(SeqCst) as *mut usize;
+            // SAFETY: a word of the region of below, which no other thread uses.
+            unsafe { word.write_volatile(word.read_volatile() + 1) };
+            IS_WAITING.store(0, SeqCst);
+        }
+    }
+    start(SIGNAL).unwrap();
+    // SAFETY: `access` changes words.
+    let map = || unsafe { Region::map_by(means, 3, access) }.unwrap();
+    let (others, region) = (map(), map());
+    region.guard(0..3, &GATE);
+    let object = spread(region, true);
+    for (page, word) in OTHERS.iter().enumerate() {
+        word.store(others.address(page), SeqCst);
+    }
+    for round in 1..4 {
+        for page in 0..3 {
+            region.page_out(page).unwrap();
+            others.page_out(page).unwrap();
+        }
+        assert!(object.transfer());
+        assert!(!GATE.is_closed());
+        assert_eq!(object.read()[1..], [round; 2]);
+        assert_eq!(FAULTS.load(SeqCst), 6 * round);
+    }
+    assert_eq!(signal::statistics().rollforwards, 3);
+    for word in &OTHERS {
+        // SAFETY: as in `access`.
+        let word = unsafe { (word.load(SeqCst) as *const usize).read_volatile() };
+        assert_eq!(word, 3);
+    }
+}
+
+/// Otherwise pages would be in from the beginning, and never move out.
+fn locked_in_advance(means: Means) {
+    start(SIGNAL).unwrap();
+    // SAFETY: changes what is locked of this process.
+    let result = unsafe { libc::mlockall(libc::MCL_FUTURE) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    let region = region(means);
+    // SAFETY: as above.
+    unsafe { libc::munlockall() };
+    for faults in 1..4 {
+        // SAFETY: a word of the region.
+        unsafe { (region.address(0) as *mut usize).write_volatile(1) };
+        assert_eq!(FAULTS.load(SeqCst), faults);
+        region.page_out(0).unwrap();
+    }
+}
+
+/// The page is moved in by a process that no longer exists.
+fn orphan(means: Means) {
+    let (mut results, mut result) = std::io::pipe().unwrap();
+    in_child(|| {
+        let region = region(means);
+        let parent = std::process::id();
+        // Not `start_child`, whose child ends with its parent.
+        if fork() != 0 {
+            return;
+        }
+        end_in(60);
+        while std::os::unix::process::parent_id() == parent {
+            thread::yield_now();
+        }
+        let pinned = region.pin(0..1);
+        writeln!(result, "{:?}", pinned.map(drop)).unwrap();
+    });
+    drop(result);
+    let mut written = String::new();
+    results.read_to_string(&mut written).unwrap();
+    assert_eq!(written, "Ok(())\n");
+}
+
 /// A handler may interrupt a wait that opens a gate of its thread's own. This one waits as well,
 /// which opens it, and returns when another thread has closed it. It runs in front of each system
 /// call of the wait, which are before and after each decision.
@@ -562,8 +651,38 @@ mod stepped {
     }
 }
 
+/// A single step is no fault that repeats. Each rollforward would be abandoned at its second one,
+/// which is the page's, and the next one would begin with a step again.
+#[cfg(target_arch = "x86_64")]
+fn single_steps(means: Means) {
+    use verify_support::code::steps::{clear_trap_flag, set_trap_flag};
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    fn on_step(_: &mut signal::Event<'_>) {
+        STEPS.fetch_add(1, SeqCst);
+    }
+    end_in(20);
+    start(SIGNAL).unwrap();
+    signal::set_rollforward_limit(Duration::ZERO);
+    // SAFETY: the handler counts.
+    unsafe { signal::install(libc::SIGTRAP, on_step) }.unwrap();
+    // SAFETY: it does nothing.
+    let region = unsafe { Region::map_by(means, 3, || ()) }.unwrap();
+    region.guard(0..3, &GATE);
+    let object = spread(region, true);
+    object.read();
+    for page in [0, 1] {
+        region.page_out(page).unwrap();
+    }
+    set_trap_flag();
+    let is_done = object.transfer();
+    clear_trap_flag();
+    assert!(is_done && STEPS.load(SeqCst) > 0);
+    assert_eq!(object.read(), [usize::MAX, 1, 1]);
+}
+
 #[cfg(target_arch = "x86_64")]
 by_both_means! {
+    single_steps_do_not_end_a_rollforward single_steps;
     a_wait_opens_no_gate_that_another_thread_has_closed_meanwhile stepped::check;
 }
 
@@ -651,6 +770,61 @@ fn a_region_beyond_the_limit_of_memory_is_refused() {
     });
 }
 
+/// The system would end the process by a signal.
+#[test]
+fn a_region_beyond_the_limit_of_files_is_refused() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        let limit = libc::rlimit {
+            rlim_cur: 4096,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: a limit of this process's own.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+        for means in [Means::Userfaultfd, Means::Protection] {
+            // SAFETY: `wait` yields and changes words.
+            let region = unsafe { Region::map_by(means, 1 << 5, wait) };
+            assert!(matches!(region, Err(Error::Refused { .. })));
+        }
+    });
+}
+
+/// Linux before 6.11 gives up an allocation, and all that it has allocated, when a signal arrives.
+// qemu-user has no seccomp.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn signals_do_not_interrupt_the_allocation_of_a_region() {
+    const PASSWORD: u32 = 0x5eed;
+    extern "C" fn allocate(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: a handler's third argument, that of a trapped call.
+        unsafe {
+            let of_call = &*context.cast::<libc::ucontext_t>();
+            let argument = |register: i32| of_call.uc_mcontext.gregs[register as usize];
+            let result = match holds(&of_call.uc_sigmask, SIGNAL) {
+                true => libc::syscall(
+                    libc::SYS_fallocate,
+                    argument(libc::REG_RDI),
+                    argument(libc::REG_RSI),
+                    argument(libc::REG_RDX),
+                    argument(libc::REG_R10),
+                    0,
+                    libc::c_long::from(PASSWORD),
+                ),
+                false => -libc::c_long::from(libc::EINTR),
+            };
+            DONE.fetch_add(1, SeqCst);
+            end_trapped_call(context, result);
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        install_answer(allocate);
+        trap(libc::SYS_fallocate, PASSWORD);
+        region(Means::Protection);
+        assert_eq!(DONE.load(SeqCst), 1);
+        assert!(!is_blocked(SIGNAL));
+    });
+}
+
 #[test]
 fn other_faults_are_the_programs_own() {
     killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
@@ -674,6 +848,48 @@ fn other_faults_reach_the_handler_from_before() {
         // SAFETY: the handler makes the page readable.
         let byte = unsafe { page.read_volatile() };
         assert_eq!(byte, 0);
+    });
+}
+
+/// Moving a page in would not end these, which would repeat without end.
+#[test]
+fn other_faults_of_its_pages_are_the_programs_own() {
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    static REPAIRED: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn repair(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        REPAIRED.fetch_add(1, SeqCst);
+        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        verify_papers::protect(PAGE.load(SeqCst), all);
+    }
+    #[cfg(target_arch = "x86_64")]
+    const RETURN: [u8; 1] = [0xc3];
+    #[cfg(target_arch = "aarch64")]
+    const RETURN: [u8; 4] = 0xd65f_03c0_u32.to_le_bytes();
+    fn check(region: &Region) {
+        FAULTS.store(0, SeqCst);
+        REPAIRED.store(0, SeqCst);
+        PAGE.store(region.address(0), SeqCst);
+        // SAFETY: a page of the region's, to which the handler from before adds what is missing.
+        unsafe {
+            (region.address(0) as *mut [u8; RETURN.len()]).write_volatile(RETURN);
+            std::mem::transmute::<usize, extern "C" fn()>(region.address(0))();
+        }
+        assert_eq!((FAULTS.load(SeqCst), REPAIRED.load(SeqCst)), (1, 1));
+        if region.means() == Means::Userfaultfd {
+            verify_papers::protect(region.address(0), libc::PROT_READ);
+            // SAFETY: as above.
+            unsafe { (region.address(0) as *mut u8).write_volatile(0) };
+            assert_eq!((FAULTS.load(SeqCst), REPAIRED.load(SeqCst)), (1, 2));
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSEGV, repair, 0, &[]);
+        check(region(Means::Protection));
+        // SAFETY: `wait` yields and changes words.
+        match unsafe { Region::map_by(Means::Userfaultfd, 1, wait) } {
+            Ok(region) => check(region),
+            Err(error) => println!("not tried: {error}"),
+        }
     });
 }
 

@@ -39,8 +39,17 @@ const PAUSE: libc::timespec = libc::timespec {
 /// In the child of a fork, gates that threads of the parent have closed stay closed, the forking
 /// thread's own among them: the signal that would open them is not pending in the child.
 ///
+/// A rollforward may also be abandoned because of other faults, such as those of pages with another
+/// gate or none. Then the gate is open while a handler reports `Inside`, which must not let other
+/// threads run.
+///
 /// A fault closes the gate of its own page only. Objects that one sequence changes together have
-/// one gate.
+/// one gate, which is not in a region itself.
+///
+/// It keeps out the threads that run while that sequence waits for its page, as those of M94's one
+/// processor do. A thread that runs at the same time on another processor, or that the kernel has
+/// preempted in its sequence, may have found it open before: such threads need a lock. To a gate,
+/// the coroutines of a kernel thread are one thread.
 ///
 /// Only sequences of `atomseq::sequence!` close it: a fault in the middle of one that runs by a
 /// scheme of [`rollforward`](crate::rollforward) leaves it open.
@@ -67,13 +76,14 @@ impl Gate {
         ptr::from_ref(self).expose_provenance()
     }
 
-    /// Returns whether a sequence is waiting for a page of the object.
+    /// Returns whether it is closed.
     pub fn is_closed(&self) -> bool {
         // Acquire: pairs with the Release in `open`.
         self.owner.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until the gate is open. Meanwhile opens all gates that this thread has closed.
+    /// Waits until the gate is open. Meanwhile opens all gates that this thread has closed, for
+    /// which it looks at each page of each region, as the handler of the signal does.
     ///
     /// So a handler of the closing thread does not wait, but opens it: a handler runs after the
     /// sequence. One that may run in its middle must not call this: a handler of a fault or of
@@ -90,7 +100,7 @@ impl Gate {
             // Otherwise two threads would wait for each other's gates, which they keep closed
             // because they are in handlers or inside masks.
             handler::open_own();
-            if self.open(owner) {
+            if self.open(owner, this_thread()) {
                 return;
             }
             let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
@@ -107,15 +117,16 @@ impl Gate {
             .is_ok()
     }
 
-    /// Opens it if this thread has closed it. Async-signal-safe.
-    pub(super) fn open_own(&self) {
+    /// Opens it if `this_thread`, the calling one, has closed it. Async-signal-safe.
+    pub(super) fn open_own(&self, this_thread: u32) {
         // Relaxed: only this thread stores its own number.
-        self.open(self.owner.load(Ordering::Relaxed));
+        self.open(self.owner.load(Ordering::Relaxed), this_thread);
     }
 
-    /// Opens it if its owner, which was `owner`, is this thread. Returns whether it is.
-    fn open(&self, owner: u32) -> bool {
-        if owner == 0 || owner != this_thread() {
+    /// Opens it if its owner, which was `owner`, is `this_thread`, the calling one. Returns whether
+    /// it is.
+    fn open(&self, owner: u32, this_thread: u32) -> bool {
+        if owner != this_thread {
             return false;
         }
         // Not a store: a handler of this thread may have opened it since, and another thread closed
@@ -134,7 +145,8 @@ impl Gate {
     }
 }
 
-fn this_thread() -> u32 {
+/// Returns the calling thread's number, which is not 0. Async-signal-safe.
+pub(super) fn this_thread() -> u32 {
     // SAFETY: takes no argument and has no precondition.
     unsafe { libc::gettid() as u32 }
 }

@@ -9,10 +9,10 @@
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use atomseq::internals::table;
+use atomseq::internals::{change_mask, table};
 use atomseq::signal::{self, Event, Interrupted};
 
-use super::{Error, Region};
+use super::{Error, Region, gate};
 use crate::faults::{self, Module};
 use crate::lock::Lock;
 
@@ -31,10 +31,14 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 /// Installs handlers for page faults, which are `SIGBUS` or `SIGSEGV`, and for `signal`, which the
 /// handler of a fault in a sequence sends to its own thread: the sequence is rolled forward before
-/// it, and it opens the gate. Other faults are passed on to the handlers from before.
+/// it, and it opens the gate. Other faults are passed on to the handlers from before, also those of
+/// a region's page that moving it in does not end: a jump there, or a protection that other code
+/// has set. An overflow of the stack ends the process
+/// [without a report](atomseq::signal#stack-overflows).
 ///
-/// A handler of `atomseq::signal` for one of these signals is replaced, and none may replace these
-/// later: gates would stay closed. May be called again with the same signal.
+/// A handler of `atomseq::signal` for one of these signals is replaced. None may replace these
+/// later, nor may they be uninstalled: gates would stay closed, and faults end the process. May be
+/// called again with the same signal.
 ///
 /// # Errors
 ///
@@ -108,7 +112,8 @@ fn regions() -> impl Iterator<Item = &'static Region> {
 fn fault(event: &mut Event<'_>) -> bool {
     let address = event.fault_address();
     let find = |address| regions().find_map(|region| Some((region, region.page_of(address)?)));
-    let Some((region, page)) = address.and_then(find) else {
+    let found = address.and_then(find);
+    let Some((region, page)) = found.filter(|(region, _)| region.has_raised(event)) else {
         return false;
     };
     // As the delivery of a signal will find it: at least one instruction has been executed, and at
@@ -118,7 +123,10 @@ fn fault(event: &mut Event<'_>) -> bool {
     {
         send_signal();
     }
+    // Accesses to other pages fault as well: this thread does not block the signal.
+    let mask = change_mask(libc::SIG_UNBLOCK, 1 << (event.signal() - 1));
     region.wait();
+    change_mask(libc::SIG_SETMASK, mask);
     if region.page_in(page).is_err() {
         // The fault would repeat without end.
         event.default_action();
@@ -152,7 +160,9 @@ fn open(event: &mut Event<'_>) {
 
 /// Opens all gates that this thread has closed. Async-signal-safe.
 pub fn open_own() {
+    // Once: a system call for each page of a closed gate would take milliseconds.
+    let this_thread = gate::this_thread();
     for region in regions() {
-        region.gates().for_each(|gate| gate.open_own());
+        region.gates().for_each(|gate| gate.open_own(this_thread));
     }
 }

@@ -8,9 +8,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atomseq::internals::change_mask;
+use atomseq::signal::Event;
+
 use super::gate::Gate;
 use super::userfault::Userfault;
 use super::{Error, handler};
+use crate::faults;
 
 /// How a region sees its faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +32,14 @@ pub enum Means {
 /// [`page_out`](Region::page_out). Stays until the process ends, since handlers read it.
 ///
 /// Pages that are out keep their contents. If the system refuses to move one in, its fault ends the
-/// process. In a forked child all pages are the parent's, shared, and pages that were out fault
-/// there as in the parent only with [`Means::Protection`].
+/// process. So does a fault whose signal the thread blocks: while it holds a
+/// [gate of a CPU](atomseq::percpu::GateGuard), for example. A system call that is given memory
+/// which is out fails with `EFAULT`.
+///
+/// In a forked child all pages are the parent's, shared, and pages that were out fault there as in
+/// the parent only with [`Means::Protection`]. With [`Means::Userfaultfd`], a child that pins a
+/// page moves it in for its parent as well. A child must not move or pin pages if another thread
+/// may have been doing so at the fork: the child would wait for that thread.
 pub struct Region {
     start: usize,
     page: usize,
@@ -43,9 +53,10 @@ pub struct Region {
 
 impl Region {
     /// Maps that many pages, all of them out, by `userfaultfd` if that is allowed, else by
-    /// protection. The memory is zero.
+    /// protection. The memory is zero, and allocated at once.
     ///
     /// The handler of each fault calls `wait` before it moves the page in: there other threads run.
+    /// `wait` may access other pages that are out, but not that one.
     ///
     /// # Errors
     ///
@@ -164,7 +175,8 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// [`Error::Pinned`] if it is pinned, or if the system refuses it.
+    /// [`Error::Pinned`] if it is pinned, or if the system refuses it, for example because
+    /// `mlockall` has locked the page.
     ///
     /// # Panics
     ///
@@ -256,6 +268,20 @@ impl Region {
         unsafe { gate.as_ref() }
     }
 
+    /// Returns whether a fault on one of its pages is that of a page that is out. Moving the page
+    /// in does not end others: a jump into the region, a protection that other code has set,
+    /// memory that has gone bad.
+    pub(super) fn has_raised(&self, event: &Event<'_>) -> bool {
+        /// From asm-generic/siginfo.h; the libc crate does not have it.
+        const SEGV_ACCERR: i32 = 2;
+        let own = match self.userfault {
+            Some(_) => (libc::SIGBUS, libc::BUS_ADRERR),
+            None => (libc::SIGSEGV, SEGV_ACCERR),
+        };
+        let is_jump = self.page_of(event.original_pc()).is_some();
+        (event.signal(), event.info().si_code) == own && !is_jump
+    }
+
     /// Iterates over the gates of all pages.
     pub(super) fn gates(&self) -> impl Iterator<Item = &'static Gate> {
         (0..self.pages.len()).filter_map(|page| self.gate(page))
@@ -268,6 +294,7 @@ impl Region {
 }
 
 /// Pages that stay in.
+#[must_use = "the pages may be moved out when this is dropped"]
 pub struct Pinned {
     region: &'static Region,
     pages: Range<usize>,
@@ -289,6 +316,19 @@ impl Drop for Pinned {
 
 /// Memory that is allocated, and not mapped anywhere.
 fn memory(bytes: usize) -> Result<File, Error> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the limit lives through the call.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if bytes as u64 > limit.rlim_cur {
+        // `fallocate` would also send `SIGXFSZ`.
+        return Err(Error::Refused {
+            call: "fallocate",
+            error: io::Error::from_raw_os_error(libc::EFBIG),
+        });
+    }
     // SAFETY: a name, and a number.
     let descriptor = unsafe { libc::memfd_create(c"atomseq-pages".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
@@ -296,9 +336,16 @@ fn memory(bytes: usize) -> Result<File, Error> {
     }
     // SAFETY: a new descriptor that nothing else owns.
     let file = unsafe { File::from_raw_fd(descriptor) };
+    // Before Linux 6.11 any signal interrupts the call, which frees what it has allocated: under a
+    // timer it might never end. Signals that cannot wait are those of faults, as a sandbox's is.
+    let can_wait = (1..=64).filter(|signal| faults::can_wait(*signal));
+    let blocked = can_wait.fold(0, |set, signal| set | 1 << (signal - 1));
+    let mask = change_mask(libc::SIG_BLOCK, blocked);
     // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not mapped.
-    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
+    let result = match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
         0 => Ok(file),
         _ => Err(Error::last("fallocate")),
-    }
+    };
+    change_mask(libc::SIG_SETMASK, mask);
+    result
 }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr;
 
 use super::Error;
 
@@ -22,7 +23,7 @@ const UFFDIO_CONTINUE: u32 = 0xc020_aa07;
 pub struct Userfault(File);
 
 impl Userfault {
-    /// Reports the faults of a mapping of shared memory.
+    /// Reports the faults of a mapping of shared memory, of which no page is in afterwards.
     ///
     /// # Errors
     ///
@@ -42,7 +43,17 @@ impl Userfault {
         // start, length, mode, answer
         let mut register = [start as u64, bytes as u64, REGISTER_MODE_MINOR, 0];
         this.control("UFFDIO_REGISTER", UFFDIO_REGISTER, &mut register)?;
-        Ok(this)
+        let start = ptr::with_exposed_provenance_mut(start);
+        // SAFETY: the caller's mapping, whose contents stay in its file. `mlockall` may have locked
+        // it in advance: then it is mapped, and cannot be taken out.
+        let result = unsafe {
+            libc::munlock(start, bytes);
+            libc::madvise(start, bytes, libc::MADV_DONTNEED)
+        };
+        match result {
+            0 => Ok(this),
+            _ => Err(Error::last("MADV_DONTNEED")),
+        }
     }
 
     /// Maps pages that are in the file. Async-signal-safe.
@@ -54,8 +65,11 @@ impl Userfault {
         // start, length, mode, answer
         let mut pages = [start as u64, bytes as u64, 0, 0];
         match self.control("UFFDIO_CONTINUE", UFFDIO_CONTINUE, &mut pages) {
-            // Another thread has mapped it.
-            Err(Error::Refused { error, .. }) if error.raw_os_error() == Some(libc::EEXIST) => {
+            // Another thread has mapped it; or this is the child of a process that has exited, and
+            // nothing reports its own faults.
+            Err(Error::Refused { error, .. })
+                if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::ESRCH)) =>
+            {
                 Ok(())
             }
             result => result,

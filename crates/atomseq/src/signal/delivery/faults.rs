@@ -11,7 +11,7 @@ use super::nested::Frame;
 use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
 use super::words::Words;
-use super::{Arrived, Interrupted, controls, pass_on};
+use super::{Arrived, Interrupted, controls, happens_again, pass_on};
 use crate::clock;
 use crate::sequence::table;
 
@@ -23,8 +23,9 @@ static LIMIT: AtomicU64 = AtomicU64::new(100_000_000);
 ///
 /// A clone has at most 32 instructions and no backward branch. So it fails to end only if one of
 /// its instructions faults, the fault is handled, and the instruction faults again. The clock is
-/// read when a fault is handled, so a rollforward without a fault pays nothing. When the limit has
-/// passed since the first fault, the rollforward is abandoned:
+/// read when a fault is handled, so a rollforward without a fault pays nothing. Traps do not count,
+/// because they do not repeat: single steps, for example. When the limit has passed since the first
+/// fault, the rollforward is abandoned:
 ///
 /// * the signal's handler runs with [`Interrupted::Inside`];
 /// * the sequence continues at the faulting instruction;
@@ -103,7 +104,7 @@ unsafe fn deliver_in_clone(
         true => frame.skip_before(),
         false => leave(interrupted, context, stack_pointer, mask),
     };
-    if is_over_limit(outer) {
+    if happens_again(delivery.signal) && is_over_limit(outer) {
         // The thread continues in the sequence itself. The pending signal is handled first.
         return go_back(frame, interrupted);
     }
