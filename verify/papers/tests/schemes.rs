@@ -65,7 +65,6 @@ const SECOND: c_int = libc::SIGUSR2;
 /// Counts single steps, and sends the signals before the chosen instruction. Traps of other causes
 /// go to the handler before.
 extern "C" fn on_step(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    const TRAP_TRACE: i32 = 2;
     // SAFETY: the kernel's record and context.
     let (code, flags) = unsafe {
         let context = &mut *context.cast::<libc::ucontext_t>();
@@ -74,7 +73,9 @@ extern "C" fn on_step(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
             &mut context.uc_mcontext.gregs[libc::REG_EFL as usize],
         )
     };
-    if code != TRAP_TRACE {
+    // The code of an int3. That of a step is TRAP_TRACE, or TRAP_BRKPT if a hypervisor has lost the
+    // cause, as KVM does once in some millions of steps on a busy machine.
+    if code == libc::SI_KERNEL {
         // SAFETY: the handler that was installed, with three arguments.
         let before: Three = unsafe { std::mem::transmute(BEFORE.load(SeqCst)) };
         return before(signal, info, context);
