@@ -3,10 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use atomseq::internals::{generation, start};
+
 /// How long a thread waits before it looks again whether the lock is free.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// The process whose thread holds the lock, or 0. A child finds its parent's number.
+/// The generation of the process whose thread holds the lock, or 0. A child of a fork finds its
+/// parent's. One that shares memory with its parent, as that of a vfork, has the same generation:
+/// the holder exists. (Process numbers would not do: those two differ, and a child in a new PID
+/// namespace may have its parent's number.)
 pub struct Lock(AtomicU32);
 
 /// The lock is held until this is dropped.
@@ -23,6 +28,8 @@ impl Lock {
 
     /// Takes the lock. Waits for another thread of this process.
     pub fn take(&'static self) -> Held {
+        // Before that, processes have no generations.
+        start();
         loop {
             match self.try_take() {
                 Some(held) => return held,
@@ -36,12 +43,12 @@ impl Lock {
     /// process has taken it since.
     pub fn is_inherited(&self) -> bool {
         let holder = self.0.load(Ordering::Relaxed);
-        holder != 0 && holder != std::process::id()
+        holder != 0 && holder != generation()
     }
 
     /// Takes the lock unless a thread of this process holds it.
     pub fn try_take(&'static self) -> Option<Held> {
-        let own = std::process::id();
+        let own = generation();
         let holder = self.0.load(Ordering::Relaxed);
         if holder == own {
             return None;

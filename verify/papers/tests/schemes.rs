@@ -541,6 +541,37 @@ fn a_child_removes_the_trap_of_its_parents_thread() {
     });
 }
 
+/// Runs `work` in a child that shares this process's memory, as that of a vfork does, and waits for
+/// its end.
+fn in_child_with_shared_memory(work: fn()) {
+    extern "C" fn run(work: *mut c_void) -> c_int {
+        // SAFETY: the function below.
+        let work: fn() = unsafe { std::mem::transmute(work) };
+        work();
+        0
+    }
+    const STACK: usize = 1 << 20;
+    let stack = pages(STACK / 4096, libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let mut status = 0;
+    // SAFETY: a stack for the child alone. This thread waits, so that its storage is the child's.
+    unsafe {
+        let child = libc::clone(run, (stack + STACK) as *mut _, flags, work as *mut _);
+        assert!(child > 0, "no child");
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+    }
+    assert_eq!(status, 0, "how the child has ended");
+}
+
+/// A thread that is in the middle of a rollforward is there for the child of a vfork, too.
+#[test]
+fn a_child_that_shares_memory_leaves_the_trap() {
+    in_fresh_process(this_test!(), || {
+        let hit = while_a_trap_is_in_place(|| in_child_with_shared_memory(pass_many_times));
+        assert_eq!(hit, PASSES as u64, "the child has met it every time");
+    });
+}
+
 /// Whether the thread that installs handlers without end is to exit.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
