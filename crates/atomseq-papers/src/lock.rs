@@ -3,10 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use atomseq::internals::{generation, start, wait_at_most};
+
 /// How long a thread waits before it looks again whether the lock is free.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// The process whose thread holds the lock, or 0. A child finds its parent's number.
+/// The generation of the process whose thread holds the lock, or 0. A child of a fork finds its
+/// parent's. One that shares memory with its parent, as that of a vfork, has the same generation:
+/// the holder exists. (Process numbers would not do: that child has one of its own, and a child in
+/// a new PID namespace may have its parent's.)
 pub struct Lock(AtomicU32);
 
 /// The lock is held until this is dropped.
@@ -23,11 +28,14 @@ impl Lock {
 
     /// Takes the lock. Waits for another thread of this process.
     pub fn take(&'static self) -> Held {
+        // Before that, processes have no generations.
+        start();
         loop {
             match self.try_take() {
                 Some(held) => return held,
-                // Not a mere yield: the holder's priority may be lower.
-                None => std::thread::sleep(PAUSE),
+                // Not a mere yield: the holder's priority may be lower. Nor `thread::sleep`, in
+                // which a cancelled thread ends: handlers wait here.
+                None => _ = wait_at_most(&self.0, generation(), PAUSE),
             }
         }
     }
@@ -36,12 +44,12 @@ impl Lock {
     /// process has taken it since.
     pub fn is_inherited(&self) -> bool {
         let holder = self.0.load(Ordering::Relaxed);
-        holder != 0 && holder != std::process::id()
+        holder != 0 && holder != generation()
     }
 
     /// Takes the lock unless a thread of this process holds it.
     pub fn try_take(&'static self) -> Option<Held> {
-        let own = std::process::id();
+        let own = generation();
         let holder = self.0.load(Ordering::Relaxed);
         if holder == own {
             return None;
@@ -59,5 +67,38 @@ impl Drop for Held {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `try_take`.
         self.lock.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int;
+    }
+
+    /// A handler may wait here in the middle of code that is no cancellation point. Otherwise the
+    /// process would be aborted.
+    #[test]
+    fn a_cancelled_thread_waits_for_the_lock() {
+        static LOCK: Lock = Lock::new();
+        static IS_CANCELLED: AtomicBool = AtomicBool::new(false);
+        let held = LOCK.take();
+        let waiter = thread::spawn(|| {
+            // SAFETY: this thread.
+            assert_eq!(unsafe { pthread_cancel(libc::pthread_self()) }, 0);
+            IS_CANCELLED.store(true, Ordering::Release);
+            LOCK.take().is_taken_over
+        });
+        while !IS_CANCELLED.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        thread::sleep(1000 * PAUSE);
+        drop(held);
+        assert!(!waiter.join().expect("the waiter"));
     }
 }

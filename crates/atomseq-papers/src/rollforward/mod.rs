@@ -107,7 +107,8 @@
 //!   process counts as other code, and must install no handlers while this one's run.
 //! * An event reports what was interrupted before the rollforward, and as no sequence.
 //! * The handlers of `SIGSEGV` and `SIGTRAP` are taken. Faults of other causes are passed on to the
-//!   handlers of other code from before; handlers of `atomseq::signal` are replaced.
+//!   handlers of other code from before; handlers of `atomseq::signal` are replaced, and none may
+//!   replace or remove these later. One that other code installs over them must call them.
 //! * A handler reads the code that it has interrupted, so no code may be execute-only. A breakpoint
 //!   in a sequence of `HybJump` or `Designated` hides it: no handler waits for it.
 //! * A thread that runs designated sequences must not block `SIGTRAP`: the trap of another thread's
@@ -122,9 +123,10 @@
 //! * `SIGABRT` and the signals of faults (`SIGBUS`, `SIGFPE`, `SIGILL`, `SIGSYS`) do not wait, not
 //!   even if they are sent: nothing holds them back, so they also arrive in the middle of a
 //!   rollforward. A handler that [`install`] installed for one runs at once. It may see a sequence
-//!   half done, and the signals of higher levels wait, too. A handler of `SIGABRT`, `SIGBUS`,
-//!   `SIGFPE`, `SIGILL` or `SIGSYS` that [`install`] did not install must not run sequences of a
-//!   dynamic scheme.
+//!   half done, and the signals of higher levels wait, too. A handler of such a signal that
+//!   [`install`] did not install must run neither sequences of a dynamic scheme nor designated
+//!   ones: in the middle of a sequence or a rollforward they would use its words. The same holds
+//!   for a handler of `SIGSEGV` or `SIGTRAP` that other code installs later.
 //! * A handler of such a signal must not jump out of the rollforward, fork in the middle of it, or
 //!   wait for another thread's rollforward of a designated sequence. To jump out of a sequence of a
 //!   dynamic scheme that is not rolled forward, it must be a handler of `SIGSEGV` or `SIGTRAP`, or
