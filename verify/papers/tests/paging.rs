@@ -789,40 +789,91 @@ fn a_region_beyond_the_limit_of_files_is_refused() {
     });
 }
 
-/// Linux before 6.11 gives up an allocation, and all that it has allocated, when a signal arrives.
+/// Calls that the kernel answers by an error if something else happens meanwhile.
 // qemu-user has no seccomp.
 #[cfg(target_arch = "x86_64")]
-#[test]
-fn signals_do_not_interrupt_the_allocation_of_a_region() {
+mod trapped {
+    use std::ffi::{c_int, c_long, c_void};
+
+    use super::*;
+
     const PASSWORD: u32 = 0x5eed;
-    extern "C" fn allocate(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: a handler's third argument, that of a trapped call.
+
+    /// Makes a trapped call, which has at most four arguments and returns 0.
+    ///
+    /// # Safety
+    ///
+    /// The context is that of the handler of `SIGSYS` that runs.
+    unsafe fn make(call: c_long, context: *const c_void) -> c_long {
+        // SAFETY: the caller's promise; the arguments are those of the thread's own call.
         unsafe {
-            let of_call = &*context.cast::<libc::ucontext_t>();
-            let argument = |register: i32| of_call.uc_mcontext.gregs[register as usize];
-            let result = match holds(&of_call.uc_sigmask, SIGNAL) {
-                true => libc::syscall(
-                    libc::SYS_fallocate,
-                    argument(libc::REG_RDI),
-                    argument(libc::REG_RSI),
-                    argument(libc::REG_RDX),
-                    argument(libc::REG_R10),
-                    0,
-                    libc::c_long::from(PASSWORD),
-                ),
-                false => -libc::c_long::from(libc::EINTR),
-            };
-            DONE.fetch_add(1, SeqCst);
-            end_trapped_call(context, result);
+            let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            let argument = |register: c_int| registers[register as usize];
+            libc::syscall(
+                call,
+                argument(libc::REG_RDI),
+                argument(libc::REG_RSI),
+                argument(libc::REG_RDX),
+                argument(libc::REG_R10),
+                0,
+                c_long::from(PASSWORD),
+            )
         }
     }
-    in_fresh_process(this_test!(), || {
-        install_answer(allocate);
-        trap(libc::SYS_fallocate, PASSWORD);
-        region(Means::Protection);
-        assert_eq!(DONE.load(SeqCst), 1);
-        assert!(!is_blocked(SIGNAL));
-    });
+
+    /// Linux before 6.11 gives up an allocation, and all that it has allocated, when a signal
+    /// arrives.
+    #[test]
+    fn signals_do_not_interrupt_the_allocation_of_a_region() {
+        extern "C" fn allocate(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe {
+                let of_call = &*context.cast::<libc::ucontext_t>();
+                let result = match holds(&of_call.uc_sigmask, SIGNAL) {
+                    true => make(libc::SYS_fallocate, context),
+                    false => -c_long::from(libc::EINTR),
+                };
+                DONE.fetch_add(1, SeqCst);
+                end_trapped_call(context, result);
+            }
+        }
+        in_fresh_process(this_test!(), || {
+            install_answer(allocate);
+            trap(libc::SYS_fallocate, PASSWORD);
+            region(Means::Protection);
+            assert_eq!(DONE.load(SeqCst), 1);
+            assert!(!is_blocked(SIGNAL));
+        });
+    }
+
+    /// As it does while another thread moves two megabytes out by one call, and the kernel frees
+    /// their table. The fault ended the process.
+    #[test]
+    fn a_page_is_moved_in_although_the_kernel_answers_try_again() {
+        extern "C" fn move_in(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe {
+                let result = match DONE.fetch_add(1, SeqCst) {
+                    0 => -c_long::from(libc::EAGAIN),
+                    _ => make(libc::SYS_ioctl, context),
+                };
+                end_trapped_call(context, result);
+            }
+        }
+        in_fresh_process(this_test!(), || {
+            start(SIGNAL).unwrap();
+            // SAFETY: `wait` yields and changes words.
+            let region = match unsafe { Region::map_by(Means::Userfaultfd, 1, wait) } {
+                Ok(region) => region,
+                Err(error) => return println!("not tried: {error}"),
+            };
+            install_answer(move_in);
+            trap(libc::SYS_ioctl, PASSWORD);
+            // SAFETY: a word of the region.
+            unsafe { (region.address(0) as *mut usize).write_volatile(1) };
+            assert_eq!((FAULTS.load(SeqCst), DONE.load(SeqCst)), (1, 2));
+        });
+    }
 }
 
 #[test]
