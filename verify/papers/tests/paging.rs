@@ -874,6 +874,35 @@ mod trapped {
             assert_eq!((FAULTS.load(SeqCst), DONE.load(SeqCst)), (1, 2));
         });
     }
+
+    /// Before the page is locked, other code moves it out. The kernel locks it nevertheless, and
+    /// reports an error.
+    #[test]
+    fn pages_that_cannot_be_pinned_do_not_stay_locked() {
+        extern "C" fn pretend(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            DONE.fetch_add(1, SeqCst);
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe { end_trapped_call(context, 0) };
+        }
+        in_fresh_process(this_test!(), || {
+            start(SIGNAL).unwrap();
+            // SAFETY: `wait` yields and changes words.
+            let region = match unsafe { Region::map_by(Means::Userfaultfd, 2, wait) } {
+                Ok(region) => region,
+                Err(error) => return println!("not tried: {error}"),
+            };
+            let pinned = region.pin(0..1).unwrap();
+            let locked_before = locked();
+            install_answer(pretend);
+            trap(libc::SYS_ioctl, PASSWORD);
+            let error = region.pin(0..2).map(drop).unwrap_err();
+            assert!(matches!(error, Error::Refused { call: "mlock", .. }));
+            assert_eq!((DONE.load(SeqCst), locked()), (2, locked_before));
+            region.page_out(1).unwrap();
+            drop(pinned);
+            assert_eq!(locked(), "0");
+        });
+    }
 }
 
 #[test]

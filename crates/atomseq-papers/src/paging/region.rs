@@ -223,13 +223,28 @@ impl Region {
         let start = ptr::with_exposed_provenance(self.start + pages.start * self.page);
         // SAFETY: pages of this region's.
         if unsafe { libc::mlock(start, pages.len() * self.page) } != 0 {
-            return Err(Error::last("mlock"));
+            let error = Error::last("mlock");
+            // It may have locked some, or all and then found one moved out by other code.
+            self.unlock(pages);
+            return Err(error);
         }
         for (_, pins) in &self.pages[pages.clone()] {
             pins.fetch_add(1, Ordering::Relaxed);
         }
         let region = self;
         Ok(Pinned { region, pages })
+    }
+
+    /// Unlocks those of these pages that are not pinned. Under the lock.
+    fn unlock(&self, pages: Range<usize>) {
+        for page in pages {
+            // Relaxed: under the lock.
+            if self.pages[page].1.load(Ordering::Relaxed) == 0 {
+                let start = ptr::with_exposed_provenance(self.address(page));
+                // SAFETY: a page of this region's.
+                unsafe { libc::munlock(start, self.page) };
+            }
+        }
     }
 
     fn moving(&self) -> MutexGuard<'_, ()> {
@@ -303,14 +318,12 @@ pub struct Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let _moving = self.region.moving();
-        for page in self.pages.clone() {
-            // A page that is pinned twice stays locked. Relaxed: under the lock.
-            if self.region.pages[page].1.fetch_sub(1, Ordering::Relaxed) == 1 {
-                let start = ptr::with_exposed_provenance(self.region.address(page));
-                // SAFETY: a page of the region's.
-                unsafe { libc::munlock(start, self.region.page) };
-            }
+        for (_, pins) in &self.region.pages[self.pages.clone()] {
+            // Relaxed: under the lock.
+            pins.fetch_sub(1, Ordering::Relaxed);
         }
+        // A page that is pinned twice stays locked.
+        self.region.unlock(self.pages.clone());
     }
 }
 
