@@ -789,6 +789,29 @@ fn a_region_beyond_the_limit_of_files_is_refused() {
     });
 }
 
+/// Otherwise the first fault would end the process.
+// qemu-user has no seccomp.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_region_needs_the_system_call_that_moves_its_pages() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        verify_support::sandbox::refuse_all(&[libc::SYS_mprotect]);
+        // SAFETY: `wait` yields and changes words.
+        let error = unsafe { Region::map_by(Means::Protection, 1, wait) }.map(|_| ());
+        let refused = |error| {
+            matches!(
+                error,
+                Error::Refused {
+                    call: "mprotect",
+                    ..
+                }
+            )
+        };
+        assert!(error.is_err_and(refused));
+    });
+}
+
 /// Calls that the kernel answers by an error if something else happens meanwhile.
 // qemu-user has no seccomp.
 #[cfg(target_arch = "x86_64")]

@@ -94,21 +94,10 @@ impl Region {
         };
         let bytes = pages.checked_mul(page).ok_or_else(no_memory)?;
         let file = memory(bytes)?;
-        let protection = match means {
-            Means::Userfaultfd => libc::PROT_READ | libc::PROT_WRITE,
-            Means::Protection => libc::PROT_NONE,
-        };
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe {
-            let shared = libc::MAP_SHARED;
-            libc::mmap(
-                ptr::null_mut(),
-                bytes,
-                protection,
-                shared,
-                file.as_raw_fd(),
-                0,
-            )
+            let (all, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+            libc::mmap(ptr::null_mut(), bytes, all, shared, file.as_raw_fd(), 0)
         };
         if start == libc::MAP_FAILED {
             return Err(Error::last("mmap"));
@@ -125,7 +114,11 @@ impl Region {
         all.resize_with(pages, Default::default);
         let userfault = match means {
             Means::Userfaultfd => Some(Userfault::over(start, bytes).map_err(unmap)?),
-            Means::Protection => None,
+            Means::Protection => {
+                // Not when it is mapped: a sandbox that refuses this would refuse to move pages in.
+                protect(start, bytes, libc::PROT_NONE).map_err(unmap)?;
+                None
+            }
         };
         let region = Self {
             start,
@@ -183,26 +176,21 @@ impl Region {
     /// If the region has no such page.
     #[track_caller]
     pub fn page_out(&self, page: usize) -> Result<(), Error> {
-        let address = ptr::with_exposed_provenance_mut(self.address(page));
+        let address = self.address(page);
         let _moving = self.moving();
         // Relaxed: under the lock.
         if self.pages[page].1.load(Ordering::Relaxed) > 0 {
             return Err(Error::Pinned);
         }
+        if self.userfault.is_none() {
+            return protect(address, self.page, libc::PROT_NONE);
+        }
+        let start = ptr::with_exposed_provenance_mut(address);
         // SAFETY: a page of this region's, whose contents stay in its file.
-        let (call, result) = unsafe {
-            match self.userfault {
-                Some(_) => (
-                    "MADV_DONTNEED",
-                    libc::madvise(address, self.page, libc::MADV_DONTNEED),
-                ),
-                None => (
-                    "mprotect",
-                    libc::mprotect(address, self.page, libc::PROT_NONE),
-                ),
-            }
-        };
-        (result == 0).then_some(()).ok_or_else(|| Error::last(call))
+        match unsafe { libc::madvise(start, self.page, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(Error::last("MADV_DONTNEED")),
+        }
     }
 
     /// Moves pages in and keeps them there until the guard is dropped (`mlock`).
@@ -255,17 +243,9 @@ impl Region {
     #[track_caller]
     pub(super) fn page_in(&self, page: usize) -> Result<(), Error> {
         let address = self.address(page);
-        if let Some(userfault) = &self.userfault {
-            return userfault.map(address, self.page);
-        }
-        let (start, all) = (
-            ptr::with_exposed_provenance_mut(address),
-            libc::PROT_READ | libc::PROT_WRITE,
-        );
-        // SAFETY: a page of this region's.
-        match unsafe { libc::mprotect(start, self.page, all) } {
-            0 => Ok(()),
-            _ => Err(Error::last("mprotect")),
+        match &self.userfault {
+            Some(userfault) => userfault.map(address, self.page),
+            None => protect(address, self.page, libc::PROT_READ | libc::PROT_WRITE),
         }
     }
 
@@ -324,6 +304,16 @@ impl Drop for Pinned {
         }
         // A page that is pinned twice stays locked.
         self.region.unlock(self.pages.clone());
+    }
+}
+
+/// Changes how memory of a region may be accessed. Async-signal-safe.
+fn protect(start: usize, bytes: usize, protection: libc::c_int) -> Result<(), Error> {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: the callers' memory is a region's, whose contents stay in its file.
+    match unsafe { libc::mprotect(start, bytes, protection) } {
+        0 => Ok(()),
+        _ => Err(Error::last("mprotect")),
     }
 }
 
