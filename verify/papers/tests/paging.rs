@@ -789,6 +789,27 @@ fn a_region_beyond_the_limit_of_files_is_refused() {
     });
 }
 
+/// While the kernel makes a huge page of others, it moves them out: pinned ones faulted.
+#[test]
+fn no_huge_page_is_made_of_a_region() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        // SAFETY: `wait` yields and changes words.
+        let region = unsafe { Region::map_by(Means::Userfaultfd, 1, wait) };
+        let Ok(region) = region else { return };
+        if !std::fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap() {
+            return;
+        }
+        let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let first = format!("{:x}-", region.address(0));
+        let mut lines = mappings
+            .lines()
+            .skip_while(|line| !line.starts_with(&first));
+        let flags = lines.find(|line| line.starts_with("VmFlags:")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "nh"), "{flags}");
+    });
+}
+
 /// Otherwise the first fault would end the process.
 // qemu-user has no seccomp.
 #[cfg(target_arch = "x86_64")]
@@ -869,8 +890,8 @@ mod trapped {
         });
     }
 
-    /// As it does while another thread moves two megabytes out by one call, and the kernel frees
-    /// their table. The fault ended the process.
+    /// As it does while another thread moves two megabytes out by one call, whose table the kernel
+    /// frees. The fault ended the process.
     #[test]
     fn a_page_is_moved_in_although_the_kernel_answers_try_again() {
         extern "C" fn move_in(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {

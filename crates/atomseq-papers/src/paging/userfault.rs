@@ -45,9 +45,11 @@ impl Userfault {
         this.control("UFFDIO_REGISTER", UFFDIO_REGISTER, &mut register)?;
         let start = ptr::with_exposed_provenance_mut(start);
         // SAFETY: the caller's mapping, whose contents stay in its file. `mlockall` may have locked
-        // it in advance: then it is mapped, and cannot be taken out.
+        // it in advance: then it is mapped, and cannot be taken out. While the kernel makes a huge
+        // page of others, it moves them out, also pinned ones.
         let result = unsafe {
             libc::munlock(start, bytes);
+            libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
             libc::madvise(start, bytes, libc::MADV_DONTNEED)
         };
         match result {
@@ -74,7 +76,7 @@ impl Userfault {
                 // Another thread has mapped it; or this is the child of a process that has exited,
                 // and nothing reports its own faults.
                 Some(libc::EEXIST | libc::ESRCH) => return Ok(()),
-                // The kernel has just freed a table of pages, none of which was in.
+                // The kernel has just freed the table of a stretch of pages, none of which was in.
                 Some(libc::EAGAIN) => {}
                 _ => return result,
             }
