@@ -19,7 +19,8 @@ use crate::faults;
 /// How a region sees its faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// By `userfaultfd` (Linux 5.14), where the system allows it.
+    /// By `userfaultfd` (Linux 5.14), where the system allows it. Pages that the system swaps out
+    /// are out as well.
     Userfaultfd,
     /// By pages that may not be accessed.
     ///
@@ -344,10 +345,18 @@ fn memory(bytes: usize) -> Result<File, Error> {
     let can_wait = (1..=64).filter(|signal| faults::can_wait(*signal));
     let blocked = can_wait.fold(0, |set, signal| set | 1 << (signal - 1));
     let mask = change_mask(libc::SIG_BLOCK, blocked);
-    // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not mapped.
-    let result = match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
-        0 => Ok(file),
-        _ => Err(Error::last("fallocate")),
+    let result = loop {
+        // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not
+        // mapped.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
+            break Ok(file);
+        }
+        let error = io::Error::last_os_error();
+        // What is left: a debugger, or `SIGSTOP`.
+        if error.kind() != io::ErrorKind::Interrupted {
+            let call = "fallocate";
+            break Err(Error::Refused { call, error });
+        }
     };
     change_mask(libc::SIG_SETMASK, mask);
     result
