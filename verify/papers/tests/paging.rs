@@ -789,40 +789,164 @@ fn a_region_beyond_the_limit_of_files_is_refused() {
     });
 }
 
-/// Linux before 6.11 gives up an allocation, and all that it has allocated, when a signal arrives.
+/// While the kernel makes a huge page of others, it moves them out: pinned ones faulted.
+#[test]
+fn no_huge_page_is_made_of_a_region() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        // SAFETY: `wait` yields and changes words.
+        let region = unsafe { Region::map_by(Means::Userfaultfd, 1, wait) };
+        let Ok(region) = region else { return };
+        if !std::fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap() {
+            return;
+        }
+        let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let first = format!("{:x}-", region.address(0));
+        let mut lines = mappings
+            .lines()
+            .skip_while(|line| !line.starts_with(&first));
+        let flags = lines.find(|line| line.starts_with("VmFlags:")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "nh"), "{flags}");
+    });
+}
+
+/// Otherwise the first fault would end the process.
 // qemu-user has no seccomp.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn signals_do_not_interrupt_the_allocation_of_a_region() {
+fn a_region_needs_the_system_call_that_moves_its_pages() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        verify_support::sandbox::refuse_all(&[libc::SYS_mprotect]);
+        // SAFETY: `wait` yields and changes words.
+        let error = unsafe { Region::map_by(Means::Protection, 1, wait) }.map(|_| ());
+        let refused = |error| {
+            matches!(
+                error,
+                Error::Refused {
+                    call: "mprotect",
+                    ..
+                }
+            )
+        };
+        assert!(error.is_err_and(refused));
+    });
+}
+
+/// Calls that the kernel answers by an error if something else happens meanwhile.
+// qemu-user has no seccomp.
+#[cfg(target_arch = "x86_64")]
+mod trapped {
+    use std::ffi::{c_int, c_long, c_void};
+
+    use super::*;
+
     const PASSWORD: u32 = 0x5eed;
-    extern "C" fn allocate(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: a handler's third argument, that of a trapped call.
+
+    /// Makes a trapped call, which has at most four arguments and returns 0.
+    ///
+    /// # Safety
+    ///
+    /// The context is that of the handler of `SIGSYS` that runs.
+    unsafe fn make(call: c_long, context: *const c_void) -> c_long {
+        // SAFETY: the caller's promise; the arguments are those of the thread's own call.
         unsafe {
-            let of_call = &*context.cast::<libc::ucontext_t>();
-            let argument = |register: i32| of_call.uc_mcontext.gregs[register as usize];
-            let result = match holds(&of_call.uc_sigmask, SIGNAL) {
-                true => libc::syscall(
-                    libc::SYS_fallocate,
-                    argument(libc::REG_RDI),
-                    argument(libc::REG_RSI),
-                    argument(libc::REG_RDX),
-                    argument(libc::REG_R10),
-                    0,
-                    libc::c_long::from(PASSWORD),
-                ),
-                false => -libc::c_long::from(libc::EINTR),
-            };
-            DONE.fetch_add(1, SeqCst);
-            end_trapped_call(context, result);
+            let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            let argument = |register: c_int| registers[register as usize];
+            libc::syscall(
+                call,
+                argument(libc::REG_RDI),
+                argument(libc::REG_RSI),
+                argument(libc::REG_RDX),
+                argument(libc::REG_R10),
+                0,
+                c_long::from(PASSWORD),
+            )
         }
     }
-    in_fresh_process(this_test!(), || {
-        install_answer(allocate);
-        trap(libc::SYS_fallocate, PASSWORD);
-        region(Means::Protection);
-        assert_eq!(DONE.load(SeqCst), 1);
-        assert!(!is_blocked(SIGNAL));
-    });
+
+    /// Linux before 6.11 gives up an allocation, and all that it has allocated, when a signal
+    /// arrives, or when the thread has been stopped.
+    #[test]
+    fn signals_do_not_interrupt_the_allocation_of_a_region() {
+        extern "C" fn allocate(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe {
+                let of_call = &*context.cast::<libc::ucontext_t>();
+                assert!(holds(&of_call.uc_sigmask, SIGNAL));
+                let result = match DONE.fetch_add(1, SeqCst) {
+                    0 => -c_long::from(libc::EINTR),
+                    _ => make(libc::SYS_fallocate, context),
+                };
+                end_trapped_call(context, result);
+            }
+        }
+        in_fresh_process(this_test!(), || {
+            install_answer(allocate);
+            trap(libc::SYS_fallocate, PASSWORD);
+            region(Means::Protection);
+            assert_eq!(DONE.load(SeqCst), 2);
+            assert!(!is_blocked(SIGNAL));
+        });
+    }
+
+    /// As it does while another thread moves two megabytes out by one call, whose table the kernel
+    /// frees. The fault ended the process.
+    #[test]
+    fn a_page_is_moved_in_although_the_kernel_answers_try_again() {
+        extern "C" fn move_in(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe {
+                let result = match DONE.fetch_add(1, SeqCst) {
+                    0 => -c_long::from(libc::EAGAIN),
+                    _ => make(libc::SYS_ioctl, context),
+                };
+                end_trapped_call(context, result);
+            }
+        }
+        in_fresh_process(this_test!(), || {
+            start(SIGNAL).unwrap();
+            // SAFETY: `wait` yields and changes words.
+            let region = match unsafe { Region::map_by(Means::Userfaultfd, 1, wait) } {
+                Ok(region) => region,
+                Err(error) => return println!("not tried: {error}"),
+            };
+            install_answer(move_in);
+            trap(libc::SYS_ioctl, PASSWORD);
+            // SAFETY: a word of the region.
+            unsafe { (region.address(0) as *mut usize).write_volatile(1) };
+            assert_eq!((FAULTS.load(SeqCst), DONE.load(SeqCst)), (1, 2));
+        });
+    }
+
+    /// Before the page is locked, other code moves it out. The kernel locks it nevertheless, and
+    /// reports an error.
+    #[test]
+    fn pages_that_cannot_be_pinned_do_not_stay_locked() {
+        extern "C" fn pretend(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            DONE.fetch_add(1, SeqCst);
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe { end_trapped_call(context, 0) };
+        }
+        in_fresh_process(this_test!(), || {
+            start(SIGNAL).unwrap();
+            // SAFETY: `wait` yields and changes words.
+            let region = match unsafe { Region::map_by(Means::Userfaultfd, 2, wait) } {
+                Ok(region) => region,
+                Err(error) => return println!("not tried: {error}"),
+            };
+            let pinned = region.pin(0..1).unwrap();
+            let locked_before = locked();
+            install_answer(pretend);
+            trap(libc::SYS_ioctl, PASSWORD);
+            let error = region.pin(0..2).map(drop).unwrap_err();
+            assert!(matches!(error, Error::Refused { call: "mlock", .. }));
+            assert_eq!((DONE.load(SeqCst), locked()), (2, locked_before));
+            region.page_out(1).unwrap();
+            drop(pinned);
+            assert_eq!(locked(), "0");
+        });
+    }
 }
 
 #[test]

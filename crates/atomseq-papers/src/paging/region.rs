@@ -19,7 +19,8 @@ use crate::faults;
 /// How a region sees its faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// By `userfaultfd` (Linux 5.14), where the system allows it.
+    /// By `userfaultfd` (Linux 5.14), where the system allows it. Pages that the system swaps out
+    /// are out as well.
     Userfaultfd,
     /// By pages that may not be accessed.
     ///
@@ -94,21 +95,10 @@ impl Region {
         };
         let bytes = pages.checked_mul(page).ok_or_else(no_memory)?;
         let file = memory(bytes)?;
-        let protection = match means {
-            Means::Userfaultfd => libc::PROT_READ | libc::PROT_WRITE,
-            Means::Protection => libc::PROT_NONE,
-        };
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe {
-            let shared = libc::MAP_SHARED;
-            libc::mmap(
-                ptr::null_mut(),
-                bytes,
-                protection,
-                shared,
-                file.as_raw_fd(),
-                0,
-            )
+            let (all, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+            libc::mmap(ptr::null_mut(), bytes, all, shared, file.as_raw_fd(), 0)
         };
         if start == libc::MAP_FAILED {
             return Err(Error::last("mmap"));
@@ -125,7 +115,11 @@ impl Region {
         all.resize_with(pages, Default::default);
         let userfault = match means {
             Means::Userfaultfd => Some(Userfault::over(start, bytes).map_err(unmap)?),
-            Means::Protection => None,
+            Means::Protection => {
+                // Not when it is mapped: a sandbox that refuses this would refuse to move pages in.
+                protect(start, bytes, libc::PROT_NONE).map_err(unmap)?;
+                None
+            }
         };
         let region = Self {
             start,
@@ -183,26 +177,21 @@ impl Region {
     /// If the region has no such page.
     #[track_caller]
     pub fn page_out(&self, page: usize) -> Result<(), Error> {
-        let address = ptr::with_exposed_provenance_mut(self.address(page));
+        let address = self.address(page);
         let _moving = self.moving();
         // Relaxed: under the lock.
         if self.pages[page].1.load(Ordering::Relaxed) > 0 {
             return Err(Error::Pinned);
         }
+        if self.userfault.is_none() {
+            return protect(address, self.page, libc::PROT_NONE);
+        }
+        let start = ptr::with_exposed_provenance_mut(address);
         // SAFETY: a page of this region's, whose contents stay in its file.
-        let (call, result) = unsafe {
-            match self.userfault {
-                Some(_) => (
-                    "MADV_DONTNEED",
-                    libc::madvise(address, self.page, libc::MADV_DONTNEED),
-                ),
-                None => (
-                    "mprotect",
-                    libc::mprotect(address, self.page, libc::PROT_NONE),
-                ),
-            }
-        };
-        (result == 0).then_some(()).ok_or_else(|| Error::last(call))
+        match unsafe { libc::madvise(start, self.page, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(Error::last("MADV_DONTNEED")),
+        }
     }
 
     /// Moves pages in and keeps them there until the guard is dropped (`mlock`).
@@ -223,13 +212,28 @@ impl Region {
         let start = ptr::with_exposed_provenance(self.start + pages.start * self.page);
         // SAFETY: pages of this region's.
         if unsafe { libc::mlock(start, pages.len() * self.page) } != 0 {
-            return Err(Error::last("mlock"));
+            let error = Error::last("mlock");
+            // It may have locked some, or all and then found one moved out by other code.
+            self.unlock(pages);
+            return Err(error);
         }
         for (_, pins) in &self.pages[pages.clone()] {
             pins.fetch_add(1, Ordering::Relaxed);
         }
         let region = self;
         Ok(Pinned { region, pages })
+    }
+
+    /// Unlocks those of these pages that are not pinned. Under the lock.
+    fn unlock(&self, pages: Range<usize>) {
+        for page in pages {
+            // Relaxed: under the lock.
+            if self.pages[page].1.load(Ordering::Relaxed) == 0 {
+                let start = ptr::with_exposed_provenance(self.address(page));
+                // SAFETY: a page of this region's.
+                unsafe { libc::munlock(start, self.page) };
+            }
+        }
     }
 
     fn moving(&self) -> MutexGuard<'_, ()> {
@@ -240,17 +244,9 @@ impl Region {
     #[track_caller]
     pub(super) fn page_in(&self, page: usize) -> Result<(), Error> {
         let address = self.address(page);
-        if let Some(userfault) = &self.userfault {
-            return userfault.map(address, self.page);
-        }
-        let (start, all) = (
-            ptr::with_exposed_provenance_mut(address),
-            libc::PROT_READ | libc::PROT_WRITE,
-        );
-        // SAFETY: a page of this region's.
-        match unsafe { libc::mprotect(start, self.page, all) } {
-            0 => Ok(()),
-            _ => Err(Error::last("mprotect")),
+        match &self.userfault {
+            Some(userfault) => userfault.map(address, self.page),
+            None => protect(address, self.page, libc::PROT_READ | libc::PROT_WRITE),
         }
     }
 
@@ -303,14 +299,22 @@ pub struct Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let _moving = self.region.moving();
-        for page in self.pages.clone() {
-            // A page that is pinned twice stays locked. Relaxed: under the lock.
-            if self.region.pages[page].1.fetch_sub(1, Ordering::Relaxed) == 1 {
-                let start = ptr::with_exposed_provenance(self.region.address(page));
-                // SAFETY: a page of the region's.
-                unsafe { libc::munlock(start, self.region.page) };
-            }
+        for (_, pins) in &self.region.pages[self.pages.clone()] {
+            // Relaxed: under the lock.
+            pins.fetch_sub(1, Ordering::Relaxed);
         }
+        // A page that is pinned twice stays locked.
+        self.region.unlock(self.pages.clone());
+    }
+}
+
+/// Changes how memory of a region may be accessed. Async-signal-safe.
+fn protect(start: usize, bytes: usize, protection: libc::c_int) -> Result<(), Error> {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: the callers' memory is a region's, whose contents stay in its file.
+    match unsafe { libc::mprotect(start, bytes, protection) } {
+        0 => Ok(()),
+        _ => Err(Error::last("mprotect")),
     }
 }
 
@@ -341,10 +345,18 @@ fn memory(bytes: usize) -> Result<File, Error> {
     let can_wait = (1..=64).filter(|signal| faults::can_wait(*signal));
     let blocked = can_wait.fold(0, |set, signal| set | 1 << (signal - 1));
     let mask = change_mask(libc::SIG_BLOCK, blocked);
-    // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not mapped.
-    let result = match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } {
-        0 => Ok(file),
-        _ => Err(Error::last("fallocate")),
+    let result = loop {
+        // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not
+        // mapped.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
+            break Ok(file);
+        }
+        let error = io::Error::last_os_error();
+        // What is left: a debugger, or `SIGSTOP`.
+        if error.kind() != io::ErrorKind::Interrupted {
+            let call = "fallocate";
+            break Err(Error::Refused { call, error });
+        }
     };
     change_mask(libc::SIG_SETMASK, mask);
     result

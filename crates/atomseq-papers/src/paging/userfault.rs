@@ -45,9 +45,11 @@ impl Userfault {
         this.control("UFFDIO_REGISTER", UFFDIO_REGISTER, &mut register)?;
         let start = ptr::with_exposed_provenance_mut(start);
         // SAFETY: the caller's mapping, whose contents stay in its file. `mlockall` may have locked
-        // it in advance: then it is mapped, and cannot be taken out.
+        // it in advance: then it is mapped, and cannot be taken out. While the kernel makes a huge
+        // page of others, it moves them out, also pinned ones.
         let result = unsafe {
             libc::munlock(start, bytes);
+            libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
             libc::madvise(start, bytes, libc::MADV_DONTNEED)
         };
         match result {
@@ -62,17 +64,22 @@ impl Userfault {
     ///
     /// If the system refuses it.
     pub fn map(&self, start: usize, bytes: usize) -> Result<(), Error> {
-        // start, length, mode, answer
-        let mut pages = [start as u64, bytes as u64, 0, 0];
-        match self.control("UFFDIO_CONTINUE", UFFDIO_CONTINUE, &mut pages) {
-            // Another thread has mapped it; or this is the child of a process that has exited, and
-            // nothing reports its own faults.
-            Err(Error::Refused { error, .. })
-                if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::ESRCH)) =>
-            {
-                Ok(())
+        loop {
+            // start, length, mode, answer
+            let mut pages = [start as u64, bytes as u64, 0, 0];
+            let result = self.control("UFFDIO_CONTINUE", UFFDIO_CONTINUE, &mut pages);
+            let error = match &result {
+                Err(Error::Refused { error, .. }) => error.raw_os_error(),
+                _ => None,
+            };
+            match error {
+                // Another thread has mapped it; or this is the child of a process that has exited,
+                // and nothing reports its own faults.
+                Some(libc::EEXIST | libc::ESRCH) => return Ok(()),
+                // The kernel has just freed the table of a stretch of pages, none of which was in.
+                Some(libc::EAGAIN) => {}
+                _ => return result,
             }
-            result => result,
         }
     }
 
