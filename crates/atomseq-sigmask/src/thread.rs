@@ -191,7 +191,7 @@ impl Thread {
         if is_eager() {
             return self.change_eagerly(how, set);
         }
-        let (old, new) = self.change_program(how, set);
+        let (old, new) = self.change_program(how, set, |_| {});
         if self.differs(new) {
             self.change_slowly();
         }
@@ -207,11 +207,14 @@ impl Thread {
 
     /// Changes the program's mask, and returns the old and the new one. Then the kernel's must be
     /// changed if it differs. Not before: a signal that arrives in between is judged by the new
-    /// mask, and what one before put into the kernel's mask is seen by `differs`.
+    /// mask, and what one before put into the kernel's mask is seen by `differs`. Calls `note` with
+    /// the old mask before the change: a signal that the change unblocks may arrive right after it,
+    /// and its handler finds the old mask where the caller wants it.
     #[inline(always)]
-    pub fn change_program(&self, how: i32, set: u64) -> (u64, u64) {
+    pub fn change_program(&self, how: i32, set: u64, note: impl Fn(u64)) -> (u64, u64) {
         let mut old = self.program.load(Relaxed);
         let new = loop {
+            note(old);
             let new = changed(old, how, set);
             // SAFETY: this thread's word; only its handlers change it otherwise.
             match unsafe { arch::compare_exchange(&self.program, old, new) } {
