@@ -15,11 +15,12 @@ unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t)
     };
     // SAFETY: the caller's promise. Before the old mask is written: they may be one.
     let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
-    let (before, now) = thread.change_program(how, set);
-    if !old.is_null() {
-        // SAFETY: the caller's promise. As many bytes as the kernel writes.
-        unsafe { *old.cast::<u64>() = before };
-    }
+    let (_, now) = thread.change_program(how, set, |before| {
+        if !old.is_null() {
+            // SAFETY: the caller's promise. As many bytes as the kernel writes.
+            unsafe { *old.cast::<u64>() = before };
+        }
+    });
     if thread.differs(now) {
         thread.change_slowly()
     } else {
@@ -39,6 +40,11 @@ unsafe fn change_otherwise(how: i32, new: *const libc::sigset_t, old: *mut libc:
     } else {
         // SAFETY: the caller's promise. Before the old mask is written: they may be one.
         let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
+        if !old.is_null() && how != libc::SIG_BLOCK {
+            // SAFETY: the caller's promise. As many bytes as the kernel writes.
+            unsafe { thread.change_into(how, set, old.cast()) };
+            return 0;
+        }
         thread.change(how, set)
     };
     if !old.is_null() {

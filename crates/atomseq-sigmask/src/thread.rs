@@ -189,9 +189,10 @@ impl Thread {
     #[inline(always)]
     pub fn change(&self, how: i32, set: u64) -> u64 {
         if is_eager() {
-            return self.change_eagerly(how, set);
+            let change = || arch::change_mask(how, set);
+            return self.change_eagerly(change, |old| changed(old, how, set));
         }
-        let (old, new) = self.change_program(how, set);
+        let (old, new) = self.change_program(how, set, |_| {});
         if self.differs(new) {
             self.change_slowly();
         }
@@ -207,11 +208,14 @@ impl Thread {
 
     /// Changes the program's mask, and returns the old and the new one. Then the kernel's must be
     /// changed if it differs. Not before: a signal that arrives in between is judged by the new
-    /// mask, and what one before put into the kernel's mask is seen by `differs`.
+    /// mask, and what one before put into the kernel's mask is seen by `differs`. Calls `note` with
+    /// the old mask before the change: a signal that the change unblocks may arrive right after it,
+    /// and its handler finds the old mask where the caller wants it.
     #[inline(always)]
-    pub fn change_program(&self, how: i32, set: u64) -> (u64, u64) {
+    pub fn change_program(&self, how: i32, set: u64, note: impl Fn(u64)) -> (u64, u64) {
         let mut old = self.program.load(Relaxed);
         let new = loop {
+            note(old);
             let new = changed(old, how, set);
             // SAFETY: this thread's word; only its handlers change it otherwise.
             match unsafe { arch::compare_exchange(&self.program, old, new) } {
@@ -223,15 +227,43 @@ impl Thread {
         (old, new)
     }
 
+    /// Changes the program's mask, and stores the old one before a signal is delivered that the
+    /// change unblocks.
+    ///
+    /// # Safety
+    ///
+    /// Eight bytes can be written at `old`.
+    pub unsafe fn change_into(&self, how: i32, set: u64, old: *mut u64) {
+        // SAFETY: the caller's promise.
+        let store = |before| unsafe { *old = before };
+        if !is_eager() {
+            let (_, new) = self.change_program(how, set, store);
+            if self.differs(new) {
+                self.change_slowly();
+            }
+            return;
+        }
+        let change = || {
+            // SAFETY: the caller's promise.
+            unsafe { arch::change_mask_into(how, set, old) };
+            0
+        };
+        // A handler may have changed what is at `old`.
+        self.change_eagerly(change, |_| match how {
+            libc::SIG_SETMASK => changed(0, how, set),
+            _ => arch::mask(),
+        });
+    }
+
     /// Changes both masks once nothing is lazy. The kernel's is the right one: a thread that is
     /// cancelled leaves a handler of the C library, or a call that waits with another mask, without
     /// this library's knowledge.
     #[cold]
     #[inline(never)]
-    fn change_eagerly(&self, how: i32, set: u64) -> u64 {
+    fn change_eagerly(&self, change: impl Fn() -> u64, new: impl Fn(u64) -> u64) -> u64 {
         let mut edits = self.edits.load(Relaxed);
-        let old = arch::change_mask(how, set);
-        let mut new = changed(old, how, set);
+        let old = change();
+        let mut new = new(old);
         loop {
             self.program.store(new, Relaxed);
             self.kernel.store(new, Relaxed);

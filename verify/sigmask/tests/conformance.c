@@ -2722,6 +2722,31 @@ static void locks_of_accounts(void)
     unlink(name);
 }
 
+static unsigned long stored[sizeof(sigset_t) / sizeof(long)];
+static void shows_stored(int signal) { printf("    the handler finds %lx\n", stored[0]); }
+static void *returns_at_once(void *unused) { return unused; }
+// The old mask is there when a signal is delivered, also once there was another thread.
+static void stores_old_mask(void)
+{
+    signal(SIGUSR1, shows_stored);
+    sigset_t set, none;
+    sigemptyset(&none);
+    set = none;
+    sigaddset(&set, SIGUSR1);
+    for (int threads = 0; threads < 2; threads++) {
+        for (int i = 0; i < 2; i++) {
+            sigprocmask(SIG_BLOCK, &set, NULL);
+            raise(SIGUSR1);
+            stored[0] = 0x5555;
+            sigprocmask(i ? SIG_SETMASK : SIG_UNBLOCK, i ? &none : &set, (sigset_t *)stored);
+            show_mask("  afterwards");
+        }
+        pthread_t thread;
+        pthread_create(&thread, NULL, returns_at_once, NULL);
+        pthread_join(thread, NULL);
+    }
+}
+
 #define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
@@ -2737,7 +2762,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
-    CASE(stopped_waits), CASE(stopped_at_handlers),
+    CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

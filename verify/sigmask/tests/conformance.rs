@@ -72,6 +72,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("same_number", &["forked-lock"]),
     ("stopped_waits", &[]),
     ("stopped_at_handlers", &[]),
+    ("stores_old_mask", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

@@ -2,7 +2,8 @@
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
 // if the signal's handler runs although the signal is blocked, or if what the handler of another
 // signal does to it makes it be lost. With a capital letter as the call, it also exits with 1 if the
-// signal is lost or comes twice, or if a mask is wrong afterwards.
+// signal is lost or comes twice, if its handler does not find the old mask of the call that unblocks
+// the signal, or if a mask is wrong afterwards.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <setjmp.h>
@@ -83,10 +84,12 @@ static unsigned long kernels_mask(void)
 }
 static volatile int is_blocked;
 static volatile int early, times;
+// All ones until the call that unblocks the signal has stored the old mask.
+static sigset_t old;
 static void count_signal(int signal)
 {
     times++;
-    early |= is_blocked;
+    early |= is_blocked || *(volatile unsigned long *)&old == ~0ul;
 }
 static void does_nothing(void) {}
 static ucontext_t home, other;
@@ -121,8 +124,10 @@ static int masks(char call)
     if (call == 'J' && sigsetjmp(buffer, 1))
         goto end;
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    is_blocked = call != 'K' && call != 'J' && call != 'C';
-    if (!is_blocked)
+    is_blocked = call != 'K' && call != 'J' && call != 'C' && call != 'U';
+    if (call == 'U')
+        *(unsigned long *)&old = ~0ul;
+    else if (!is_blocked)
         sigprocmask(SIG_SETMASK, &none, NULL);
     raise(SIGSTOP);
     switch (call) {
@@ -137,6 +142,7 @@ static int masks(char call)
     case 'P': sighold(SIGTERM); break;
     case 'R': if (read(ends[0], ends, 1) != 1) abort(); break;
     case 'S': swapcontext(&home, &other); break;
+    case 'U': sigprocmask(SIG_UNBLOCK, &alarms, &old); sigprocmask(SIG_BLOCK, &alarms, NULL); break;
     case 'V': if (vfork() == 0) _exit(0); break;
     default: return 2;
     }

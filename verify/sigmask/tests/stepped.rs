@@ -35,6 +35,17 @@ fn a_signal_at_any_instruction_is_neither_early_nor_lost() {
 }
 
 #[test]
+fn the_old_mask_is_there_when_a_signal_is_delivered() {
+    let program = compile("stepped.c");
+    for mut command in [without(&program), with(&program)] {
+        // At every instruction: the window of the mistake had a few.
+        let run = output(command.args(["U", "1"]));
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert_eq!(run.status.code(), Some(0), "{said}");
+    }
+}
+
+#[test]
 fn without_the_protection_it_is_early() {
     let program = compile("stepped.c");
     let mut command = with(&program);

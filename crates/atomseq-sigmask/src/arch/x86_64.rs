@@ -191,10 +191,20 @@ pub fn set_mask(mask: u64) {
 /// Changes the kernel's mask as `sigprocmask` does, and returns the old one.
 pub fn change_mask(how: i32, set: u64) -> u64 {
     let mut old = 0_u64;
-    let (from, to) = (&raw const set as usize, &raw mut old as usize);
-    // SAFETY: the kernel reads and writes eight bytes.
-    unsafe { call(libc::SYS_rt_sigprocmask, how as usize, from, to, 8) };
+    // SAFETY: `old` is eight bytes.
+    unsafe { change_mask_into(how, set, &raw mut old) };
     old
+}
+
+/// The same, but stores the old mask before signals are delivered.
+///
+/// # Safety
+///
+/// The kernel may write eight bytes there.
+pub unsafe fn change_mask_into(how: i32, set: u64, old: *mut u64) {
+    let (from, to) = (&raw const set as usize, old as usize);
+    // SAFETY: the kernel reads eight bytes, and writes as many by the caller's promise.
+    unsafe { call(libc::SYS_rt_sigprocmask, how as usize, from, to, 8) };
 }
 
 /// Asks the kernel to change its mask in a way that does not exist: it reads eight bytes, changes

@@ -52,6 +52,9 @@ const LONGEST_WAIT: u64 = 4 * IDLE;
 /// How many changes are made at most between two waits in vain.
 const FARTHEST: u64 = 1 << 12;
 
+/// How many pauses successful waits take at most for each change.
+const PAUSES_PER_CHANGE: u64 = 8;
+
 /// Decides whether an operation that a full or empty container refuses waits for other threads
 /// first.
 ///
@@ -62,6 +65,12 @@ const FARTHEST: u64 = 1 << 12;
 /// and so on. A thread that fills and empties a container alone spends little time here, and one
 /// that polls waits once and then stores nothing.
 ///
+/// A caller may also have other work: it drops what it cannot push, or pops from another container.
+/// If the other end is active but slow, a wait before each refusal would let such a caller do
+/// nothing else. So the longer a wait was, the more changes are made before the next one
+/// ([`PAUSES_PER_CHANGE`]). Threads that follow each other closely make many changes after each
+/// short wait, and may wait again.
+///
 /// A wait ends when the other threads have made changes and then none between two looks: they have
 /// used up what the container had for them, or they were preempted. If it ended at their first
 /// change, both sides would take the cache lines from each other for every element. Measured on two
@@ -71,7 +80,7 @@ const FARTHEST: u64 = 1 << 12;
 pub(crate) struct Patience {
     /// No operation waits before this many changes.
     from: AtomicU64,
-    /// How many changes were to be made after the last wait in vain, or 0 after one that was not.
+    /// How many changes were to be made after the last wait.
     distance: AtomicU64,
 }
 
@@ -87,24 +96,25 @@ impl Patience {
             return false;
         }
         let pauses = pauses.clamp(4, 64);
-        let (mut last, mut idle) = (seen, 0);
-        for _ in 0..LONGEST_WAIT / pauses {
+        let (mut last, mut idle, mut waited) = (seen, 0, 0);
+        while idle + pauses <= IDLE && waited + pauses <= LONGEST_WAIT {
             (0..pauses).for_each(|_| spin_loop());
+            waited += pauses;
             let now = look();
-            idle += if now == last { pauses } else { 0 };
-            if now == last && now != seen || idle >= IDLE {
+            if now == last && now != seen {
                 break;
             }
+            idle += if now == last { pauses } else { 0 };
             last = now;
         }
-        if last != seen {
-            self.distance.store(0, Ordering::Relaxed);
-            return true;
-        }
-        let distance = (2 * self.distance.load(Ordering::Relaxed)).clamp(1, FARTHEST);
+        let differs = last != seen;
+        let distance = match differs {
+            true => waited / PAUSES_PER_CHANGE,
+            false => (2 * self.distance.load(Ordering::Relaxed)).clamp(1, FARTHEST),
+        };
         self.distance.store(distance, Ordering::Relaxed);
         self.from.store(changes + distance, Ordering::Relaxed);
-        false
+        differs
     }
 }
 
@@ -142,10 +152,10 @@ mod tests {
 
     #[test]
     fn a_wait_ends_when_others_have_made_changes_and_then_none() {
-        let patience = Patience::default();
-        assert_eq!(wait(&patience, 0, &[1]), (true, 2));
-        assert_eq!(wait(&patience, 0, &[0, 0, 1, 2, 2]), (true, 5));
-        assert_eq!(wait(&patience, 0, &[0, 0, 0, 0, 0, 0, 0, 0, 1]), (false, 8));
+        let new = Patience::default;
+        assert_eq!(wait(&new(), 0, &[1]), (true, 2));
+        assert_eq!(wait(&new(), 0, &[0, 0, 1, 2, 2]), (true, 5));
+        assert_eq!(wait(&new(), 0, &[0, 0, 0, 0, 0, 0, 0, 0, 1]), (false, 8));
     }
 
     #[test]
@@ -164,6 +174,27 @@ mod tests {
         };
         assert!(!Patience::default().wait(0, 1, 0, look));
         assert_eq!(looks.get(), 128);
+        // Not more, if it is no multiple of the pauses between two looks.
+        looks.set(0);
+        assert!(!Patience::default().wait(0, 25, 0, look));
+        assert_eq!(looks.get(), 512 / 25);
+    }
+
+    /// A caller that has other work does not wait at each refusal, even if no wait is in vain.
+    #[test]
+    fn a_long_wait_is_not_soon_repeated() {
+        let patience = Patience::default();
+        let slow = [0, 0, 0, 0, 1];
+        for changes in [0, 48, 96] {
+            assert_eq!(wait(&patience, changes, &slow), (true, 6));
+            assert_eq!(wait(&patience, changes + 47, &slow), (false, 0));
+        }
+        assert_eq!(wait(&patience, 144, &[1]), (true, 2));
+        assert_eq!(wait(&patience, 159, &[1]), (false, 0));
+        assert_eq!(wait(&patience, 160, &[0]), (false, 8));
+        // Twice as many changes as after the wait before.
+        assert_eq!(wait(&patience, 191, &[0]), (false, 0));
+        assert_eq!(wait(&patience, 192, &[1]), (true, 2));
     }
 
     #[test]
@@ -180,6 +211,6 @@ mod tests {
         // Who polls does not wait again.
         assert_eq!(wait(&patience, 16_383, &[0]), (false, 0));
         assert_eq!(wait(&patience, 20_479, &[1]), (true, 2));
-        assert_eq!(in_vain(20_479)[..3], [20_479, 20_480, 20_482]);
+        assert_eq!(in_vain(20_479)[..3], [20_495, 20_527, 20_591]);
     }
 }

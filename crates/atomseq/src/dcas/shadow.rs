@@ -28,8 +28,8 @@
 //! compare-and-swap fails that would make either of them back off. The attempt that follows ignores
 //! the turn, so a turn delays a thread only once.
 //!
-//! A thread whose change the state refuses waits too, for a limited time, for other threads to
-//! change the state ([`Patience`]).
+//! A thread whose change the state refuses waits too, at most once and for a limited time, for
+//! other threads to change the state ([`Patience`]).
 //!
 //! Invariants, where they differ from those of [`assisted`](super::assisted):
 //!
@@ -160,7 +160,7 @@ impl Shadow {
     #[inline(never)]
     pub fn change_slowly(&self, change: &mut impl Change, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
-        let (mut registered, mut backoff) = (false, None);
+        let (mut registered, mut waited, mut backoff) = (false, false, None);
         loop {
             match outcome {
                 Some(DONE) => {
@@ -170,7 +170,9 @@ impl Shadow {
                     return true;
                 }
                 Some(REFUSED) => {
-                    self.wait_for_opposite(change);
+                    if !std::mem::replace(&mut waited, true) {
+                        self.wait_for_opposite(change);
+                    }
                     if change.is_refused(self.state()) {
                         return false;
                     }

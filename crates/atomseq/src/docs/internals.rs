@@ -567,7 +567,12 @@
 //! with it; if neither was busy, one through a queue of 1,024 took 19 ns and 8 ns. A wait in vain
 //! is noted at this end: the next one happens after one further element at the earliest, then after
 //! two, four, and so on up to 4,096. So a thread that polls waits once, and a thread that fills and
-//! empties a queue alone spends little time waiting.
+//! empties a queue alone spends little time waiting. A wait that is not in vain is noted as well:
+//! the next one happens after one further element for each eight pauses. So a thread with other
+//! work is not held up by each refusal: one that drops what it cannot push, or that pops from many
+//! queues in turn. Without that note, a thread that offered an element each 0.2 µs to a consumer
+//! that takes 3 µs for each offered one each 3 µs, and a thread that drained eight queues in turn,
+//! each of which got an element each 2 µs, stayed at the first one.
 //!
 //! # Queues in segments
 //!
