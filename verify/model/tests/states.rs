@@ -219,9 +219,11 @@ impl<S: State> Machine<S> {
             }
             queue.0 = 0;
             drop(queue);
+            // Before the attempt: a thread that is suspended may be resumed at once, and acquire the
+            // lock elsewhere.
+            let holds_lock = self.holds_lock.load(SeqCst);
             if !self.state.take() {
-                // Once released, the lock is not acquired again.
-                assert!(!self.holds_lock.load(SeqCst), "suspended with a lock");
+                assert!(!holds_lock, "suspended with a lock");
                 continue;
             }
             assert!(!self.is_running.swap(true, SeqCst), "runs twice");
