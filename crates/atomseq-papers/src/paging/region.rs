@@ -39,8 +39,8 @@ pub enum Means {
 ///
 /// In a forked child all pages are the parent's, shared, and pages that were out fault there as in
 /// the parent only with [`Means::Protection`]. With [`Means::Userfaultfd`], a child that pins a
-/// page moves it in for its parent as well. A child must not move or pin pages if another thread
-/// may have been doing so at the fork: the child would wait for that thread.
+/// page moves it in for its parent as well. A child must not move, pin or unpin pages if another
+/// thread may have been doing so at the fork: the child would wait for that thread.
 pub struct Region {
     start: usize,
     page: usize,
