@@ -810,6 +810,32 @@ fn no_huge_page_is_made_of_a_region() {
     });
 }
 
+/// Pages that the kernel has allocated and not zeroed yet are not resident. Before Linux 5.19 it
+/// does not map them for `userfaultfd`, so the first fault ended the process.
+#[test]
+fn pages_are_resident_before_they_fault() {
+    in_fresh_process(this_test!(), || {
+        start(SIGNAL).unwrap();
+        // SAFETY: `wait` yields and changes words.
+        let region = match unsafe { Region::map_by(Means::Userfaultfd, 3, wait) } {
+            Ok(region) => region,
+            Err(error) => return println!("not tried: {error}"),
+        };
+        let mut resident = [0; 3];
+        let size = region.address(1) - region.address(0);
+        // SAFETY: three pages, and a byte for each.
+        let result =
+            unsafe { libc::mincore(region.address(0) as *mut _, 3 * size, resident.as_mut_ptr()) };
+        assert_eq!((result, resident.map(|byte| byte & 1)), (0, [1; 3]));
+        // They are out nevertheless.
+        for page in 0..3 {
+            // SAFETY: a word of the region.
+            unsafe { (region.address(page) as *const usize).read_volatile() };
+        }
+        assert_eq!(FAULTS.load(SeqCst), 3);
+    });
+}
+
 /// Otherwise the first fault would end the process.
 // qemu-user has no seccomp.
 #[cfg(target_arch = "x86_64")]

@@ -35,12 +35,12 @@ pub enum Means {
 /// Pages that are out keep their contents. If the system refuses to move one in, its fault ends the
 /// process. So does a fault whose signal the thread blocks: while it holds a
 /// [gate of a CPU](atomseq::percpu::GateGuard), for example. A system call that is given memory
-/// which is out fails with `EFAULT`.
+/// which is out fails with `EFAULT`, or ends at that page.
 ///
 /// In a forked child all pages are the parent's, shared, and pages that were out fault there as in
 /// the parent only with [`Means::Protection`]. With [`Means::Userfaultfd`], a child that pins a
-/// page moves it in for its parent as well. A child must not move or pin pages if another thread
-/// may have been doing so at the fork: the child would wait for that thread.
+/// page moves it in for its parent as well. A child must not move, pin or unpin pages if another
+/// thread may have been doing so at the fork: the child would wait for that thread.
 pub struct Region {
     start: usize,
     page: usize,
@@ -152,7 +152,7 @@ impl Region {
     }
 
     /// Makes a gate that of the object on these pages. A page has one gate. One that is replaced
-    /// while it is closed stays closed.
+    /// while it is closed stays closed, unless the thread that has closed it waits for it.
     ///
     /// # Panics
     ///
@@ -194,7 +194,8 @@ impl Region {
         }
     }
 
-    /// Moves pages in and keeps them there until the guard is dropped (`mlock`).
+    /// Moves pages in and keeps them there until the guard is dropped (`mlock`). That also unlocks
+    /// what `mlockall` has locked of them, unless another guard pins it.
     ///
     /// # Errors
     ///

@@ -40,17 +40,23 @@ impl Userfault {
         // version, features, answer
         let mut api = [API, FEATURE_SIGBUS | FEATURE_MINOR_SHMEM, 0];
         this.control("UFFDIO_API", UFFDIO_API, &mut api)?;
+        let memory = ptr::with_exposed_provenance_mut(start);
+        // SAFETY: the caller's mapping, which this reads. Pages that are allocated and were never
+        // accessed are not zeroed yet. The first kernels do not map such a page (before Linux 5.19,
+        // 5.18.13 and 5.15.56).
+        if unsafe { libc::madvise(memory, bytes, libc::MADV_POPULATE_READ) } != 0 {
+            return Err(Error::last("MADV_POPULATE_READ"));
+        }
         // start, length, mode, answer
         let mut register = [start as u64, bytes as u64, REGISTER_MODE_MINOR, 0];
         this.control("UFFDIO_REGISTER", UFFDIO_REGISTER, &mut register)?;
-        let start = ptr::with_exposed_provenance_mut(start);
         // SAFETY: the caller's mapping, whose contents stay in its file. `mlockall` may have locked
         // it in advance: then it is mapped, and cannot be taken out. While the kernel makes a huge
         // page of others, it moves them out, also pinned ones.
         let result = unsafe {
-            libc::munlock(start, bytes);
-            libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
-            libc::madvise(start, bytes, libc::MADV_DONTNEED)
+            libc::munlock(memory, bytes);
+            libc::madvise(memory, bytes, libc::MADV_NOHUGEPAGE);
+            libc::madvise(memory, bytes, libc::MADV_DONTNEED)
         };
         match result {
             0 => Ok(this),
