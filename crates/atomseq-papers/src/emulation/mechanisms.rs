@@ -45,7 +45,9 @@ pub struct Trap(AtomicU32);
 
 impl Trap {
     /// Installs the handler of `SIGILL`, after checking that the kernel can check addresses. A
-    /// `SIGILL` with another cause is passed to the previous handler.
+    /// `SIGILL` with another cause is passed to the handler of other code from before. A handler of
+    /// `atomseq::signal` is replaced, and none may replace or remove this one later: the next
+    /// instruction would end the process. Only the first successful call installs.
     ///
     /// # Errors
     ///

@@ -98,7 +98,8 @@
 //! thread of a process rewrites at a time; others wait for it in their handlers. M94 requires that
 //! the code is in a writable segment; here a page of code is writable only while a trap stands in
 //! it, which takes two system calls a rollforward. A fork copies the trap that stands meanwhile. In
-//! the child it is removed by the first thread that executes it or rewrites.
+//! the child it is removed by the first thread that executes it or rewrites. If the fork came just
+//! before or after the trap, only the page is left writable, until a thread of the child rewrites.
 //!
 //! # Limits
 //!

@@ -91,6 +91,7 @@ fn remove_parents(held: &Held) {
         // SAFETY: the page has just been made writable.
         unsafe { arch::remove_trap(landmark) };
         let _ = protect(landmark, libc::PROT_READ | libc::PROT_EXEC);
+        REWRITTEN.store(0, Ordering::Relaxed);
     }
 }
 
