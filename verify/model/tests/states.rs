@@ -219,8 +219,8 @@ impl<S: State> Machine<S> {
             }
             queue.0 = 0;
             drop(queue);
-            // Before the attempt: a thread that is suspended may be resumed at once, and acquire the
-            // lock elsewhere.
+            // Before the attempt: a thread that is suspended may be resumed at once, and acquire
+            // the lock elsewhere.
             let holds_lock = self.holds_lock.load(SeqCst);
             if !self.state.take() {
                 assert!(!holds_lock, "suspended with a lock");
