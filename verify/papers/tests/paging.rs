@@ -916,6 +916,43 @@ mod trapped {
         });
     }
 
+    /// The kernel would end processes to make room, also others, before it refused the rest.
+    #[test]
+    fn no_memory_is_allocated_for_a_region_that_cannot_be() {
+        extern "C" fn count(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+            DONE.fetch_add(1, SeqCst);
+            // SAFETY: a handler's third argument, that of a trapped call.
+            unsafe { end_trapped_call(context, -c_long::from(libc::ENOSPC)) };
+        }
+        const LIMIT: usize = 1 << 30;
+        fn check(bytes: usize, allocations: usize) {
+            for means in [Means::Userfaultfd, Means::Protection] {
+                DONE.store(0, SeqCst);
+                // SAFETY: `wait` yields and changes words.
+                let region = unsafe { Region::map_by(means, bytes / 4096, wait) };
+                assert!(matches!(region, Err(Error::Refused { .. })));
+                assert_eq!(DONE.load(SeqCst), allocations, "of {bytes} bytes");
+            }
+        }
+        in_fresh_process(this_test!(), || {
+            start(SIGNAL).unwrap();
+            install_answer(count);
+            trap(libc::SYS_fallocate, PASSWORD);
+            // More than machines have, and more than addresses.
+            check(1 << 46, 0);
+            check(1 << 62, 0);
+            let limit = libc::rlimit {
+                rlim_cur: LIMIT as u64,
+                rlim_max: libc::RLIM_INFINITY,
+            };
+            // SAFETY: a limit of this process's own.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+            check(LIMIT, 0);
+            // The control.
+            check(4096, 1);
+        });
+    }
+
     /// As it does while another thread moves two megabytes out by one call, whose table the kernel
     /// frees. The fault ended the process.
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
@@ -54,7 +55,8 @@ pub struct Region {
 
 impl Region {
     /// Maps that many pages, all of them out, by `userfaultfd` if that is allowed, else by
-    /// protection. The memory is zero, and allocated at once.
+    /// protection. The memory is zero, and allocated at once, while signals wait. More than the
+    /// system has in all is refused; for more than is free, it may end processes.
     ///
     /// The handler of each fault calls `wait` before it moves the page in: there other threads run.
     /// `wait` may access other pages that are out, but not that one.
@@ -94,8 +96,15 @@ impl Region {
             error: io::Error::from_raw_os_error(libc::ENOMEM),
         };
         let bytes = pages.checked_mul(page).ok_or_else(no_memory)?;
-        let file = memory(bytes)?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        if bytes as u64 > all_memory() {
+            return Err(no_memory());
+        }
+        let mut all = Vec::new();
+        all.try_reserve_exact(pages).map_err(|_| no_memory())?;
+        all.resize_with(pages, Default::default);
+        let file = memory()?;
+        // Before the memory is allocated: it may be beyond the limit of addresses. SAFETY: a new
+        // mapping at an address of the kernel's choice, of a file that is empty.
         let start = unsafe {
             let (all, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
             libc::mmap(ptr::null_mut(), bytes, all, shared, file.as_raw_fd(), 0)
@@ -109,10 +118,7 @@ impl Region {
             unsafe { libc::munmap(ptr::with_exposed_provenance_mut(start), bytes) };
             error
         };
-        let mut all = Vec::new();
-        all.try_reserve_exact(pages)
-            .map_err(|_| unmap(no_memory()))?;
-        all.resize_with(pages, Default::default);
+        allocate(&file, bytes).map_err(unmap)?;
         let userfault = match means {
             Means::Userfaultfd => Some(Userfault::over(start, bytes).map_err(unmap)?),
             Means::Protection => {
@@ -319,8 +325,31 @@ fn protect(start: usize, bytes: usize, protection: libc::c_int) -> Result<(), Er
     }
 }
 
-/// Memory that is allocated, and not mapped anywhere.
-fn memory(bytes: usize) -> Result<File, Error> {
+/// Returns how many bytes of memory the system has, used or not, with what it can swap out. To
+/// allocate more, the kernel would end processes, also others, before it refused the rest.
+fn all_memory() -> u64 {
+    let mut system = MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: room for what the call writes; zeros otherwise.
+    let (result, system) = unsafe { (libc::sysinfo(system.as_mut_ptr()), system.assume_init()) };
+    match result {
+        0 => (system.totalram + system.totalswap).saturating_mul(system.mem_unit.into()),
+        _ => u64::MAX,
+    }
+}
+
+/// A file of memory, without any yet.
+fn memory() -> Result<File, Error> {
+    // SAFETY: a name, and a number.
+    let descriptor = unsafe { libc::memfd_create(c"atomseq-pages".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(Error::last("memfd_create"));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// Allocates the memory of a file.
+fn allocate(file: &File, bytes: usize) -> Result<(), Error> {
     let mut limit = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
         rlim_max: libc::RLIM_INFINITY,
@@ -334,13 +363,6 @@ fn memory(bytes: usize) -> Result<File, Error> {
             error: io::Error::from_raw_os_error(libc::EFBIG),
         });
     }
-    // SAFETY: a name, and a number.
-    let descriptor = unsafe { libc::memfd_create(c"atomseq-pages".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(Error::last("memfd_create"));
-    }
-    // SAFETY: a new descriptor that nothing else owns.
-    let file = unsafe { File::from_raw_fd(descriptor) };
     // Before Linux 6.11 any signal interrupts the call, which frees what it has allocated: under a
     // timer it might never end. Signals that cannot wait are those of faults, as a sandbox's is.
     let can_wait = (1..=64).filter(|signal| faults::can_wait(*signal));
@@ -350,7 +372,7 @@ fn memory(bytes: usize) -> Result<File, Error> {
         // SAFETY: a descriptor, and numbers. Allocated pages fault as present ones that are not
         // mapped.
         if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
-            break Ok(file);
+            break Ok(());
         }
         let error = io::Error::last_os_error();
         // What is left: a debugger, or `SIGSTOP`.
