@@ -100,7 +100,7 @@
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
 //!   may say that it cannot load this one, or not start. A program starts a few tenths of a
 //!   millisecond later, and `fork` takes some tens of microseconds more: of the programs in
-//!   BENCHMARKS.md, bash takes 1.11 to 1.19 of the time for each child and Emacs 1.32 to 1.38.
+//!   BENCHMARKS.md, bash takes 1.14 to 1.26 of the time for each child and Emacs 1.23 to 1.32.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
