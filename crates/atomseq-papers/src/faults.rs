@@ -1,8 +1,8 @@
 //! The handler of faults of this crate's modules: a fault goes to the module that knows it, else to
 //! the handler from before.
 
-use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{mem, ptr};
 
 use atomseq::internals::is_unmaskable;
 use atomseq::signal::{self, Chained, Event};
@@ -19,8 +19,8 @@ pub enum Module {
     Paging,
 }
 
-/// The parts as addresses; 0 for a module that has none yet.
-static PARTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+/// The parts as pointers; null for a module that has none yet.
+static PARTS: [AtomicPtr<()>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
 /// Returns whether a signal can wait for the end of a sequence. The others are never held back, so
 /// that an instruction which raises one does not find it blocked: their handlers may run in the
@@ -37,7 +37,7 @@ pub fn can_wait(signal: i32) -> bool {
 /// The part may run wherever a handler may.
 pub unsafe fn install(module: Module, part: Part, signals: &[i32]) -> Result<(), signal::Error> {
     // Release: pairs with the Acquire in `handle`.
-    PARTS[module as usize].store(part as usize, Ordering::Release);
+    PARTS[module as usize].store(part as *mut (), Ordering::Release);
     // SAFETY: `handle` calls parts, for which the caller vouches.
     let mut results = signals
         .iter()
@@ -49,8 +49,8 @@ fn handle(event: &mut Event<'_>) {
     let mut knows = |module: Module| {
         // Acquire: pairs with the Release in `install`.
         let part = PARTS[module as usize].load(Ordering::Acquire);
-        // SAFETY: 0 is `None`, and `install` stores only parts.
-        let part = unsafe { mem::transmute::<usize, Option<Part>>(part) };
+        // SAFETY: null is `None`, and `install` stores only parts.
+        let part = unsafe { mem::transmute::<*mut (), Option<Part>>(part) };
         part.is_some_and(|part| part(event))
     };
     if knows(Module::Rollforward) {
