@@ -60,10 +60,10 @@ const PAUSES_PER_CHANGE: u64 = 8;
 ///
 /// A caller that is refused yields its CPU as a rule. If other threads keep that CPU busy, it gets
 /// the CPU back after milliseconds, and two threads that follow each other closely would pass only
-/// tens of elements in that time. But a wait is in vain if nobody is active at the other end. So
-/// after one in vain no thread waits before one further change, after the next before two, four,
-/// and so on. A thread that fills and empties a container alone spends little time here, and one
-/// that polls waits once and then stores nothing.
+/// tens of elements in that time. But a wait is in vain if no thread is active at the other end. So
+/// after a wait in vain, one further change must be made before a thread waits again; after the
+/// next, two, then four, and so on. A thread that fills and empties a container alone spends little
+/// time here, and a polling thread waits once and then stores nothing.
 ///
 /// A caller may also have other work: it drops what it cannot push, or pops from another container.
 /// If the other end is active but slow, a wait before each refusal would let such a caller do

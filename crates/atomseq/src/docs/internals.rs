@@ -569,7 +569,7 @@
 //! two, four, and so on up to 4,096. So a thread that polls waits once, and a thread that fills and
 //! empties a queue alone spends little time waiting. A wait that is not in vain is noted as well:
 //! the next one happens after one further element for each eight pauses. So a thread with other
-//! work is not held up by each refusal: one that drops what it cannot push, or that pops from many
+//! work is not held up by each refusal, whether it drops what it cannot push or pops from many
 //! queues in turn. Without that note, a thread that offered an element each 0.2 µs to a consumer
 //! that takes 3 µs for each offered one each 3 µs, and a thread that drained eight queues in turn,
 //! each of which got an element each 2 µs, stayed at the first one.
