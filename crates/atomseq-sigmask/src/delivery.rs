@@ -122,8 +122,10 @@ pub unsafe extern "C-unwind" fn entry(
     }
     // SAFETY: the mask lies in this handler's frame.
     let after = unsafe { *mask } & !UNBLOCKABLE;
+    thread
+        .handlers
+        .store(thread.handlers.load(Relaxed) + 1, Relaxed);
     if after != program && hidden == 0 && protects(Protection::Context) {
-        thread.edits.store(thread.edits.load(Relaxed) + 1, Relaxed);
         // The C library restores the mask that it has changed, and a change that this has
         // interrupted looks at the kernel's.
         let (program, known) = match eager && kept.0 != program && protects(Protection::Hidden) {

@@ -119,6 +119,8 @@
 //!   handler's return between two instructions there: the change may stay where without the library
 //!   that return would restore the mask.
 //! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
+//! * The old mask of a call that blocks one signal and unblocks another, if the first one's handler
+//!   has written to the same memory in the microsecond before it is blocked: what it wrote stays.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.

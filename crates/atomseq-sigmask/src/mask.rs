@@ -4,54 +4,46 @@ use crate::action::{set_of, to_set};
 use crate::arch;
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
+/// Returns whether `sigprocmask` can change the mask so.
+#[inline(always)]
+fn is_known(how: i32) -> bool {
+    (libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how)
+}
+
 /// Changes the mask, and returns an error number. What is not short is in functions that are called
 /// last, so that this one saves no registers.
 #[inline(always)]
 unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
-    let is_known = !new.is_null() && (libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how);
-    let Some(thread) = Thread::lazy().filter(|_| is_known) else {
-        // SAFETY: the caller's promise.
-        return unsafe { change_otherwise(how, new, old) };
-    };
-    // SAFETY: the caller's promise. Before the old mask is written: they may be one.
-    let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
-    let (_, now) = thread.change_program(how, set, |before| {
-        if !old.is_null() {
-            // SAFETY: the caller's promise. As many bytes as the kernel writes.
-            unsafe { *old.cast::<u64>() = before };
-        }
-    });
-    if thread.differs(now) {
-        thread.change_slowly()
-    } else {
-        0
+    if !new.is_null()
+        && is_known(how)
+        && let Some(thread) = Thread::begun()
+    {
+        // SAFETY: the caller's promise. Before the old mask is written: they may be one.
+        let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
+        // SAFETY: the caller's promise. As many bytes as the kernel writes.
+        return unsafe { thread.change_into(how, set, old.cast()) };
     }
+    // SAFETY: the caller's promise.
+    unsafe { change_otherwise(how, new, old) }
 }
 
 #[cold]
 #[inline(never)]
 unsafe fn change_otherwise(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
     let thread = Thread::current();
-    let before = if new.is_null() {
-        thread.mask()
-    } else if !(libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how) {
+    if new.is_null() {
+        if !old.is_null() {
+            // SAFETY: the caller's promise. As many bytes as the kernel writes.
+            unsafe { *old.cast::<u64>() = thread.mask() };
+        }
+        return 0;
+    }
+    if !is_known(how) {
         // The way to ask whether an address is readable: the kernel answers.
         return arch::refused_mask(how, new as usize);
-    } else {
-        // SAFETY: the caller's promise. Before the old mask is written: they may be one.
-        let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
-        if !old.is_null() && how != libc::SIG_BLOCK {
-            // SAFETY: the caller's promise. As many bytes as the kernel writes.
-            unsafe { thread.change_into(how, set, old.cast()) };
-            return 0;
-        }
-        thread.change(how, set)
-    };
-    if !old.is_null() {
-        // SAFETY: the caller's promise. As many bytes as the kernel writes.
-        unsafe { *old.cast::<u64>() = before };
     }
-    0
+    // SAFETY: the caller's promise. This time the thread has begun.
+    unsafe { change(how, new, old) }
 }
 
 #[unsafe(no_mangle)]
@@ -105,6 +97,8 @@ pub fn kernels_sigprocmask(how: i32, new: usize, old: usize) -> i32 {
 }
 
 /// Sets the error number, and returns -1.
+#[cold]
+#[inline(never)]
 pub fn fail(error: i32) -> i32 {
     // SAFETY: the address of this thread's error number.
     unsafe { *libc::__errno_location() = error };

@@ -72,8 +72,8 @@ pub struct Thread {
     pub signal_stack: AtomicU32,
     /// Whether this is the thread that the process started with.
     pub is_main: AtomicBool,
-    /// How often a handler has changed the mask of what it interrupted.
-    pub edits: AtomicU64,
+    /// How many handlers have returned.
+    pub handlers: AtomicU64,
     /// Calls that set the mask.
     pub sets: AtomicU64,
     /// System calls that the program would not have made: for masks, handlers and what is deferred.
@@ -184,101 +184,103 @@ impl Thread {
         }
     }
 
+    /// Returns the current thread's, if it has begun.
+    #[inline(always)]
+    pub fn begun() -> Option<&'static Thread> {
+        let thread = Self::maybe_not_ready();
+        (thread.ready.load(Relaxed) != 0).then_some(thread)
+    }
+
     /// Changes the program's mask as `sigprocmask` does, and returns the old one. Atomic against
     /// this thread's signal handlers.
     #[inline(always)]
     pub fn change(&self, how: i32, set: u64) -> u64 {
-        if is_eager() {
-            let change = || arch::change_mask(how, set);
-            return self.change_eagerly(change, |old| changed(old, how, set));
-        }
-        let (old, new) = self.change_program(how, set, |_| {});
-        if self.differs(new) {
-            self.change_slowly();
-        }
+        let mut old = 0;
+        // SAFETY: `old` is eight bytes.
+        unsafe { self.change_into(how, set, &raw mut old) };
         old
     }
 
-    /// Returns the current thread's, if the thread is known and something may be lazy.
-    #[inline(always)]
-    pub fn lazy() -> Option<&'static Thread> {
-        let thread = Self::maybe_not_ready();
-        (thread.ready.load(Relaxed) != 0 && !is_eager()).then_some(thread)
-    }
-
-    /// Changes the program's mask, and returns the old and the new one. Then the kernel's must be
-    /// changed if it differs. Not before: a signal that arrives in between is judged by the new
-    /// mask, and what one before put into the kernel's mask is seen by `differs`. Calls `note` with
-    /// the old mask before the change: a signal that the change unblocks may arrive right after it,
-    /// and its handler finds the old mask where the caller wants it.
-    #[inline(always)]
-    pub fn change_program(&self, how: i32, set: u64, note: impl Fn(u64)) -> (u64, u64) {
-        let mut old = self.program.load(Relaxed);
-        let new = loop {
-            note(old);
-            let new = changed(old, how, set);
-            // SAFETY: this thread's word; only its handlers change it otherwise.
-            match unsafe { arch::compare_exchange(&self.program, old, new) } {
-                Ok(()) => break new,
-                Err(now) => old = now,
-            }
-        };
-        self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
-        (old, new)
-    }
-
-    /// Changes the program's mask, and stores the old one before a signal is delivered that the
-    /// change unblocks.
+    /// Changes the program's mask as [`change`](Self::change) does, stores the old one, and returns
+    /// an error number. The handler of a signal that the change unblocks finds the old mask; that
+    /// of a signal that the change blocks may have used the same memory before.
     ///
     /// # Safety
     ///
-    /// Eight bytes can be written at `old`.
-    pub unsafe fn change_into(&self, how: i32, set: u64, old: *mut u64) {
-        // SAFETY: the caller's promise.
-        let store = |before| unsafe { *old = before };
-        if !is_eager() {
-            let (_, new) = self.change_program(how, set, store);
-            if self.differs(new) {
-                self.change_slowly();
-            }
-            return;
-        }
-        let change = || {
+    /// `old` is null, or eight bytes can be written there, which need not be aligned.
+    #[inline(always)]
+    pub unsafe fn change_into(&self, how: i32, set: u64, old: *mut u64) -> i32 {
+        if is_eager() {
             // SAFETY: the caller's promise.
-            unsafe { arch::change_mask_into(how, set, old) };
-            0
+            return unsafe { self.change_eagerly(how, set, old) };
+        }
+        let store = |before| {
+            if !old.is_null() {
+                // SAFETY: the caller's promise.
+                unsafe { old.write_unaligned(before) };
+            }
         };
-        // A handler may have changed what is at `old`.
-        self.change_eagerly(change, |_| match how {
-            libc::SIG_SETMASK => changed(0, how, set),
-            _ => arch::mask(),
-        });
+        let mut before = self.program.load(Relaxed);
+        // The kernel's mask is changed afterwards, if it differs: a signal that arrives in between
+        // is judged by the new mask, and what one before put into the kernel's mask is seen by
+        // `differs`.
+        let new = loop {
+            let new = changed(before, how, set);
+            let unblocks = before & !new != 0;
+            if unblocks {
+                store(before);
+            }
+            // SAFETY: this thread's word; only its handlers change it otherwise.
+            match unsafe { arch::compare_exchange(&self.program, before, new) } {
+                Ok(()) => {
+                    if !unblocks {
+                        store(before);
+                    }
+                    break new;
+                }
+                Err(now) => before = now,
+            }
+        };
+        self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
+        if self.differs(new) {
+            self.change_slowly()
+        } else {
+            0
+        }
     }
 
-    /// Changes both masks once nothing is lazy. The kernel's is the right one: a thread that is
-    /// cancelled leaves a handler of the C library, or a call that waits with another mask, without
-    /// this library's knowledge.
+    /// Changes both masks once nothing is lazy, as [`change_into`](Self::change_into). The kernel's
+    /// is the right one: a thread that is cancelled leaves a handler of the C library, or a call
+    /// that waits with another mask, without this library's knowledge.
     #[cold]
     #[inline(never)]
-    fn change_eagerly(&self, change: impl Fn() -> u64, new: impl Fn(u64) -> u64) -> u64 {
-        let mut edits = self.edits.load(Relaxed);
-        let old = change();
-        let mut new = new(old);
+    unsafe fn change_eagerly(&self, how: i32, set: u64, old: *mut u64) -> i32 {
+        let mut own = 0;
+        let old = if old.is_null() { &raw mut own } else { old };
+        let mut handlers = self.handlers.load(Relaxed);
+        // SAFETY: the caller's promise, or `own`.
+        let error = unsafe { arch::change_mask_into(how, set, old) };
+        let mut new = match error {
+            // SAFETY: the kernel has just written these bytes.
+            0 => changed(unsafe { old.read_unaligned() }, how, set),
+            // It has changed the mask, but could not store the old one.
+            _ => arch::mask(),
+        };
         loop {
             self.program.store(new, Relaxed);
             self.kernel.store(new, Relaxed);
             compiler_fence(std::sync::atomic::Ordering::SeqCst);
-            let now = self.edits.load(Relaxed);
-            if now == edits {
+            let now = self.handlers.load(Relaxed);
+            if now == handlers {
                 break;
             }
-            // A handler changed it after the system call, or before the masks were stored.
-            edits = now;
+            // A handler may have changed it before the masks were stored, or what is at `old`.
+            handlers = now;
             new = arch::mask();
         }
         self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
         self.add_system_calls(1);
-        old
+        error
     }
 
     /// Returns the program's mask.

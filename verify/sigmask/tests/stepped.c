@@ -3,13 +3,15 @@
 // if the signal's handler runs although the signal is blocked, or if what the handler of another
 // signal does to it makes it be lost. With a capital letter as the call, it also exits with 1 if the
 // signal is lost or comes twice, if its handler does not find the old mask of the call that unblocks
-// the signal, or if a mask is wrong afterwards.
+// the signal, if the handler replaces the old mask of the call that blocks the signal, or if a mask
+// is wrong afterwards.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/reg.h>
 #include <sys/syscall.h>
@@ -86,10 +88,14 @@ static volatile int is_blocked;
 static volatile int early, times;
 // All ones until the call that unblocks the signal has stored the old mask.
 static sigset_t old;
+// Whether the handler writes to the memory where the call that blocks the signal stores it.
+static int replaces_old;
 static void count_signal(int signal)
 {
     times++;
     early |= is_blocked || *(volatile unsigned long *)&old == ~0ul;
+    if (replaces_old)
+        sigprocmask(SIG_BLOCK, NULL, &old);
 }
 static void does_nothing(void) {}
 static ucontext_t home, other;
@@ -124,7 +130,8 @@ static int masks(char call)
     if (call == 'J' && sigsetjmp(buffer, 1))
         goto end;
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    is_blocked = call != 'K' && call != 'J' && call != 'C' && call != 'U';
+    is_blocked = strchr("CJKNOU", call) == NULL;
+    replaces_old = call == 'N' || call == 'O';
     if (call == 'U')
         *(unsigned long *)&old = ~0ul;
     else if (!is_blocked)
@@ -139,6 +146,8 @@ static int masks(char call)
     case 'K': sigprocmask(SIG_BLOCK, &alarms, NULL); break;
     case 'L': ppoll(NULL, 0, &zero, &alarms); break;
     case 'M': makecontext(&other, does_nothing, 0); break;
+    case 'N': sigprocmask(SIG_BLOCK, &alarms, &old); early |= word(&old) != 0; break;
+    case 'O': sigprocmask(SIG_SETMASK, &alarms, &old); early |= word(&old) != 0; break;
     case 'P': sighold(SIGTERM); break;
     case 'R': if (read(ends[0], ends, 1) != 1) abort(); break;
     case 'S': swapcontext(&home, &other); break;

@@ -35,13 +35,15 @@ fn a_signal_at_any_instruction_is_neither_early_nor_lost() {
 }
 
 #[test]
-fn the_old_mask_is_there_when_a_signal_is_delivered() {
+fn the_old_mask_is_stored_as_by_the_kernel() {
     let program = compile("stepped.c");
-    for mut command in [without(&program), with(&program)] {
-        // At every instruction: the window of the mistake had a few.
-        let run = output(command.args(["U", "1"]));
-        let said = String::from_utf8_lossy(&run.stdout);
-        assert_eq!(run.status.code(), Some(0), "{said}");
+    for call in ["U", "N", "O"] {
+        for mut command in [without(&program), with(&program)] {
+            // At every instruction: the windows of the mistakes had a few.
+            let run = output(command.args([call, "1"]));
+            let said = String::from_utf8_lossy(&run.stdout);
+            assert_eq!(run.status.code(), Some(0), "{call}: {said}");
+        }
     }
 }
 

@@ -196,15 +196,16 @@ pub fn change_mask(how: i32, set: u64) -> u64 {
     old
 }
 
-/// The same, but stores the old mask before signals are delivered.
+/// The same, but stores the old mask before signals are delivered. Returns an error number.
 ///
 /// # Safety
 ///
 /// The kernel may write eight bytes there.
-pub unsafe fn change_mask_into(how: i32, set: u64, old: *mut u64) {
+#[inline(always)]
+pub unsafe fn change_mask_into(how: i32, set: u64, old: *mut u64) -> i32 {
     let (from, to) = (&raw const set as usize, old as usize);
     // SAFETY: the kernel reads eight bytes, and writes as many by the caller's promise.
-    unsafe { call(libc::SYS_rt_sigprocmask, how as usize, from, to, 8) };
+    unsafe { -call(libc::SYS_rt_sigprocmask, how as usize, from, to, 8) as i32 }
 }
 
 /// Asks the kernel to change its mask in a way that does not exist: it reads eight bytes, changes
