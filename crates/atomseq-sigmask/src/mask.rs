@@ -76,24 +76,18 @@ pub unsafe extern "C" fn sigprocmask(
 
 /// `rt_sigprocmask` by `syscall(3)`, which checks addresses, and leaves no signal out.
 pub fn kernels_sigprocmask(how: i32, new: usize, old: usize) -> i32 {
-    let thread = Thread::current();
-    let mut before = thread.mask();
-    if new != 0 {
-        if !(libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how) || !arch::is_readable(new) {
-            return fail(arch::refused_mask(-1, new));
-        }
-        // SAFETY: the kernel has just read these bytes.
-        let set = unsafe { (new as *const u64).read_unaligned() } & !UNBLOCKABLE;
-        before = thread.change(how, set);
-    }
-    if old != 0 {
-        if !arch::is_writable(old) {
-            return fail(libc::EFAULT);
-        }
-        // SAFETY: the kernel has just written these bytes.
-        unsafe { (old as *mut u64).write_unaligned(before) };
-    }
-    0
+    let (how, set) = match arch::read(new) {
+        _ if new == 0 => (libc::SIG_BLOCK, 0),
+        Some(set) if is_known(how) => (how, set & !UNBLOCKABLE),
+        _ => return fail(arch::refused_mask(-1, new)),
+    };
+    // An address that is not writable fails the call, but the mask is changed. It may be that of
+    // the new mask, which has been read.
+    let is_valid = old == 0 || arch::is_writable(old);
+    let old = (if is_valid { old } else { 0 }) as *mut u64;
+    // SAFETY: null, or the kernel has just written these bytes.
+    unsafe { Thread::current().change_into(how, set, old) };
+    if is_valid { 0 } else { fail(libc::EFAULT) }
 }
 
 /// Sets the error number, and returns -1.

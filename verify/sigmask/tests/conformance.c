@@ -2734,11 +2734,24 @@ static void stores_old_mask(void)
     set = none;
     sigaddset(&set, SIGUSR1);
     for (int threads = 0; threads < 2; threads++) {
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 7; i++) {
+            const int how = i % 2 ? SIG_SETMASK : SIG_UNBLOCK;
             sigprocmask(SIG_BLOCK, &set, NULL);
             raise(SIGUSR1);
             stored[0] = 0x5555;
-            sigprocmask(i ? SIG_SETMASK : SIG_UNBLOCK, i ? &none : &set, (sigset_t *)stored);
+            if (i < 2)
+                sigprocmask(how, i % 2 ? &none : &set, (sigset_t *)stored);
+            else if (i < 4)
+                syscall(SYS_rt_sigprocmask, how, i % 2 ? &none : &set, stored, 8);
+            else if (i < 6) {
+                // The sets are the same memory.
+                stored[0] = i % 2 ? 0 : word(&set);
+                syscall(SYS_rt_sigprocmask, how, stored, stored, 8);
+            } else {
+                errno = 0;
+                printf("%ld ", syscall(SYS_rt_sigprocmask, how, &set, 16L, 8));
+                printf("errno %d\n", errno);
+            }
             show_mask("  afterwards");
         }
         pthread_t thread;

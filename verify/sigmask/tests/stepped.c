@@ -130,9 +130,9 @@ static int masks(char call)
     if (call == 'J' && sigsetjmp(buffer, 1))
         goto end;
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    is_blocked = strchr("CJKNOU", call) == NULL;
+    is_blocked = strchr("CJKNOUW", call) == NULL;
     replaces_old = call == 'N' || call == 'O';
-    if (call == 'U')
+    if (call == 'U' || call == 'W')
         *(unsigned long *)&old = ~0ul;
     else if (!is_blocked)
         sigprocmask(SIG_SETMASK, &none, NULL);
@@ -153,6 +153,7 @@ static int masks(char call)
     case 'S': swapcontext(&home, &other); break;
     case 'U': sigprocmask(SIG_UNBLOCK, &alarms, &old); sigprocmask(SIG_BLOCK, &alarms, NULL); break;
     case 'V': if (vfork() == 0) _exit(0); break;
+    case 'W': syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &alarms, &old, 8); sigprocmask(SIG_BLOCK, &alarms, NULL); break;
     default: return 2;
     }
 end:
