@@ -22,13 +22,16 @@ pub extern "C" fn program() -> u64 {
     Thread::current().mask()
 }
 
-/// Saves the mask in one context, and sets that of the other.
+/// Saves the mask in one context, and sets that of the other, which may be the same.
 pub unsafe extern "C" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::ucontext_t) {
     let thread = Thread::current();
     // SAFETY: the program's contexts, valid by the contract of `swapcontext`.
     unsafe {
-        *mask(from) = thread.mask();
-        set(to);
+        let new = match protects(Protection::Jumps) {
+            true => *mask(to) & !UNBLOCKABLE,
+            false => thread.mask(),
+        };
+        thread.change_into(libc::SIG_SETMASK, new, mask(from));
     }
 }
 

@@ -1183,6 +1183,11 @@ static void contexts(void)
         sigaddset(&second.uc_sigmask, SIGTERM);
         setcontext(&second);
     }
+    // A context that is saved and restored at once: its mask is read before it is stored.
+    sigaddset(&second.uc_sigmask, SIGTTIN);
+    printf("%d\n", swapcontext(&second, &second));
+    show_mask("same");
+    printf("mask %016lx\n", word(&second.uc_sigmask));
 }
 static void ends_in_context(int argument)
 {

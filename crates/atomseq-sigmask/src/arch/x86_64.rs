@@ -643,9 +643,10 @@ unsafe extern "C" fn swapcontext() -> i32 {
         "cmp byte ptr [rip + {cancels}], 0",
         "jne 3f",
         "mov rax, qword ptr fs:[rdx]",     // the program's mask
+        "cmp rax, qword ptr [rsi + 296]",  // first: the contexts may be one
+        "jne 3f",
         "mov qword ptr [rdi + 296], rax",
-        "cmp rax, qword ptr [rsi + 296]",
-        "je {load}",
+        "jmp {load}",
         "3:",
         "push rsi",
         "call {exchange}",                 // of both contexts: saves the mask, and sets the other
