@@ -367,10 +367,29 @@ pub unsafe extern "C" fn sigaction(
         // SAFETY: the caller's promise; the C library refuses it.
         return unsafe { real::sigaction(signal, new, old) };
     }
+    // SAFETY: the caller's promise: null or valid.
+    unsafe {
+        exchange(signal, new.as_ref().copied(), &mut |previous| {
+            if !old.is_null() {
+                *old = previous;
+            }
+        })
+    }
+}
+
+/// `sigaction` of a signal that exists. Hands over the old action before the new one's handler can
+/// run.
+///
+/// # Safety
+///
+/// As of `sigaction(2)`.
+unsafe fn exchange(
+    signal: i32,
+    mut new: Option<libc::sigaction>,
+    store_old: &mut dyn FnMut(libc::sigaction),
+) -> i32 {
     let thread = Thread::current();
     let signal_bit = bit(signal);
-    // SAFETY: the caller's promise: null or valid.
-    let mut new = unsafe { new.as_ref() }.copied();
     let mut node = ptr::null_mut();
     // The handler of another signal may change this one's action until here, but not from here on.
     let mut exclusive = Exclusive::new(thread);
@@ -434,11 +453,9 @@ pub unsafe extern "C" fn sigaction(
         Some((replaced, before)) if replaced == slot => before,
         _ => of(signal, slot),
     };
-    drop(exclusive);
-    if result == 0 && !old.is_null() {
+    if result == 0 {
         translate(&mut kernels, previous);
-        // SAFETY: the caller's promise.
-        unsafe { *old = kernels };
+        store_old(kernels);
     }
     result
 }
@@ -788,11 +805,11 @@ pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
     if new != 0 && !(arch::is_readable(new) && arch::is_readable(new.wrapping_add(LAST))) {
         return mask::fail(libc::EFAULT);
     }
-    let mut previous = unknown();
+    let mut is_stored = true;
     // SAFETY: the caller's promise, and the kernel has just read and written these addresses. The
     // restorer becomes the C library's, which does the same.
-    unsafe {
-        let given = (new != 0).then(|| {
+    let result = unsafe {
+        let new = (new != 0).then(|| {
             let new = (new as *const KernelAction).read_unaligned();
             libc::sigaction {
                 sa_sigaction: new.handler,
@@ -801,20 +818,24 @@ pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
                 sa_restorer: None,
             }
         });
-        let given = given.as_ref().map_or(ptr::null(), ptr::from_ref);
-        let result = sigaction(signal, given, &mut previous);
-        if result == 0 && old != 0 {
-            if !(arch::is_writable(old) && arch::is_writable(old.wrapping_add(LAST))) {
-                return mask::fail(libc::EFAULT);
+        exchange(signal, new, &mut |previous| {
+            if old == 0 {
+                return;
             }
-            (old as *mut KernelAction).write_unaligned(KernelAction {
-                handler: previous.sa_sigaction,
-                flags: previous.sa_flags as u64,
-                restorer: previous.sa_restorer.map_or(0, |restorer| restorer as usize),
-                mask: set_of(&previous.sa_mask),
-            });
-        }
-        result
+            is_stored = arch::is_writable(old) && arch::is_writable(old.wrapping_add(LAST));
+            if is_stored {
+                (old as *mut KernelAction).write_unaligned(KernelAction {
+                    handler: previous.sa_sigaction,
+                    flags: previous.sa_flags as u64,
+                    restorer: previous.sa_restorer.map_or(0, |restorer| restorer as usize),
+                    mask: set_of(&previous.sa_mask),
+                });
+            }
+        })
+    };
+    match is_stored {
+        true => result,
+        false => mask::fail(libc::EFAULT),
     }
 }
 

@@ -1,10 +1,10 @@
 // Executes one call instruction by instruction, once for each, and sends a signal there. The first
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
-// if the signal's handler runs although the signal is blocked, or if what the handler of another
-// signal does to it makes it be lost. With a capital letter as the call, it also exits with 1 if the
-// signal is lost or comes twice, if its handler does not find the old mask of the call that unblocks
-// the signal, if the handler replaces the old mask of the call that blocks the signal, or if a mask
-// is wrong afterwards.
+// if the signal's handler runs although the signal is blocked, if it does not find the old action of
+// the call that installs it, or if what the handler of another signal does to it makes it be lost.
+// With a capital letter as the call, it also exits with 1 if the signal is lost or comes twice, if
+// its handler does not find the old mask of the call that unblocks the signal, if the handler
+// replaces the old mask of the call that blocks the signal, or if a mask is wrong afterwards.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <setjmp.h>
@@ -31,6 +31,10 @@ static void set(int signal, void (*handler)(int), int flags)
         abort();
 }
 static void handle(int signal) { handled = 1; }
+// The kernel's. The old one has all flags until the call has stored it.
+static struct { void (*handler)(int); unsigned long flags, restorer, mask; } action, old_action = {.flags = ~0ul};
+static void finds_old(int signal) { handled = old_action.flags == ~0ul; }
+static void ignore(int signal) {}
 static void install(int signal) { set(SIGALRM, handle, 0); }
 static void (*installed(void))(int)
 {
@@ -48,14 +52,17 @@ static int child(char call)
     sigset_t alarms, pending;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
-    set(SIGALRM, handle, call == 's' ? SA_ONSTACK : 0);
+    set(SIGALRM, call == 'k' ? ignore : handle, call == 's' ? SA_ONSTACK : 0);
+    syscall(SYS_rt_sigaction, SIGALRM, NULL, &action, 8);
+    action.handler = finds_old;
     set(SIGVTALRM, install, 0);
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (call != 'r')
+    if (call != 'r' && call != 'k')
         sigprocmask(SIG_BLOCK, &alarms, NULL);
     raise(SIGSTOP);
     switch (call) {
     case 'i': case 'r': set(SIGALRM, SIG_IGN, 0); break;
+    case 'k': syscall(SYS_rt_sigaction, SIGALRM, &action, &old_action, 8); break;
     case 'd': set(SIGALRM, SIG_DFL, 0); break;
     case 'o': set(SIGALRM, handle, SA_RESETHAND); break;
     case 's': sigaltstack(&stack, NULL); break;
