@@ -2728,9 +2728,14 @@ static void locks_of_accounts(void)
 }
 
 static unsigned long stored[sizeof(sigset_t) / sizeof(long)];
-static void shows_stored(int signal) { printf("    the handler finds %lx\n", stored[0]); }
+static void shows_stored(int signal)
+{
+    printf("    the handler finds %lx\n", stored[0]);
+    stored[0] = ~0ul;
+}
 static void *returns_at_once(void *unused) { return unused; }
-// The old mask is there when a signal is delivered, also once there was another thread.
+// The old mask is there when a signal is delivered, also once there was another thread. What the
+// handler makes of it does not change the mask, which `sigsetjmp` saves without a system call.
 static void stores_old_mask(void)
 {
     signal(SIGUSR1, shows_stored);
@@ -2758,6 +2763,9 @@ static void stores_old_mask(void)
                 printf("errno %d\n", errno);
             }
             show_mask("  afterwards");
+            sigjmp_buf now;
+            ignore_result(sigsetjmp(now, 1));
+            printf("  saved %016lx\n", word((const sigset_t *)&now->__saved_mask));
         }
         pthread_t thread;
         pthread_create(&thread, NULL, returns_at_once, NULL);
