@@ -367,14 +367,19 @@ pub unsafe extern "C" fn sigaction(
         // SAFETY: the caller's promise; the C library refuses it.
         return unsafe { real::sigaction(signal, new, old) };
     }
+    let mut previous = None;
     // SAFETY: the caller's promise: null or valid.
-    unsafe {
-        exchange(signal, new.as_ref().copied(), &mut |previous| {
-            if !old.is_null() {
-                *old = previous;
-            }
+    let result = unsafe {
+        exchange(signal, new.as_ref().copied(), &mut |action| {
+            previous = Some(action);
         })
+    };
+    // Not earlier: if this address is not valid, a handler of `SIGSEGV` can run.
+    if let Some(previous) = previous.filter(|_| !old.is_null()) {
+        // SAFETY: the caller's promise.
+        unsafe { *old = previous };
     }
+    result
 }
 
 /// `sigaction` of a signal that exists. Hands over the old action before the new one's handler can

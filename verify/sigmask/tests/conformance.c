@@ -1035,6 +1035,15 @@ static void faults(void)
             fault();
         show_mask("recovered");
     }
+    // The old action cannot be stored: the new one is installed nevertheless.
+    struct sigaction *volatile nowhere = (struct sigaction *)8;
+    struct sigaction ignoring = {.sa_handler = SIG_IGN};
+    if (sigsetjmp(recovery, 1) == 0)
+        sigaction(SIGUSR1, &ignoring, nowhere);
+    show_mask("old action");
+    struct sigaction now;
+    sigaction(SIGUSR1, NULL, &now);
+    printf("ignored %d\n", now.sa_handler == SIG_IGN);
     stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
     sigaltstack(&stack, NULL);
     action.sa_flags = SA_ONSTACK;
