@@ -98,9 +98,9 @@
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler
 //!   has a frame of this library.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
-//!   may say that it cannot load this one, or not start. A program starts a few tenths of a
-//!   millisecond later, and `fork` takes some tens of microseconds more: of the programs in
-//!   BENCHMARKS.md, bash takes 1.14 to 1.26 of the time for each child and Emacs 1.23 to 1.32.
+//!   may say that it cannot load this one, or not start. A program starts a tenth of a millisecond
+//!   later, and `fork` takes some tens of microseconds more: of the programs in BENCHMARKS.md, bash
+//!   takes 1.07 to 1.25 of the time for each child and Emacs 1.07 to 1.17.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable

@@ -45,6 +45,19 @@ fn bash_and_perl_do_the_same() {
     );
 }
 
+/// Each further library would cost every program that is started a tenth of a millisecond.
+#[test]
+fn the_library_loads_the_c_library_alone() {
+    let loaded = output(with(Path::new("true")).env("LD_TRACE_LOADED_OBJECTS", "1"));
+    let loaded = String::from_utf8_lossy(&loaded.stdout).into_owned();
+    let is_known = |line: &&str| {
+        let known = ["linux-vdso", "atomseq_sigmask", "libc.so", "ld-linux"];
+        known.iter().any(|name| line.contains(name))
+    };
+    assert!(loaded.contains("atomseq_sigmask"), "{loaded}");
+    assert_eq!(loaded.lines().find(|line| !is_known(line)), None);
+}
+
 /// Writes and compiles a C program or library of these lines, and returns its path.
 fn build(name: &str, source: &str, arguments: &[&str]) -> std::path::PathBuf {
     let path = std::env::current_exe().expect("the path of this test");

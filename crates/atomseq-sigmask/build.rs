@@ -1,0 +1,28 @@
+//! Links the unwinder of the standard library into the shared library, which would load
+//! `libgcc_s.so` otherwise. That is most of the time that the library adds to the start of a
+//! program.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|environment| environment == "gnu")
+        && has_static_unwinder()
+    {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--whole-archive,-lgcc_eh,--no-whole-archive");
+    }
+}
+
+/// Returns whether the linker finds the unwinder as an archive, whose symbols are hidden.
+fn has_static_unwinder() -> bool {
+    let linker = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
+    let found = Command::new(linker)
+        .arg("-print-file-name=libgcc_eh.a")
+        .output();
+    // A name without a folder if there is none.
+    found.is_ok_and(|found| {
+        let path = String::from_utf8_lossy(&found.stdout);
+        Path::new(path.trim()).is_absolute()
+    })
+}
