@@ -108,8 +108,10 @@ impl Patience {
     /// other threads can use up a small container meanwhile.
     #[inline]
     pub fn wait(&self, changes: u64, pauses: u64, seen: u64, look: impl Fn() -> u64) -> bool {
-        // Relaxed: hints, all of them.
-        if changes < self.from.load(Ordering::Relaxed) {
+        // Relaxed: hints, all of them. No distance is longer than `FARTHEST`, unless `changes` is a
+        // version that has wrapped.
+        let left = self.from.load(Ordering::Relaxed).wrapping_sub(changes);
+        if (1..=FARTHEST).contains(&left) {
             return false;
         }
         let pauses = pauses.clamp(4, 64);
@@ -231,6 +233,17 @@ mod tests {
         assert_eq!(wait(&patience, 1024, &[0]), (false, 8));
         assert_eq!(wait(&patience, 2047, &[0]), (false, 0));
         assert_eq!(wait(&patience, 2048, &[1]), (true, 2));
+    }
+
+    /// Versions have 48 bits.
+    #[test]
+    fn waits_go_on_when_the_version_wraps() {
+        let patience = old();
+        patience.distance.store(FARTHEST, Ordering::Relaxed);
+        assert_eq!(wait(&patience, (1 << 48) - 1, &[0]), (false, 8));
+        assert_eq!(wait(&patience, 0, &[0]), (false, 8));
+        assert_eq!(wait(&patience, FARTHEST - 1, &[0]), (false, 0));
+        assert_eq!(wait(&patience, FARTHEST, &[0]), (false, 8));
     }
 
     #[test]
