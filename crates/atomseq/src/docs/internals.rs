@@ -566,15 +566,15 @@
 //! Xeon, one of them busy, an element through a queue of 16 took 17 µs without the wait and 0.1 µs
 //! with it; if neither was busy, one through a queue of 1,024 took 19 ns and 8 ns. A wait in vain
 //! is noted at this end: the next one happens after one further element at the earliest, then after
-//! two, four, and so on up to 4,096. The first wait happens after 512 to 1,024 elements, as if many
-//! in vain had gone before: so a queue that a request creates, fills and empties takes no longer.
-//! A thread that polls waits once, and a thread that fills and empties a queue alone spends little
-//! time waiting. A wait that is not in vain is noted as well:
-//! the next one happens after one further element for each eight pauses. So a thread with other
-//! work is not held up by each refusal, whether it drops what it cannot push or pops from many
-//! queues in turn. Without that note, a thread that offered an element each 0.2 µs to a consumer
-//! that takes 3 µs for each offered one each 3 µs, and a thread that drained eight queues in turn,
-//! each of which got an element each 2 µs, stayed at the first one.
+//! two, four, and so on up to 4,096. The first wait happens after 512 to 1,024 elements, so a small
+//! queue that is created, filled and emptied for one request does not wait. A thread that polls
+//! waits once, and a thread that fills and empties a queue alone spends little time waiting. A wait
+//! that is not in vain is noted as well: the next one happens after one further element for each
+//! eight pauses. So a thread with other work is not held up by each refusal, whether it drops what
+//! it cannot push or pops from many queues in turn. Without that note, a thread that offered an
+//! element each 0.2 µs to a consumer that takes 3 µs for each offered one each 3 µs, and a thread
+//! that drained eight queues in turn, each of which got an element each 2 µs, stayed at the first
+//! one.
 //!
 //! # Queues in segments
 //!
