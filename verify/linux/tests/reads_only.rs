@@ -139,6 +139,11 @@ const REFUSED: u64 = 1000;
 fn check(name: &str, noting: u64, push: impl Fn(u64) -> bool, pop: impl Fn() -> Option<u64>) {
     let empty = |times: u64| (0..times).all(|_| pop().is_none());
     let full = |times: u64| !(0..times).any(&push);
+    // No operation waits before 1,024 changes.
+    for _ in 0..11 {
+        assert!((0..CAPACITY as u64).all(&push), "{name}");
+        assert!((0..CAPACITY).all(|_| pop().is_some()), "{name}");
+    }
     assert!(empty(noting), "{name}");
     assert!(without_stores(|| empty(REFUSED)), "{name}");
     assert!((0..CAPACITY as u64).all(&push), "{name}");

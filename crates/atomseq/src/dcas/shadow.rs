@@ -29,7 +29,7 @@
 //! the turn, so a turn delays a thread only once.
 //!
 //! A thread whose change the state refuses waits too, at most once and for a limited time, for
-//! other threads to change the state ([`Patience`]).
+//! changes of the opposite kind by other threads ([`Patience`]).
 //!
 //! Invariants, where they differ from those of [`assisted`](super::assisted):
 //!
@@ -283,16 +283,19 @@ impl Shadow {
         change.prefetch(self.of(seen).load(Ordering::Relaxed));
     }
 
-    /// Waits until the state changes, for a limited time, if the state refuses the change.
+    /// Waits for changes of the opposite kind, for a limited time, if the state refuses the change.
     #[cold]
     fn wait_for_opposite(&self, change: &impl Change) {
         // Relaxed: hints. The caller loads the lock and the state again.
         let seen = self.lock.load(Ordering::Relaxed);
         let state = self.of(seen).load(Ordering::Relaxed);
         if change.is_refused(state) {
-            let look = || self.lock.load(Ordering::Relaxed);
-            self.patience
-                .wait(seen >> 16, change.opposite(state), seen, look);
+            let capacity = change.opposite(state);
+            let made = || {
+                let state = self.of(self.lock.load(Ordering::Relaxed));
+                capacity - change.opposite(state.load(Ordering::Relaxed))
+            };
+            self.patience.wait(seen >> 16, capacity, 0, made);
         }
     }
 

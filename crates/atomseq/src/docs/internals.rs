@@ -566,13 +566,15 @@
 //! Xeon, one of them busy, an element through a queue of 16 took 17 µs without the wait and 0.1 µs
 //! with it; if neither was busy, one through a queue of 1,024 took 19 ns and 8 ns. A wait in vain
 //! is noted at this end: the next one happens after one further element at the earliest, then after
-//! two, four, and so on up to 4,096. So a thread that polls waits once, and a thread that fills and
-//! empties a queue alone spends little time waiting. A wait that is not in vain is noted as well:
-//! the next one happens after one further element for each eight pauses. So a thread with other
-//! work is not held up by each refusal, whether it drops what it cannot push or pops from many
-//! queues in turn. Without that note, a thread that offered an element each 0.2 µs to a consumer
-//! that takes 3 µs for each offered one each 3 µs, and a thread that drained eight queues in turn,
-//! each of which got an element each 2 µs, stayed at the first one.
+//! two, four, and so on up to 4,096. The first wait happens after 512 to 1,024 elements, so a small
+//! queue that is created, filled and emptied for one request does not wait. A thread that polls
+//! waits once, and a thread that fills and empties a queue alone spends little time waiting. A wait
+//! that is not in vain is noted as well: the next one happens after one further element for each
+//! eight pauses. So a thread with other work is not held up by each refusal, whether it drops what
+//! it cannot push or pops from many queues in turn. Without that note, a thread that offered an
+//! element each 0.2 µs to a consumer that takes 3 µs for each offered one each 3 µs, and a thread
+//! that drained eight queues in turn, each of which got an element each 2 µs, stayed at the first
+//! one.
 //!
 //! # Queues in segments
 //!
@@ -641,7 +643,8 @@
 //! CPU active pauses before it takes the turn: one pause for each eight changes that the other CPU
 //! could still make. Then it fetches the cells that its next changes need. A thread that finds the
 //! stack full or empty waits before its operation fails, as in a queue, until the other threads
-//! have made changes and then none between two looks: then they have emptied it or filled it.
+//! have made changes and then none between two looks: then they have emptied it or filled it. If
+//! they make changes of both kinds, as at a pool of free values, the wait ends and was in vain.
 //!
 //! # Lists shared by all CPUs
 //!

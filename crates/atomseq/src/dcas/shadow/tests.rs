@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use super::*;
 use crate::dcas::Mechanism;
 
@@ -119,4 +121,47 @@ fn after_the_last_version_comes_the_first() {
     }
     assert!(shadow.change_slowly(&mut Next, None));
     assert_eq!((shadow.state(), shadow.version().number()), (8, 0));
+}
+
+/// Is always refused. While it waits, another thread makes a change of each kind in turn.
+struct Refused {
+    shadow: Shadow,
+    looks: Cell<u64>,
+}
+
+impl Change for &Refused {
+    fn attempt(&mut self) -> Option<usize> {
+        unreachable!("it is refused")
+    }
+
+    fn is_refused(&self, _state: u64) -> bool {
+        true
+    }
+
+    fn store(&mut self, _version: u64, _state: u64) -> u64 {
+        unreachable!("it is refused")
+    }
+
+    fn opposite(&self, _state: u64) -> u64 {
+        self.shadow.lock.fetch_add(VERSION, Ordering::Relaxed);
+        self.looks.set(self.looks.get() + 1);
+        10 - (self.looks.get() - 1) % 2
+    }
+}
+
+/// A stack of free values may change all the time, and be empty most of the time.
+#[test]
+fn no_thread_waits_for_threads_that_make_changes_of_both_kinds() {
+    let refused = Refused {
+        shadow: Shadow::new(),
+        looks: Cell::new(0),
+    };
+    // So many changes that the container is no longer new.
+    refused.shadow.lock.store(VERSION << 12, Ordering::Relaxed);
+    let refuse = || refused.shadow.change_slowly(&mut &refused, Some(REFUSED));
+    assert!(!refuse());
+    // The first is for the capacity.
+    assert_eq!(refused.looks.take(), 1 + 2);
+    assert!(!refuse());
+    assert_eq!(refused.looks.take(), 1);
 }
