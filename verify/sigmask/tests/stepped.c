@@ -114,6 +114,7 @@ static int masks(char call)
     const int also = call == 'P' ? SIGTERM : call == 'H' ? SIGUSR2 : 0;
     const struct timespec zero = {0, 0};
     const stack_t stack = {.ss_sp = signal_stack, .ss_size = sizeof signal_stack};
+    const struct itimerval often = {{1000, 0}, {1000, 0}};
     sigset_t alarms, none, now;
     sigjmp_buf buffer;
     int ends[2];
@@ -122,6 +123,8 @@ static int masks(char call)
     sigaddset(&alarms, SIGALRM);
     set(SIGALRM, count_signal, 0);
     set(SIGVTALRM, handle, SA_ONSTACK);
+    if (call == 'T')
+        setitimer(ITIMER_REAL, &often, NULL);
     if (call == 'B')
         sigaltstack(&stack, NULL);
     if (pipe(ends) || write(ends[1], "", 1) != 1)
@@ -137,8 +140,8 @@ static int masks(char call)
     if (call == 'J' && sigsetjmp(buffer, 1))
         goto end;
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    is_blocked = strchr("CJKNOUW", call) == NULL;
-    replaces_old = call == 'N' || call == 'O';
+    is_blocked = strchr("CJKNOTUW", call) == NULL;
+    replaces_old = strchr("NOT", call) != NULL;
     if (call == 'U' || call == 'W')
         *(unsigned long *)&old = ~0ul;
     else if (!is_blocked)
@@ -153,7 +156,7 @@ static int masks(char call)
     case 'K': sigprocmask(SIG_BLOCK, &alarms, NULL); break;
     case 'L': ppoll(NULL, 0, &zero, &alarms); break;
     case 'M': makecontext(&other, does_nothing, 0); break;
-    case 'N': sigprocmask(SIG_BLOCK, &alarms, &old); early |= word(&old) != 0; break;
+    case 'N': case 'T': sigprocmask(SIG_BLOCK, &alarms, &old); early |= word(&old) != 0; break;
     case 'O': sigprocmask(SIG_SETMASK, &alarms, &old); early |= word(&old) != 0; break;
     case 'P': sighold(SIGTERM); break;
     case 'R': if (read(ends[0], ends, 1) != 1) abort(); break;

@@ -39,7 +39,7 @@ fn a_signal_at_any_instruction_is_neither_early_nor_lost() {
 #[test]
 fn the_old_mask_is_stored_as_by_the_kernel() {
     let program = compile("stepped.c");
-    for call in ["U", "N", "O", "W"] {
+    for call in ["U", "N", "O", "T", "W"] {
         for mut command in [without(&program), with(&program)] {
             // At every instruction: the windows of the mistakes had a few.
             let run = output(command.args([call, "1"]));
