@@ -279,6 +279,10 @@ pub fn promote(thread: &Thread, signals: u64) {
             .untried
             .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
         let _exclusive = Exclusive::new(thread);
+        // A handler may have started a thread until here, but not from here on.
+        if !thread.can_be_lazy() {
+            return;
+        }
         let mut old = unknown();
         thread.add_system_calls(1);
         // SAFETY: only the old action is asked for.

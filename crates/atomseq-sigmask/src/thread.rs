@@ -243,7 +243,8 @@ impl Thread {
         };
         self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
         if self.differs(new) {
-            self.change_slowly()
+            // SAFETY: the caller's promise.
+            unsafe { self.change_slowly(before, new, old) }
         } else {
             0
         }
@@ -300,22 +301,31 @@ impl Thread {
         (kernel ^ new) & (kernel | !self.lazy.load(Relaxed)) != 0
     }
 
-    /// Changes the kernel's mask, or makes signals lazy. Returns 0, as `sigprocmask` does.
+    /// Changes the kernel's mask, or makes signals lazy. Stores the old mask again if the change
+    /// unblocks nothing: until the kernel blocks a signal, its handler may use the same memory.
+    /// Returns 0, as `sigprocmask` does.
+    ///
+    /// # Safety
+    ///
+    /// As of [`change_into`](Self::change_into).
     #[cold]
     #[inline(never)]
-    pub fn change_slowly(&self) -> i32 {
+    unsafe fn change_slowly(&self, before: u64, new: u64, old: *mut u64) -> i32 {
         let program = self.program.load(Relaxed);
         let kernel = self.kernel.load(Relaxed);
         let wanted = program & !kernel & !self.lazy.load(Relaxed);
         if kernel & !program == 0 && wanted & !self.untried.load(Relaxed) == 0 && self.can_be_lazy()
         {
             action::promote(self, wanted);
-            if !self.differs(self.program.load(Relaxed)) {
-                return 0;
-            }
         }
-        self.add_system_calls(1);
-        self.synchronise();
+        if self.differs(self.program.load(Relaxed)) {
+            self.add_system_calls(1);
+            self.synchronise();
+        }
+        if before & !new == 0 && !old.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { old.write_unaligned(before) };
+        }
         0
     }
 

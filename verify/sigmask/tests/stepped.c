@@ -1,12 +1,14 @@
 // Executes one call instruction by instruction, once for each, and sends a signal there. The first
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
 // if the signal's handler runs although the signal is blocked, if it does not find the old action of
-// the call that installs it, or if what the handler of another signal does to it makes it be lost.
+// the call that installs it, or if what the handler of another signal does makes it be lost or not
+// be blocked.
 // With a capital letter as the call, it also exits with 1 if the signal is lost or comes twice, if
 // its handler does not find the old mask of the call that unblocks the signal, if the handler
 // replaces the old mask of the call that blocks the signal, or if a mask is wrong afterwards.
 #define _GNU_SOURCE
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,10 +38,29 @@ static struct { void (*handler)(int); unsigned long flags, restorer, mask; } act
 static void finds_old(int signal) { handled = old_action.flags == ~0ul; }
 static void ignore(int signal) {}
 static void install(int signal) { set(SIGALRM, handle, 0); }
+static void *wait_for_end(void *unused) { for (;;) pause(); }
+static volatile int has_thread;
+static void start_thread(int signal)
+{
+    pthread_t thread;
+    has_thread = 1;
+    if (pthread_create(&thread, NULL, wait_for_end, NULL))
+        abort();
+}
 static void (*installed(void))(int)
 {
     struct sigaction now;
     return sigaction(SIGALRM, NULL, &now) ? SIG_ERR : now.sa_handler;
+}
+
+static unsigned long kernels_mask(void)
+{
+    unsigned long mask = 0;
+    long result;
+    register long size __asm__("r10") = sizeof mask;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_rt_sigprocmask), "D"(SIG_BLOCK), "S"(NULL), "d"(&mask), "r"(size)
+                     : "rcx", "r11", "memory");
+    return mask;
 }
 
 // The parent executes by steps what is between the stop and `getppid`.
@@ -55,12 +76,16 @@ static int child(char call)
     set(SIGALRM, call == 'k' ? ignore : handle, call == 's' ? SA_ONSTACK : 0);
     syscall(SYS_rt_sigaction, SIGALRM, NULL, &action, 8);
     action.handler = finds_old;
-    set(SIGVTALRM, install, 0);
+    set(SIGVTALRM, call == 'b' ? start_thread : install, 0);
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (call != 'r' && call != 'k')
+    if (strchr("bkr", call) == NULL)
         sigprocmask(SIG_BLOCK, &alarms, NULL);
     raise(SIGSTOP);
     switch (call) {
+    case 'b':
+        sighold(SIGUSR2);
+        handled = has_thread && !(kernels_mask() & 1ul << (SIGUSR2 - 1));
+        break;
     case 'i': case 'r': set(SIGALRM, SIG_IGN, 0); break;
     case 'k': syscall(SYS_rt_sigaction, SIGALRM, &action, &old_action, 8); break;
     case 'd': set(SIGALRM, SIG_DFL, 0); break;
@@ -82,15 +107,6 @@ static int child(char call)
 }
 
 static unsigned long word(const sigset_t *set) { return *(const unsigned long *)set; }
-static unsigned long kernels_mask(void)
-{
-    unsigned long mask = 0;
-    long result;
-    register long size __asm__("r10") = sizeof mask;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_rt_sigprocmask), "D"(SIG_BLOCK), "S"(NULL), "d"(&mask), "r"(size)
-                     : "rcx", "r11", "memory");
-    return mask;
-}
 static volatile int is_blocked;
 static volatile int early, times;
 // All ones until the call that unblocks the signal has stored the old mask.
@@ -114,6 +130,7 @@ static int masks(char call)
     const int also = call == 'P' ? SIGTERM : call == 'H' ? SIGUSR2 : 0;
     const struct timespec zero = {0, 0};
     const stack_t stack = {.ss_sp = signal_stack, .ss_size = sizeof signal_stack};
+    const struct itimerval often = {{1000, 0}, {1000, 0}};
     sigset_t alarms, none, now;
     sigjmp_buf buffer;
     int ends[2];
@@ -122,6 +139,8 @@ static int masks(char call)
     sigaddset(&alarms, SIGALRM);
     set(SIGALRM, count_signal, 0);
     set(SIGVTALRM, handle, SA_ONSTACK);
+    if (call == 'T')
+        setitimer(ITIMER_REAL, &often, NULL);
     if (call == 'B')
         sigaltstack(&stack, NULL);
     if (pipe(ends) || write(ends[1], "", 1) != 1)
@@ -137,8 +156,8 @@ static int masks(char call)
     if (call == 'J' && sigsetjmp(buffer, 1))
         goto end;
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    is_blocked = strchr("CJKNOUW", call) == NULL;
-    replaces_old = call == 'N' || call == 'O';
+    is_blocked = strchr("CJKNOTUW", call) == NULL;
+    replaces_old = strchr("NOT", call) != NULL;
     if (call == 'U' || call == 'W')
         *(unsigned long *)&old = ~0ul;
     else if (!is_blocked)
@@ -153,7 +172,7 @@ static int masks(char call)
     case 'K': sigprocmask(SIG_BLOCK, &alarms, NULL); break;
     case 'L': ppoll(NULL, 0, &zero, &alarms); break;
     case 'M': makecontext(&other, does_nothing, 0); break;
-    case 'N': sigprocmask(SIG_BLOCK, &alarms, &old); early |= word(&old) != 0; break;
+    case 'N': case 'T': sigprocmask(SIG_BLOCK, &alarms, &old); early |= word(&old) != 0; break;
     case 'O': sigprocmask(SIG_SETMASK, &alarms, &old); early |= word(&old) != 0; break;
     case 'P': sighold(SIGTERM); break;
     case 'R': if (read(ends[0], ends, 1) != 1) abort(); break;
@@ -197,7 +216,7 @@ int main(int count, char **arguments)
                 return wrong != 0;
             }
         }
-        syscall(SYS_tgkill, process, process, call == 'r' ? SIGVTALRM : SIGALRM);
+        syscall(SYS_tgkill, process, process, call == 'r' || call == 'b' ? SIGVTALRM : SIGALRM);
         long signal = 0;
         while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status)) {
             signal = WSTOPSIG(status);
