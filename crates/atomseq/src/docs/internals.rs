@@ -643,8 +643,9 @@
 //! CPU active pauses before it takes the turn: one pause for each eight changes that the other CPU
 //! could still make. Then it fetches the cells that its next changes need. A thread that finds the
 //! stack full or empty waits before its operation fails, as in a queue, until the other threads
-//! have made changes and then none between two looks: then they have emptied it or filled it. If
-//! they make changes of both kinds, as at a pool of free values, the wait ends and was in vain.
+//! have made changes and then none between two looks. As a rule they have then filled or emptied
+//! it. If they make changes of both kinds, as at a pool of free values, the wait ends and was in
+//! vain.
 //!
 //! # Lists shared by all CPUs
 //!

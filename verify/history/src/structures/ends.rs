@@ -147,6 +147,15 @@ fn capacity(rng: &mut Rng) -> usize {
     [1, 2, 3, 100][rng.usize(..4)]
 }
 
+/// Makes so many changes that refused operations wait for other threads, which they do not in a new
+/// structure.
+fn worn(push: impl Fn(), pop: impl Fn()) {
+    (0..1100).for_each(|_| {
+        push();
+        pop();
+    });
+}
+
 macro_rules! bounded {
     ($($(#[$attribute:meta])* $name:ident: $structure:ident by $made:expr, $put:ident;)*) => {$(
         $(#[$attribute])*
@@ -157,7 +166,11 @@ macro_rules! bounded {
             pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name<E>, Ends) {
                 let capacity = capacity(rng);
                 let made: fn(usize, Mechanism) -> $structure<E> = $made;
-                ($name(made(capacity, mechanism)), Ends::empty(capacity))
+                let structure = made(capacity, mechanism);
+                if rng.bool() {
+                    worn(|| _ = structure.push(E::of(1)), || _ = structure.pop());
+                }
+                ($name(structure), Ends::empty(capacity))
             }
         }
 
