@@ -39,6 +39,10 @@
 //! for what it interrupted. A signal whose default action ends the process becomes lazy when it is
 //! first blocked: `entry` then performs the default action.
 //!
+//! A handler may end its thread by `pthread_exit` wherever it has interrupted this library. So all
+//! functions are `extern "C-unwind"`, and none has a destructor: one that has is unwound only where
+//! it calls, and otherwise ends the process.
+//!
 //! # Threads
 //!
 //! A process that has started a second thread calls the kernel for every change of the mask, in all

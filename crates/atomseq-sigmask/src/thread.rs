@@ -453,9 +453,9 @@ pub fn end_laziness() {
 /// The C library calls this before `main`, though not before all other libraries' constructors.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
+static BEGIN: extern "C-unwind" fn() = begin;
 
-extern "C" fn begin() {
+extern "C-unwind" fn begin() {
     control::begin();
     real::resolve();
     // Valgrind ignores the mask that a handler sets in its `ucontext`.
