@@ -17,7 +17,7 @@ macro_rules! all_functions {
             execl execle execlp syscall clone dlopen timer_create setitimer ualarm
             pthread_create thrd_create mq_notify getaddrinfo_a pthread_cancel abort
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
-            system _exit _Exit quick_exit
+            system _exit _Exit quick_exit prctl
         }
     };
 }
@@ -157,7 +157,7 @@ pub extern "C-unwind" fn publish(function: Function) -> usize {
     address(function)
 }
 
-/// As [`publish`], and there will be another thread.
+/// As [`publish`], and there will be another thread, or a filter of system calls.
 pub extern "C-unwind" fn several(function: Function) -> usize {
     thread::end_laziness();
     address(function)
