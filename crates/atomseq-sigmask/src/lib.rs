@@ -78,6 +78,10 @@
 //! * Calls that bind to the C library past this one: `dlsym` of a handle of it (Python's
 //!   `ctypes.CDLL("libc.so.6")`), `dlvsym`, `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such
 //!   an object sees the global symbols first.
+//! * Signals that an IFUNC resolver blocks: the C library clears thread-local memory afterwards.
+//! * Libraries that define these functions too and come after this one, as the shared `libtsan` of
+//!   `-fsanitize=thread` does: their handlers run in place of this library's. A `libtsan` that is
+//!   linked statically comes first.
 //! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
 //!   a frame on the current stack.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
