@@ -205,7 +205,9 @@ fn lock() -> &'static AtomicI32 {
 }
 
 /// While there is one, no other thread and no handler changes an action or reads one together with
-/// the kernel's: all signals are blocked, and there is a lock.
+/// the kernel's: all signals are blocked, and there is a lock. When it ends, signals are delivered
+/// whose handlers may end the thread: so there is no destructor, see the crate's documentation.
+#[must_use]
 struct Exclusive {
     mask: u64,
     locked: bool,
@@ -220,7 +222,7 @@ impl Exclusive {
         if locked {
             let process = arch::process();
             let mut expected = 0;
-            // The pair: the release in `drop`.
+            // The pair: the release in `end`.
             while let Err(holder) = lock().compare_exchange(expected, process, Acquire, Relaxed) {
                 expected = if holder == process { 0 } else { holder };
                 if expected == 0 {
@@ -230,10 +232,8 @@ impl Exclusive {
         }
         Exclusive { mask, locked }
     }
-}
 
-impl Drop for Exclusive {
-    fn drop(&mut self) {
+    fn end(self) {
         if self.locked {
             lock().store(0, Release);
         }
@@ -278,26 +278,32 @@ pub fn promote(thread: &Thread, signals: u64) {
         thread
             .untried
             .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
-        let _exclusive = Exclusive::new(thread);
-        // A handler may have started a thread until here, but not from here on.
-        if !thread.can_be_lazy() {
+        let exclusive = Exclusive::new(thread);
+        let is_lazy = promote_one(thread, signal);
+        exclusive.end();
+        if !is_lazy {
             return;
         }
-        let mut old = unknown();
-        thread.add_system_calls(1);
-        // SAFETY: only the old action is asked for.
-        let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
-        if !known || UNFIT.load(Relaxed) & signal_bit != 0 {
-            return;
-        }
-        if slot(old.sa_sigaction).is_some() && can_be_lazy(old.sa_flags) {
-            thread
-                .lazy
-                .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
-            continue;
-        }
+    }
+}
+
+/// Makes one signal lazy, and returns whether it is. Only in [`Exclusive`].
+fn promote_one(thread: &Thread, signal: i32) -> bool {
+    let signal_bit = bit(signal);
+    // A handler may have started a thread until here, but not from here on.
+    if !thread.can_be_lazy() {
+        return false;
+    }
+    let mut old = unknown();
+    thread.add_system_calls(1);
+    // SAFETY: only the old action is asked for.
+    let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
+    if !known || UNFIT.load(Relaxed) & signal_bit != 0 {
+        return false;
+    }
+    if slot(old.sa_sigaction).is_none() || !can_be_lazy(old.sa_flags) {
         if old.sa_sigaction != libc::SIG_DFL || signal_bit & fatal() == 0 {
-            return;
+            return false;
         }
         translate(&mut old, latest(signal));
         let node = intern(Action {
@@ -307,17 +313,19 @@ pub fn promote(thread: &Thread, signals: u64) {
             mask: unsafe { set_of(&old.sa_mask) },
         });
         if node.is_null() {
-            return;
+            return false;
         }
         let new = installed(libc::SA_RESTART, store(signal, node).0);
         thread.add_system_calls(1);
         // SAFETY: `entry` is a handler of this type.
-        if unsafe { real::sigaction(signal, &new, ptr::null_mut()) } == 0 {
-            thread
-                .lazy
-                .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+        if unsafe { real::sigaction(signal, &new, ptr::null_mut()) } != 0 {
+            return false;
         }
     }
+    thread
+        .lazy
+        .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
+    true
 }
 
 /// Gives the kernel the default action of a signal back.
@@ -362,7 +370,7 @@ pub fn demote(thread: &Thread) {
 ///
 /// As of `sigaction(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(
+pub unsafe extern "C-unwind" fn sigaction(
     signal: i32,
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
@@ -412,6 +420,7 @@ unsafe fn exchange(
                 mask: unsafe { set_of(&new.sa_mask) } & !UNBLOCKABLE,
             });
             if node.is_null() {
+                exclusive.end();
                 return mask::fail(libc::ENOMEM);
             }
             if !can_be_lazy {
@@ -466,6 +475,7 @@ unsafe fn exchange(
         translate(&mut kernels, previous);
         store_old(kernels);
     }
+    exclusive.end();
     result
 }
 
@@ -489,7 +499,7 @@ static HAS_SIGNAL_STACK: AtomicBool = AtomicBool::new(false);
 ///
 /// As of `sigaltstack(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaltstack(new: usize, old: usize) -> i32 {
+pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
     const FLAGS: usize = std::mem::offset_of!(libc::stack_t, ss_flags);
     let sets = || {
         let flags = arch::read(new + FLAGS).unwrap_or(0) as i32;
@@ -561,7 +571,7 @@ fn wants_entry(thread: &Thread, signal: i32, new: &libc::sigaction) -> bool {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __sigaction(
+unsafe extern "C-unwind" fn __sigaction(
     signal: i32,
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
@@ -600,7 +610,7 @@ fn is_signal(signal: i32) -> bool {
 
 /// `signal`, with BSD's meaning.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn signal(signal: i32, handler: usize) -> usize {
+unsafe extern "C-unwind" fn signal(signal: i32, handler: usize) -> usize {
     if handler == libc::SIG_ERR || !is_signal(signal) {
         // SAFETY: the address of this thread's error number.
         unsafe { *libc::__errno_location() = libc::EINVAL };
@@ -615,20 +625,20 @@ unsafe extern "C" fn signal(signal: i32, handler: usize) -> usize {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn bsd_signal(number: i32, handler: usize) -> usize {
+unsafe extern "C-unwind" fn bsd_signal(number: i32, handler: usize) -> usize {
     // SAFETY: the caller's handler.
     unsafe { signal(number, handler) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ssignal(number: i32, handler: usize) -> usize {
+unsafe extern "C-unwind" fn ssignal(number: i32, handler: usize) -> usize {
     // SAFETY: the caller's handler.
     unsafe { signal(number, handler) }
 }
 
 /// `sysv_signal`: the handler runs once, and blocks nothing.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sysv_signal(signal: i32, handler: usize) -> usize {
+unsafe extern "C-unwind" fn sysv_signal(signal: i32, handler: usize) -> usize {
     const SA_INTERRUPT: i32 = 0x2000_0000;
     if handler == libc::SIG_ERR || !is_signal(signal) {
         // SAFETY: the address of this thread's error number.
@@ -641,13 +651,13 @@ unsafe extern "C" fn sysv_signal(signal: i32, handler: usize) -> usize {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __sysv_signal(signal: i32, handler: usize) -> usize {
+unsafe extern "C-unwind" fn __sysv_signal(signal: i32, handler: usize) -> usize {
     // SAFETY: the caller's handler.
     unsafe { sysv_signal(signal, handler) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn siginterrupt(signal: i32, interrupt: i32) -> i32 {
+unsafe extern "C-unwind" fn siginterrupt(signal: i32, interrupt: i32) -> i32 {
     if !is_signal(signal) {
         return -1;
     }
@@ -670,7 +680,7 @@ unsafe extern "C" fn siginterrupt(signal: i32, interrupt: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sigignore(signal: i32) -> i32 {
+unsafe extern "C-unwind" fn sigignore(signal: i32) -> i32 {
     // SAFETY: no handler.
     match unsafe { install(signal, libc::SIG_IGN, 0, 0) } {
         libc::SIG_ERR => -1,
@@ -682,7 +692,7 @@ unsafe extern "C" fn sigignore(signal: i32) -> i32 {
 const SIG_HOLD: usize = 2;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
+unsafe extern "C-unwind" fn sigset(signal: i32, disposition: usize) -> usize {
     if disposition == libc::SIG_ERR || !is_signal(signal) {
         // SAFETY: the address of this thread's error number.
         unsafe { *libc::__errno_location() = libc::EINVAL };
@@ -715,7 +725,11 @@ unsafe extern "C" fn sigset(signal: i32, disposition: usize) -> usize {
 /// `timer_create`: a signal of a timer counts what it missed from when it is dequeued, so it must
 /// not be dequeued before it is handled.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: usize) -> i32 {
+unsafe extern "C-unwind" fn timer_create(
+    clock: i32,
+    event: *const libc::sigevent,
+    id: usize,
+) -> i32 {
     // SAFETY: null or valid by the contract.
     let (notify, signal) = match unsafe { event.as_ref() } {
         None => (libc::SIGEV_SIGNAL, libc::SIGALRM),
@@ -730,7 +744,7 @@ unsafe extern "C" fn timer_create(clock: i32, event: *const libc::sigevent, id: 
         UNFIT.fetch_or(bit(signal), Relaxed);
         Thread::current().exclude(bit(signal));
     }
-    type Create = unsafe extern "C" fn(i32, *const libc::sigevent, usize) -> i32;
+    type Create = unsafe extern "C-unwind" fn(i32, *const libc::sigevent, usize) -> i32;
     // SAFETY: the C library's function of this name and type, and the caller's promise.
     unsafe {
         let create: Create = std::mem::transmute(real::address(real::Function::timer_create));
@@ -759,7 +773,7 @@ pub fn begin() {
 
 /// `setitimer`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn setitimer(
+unsafe extern "C-unwind" fn setitimer(
     timer: i32,
     new: *const libc::itimerval,
     old: *mut libc::itimerval,
@@ -772,7 +786,8 @@ unsafe extern "C" fn setitimer(
     {
         has_interval();
     }
-    type Set = unsafe extern "C" fn(i32, *const libc::itimerval, *mut libc::itimerval) -> i32;
+    type Set =
+        unsafe extern "C-unwind" fn(i32, *const libc::itimerval, *mut libc::itimerval) -> i32;
     // SAFETY: the C library's function of this name and type, and the caller's promise.
     unsafe {
         let set: Set = std::mem::transmute(real::address(real::Function::setitimer));
@@ -782,11 +797,11 @@ unsafe extern "C" fn setitimer(
 
 /// `ualarm`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ualarm(microseconds: u32, interval: u32) -> u32 {
+unsafe extern "C-unwind" fn ualarm(microseconds: u32, interval: u32) -> u32 {
     if interval != 0 {
         has_interval();
     }
-    type Alarm = unsafe extern "C" fn(u32, u32) -> u32;
+    type Alarm = unsafe extern "C-unwind" fn(u32, u32) -> u32;
     // SAFETY: the C library's function of this name and type.
     unsafe {
         let alarm: Alarm = std::mem::transmute(real::address(real::Function::ualarm));

@@ -18,12 +18,12 @@ pub unsafe fn mask(context: *mut libc::ucontext_t) -> *mut u64 {
 }
 
 /// Returns the program's mask.
-pub extern "C" fn program() -> u64 {
+pub extern "C-unwind" fn program() -> u64 {
     Thread::current().mask()
 }
 
 /// Saves the mask in one context, and sets that of the other, which may be the same.
-pub unsafe extern "C" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::ucontext_t) {
+pub unsafe extern "C-unwind" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::ucontext_t) {
     let thread = Thread::current();
     // SAFETY: the program's contexts, valid by the contract of `swapcontext`.
     unsafe {
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::uc
 }
 
 /// Sets the mask of a context.
-pub unsafe extern "C" fn set(to: *mut libc::ucontext_t) {
+pub unsafe extern "C-unwind" fn set(to: *mut libc::ucontext_t) {
     // SAFETY: the program's context, valid by the contract of `setcontext`.
     let new = unsafe { *mask(to) } & !UNBLOCKABLE;
     if protects(Protection::Jumps) {
@@ -49,7 +49,7 @@ const SMALL: usize = 16_384;
 
 /// Prepares a context to call a function: as the C library does, except that the function returns
 /// to this library.
-pub unsafe extern "C" fn make(
+pub unsafe extern "C-unwind" fn make(
     context: &mut libc::ucontext_t,
     function: usize,
     count: i32,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn make(
 }
 
 /// Goes on with the context that follows one whose function returned, or exits.
-pub unsafe extern "C" fn finish(link: *const libc::ucontext_t) -> ! {
+pub unsafe extern "C-unwind" fn finish(link: *const libc::ucontext_t) -> ! {
     let mut status = 0;
     if !link.is_null() {
         // SAFETY: `uc_link` is a valid context by the contract of `makecontext`.
@@ -116,7 +116,7 @@ pub struct Masks {
 }
 
 /// Blocks all signals in the kernel, and returns what [`after_vfork`] needs.
-pub extern "C" fn before_vfork() -> Masks {
+pub extern "C-unwind" fn before_vfork() -> Masks {
     let thread = Thread::current();
     thread.add_system_calls(2);
     let kernel = arch::change_mask(libc::SIG_SETMASK, !0);
@@ -133,7 +133,7 @@ pub extern "C" fn before_vfork() -> Masks {
 
 /// Sets the masks in the child, and restores them in the parent, which continues when the child has
 /// exited or called `exec`.
-pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
+pub extern "C-unwind" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
     let thread = Thread::current();
     let vforked = (lazy >> 32) as u32;
     if !protects(Protection::Vfork) {
@@ -161,15 +161,15 @@ pub extern "C" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
 
 /// What the child of [`clone_vfork`] starts with, on its parent's stack.
 struct Start {
-    function: extern "C" fn(usize) -> i32,
+    function: extern "C-unwind" fn(usize) -> i32,
     argument: usize,
     masks: Masks,
 }
 
 /// `clone` of a child that runs on this thread-local memory while its parent waits: as `vfork`, on
 /// another stack.
-pub unsafe extern "C" fn clone_vfork(
-    function: extern "C" fn(usize) -> i32,
+pub unsafe extern "C-unwind" fn clone_vfork(
+    function: extern "C-unwind" fn(usize) -> i32,
     stack: usize,
     flags: i32,
     argument: usize,
@@ -177,8 +177,8 @@ pub unsafe extern "C" fn clone_vfork(
     tls: usize,
     child: usize,
 ) -> i32 {
-    type Clone = unsafe extern "C" fn(
-        extern "C" fn(&Start) -> i32,
+    type Clone = unsafe extern "C-unwind" fn(
+        extern "C-unwind" fn(&Start) -> i32,
         usize,
         i32,
         &Start,
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn clone_vfork(
     after_vfork(result.into(), start.masks.program, start.masks.lazy)
 }
 
-extern "C" fn begin_child(start: &Start) -> i32 {
+extern "C-unwind" fn begin_child(start: &Start) -> i32 {
     after_vfork(0, start.masks.program, start.masks.lazy);
     (start.function)(start.argument)
 }
@@ -235,7 +235,7 @@ unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
         // In this copy: the mask is restored again by the next jump.
         buffer.saved = 0;
     }
-    type Jump = unsafe extern "C" fn(*const JumpBuffer, i32) -> !;
+    type Jump = unsafe extern "C-unwind" fn(*const JumpBuffer, i32) -> !;
     // SAFETY: the C library's function of this name and type, of a buffer that it accepts.
     unsafe {
         let function: Jump = std::mem::transmute(real::address(function));
@@ -247,7 +247,7 @@ unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
 macro_rules! jumps {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(buffer: *const std::ffi::c_void, value: i32) -> ! {
+        unsafe extern "C-unwind" fn $name(buffer: *const std::ffi::c_void, value: i32) -> ! {
             // SAFETY: the caller's promise.
             unsafe { jump(Function::$name, buffer.cast(), value) }
         }

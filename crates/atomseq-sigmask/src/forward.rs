@@ -17,7 +17,7 @@ macro_rules! all_functions {
             execl execle execlp syscall clone dlopen timer_create setitimer ualarm
             pthread_create thrd_create mq_notify getaddrinfo_a pthread_cancel abort
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
-            system _exit _Exit quick_exit
+            system _exit _Exit quick_exit prctl
         }
     };
 }
@@ -62,7 +62,7 @@ pub(crate) use published_functions;
 /// Calls a function of the C library.
 #[inline(always)]
 unsafe fn call(function: Function, [a, b, c, d, e, f]: [usize; 6]) -> usize {
-    type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize;
+    type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
     // SAFETY: the caller's promise.
     unsafe {
         let call: Call = std::mem::transmute(address(function));
@@ -75,7 +75,7 @@ published_functions! { published }
 macro_rules! starts {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
+        unsafe extern "C-unwind" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
         ) -> usize {
             thread::end_laziness();
@@ -142,7 +142,7 @@ unsafe extern "C-unwind" fn system(command: *const libc::c_char) -> i32 {
 macro_rules! ends {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(a: usize) -> usize {
+        unsafe extern "C-unwind" fn $name(a: usize) -> usize {
             statistics::print();
             // SAFETY: as of those that wait.
             unsafe { call(Function::$name, [a, 0, 0, 0, 0, 0]) }
@@ -152,24 +152,24 @@ macro_rules! ends {
 ends!(_exit _Exit quick_exit);
 
 /// For assembly: publishes the mask, and returns the function's address.
-pub extern "C" fn publish(function: Function) -> usize {
+pub extern "C-unwind" fn publish(function: Function) -> usize {
     Thread::current().publish();
     address(function)
 }
 
-/// As [`publish`], and there will be another thread.
-pub extern "C" fn several(function: Function) -> usize {
+/// As [`publish`], and there will be another thread, or a filter of system calls.
+pub extern "C-unwind" fn several(function: Function) -> usize {
     thread::end_laziness();
     address(function)
 }
 
 /// As [`publish`], for a system call.
-pub extern "C" fn system_call(function: Function) -> usize {
+pub extern "C-unwind" fn system_call(function: Function) -> usize {
     publish(function)
 }
 
 /// `rt_sigaction`, `rt_sigprocmask` and `sigaltstack` by `syscall(3)`.
-pub unsafe extern "C" fn known_system_call(
+pub unsafe extern "C-unwind" fn known_system_call(
     number: i64,
     a: usize,
     b: usize,

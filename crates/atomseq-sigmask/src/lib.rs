@@ -23,7 +23,8 @@
 //!    library blocks it by itself, as `system` does `SIGCHLD`: then a handler's mask has it.
 //! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
-//!    dequeued ([`thread::NEVER`]), and the process has had one thread and no small stack.
+//!    dequeued ([`thread::NEVER`]), and the process has had one thread, no small stack and set no
+//!    filter of system calls.
 //! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
 //!
 //! What is not lazy is blocked by a system call, as without the library. These are real-time
@@ -34,10 +35,15 @@
 //! `SA_RESETHAND`, whose handler the kernel resets when it dequeues them; those with `SA_ONSTACK`
 //! once the program has set a signal stack, which it may unmap while it blocks them; every signal
 //! while a handler is on a signal stack, where there may be no room for a second frame; every
-//! signal once the process has started a second thread or prepared, by `makecontext`, a stack
-//! smaller than 16 KiB; and every signal under valgrind, which ignores the mask that a handler sets
-//! for what it interrupted. A signal whose default action ends the process becomes lazy when it is
+//! signal once the process has started a second thread, prepared, by `makecontext`, a stack smaller
+//! than 16 KiB, or set, by `prctl` or `syscall(3)`, a seccomp filter, which may refuse to queue a
+//! signal again; and every signal under valgrind, which ignores the mask that a handler sets for
+//! what it interrupted. A signal whose default action ends the process becomes lazy when it is
 //! first blocked: `entry` then performs the default action.
+//!
+//! A handler may end its thread by `pthread_exit` wherever it has interrupted this library. So all
+//! functions are `extern "C-unwind"`, and none has a destructor: one that has is unwound only where
+//! it calls, and otherwise ends the process.
 //!
 //! # Threads
 //!
@@ -72,13 +78,19 @@
 //! * Calls that bind to the C library past this one: `dlsym` of a handle of it (Python's
 //!   `ctypes.CDLL("libc.so.6")`), `dlvsym`, `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such
 //!   an object sees the global symbols first.
+//! * Signals that an IFUNC resolver blocks: the C library clears thread-local memory afterwards.
+//! * Libraries that define these functions too and come after this one, as the shared `libtsan` of
+//!   `-fsanitize=thread` does: their handlers run in place of this library's. A `libtsan` that is
+//!   linked statically comes first.
 //! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
 //!   a frame on the current stack.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them.
-//! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask` or
-//!   `rt_sigqueueinfo`, ends a program that would not have made these calls.
+//! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask`, ends a program
+//!   that would not have made this call. A filter that a program starts with and that kills for
+//!   `rt_sigqueueinfo` ends it when a signal is deferred; one that refuses that and `kill` and
+//!   `tgkill` drops the signal; and one that refuses `rt_sigprocmask` leaves signals blocked.
 //! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.

@@ -47,7 +47,7 @@ unsafe fn change_otherwise(how: i32, new: *const libc::sigset_t, old: *mut libc:
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_sigmask(
+unsafe extern "C-unwind" fn pthread_sigmask(
     how: i32,
     new: *const libc::sigset_t,
     old: *mut libc::sigset_t,
@@ -62,7 +62,7 @@ unsafe extern "C" fn pthread_sigmask(
 ///
 /// As of `sigprocmask(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigprocmask(
+pub unsafe extern "C-unwind" fn sigprocmask(
     how: i32,
     new: *const libc::sigset_t,
     old: *mut libc::sigset_t,
@@ -109,7 +109,7 @@ fn signal_bit(signal: i32) -> Option<u64> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sighold(signal: i32) -> i32 {
+extern "C-unwind" fn sighold(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
@@ -118,7 +118,7 @@ extern "C" fn sighold(signal: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sigrelse(signal: i32) -> i32 {
+extern "C-unwind" fn sigrelse(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
@@ -130,19 +130,19 @@ extern "C" fn sigrelse(signal: i32) -> i32 {
 const OLD: u64 = u32::MAX as u64 & !(UNBLOCKABLE | INTERNAL);
 
 #[unsafe(no_mangle)]
-extern "C" fn sigblock(mask: i32) -> i32 {
+extern "C-unwind" fn sigblock(mask: i32) -> i32 {
     let set = u64::from(mask as u32) & OLD;
     Thread::current().change(libc::SIG_BLOCK, set) as i32
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn sigsetmask(mask: i32) -> i32 {
+extern "C-unwind" fn sigsetmask(mask: i32) -> i32 {
     let set = u64::from(mask as u32) & OLD;
     Thread::current().change(libc::SIG_SETMASK, set) as i32
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn siggetmask() -> i32 {
+extern "C-unwind" fn siggetmask() -> i32 {
     Thread::current().mask() as i32
 }
 

@@ -50,7 +50,7 @@ fn look(index: usize) -> usize {
 }
 
 /// Stands for what this C library does not have.
-extern "C" fn missing() -> isize {
+extern "C-unwind" fn missing() -> isize {
     // SAFETY: the address of this thread's error number.
     unsafe { *libc::__errno_location() = libc::ENOSYS };
     -1
@@ -73,7 +73,8 @@ pub unsafe fn sigaction(
     action: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> i32 {
-    type Sigaction = unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
+    type Sigaction =
+        unsafe extern "C-unwind" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
     // SAFETY: it is the C library's function of this name and type.
     let function: Sigaction = unsafe { std::mem::transmute(address(Function::sigaction)) };
     // SAFETY: the caller's promise.

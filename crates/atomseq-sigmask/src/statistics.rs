@@ -118,8 +118,8 @@ pub fn print() {
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = end;
+static END: extern "C-unwind" fn() = end;
 
-extern "C" fn end() {
+extern "C-unwind" fn end() {
     print();
 }

@@ -82,7 +82,8 @@ pub struct Thread {
     pub deferred: AtomicU64,
 }
 
-/// Whether the process may have had another thread, or a small stack: nothing is lazy from then on.
+/// Whether the process may have had another thread, a small stack or a filter of its system calls:
+/// nothing is lazy from then on.
 pub static EAGER: AtomicBool = AtomicBool::new(false);
 /// Signals that the program made unfit for being lazy, with a timer.
 pub static UNFIT: AtomicU64 = AtomicU64::new(0);
@@ -420,12 +421,14 @@ fn changed(mask: u64, how: i32, set: u64) -> u64 {
     }
 }
 
-/// Ends that signals are lazy: there will be another thread, or a stack too small for `entry`.
+/// Ends that signals are lazy: there will be another thread, a stack too small for `entry`, or a
+/// filter that may refuse its system calls. In a child of `vfork` none is, and the memory is its
+/// parent's.
 pub fn end_laziness() {
-    if !protects(Protection::Threads) {
+    let thread = Thread::current();
+    if !protects(Protection::Threads) || thread.is_vforked() {
         return;
     }
-    let thread = Thread::current();
     if EAGER.load(Relaxed) {
         return thread.exclude(!0);
     }
@@ -453,9 +456,9 @@ pub fn end_laziness() {
 /// The C library calls this before `main`, though not before all other libraries' constructors.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
+static BEGIN: extern "C-unwind" fn() = begin;
 
-extern "C" fn begin() {
+extern "C-unwind" fn begin() {
     control::begin();
     real::resolve();
     // Valgrind ignores the mask that a handler sets in its `ucontext`.

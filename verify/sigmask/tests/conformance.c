@@ -1859,6 +1859,51 @@ static void refused_actions(void)
     raise(SIGUSR1);
 }
 
+// A filter refuses what would queue a signal again. Set by the kernel's call itself, it is as one that
+// the process had from the start.
+static void filtered(int kind)
+{
+    static const int refused[] = {SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_kill, SYS_tgkill};
+    struct sock_filter filter[7] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    const int last = kind < 3 ? 4 : 1;
+    for (int i = 0; i < last; i++)
+        filter[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], last - i, 0);
+    filter[last + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    filter[last + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    struct sock_fprog program = {last + 3, filter};
+    struct itimerval soon = {.it_value = {0, 1}};
+    long result = 0;
+    install_plain(SIGALRM, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    switch (kind) {
+    case 0: prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program); break;
+    case 1: syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program); break;
+    case 2: syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program); break;
+    default:
+        __asm__ volatile("syscall" : "=a"(result)
+                         : "a"(SYS_prctl), "D"(PR_SET_SECCOMP), "S"(SECCOMP_MODE_FILTER), "d"(&program)
+                         : "rcx", "r11", "memory");
+    }
+    block(SIGALRM);
+    if (kind < 3) {
+        setitimer(ITIMER_REAL, &soon, NULL);
+        do
+            getitimer(ITIMER_REAL, &soon);
+        while (soon.it_value.tv_usec);
+    } else {
+        kill(getpid(), SIGALRM);
+        kill(getpid(), SIGALRM);
+    }
+    printf("  handled %d, result %ld\n", calls, result);
+    unblock(SIGALRM);
+    printf("  handled %d\n", calls);
+}
+static void filters(void)
+{
+    for (int kind = 0; kind < 4; kind++)
+        in_child("filter", filtered, kind);
+}
+
 // A timer with an interval stops until its signal is dequeued.
 static void interval_timers(void)
 {
@@ -2791,7 +2836,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(contexts_in_handlers), CASE(executing), CASE(children), CASE(job_control), CASE(with_threads),
     CASE(threads_later), CASE(timers), CASE(bad_addresses), CASE(small_stacks), CASE(start_of_mapping),
     CASE(shared_memory), CASE(ended_call), CASE(raw_waits), CASE(around_waits), CASE(moved_contexts),
-    CASE(refused_actions), CASE(actions_of_threads), CASE(interval_timers),
+    CASE(refused_actions), CASE(filters), CASE(actions_of_threads), CASE(interval_timers),
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),

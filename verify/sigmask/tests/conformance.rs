@@ -48,6 +48,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("around_waits", &[]),
     ("moved_contexts", &[]),
     ("refused_actions", &[]),
+    ("filters", &["threads"]),
     ("actions_of_threads", &[]),
     ("interval_timers", &["timers"]),
     ("ignored_defaults", &["ignored"]),

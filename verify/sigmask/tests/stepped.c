@@ -1,8 +1,8 @@
 // Executes one call instruction by instruction, once for each, and sends a signal there. The first
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
 // if the signal's handler runs although the signal is blocked, if it does not find the old action of
-// the call that installs it, or if what the handler of another signal does makes it be lost or not
-// be blocked.
+// the call that installs it, if what the handler of another signal does makes it be lost or not be
+// blocked, or if the process aborts because the handler ends the thread.
 // With a capital letter as the call, it also exits with 1 if the signal is lost or comes twice, if
 // its handler does not find the old mask of the call that unblocks the signal, if the handler
 // replaces the old mask of the call that blocks the signal, or if a mask is wrong afterwards.
@@ -47,6 +47,14 @@ static void start_thread(int signal)
     if (pthread_create(&thread, NULL, wait_for_end, NULL))
         abort();
 }
+static void end_thread(int signal) { pthread_exit(NULL); }
+static void *return_at_once(void *unused) { return unused; }
+static void start_and_join(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, return_at_once, NULL) || pthread_join(thread, NULL))
+        abort();
+}
 static void (*installed(void))(int)
 {
     struct sigaction now;
@@ -77,11 +85,17 @@ static int child(char call)
     syscall(SYS_rt_sigaction, SIGALRM, NULL, &action, 8);
     action.handler = finds_old;
     set(SIGVTALRM, call == 'b' ? start_thread : install, 0);
+    if (call == 'e')
+        start_and_join();
+    if (strchr("aem", call))
+        set(SIGALRM, end_thread, 0);
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (strchr("bkr", call) == NULL)
+    if (strchr("abekmr", call) == NULL)
         sigprocmask(SIG_BLOCK, &alarms, NULL);
     raise(SIGSTOP);
     switch (call) {
+    case 'a': set(SIGUSR2, handle, 0); break;
+    case 'e': case 'm': sighold(SIGUSR2); sigrelse(SIGUSR2); break;
     case 'b':
         sighold(SIGUSR2);
         handled = has_thread && !(kernels_mask() & 1ul << (SIGUSR2 - 1));

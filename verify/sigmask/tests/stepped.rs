@@ -9,12 +9,14 @@ use verify_sigmask::{compile, output, with, without};
 /// The calls: `sigaction` that ignores, has the default action, and is for once; `sigaltstack`;
 /// `timer_create`; `setitimer`; `sigaction` that another handler interrupts; `rt_sigaction` by
 /// `syscall`, whose new handler must find the old action; `sighold` whose signal must be blocked if
-/// a handler starts a thread. While the signal is blocked: a handler on a signal stack; `fork`;
-/// `sighold` of others; `ppoll`; `makecontext` of a small stack; `read`; `swapcontext`; `vfork`.
-/// And what blocks it: `swapcontext` and `sigprocmask`; `siglongjmp`; `sigprocmask`.
-const CALLS: [&str; 21] = [
-    "i", "d", "o", "s", "c", "t", "r", "k", "b", "B", "F", "H", "P", "L", "M", "R", "S", "V", "C",
-    "J", "K",
+/// a handler starts a thread; `sigaction`, and `sighold` and `sigrelse` without and with a second
+/// thread, whose signal's handler calls `pthread_exit`. While the signal is blocked: a handler on a
+/// signal stack; `fork`; `sighold` of others; `ppoll`; `makecontext` of a small stack; `read`;
+/// `swapcontext`; `vfork`. And what blocks it: `swapcontext` and `sigprocmask`; `siglongjmp`;
+/// `sigprocmask`.
+const CALLS: [&str; 24] = [
+    "i", "d", "o", "s", "c", "t", "r", "k", "b", "a", "m", "e", "B", "F", "H", "P", "L", "M", "R",
+    "S", "V", "C", "J", "K",
 ];
 
 /// The windows of the mistakes that this test has found had 28 instructions.

@@ -294,15 +294,19 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
         let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
         let thread = call(libc::SYS_gettid, 0, 0, 0, 0) as usize;
         let (signal, from) = (signal as usize, information as usize);
-        let result = if !protects(Protection::Information) {
+        let is_thread = (*information).si_code == libc::SI_TKILL;
+        let mut result = if !protects(Protection::Information) {
             -1
-        } else if (*information).si_code == libc::SI_TKILL {
+        } else if is_thread {
             call(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, from)
         } else {
             call(libc::SYS_rt_sigqueueinfo, process, signal, from, 0)
         };
+        // A sandbox without these calls: the signal counts more than what came with it.
+        if result < 0 && !is_thread {
+            result = call(libc::SYS_kill, process, signal, 0, 0);
+        }
         if result < 0 {
-            // A sandbox without these calls: the signal counts more than what came with it.
             call(libc::SYS_tgkill, process, thread, signal, 0);
         }
     }
@@ -471,6 +475,12 @@ unsafe extern "C" fn syscall() {
         "je {starts}",
         "cmp edi, 435",                 // clone3
         "je {starts}",
+        "cmp edi, 317",                 // seccomp
+        "je {starts}",
+        "cmp edi, 157",                 // prctl
+        "jne {other}",
+        "cmp esi, 22",                  // PR_SET_SECCOMP
+        "je {starts}",
         "jmp {other}",
         starts = sym starting_system_call,
         waits = sym wait::system_call,
@@ -487,6 +497,29 @@ unsafe extern "C" fn other_system_call() {
 #[unsafe(naked)]
 unsafe extern "C" fn starting_system_call() {
     jump_after!(forward::several, syscall)
+}
+
+/// `prctl`: a filter of system calls may refuse to queue a signal again.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn prctl() {
+    naked_asm!(
+        "cmp edi, 22",  // PR_SET_SECCOMP
+        "je {filters}",
+        "jmp {other}",
+        filters = sym filtering_prctl,
+        other = sym published_prctl,
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn published_prctl() {
+    jump_after!(forward::publish, prctl)
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn filtering_prctl() {
+    jump_after!(forward::several, prctl)
 }
 
 /// `vfork`: the child runs on this very stack and this very thread-local memory, so what it changes
