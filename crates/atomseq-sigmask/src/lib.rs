@@ -41,9 +41,10 @@
 //! what it interrupted. A signal whose default action ends the process becomes lazy when it is
 //! first blocked: `entry` then performs the default action.
 //!
-//! A handler may end its thread by `pthread_exit` wherever it has interrupted this library. So all
-//! functions are `extern "C-unwind"`, and none has a destructor: one that has is unwound only where
-//! it calls, and otherwise ends the process.
+//! A handler may end its thread by `pthread_exit`, or throw an exception through a call that waits,
+//! wherever it has interrupted this library. So its functions are `extern "C-unwind"`, or assembly
+//! that describes its stack, and none has a destructor: one that has is unwound only where it
+//! calls, and otherwise ends the process.
 //!
 //! # Threads
 //!
@@ -122,9 +123,6 @@
 //!   has sent into the handler of one, and that gets no further until other threads have installed
 //!   as many others, calls a later one's handler.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
-//! * Exceptions that a handler throws in the microsecond in which a call that waits sets the
-//!   kernel's mask to the program's: they end the process. During the wait they are caught as
-//!   without the library.
 //! * A handler that runs in the microsecond in which a signal that is not lazy is blocked: it may
 //!   find that signal in `uc_sigmask`, even if it is its own.
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another

@@ -2,11 +2,13 @@
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
 // if the signal's handler runs although the signal is blocked, if it does not find the old action of
 // the call that installs it, if what the handler of another signal does makes it be lost or not be
-// blocked, or if the process aborts because the handler ends the thread.
+// blocked, if the process aborts because the handler ends the thread, or if a backtrace of the handler
+// does not reach the start of the program.
 // With a capital letter as the call, it also exits with 1 if the signal is lost or comes twice, if
 // its handler does not find the old mask of the call that unblocks the signal, if the handler
 // replaces the old mask of the call that blocks the signal, or if a mask is wrong afterwards.
 #define _GNU_SOURCE
+#include <execinfo.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -47,6 +49,13 @@ static void start_thread(int signal)
     if (pthread_create(&thread, NULL, wait_for_end, NULL))
         abort();
 }
+static void *start;
+static void *find_start(void)
+{
+    void *addresses[64];
+    return addresses[backtrace(addresses, 64) - 1];
+}
+static void trace(int signal) { handled |= find_start() != start; }
 static void end_thread(int signal) { pthread_exit(NULL); }
 static void *return_at_once(void *unused) { return unused; }
 static void start_and_join(void)
@@ -87,15 +96,20 @@ static int child(char call)
     set(SIGVTALRM, call == 'b' ? start_thread : install, 0);
     if (call == 'e')
         start_and_join();
+    if (call == 'p') {
+        start = find_start();
+        set(SIGALRM, trace, 0);
+    }
     if (strchr("aem", call))
         set(SIGALRM, end_thread, 0);
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (strchr("abekmr", call) == NULL)
+    if (strchr("abekmpr", call) == NULL)
         sigprocmask(SIG_BLOCK, &alarms, NULL);
     raise(SIGSTOP);
     switch (call) {
     case 'a': set(SIGUSR2, handle, 0); break;
     case 'e': case 'm': sighold(SIGUSR2); sigrelse(SIGUSR2); break;
+    case 'p': sighold(SIGUSR2); close(-1); sigrelse(SIGUSR2); break;
     case 'b':
         sighold(SIGUSR2);
         handled = has_thread && !(kernels_mask() & 1ul << (SIGUSR2 - 1));

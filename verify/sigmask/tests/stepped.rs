@@ -52,6 +52,17 @@ fn the_old_mask_is_stored_as_by_the_kernel() {
 }
 
 #[test]
+fn a_backtrace_at_any_instruction_reaches_the_start() {
+    let program = compile("stepped.c");
+    for mut command in [without(&program), with(&program)] {
+        // The function that publishes the mask, and what it calls, have more instructions.
+        let run = output(command.args(["p", "16"]));
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert_eq!(run.status.code(), Some(0), "{said}");
+    }
+}
+
+#[test]
 fn without_the_protection_it_is_early() {
     let program = compile("stepped.c");
     let mut command = with(&program);

@@ -357,18 +357,34 @@ pub fn interrupted_code(context: &libc::ucontext_t) -> Option<[u8; 8]> {
     (code[6..] == SYSCALL).then_some(code)
 }
 
+// Says how far the stack pointer is from that of the caller, for what unwinds: after each of them.
+macro_rules! push {
+    ($($register:literal)*) => {
+        concat!($("push ", $register, "\n.cfi_adjust_cfa_offset 8\n"),*)
+    };
+}
+pub(crate) use push;
+macro_rules! pop {
+    ($($register:literal)*) => {
+        concat!($("pop ", $register, "\n.cfi_adjust_cfa_offset -8\n"),*)
+    };
+}
+pub(crate) use pop;
+
 // Calls the function `$prepare` with the number of a C library's function, and jumps to the address
 // that it returns, with all argument registers as they were. Six of them and rax, which counts a
 // variadic function's floating-point arguments, make seven words: the stack is aligned.
 macro_rules! jump_after {
     ($prepare:path, $function:ident) => {
         naked_asm!(
-            "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+            ".cfi_startproc",
+            $crate::arch::push!("rdi" "rsi" "rdx" "rcx" "r8" "r9" "rax"),
             "mov edi, {function}",
             "call {prepare}",
             "mov r11, rax",                      // calls do not preserve r11
-            "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+            $crate::arch::pop!("rax" "r9" "r8" "rcx" "rdx" "rsi" "rdi"),
             "jmp r11",
+            ".cfi_endproc",
             function = const Function::$function as usize,
             prepare = sym $prepare,
         )
@@ -383,6 +399,7 @@ macro_rules! published {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
+                ".cfi_startproc",
                 "mov r11, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
                 "mov r10, qword ptr fs:[r11 + 16]",  // the kernel's mask
                 "not r10",
@@ -393,12 +410,13 @@ macro_rules! published {
                 "jz 2f",
                 "jmp r11",
                 "2:",
-                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                $crate::arch::push!("rdi" "rsi" "rdx" "rcx" "r8" "r9" "rax"),
                 "mov edi, {function}",
                 "call {prepare}",
                 "mov r11, rax",
-                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                $crate::arch::pop!("rax" "r9" "r8" "rcx" "rdx" "rsi" "rdi"),
                 "jmp r11",
+                ".cfi_endproc",
                 addresses = sym $crate::real::ADDRESSES,
                 function = const $crate::real::Function::$name as usize,
                 prepare = sym $crate::forward::publish,
@@ -413,11 +431,13 @@ published!(execl execle execlp);
 #[unsafe(naked)]
 unsafe extern "C" fn clone() {
     naked_asm!(
+        ".cfi_startproc",
         "mov eax, edx",
         "and eax, 0x84100",   // CLONE_SETTLS, CLONE_VFORK, CLONE_VM
         "cmp eax, 0x4100",    // this thread-local memory, while this thread waits
         "je {vfork}",
         "jmp {other}",
+        ".cfi_endproc",
         vfork = sym context::clone_vfork,
         other = sym other_clone,
     )
@@ -452,6 +472,7 @@ unsafe extern "C" fn published_dlopen() {
 #[unsafe(naked)]
 unsafe extern "C" fn syscall() {
     naked_asm!(
+        ".cfi_startproc",
         "lea eax, [rdi - 13]",          // rt_sigaction 13, rt_sigprocmask 14
         "cmp eax, 2",
         "jb {known}",
@@ -482,6 +503,7 @@ unsafe extern "C" fn syscall() {
         "cmp esi, 22",                  // PR_SET_SECCOMP
         "je {starts}",
         "jmp {other}",
+        ".cfi_endproc",
         starts = sym starting_system_call,
         waits = sym wait::system_call,
         known = sym forward::known_system_call,
@@ -504,9 +526,11 @@ unsafe extern "C" fn starting_system_call() {
 #[unsafe(naked)]
 unsafe extern "C" fn prctl() {
     naked_asm!(
+        ".cfi_startproc",
         "cmp edi, 22",  // PR_SET_SECCOMP
         "je {filters}",
         "jmp {other}",
+        ".cfi_endproc",
         filters = sym filtering_prctl,
         other = sym published_prctl,
     )
