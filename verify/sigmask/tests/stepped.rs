@@ -22,12 +22,20 @@ const CALLS: [&str; 24] = [
 /// The windows of the mistakes that this test has found had 28 instructions.
 const STRIDE: &str = "7";
 
+/// For handlers that start or end a thread, whose calls are long: without the mends, 2 to 5 signals
+/// of 52 to 107 were wrong.
+const LONG_STRIDE: &str = "29";
+
 #[test]
 fn a_signal_at_any_instruction_is_neither_early_nor_lost() {
     let program = compile("stepped.c");
     for call in CALLS {
         for mut command in [without(&program), with(&program)] {
-            let run = output(command.args([call, STRIDE]));
+            let stride = match call {
+                "b" | "a" | "m" | "e" => LONG_STRIDE,
+                _ => STRIDE,
+            };
+            let run = output(command.args([call, stride]));
             let said = String::from_utf8_lossy(&run.stdout);
             assert_eq!(run.status.code(), Some(0), "{call}: {said}");
             assert!(
