@@ -505,10 +505,11 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
         let flags = arch::read(new + FLAGS).unwrap_or(0) as i32;
         flags & libc::SS_DISABLE == 0
     };
-    if new != 0 && sets() && !HAS_SIGNAL_STACK.swap(true, Relaxed) {
+    let thread = Thread::current();
+    // The stack of a child of `vfork` is its own, but this memory is its parent's.
+    if new != 0 && sets() && !thread.is_vforked() && !HAS_SIGNAL_STACK.swap(true, Relaxed) {
         let on_stack = (1..32)
             .filter(|&signal| latest(signal).is_some_and(|action| !can_be_lazy(action.flags)));
-        let thread = Thread::current();
         thread.exclude(on_stack.fold(0, |signals, signal| signals | bit(signal)));
     }
     // SAFETY: the caller's promise.

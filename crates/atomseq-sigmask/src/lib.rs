@@ -42,9 +42,10 @@
 //! first blocked: `entry` then performs the default action.
 //!
 //! A handler may end its thread by `pthread_exit`, or throw an exception through a call that waits,
-//! wherever it has interrupted this library. So its functions are `extern "C-unwind"`, or assembly
-//! that describes its stack, and none has a destructor: one that has is unwound only where it
-//! calls, and otherwise ends the process.
+//! wherever it has interrupted this library. So its functions are `extern "C-unwind"`, or assembly,
+//! and none has a destructor: one that has is unwound only where it calls, and otherwise ends the
+//! process. Most of the assembly describes its stack. If the handler has interrupted `setjmp`,
+//! `vfork`, `__clone`, `dlopen` or a function of contexts, destructors of its callers may not run.
 //!
 //! # Threads
 //!
@@ -92,6 +93,10 @@
 //!   that would not have made this call. A filter that a program starts with and that kills for
 //!   `rt_sigqueueinfo` ends it when a signal is deferred; one that refuses that and `kill` and
 //!   `tgkill` drops the signal; and one that refuses `rt_sigprocmask` leaves signals blocked.
+//!   A program that handles `SIGSYS` is ended if its filter traps `rt_sigprocmask` or `getpid`, or
+//!   if it uses Syscall User Dispatch (`PR_SET_SYSCALL_USER_DISPATCH`).
+//! * Memory that the system refuses: `sigaction` of a new handler may fail with `ENOMEM`, and other
+//!   calls that succeed may set `errno` to that.
 //! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
@@ -113,7 +118,7 @@
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
 //!   may say that it cannot load this one, or not start. A program starts a tenth of a millisecond
 //!   later, and `fork` takes some tens of microseconds more: of the programs in BENCHMARKS.md, bash
-//!   takes 1.07 to 1.25 of the time for each child and Emacs 1.07 to 1.17.
+//!   takes 1.12 to 1.21 of the time for each child and Emacs 1.11 to 1.16.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
@@ -131,6 +136,7 @@
 //! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
 //! * The old mask of a call that blocks one signal and unblocks another, if the first one's handler
 //!   has written to the same memory in the microsecond before it is blocked: what it wrote stays.
+//!   What the handler of a signal that is not blocked writes there in that microsecond may be lost.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.

@@ -439,6 +439,11 @@ pub fn end_laziness() {
     thread.add_system_calls(4);
     // No handler may find that the kernel's mask is the right one before it is.
     let before = arch::change_mask(libc::SIG_SETMASK, !0);
+    if EAGER.load(Relaxed) {
+        // A handler has done it meanwhile, and there may be another thread.
+        arch::set_mask(before);
+        return;
+    }
     let mask = before | thread.program.load(Relaxed);
     thread.untried.store(0, Relaxed);
     thread.lazy.store(0, Relaxed);

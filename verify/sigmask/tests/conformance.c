@@ -2135,6 +2135,11 @@ static void unmapped_signal_stack(int is_raw)
 {
     stack_t stack = {.ss_size = 65536};
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = handler, .sa_flags = SA_ONSTACK}, NULL);
+    // A stack of the child, which is not its parent's.
+    if (vfork() == 0) {
+        sigaltstack(&(stack_t){.ss_sp = alternate, .ss_size = sizeof alternate}, NULL);
+        _exit(0);
+    }
     block(SIGUSR1);
     for (int round = 0; round < 2; round++) {
         stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
