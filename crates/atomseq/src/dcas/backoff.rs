@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(wait(&old(), 0, &[0, 0, 0, 0, 0, 0, 0, 0, 1]), (false, 8));
     }
 
-    /// As if one that pushes and pops pushed, too.
+    /// The looks are those of a refused pop while another thread pushes and pops.
     #[test]
     fn a_wait_is_in_vain_if_others_make_changes_at_this_end() {
         let patience = old();
