@@ -1,11 +1,14 @@
 //! Handlers: what the program installed, and what the kernel knows.
+//!
+//! Actions are changed while the kernel blocks all signals, and while there is one thread. Once
+//! there may be another, the kernel has the program's handlers, see [`hand_over`].
 
 use std::ptr;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 
-use crate::arch::{ENTRY, SLOTS};
 use crate::control::{Protection, protects};
+use crate::delivery::entry;
 use crate::thread::{EAGER, FATAL, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
 use crate::{arch, mask, real};
 
@@ -13,7 +16,7 @@ use crate::{arch, mask, real};
 const SIGNALS: usize = 65;
 
 /// A handler that the program installed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Action {
     /// Its address, or `SIG_DFL` for a signal that [`promote`] made lazy.
     pub handler: usize,
@@ -23,131 +26,41 @@ pub struct Action {
     pub mask: u64,
 }
 
-/// The actions that are current, or were. They are immutable, so that a handler reads one without a
-/// lock, and equal ones are one.
-struct Node {
-    action: Action,
-    next: *const Node,
+/// The memory of an action: zeros are the default action.
+struct Place {
+    handler: AtomicUsize,
+    flags: AtomicI32,
+    mask: AtomicU64,
 }
 
-static NODES: [AtomicPtr<Node>; 256] = [const { AtomicPtr::new(ptr::null_mut()) }; 256];
-/// The actions of each signal. The kernel's handler says in which slot the action is that is in
-/// effect, so the kernel switches handler and flags at once. A slot keeps its action, also for a
-/// thread that is between the kernel and `delivery::entry` while others change it, until the
-/// program has installed [`SLOTS`] other actions for the signal since.
-static ACTIONS: [[AtomicPtr<Node>; SLOTS]; SIGNALS] =
-    [const { [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS] }; SIGNALS];
-/// The slot of each signal that was installed last.
-static LATEST: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
-/// When the action of each slot was installed last: how many the signal had had by then.
-static INSTALLED: [[AtomicU64; SLOTS]; SIGNALS] =
-    [const { [const { AtomicU64::new(0) }; SLOTS] }; SIGNALS];
-/// How many actions of each signal were installed.
-static COUNTS: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
-
-/// An index of the actions of a signal.
-pub type Slot = usize;
-
-/// Nodes lie in pages of this, which are kept.
-const PAGE: usize = 65_536;
-static FREE: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns what runs for a signal whose handler in the kernel is that of a slot.
-pub fn of(signal: i32, slot: Slot) -> Option<&'static Action> {
-    // SAFETY: nodes are never freed. The pair: the release in `store`.
-    unsafe { ACTIONS[signal as usize][slot].load(Acquire).as_ref() }.map(|node| &node.action)
-}
-
-/// Returns the action of a signal that this library installed last.
-fn latest(signal: i32) -> Option<&'static Action> {
-    of(signal, LATEST[signal as usize].load(Relaxed))
-}
-
-/// Returns the slot with an action and what was there before: the same, or if no slot has it, what
-/// was installed the longest ago and is not in effect. Only in [`Exclusive`].
-fn store(signal: i32, node: *mut Node) -> (Slot, Option<&'static Action>) {
-    let index = signal as usize;
-    let (actions, times) = (&ACTIONS[index], &INSTALLED[index]);
-    // Relaxed: in `Exclusive`.
-    let latest = LATEST[index].load(Relaxed);
-    let others = (0..SLOTS).filter(|&slot| slot != latest);
-    let slot = (0..SLOTS)
-        .find(|&slot| actions[slot].load(Relaxed) == node)
-        .or_else(|| others.min_by_key(|&slot| times[slot].load(Relaxed)))
-        .unwrap_or(0);
-    let count = COUNTS[index].load(Relaxed) + 1;
-    COUNTS[index].store(count, Relaxed);
-    times[slot].store(count, Relaxed);
-    let before = of(signal, slot);
-    actions[slot].store(node, Release);
-    LATEST[index].store(slot, Relaxed);
-    (slot, before)
-}
-
-/// Returns the node of an action.
-fn intern(action: Action) -> *mut Node {
-    let hash = action.handler ^ action.flags as usize ^ action.mask as usize;
-    let nodes = &NODES[(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) % NODES.len()];
-    let first = nodes.load(Acquire);
-    let mut node = first.cast_const();
-    // SAFETY: nodes are never freed, and published by a release.
-    while let Some(known) = unsafe { node.as_ref() } {
-        if known.action == action {
-            return node.cast_mut();
-        }
-        node = known.next;
+/// The action of each signal for which this library's handler was installed last.
+static ACTIONS: [Place; SIGNALS] = [const {
+    Place {
+        handler: AtomicUsize::new(libc::SIG_DFL),
+        flags: AtomicI32::new(0),
+        mask: AtomicU64::new(0),
     }
-    let new = allocate();
-    if new.is_null() {
-        return new;
-    }
-    let mut next = first;
-    loop {
-        // SAFETY: room for a node, which no other thread has.
-        unsafe { new.write(Node { action, next }) };
-        match nodes.compare_exchange(next, new, Release, Acquire) {
-            Ok(_) => return new,
-            // Perhaps the same action: two nodes of one are only a waste.
-            Err(now) => next = now,
-        }
+}; SIGNALS];
+/// The signals for which it was installed.
+static INSTALLED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the action of a signal for which this library's handler was installed last.
+pub fn of(signal: i32) -> Action {
+    let place = &ACTIONS[signal as usize];
+    Action {
+        handler: place.handler.load(Relaxed),
+        flags: place.flags.load(Relaxed),
+        mask: place.mask.load(Relaxed),
     }
 }
 
-/// Returns room for a node, or null if the system refuses memory. Works in signal handlers.
-fn allocate() -> *mut Node {
-    const SIZE: usize = size_of::<Node>();
-    const { assert!(SIZE == 32 && PAGE.is_multiple_of(SIZE)) };
-    loop {
-        let free = FREE.load(Relaxed);
-        if !free.is_multiple_of(PAGE) {
-            if FREE
-                .compare_exchange(free, free + SIZE, Relaxed, Relaxed)
-                .is_ok()
-            {
-                return free as *mut Node;
-            }
-            continue;
-        }
-        let (protection, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let page = unsafe { libc::mmap(ptr::null_mut(), 2 * PAGE, protection, flags, -1, 0) };
-        if page == libc::MAP_FAILED {
-            return ptr::null_mut();
-        }
-        // Nodes end at a multiple of PAGE, which is how the end is known. The first is given here.
-        let start = (page as usize).next_multiple_of(PAGE);
-        if FREE
-            .compare_exchange(free, start + SIZE, Relaxed, Relaxed)
-            .is_ok()
-        {
-            return start as *mut Node;
-        }
-        // SAFETY: mapped above, and nothing points there.
-        unsafe { libc::munmap(page, 2 * PAGE) };
-    }
+/// Stores it.
+fn store(signal: i32, action: Action) {
+    let place = &ACTIONS[signal as usize];
+    place.handler.store(action.handler, Relaxed);
+    place.flags.store(action.flags, Relaxed);
+    place.mask.store(action.mask, Relaxed);
+    INSTALLED.store(INSTALLED.load(Relaxed) | bit(signal), Relaxed);
 }
 
 /// Returns the first eight bytes of a set, which are the kernel's.
@@ -169,88 +82,15 @@ pub fn to_set(mask: u64) -> libc::sigset_t {
     set
 }
 
-/// Where the number is of the process that has a thread in [`Exclusive`], or 0. A child of `fork`
-/// would find its parent's number if another thread of the parent was there, and in a namespace of
-/// its own it may have that number too: so the kernel clears it.
-static LOCK: AtomicPtr<AtomicI32> = AtomicPtr::new((&raw const PLAIN).cast_mut());
-/// The number on kernels that do not clear it: the child takes the place of another process.
-static PLAIN: AtomicI32 = AtomicI32::new(0);
-
-/// Gets memory for the number that children of `fork` find cleared. There is no other thread yet.
-pub fn map_lock() {
-    const SIZE: usize = 4_096;
-    let (protection, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
-    // SAFETY: a new mapping, at an address of the kernel's choice.
-    unsafe {
-        let page = libc::mmap(ptr::null_mut(), SIZE, protection, flags, -1, 0);
-        if page == libc::MAP_FAILED {
-            return;
-        }
-        if libc::madvise(page, SIZE, libc::MADV_WIPEONFORK) == 0 {
-            LOCK.store(page.cast(), Relaxed);
-        } else {
-            libc::munmap(page, SIZE);
-        }
-    }
+/// Returns whether a handler in the kernel is this library's.
+fn is_entry(handler: usize) -> bool {
+    handler == entry as *const () as usize
 }
 
-/// Returns the number.
-fn lock() -> &'static AtomicI32 {
-    // SAFETY: a static, or memory that is kept, which is zeros at first. Relaxed: it is stored
-    // before there is another thread.
-    unsafe { &*LOCK.load(Relaxed) }
-}
-
-/// While there is one, no other thread and no handler changes an action or reads one together with
-/// the kernel's: all signals are blocked, and there is a lock. When it ends, signals are delivered
-/// whose handlers may end the thread: so there is no destructor, see the crate's documentation.
-#[must_use]
-struct Exclusive {
-    mask: u64,
-    locked: bool,
-}
-
-impl Exclusive {
-    fn new(thread: &Thread) -> Exclusive {
-        thread.add_system_calls(2);
-        let mask = arch::change_mask(libc::SIG_SETMASK, !0);
-        // A child of `vfork` changes no actions but the kernel's, which are its own.
-        let locked = EAGER.load(Relaxed) && !thread.is_vforked();
-        if locked {
-            let process = arch::process();
-            let mut expected = 0;
-            // The pair: the release in `end`.
-            while let Err(holder) = lock().compare_exchange(expected, process, Acquire, Relaxed) {
-                expected = if holder == process { 0 } else { holder };
-                if expected == 0 {
-                    arch::pause();
-                }
-            }
-        }
-        Exclusive { mask, locked }
-    }
-
-    fn end(self) {
-        if self.locked {
-            lock().store(0, Release);
-        }
-        arch::set_mask(self.mask);
-    }
-}
-
-/// Returns the slot of a handler in the kernel, if it is this library's: of an address in its code.
-pub fn slot(handler: usize) -> Option<Slot> {
-    let slot = handler.wrapping_sub(arch::entries()) / ENTRY;
-    (slot < SLOTS).then_some(slot)
-}
-
-/// What the kernel gets for an action of the program that is in a slot.
-fn installed(flags: i32, slot: Slot) -> libc::sigaction {
+/// What the kernel gets for an action of the program with these flags.
+fn installed(flags: i32) -> libc::sigaction {
     libc::sigaction {
-        sa_sigaction: arch::entries() + slot * ENTRY,
+        sa_sigaction: entry as *const () as usize,
         sa_flags: flags | libc::SA_SIGINFO,
         sa_mask: to_set(!0),
         sa_restorer: None,
@@ -270,24 +110,23 @@ fn unknown() -> libc::sigaction {
 /// Makes lazy what of `signals` this library handles or has the default action to end the process,
 /// if that is all of them.
 pub fn promote(thread: &Thread, signals: u64) {
-    for signal in 1..32 {
-        let signal_bit = bit(signal);
-        if signals & signal_bit == 0 {
-            continue;
-        }
+    let error = mask::error();
+    for signal in (1..32).filter(|&signal| signals & bit(signal) != 0) {
         thread
             .untried
-            .store(thread.untried.load(Relaxed) & !signal_bit, Relaxed);
-        let exclusive = Exclusive::new(thread);
+            .store(thread.untried.load(Relaxed) & !bit(signal), Relaxed);
+        thread.add_system_calls(2);
+        let mask = arch::change_mask(libc::SIG_SETMASK, !0);
         let is_lazy = promote_one(thread, signal);
-        exclusive.end();
+        arch::set_mask(mask);
         if !is_lazy {
-            return;
+            break;
         }
     }
+    mask::set_error(error);
 }
 
-/// Makes one signal lazy, and returns whether it is. Only in [`Exclusive`].
+/// Makes one signal lazy, and returns whether it is. The kernel blocks all signals.
 fn promote_one(thread: &Thread, signal: i32) -> bool {
     let signal_bit = bit(signal);
     // A handler may have started a thread until here, but not from here on.
@@ -301,26 +140,23 @@ fn promote_one(thread: &Thread, signal: i32) -> bool {
     if !known || UNFIT.load(Relaxed) & signal_bit != 0 {
         return false;
     }
-    if slot(old.sa_sigaction).is_none() || !can_be_lazy(old.sa_flags) {
+    if !is_entry(old.sa_sigaction) || !can_be_lazy(old.sa_flags) {
         if old.sa_sigaction != libc::SIG_DFL || signal_bit & fatal() == 0 {
             return false;
         }
-        translate(&mut old, latest(signal));
-        let node = intern(Action {
+        translate(&mut old, signal);
+        thread.add_system_calls(1);
+        // SAFETY: `entry` is a handler of this type.
+        if unsafe { real::sigaction(signal, &installed(libc::SA_RESTART), ptr::null_mut()) } != 0 {
+            return false;
+        }
+        let action = Action {
             handler: libc::SIG_DFL,
             flags: old.sa_flags,
             // SAFETY: the kernel has written it.
             mask: unsafe { set_of(&old.sa_mask) },
-        });
-        if node.is_null() {
-            return false;
-        }
-        let new = installed(libc::SA_RESTART, store(signal, node).0);
-        thread.add_system_calls(1);
-        // SAFETY: `entry` is a handler of this type.
-        if unsafe { real::sigaction(signal, &new, ptr::null_mut()) } != 0 {
-            return false;
-        }
+        };
+        store(signal, action);
     }
     thread
         .lazy
@@ -337,30 +173,22 @@ pub fn default(thread: &Thread, signal: i32) {
     unsafe { real::sigaction(signal, &unknown(), ptr::null_mut()) };
 }
 
-/// Gives the kernel the default actions back that [`promote`] took: among threads, a default action
-/// ends all of them at once, and a handler only runs in one. All signals are blocked, and there is
-/// no other thread.
-pub fn demote(thread: &Thread) {
-    for signal in (1..32).filter(|&signal| bit(signal) & fatal() != 0) {
-        let Some(action) = latest(signal).filter(|action| action.handler == libc::SIG_DFL) else {
-            continue;
-        };
-        let mut old = unknown();
-        thread.add_system_calls(1);
+/// Gives the kernel the program's actions: it calls the handlers from then on. There is no other
+/// thread yet, and all signals are blocked.
+pub fn hand_over(thread: &Thread) {
+    let installed = INSTALLED.load(Relaxed);
+    for signal in (1..SIGNALS as i32).filter(|&signal| installed & bit(signal) != 0) {
+        let mut kernels = unknown();
+        thread.add_system_calls(2);
         // SAFETY: only the old action is asked for.
-        let known = unsafe { real::sigaction(signal, ptr::null(), &mut old) } == 0;
-        if known && slot(old.sa_sigaction).is_some() {
-            // By the kernel's call, since the C library adds a flag.
-            let action = KernelAction {
-                handler: libc::SIG_DFL,
-                flags: action.flags as u64,
-                restorer: 0,
-                mask: action.mask,
-            };
-            thread.add_system_calls(1);
-            // SAFETY: no handler is installed.
-            unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
+        if unsafe { real::sigaction(signal, ptr::null(), &mut kernels) } != 0 {
+            continue;
         }
+        translate(&mut kernels, signal);
+        let action = KernelAction::new(&kernels);
+        // By the kernel's call, since the C library adds a flag to the default action.
+        // SAFETY: the program's action, with the C library's restorer.
+        unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
     }
 }
 
@@ -375,61 +203,53 @@ pub unsafe extern "C-unwind" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> i32 {
-    if !(1..SIGNALS as i32).contains(&signal) {
-        // SAFETY: the caller's promise; the C library refuses it.
-        return unsafe { real::sigaction(signal, new, old) };
-    }
-    let mut previous = None;
-    // SAFETY: the caller's promise: null or valid.
-    let result = unsafe {
-        exchange(signal, new.as_ref().copied(), &mut |action| {
-            previous = Some(action);
-        })
+    let thread = match Thread::current() {
+        Some(thread) if (1..SIGNALS as i32).contains(&signal) => thread,
+        // SAFETY: the caller's promise.
+        _ => return unsafe { real::sigaction(signal, new, old) },
     };
+    // SAFETY: the caller's promise: null or valid.
+    let action = unsafe { new.as_ref() }.copied();
+    let mut previous = unknown();
+    // The handler of another signal may change this one's action until here, but not from here on.
+    let mut mask = arch::change_mask(libc::SIG_SETMASK, !0);
+    // SAFETY: the caller's promise.
+    let result = unsafe { exchange(thread, signal, action, &mut previous, &mut mask) };
+    arch::set_mask(mask);
     // Not earlier: if this address is not valid, a handler of `SIGSEGV` can run.
-    if let Some(previous) = previous.filter(|_| !old.is_null()) {
+    if result == 0 && !old.is_null() {
         // SAFETY: the caller's promise.
         unsafe { *old = previous };
     }
     result
 }
 
-/// `sigaction` of a signal that exists. Hands over the old action before the new one's handler can
-/// run.
+/// `sigaction` of a signal that exists, while the kernel blocks all signals: `mask` is what it will
+/// block afterwards.
 ///
 /// # Safety
 ///
 /// As of `sigaction(2)`.
 unsafe fn exchange(
+    thread: &Thread,
     signal: i32,
-    mut new: Option<libc::sigaction>,
-    store_old: &mut dyn FnMut(libc::sigaction),
+    new: Option<libc::sigaction>,
+    old: &mut libc::sigaction,
+    mask: &mut u64,
 ) -> i32 {
-    let thread = Thread::current();
+    thread.add_system_calls(2);
     let signal_bit = bit(signal);
-    let mut node = ptr::null_mut();
-    // The handler of another signal may change this one's action until here, but not from here on.
-    let mut exclusive = Exclusive::new(thread);
-    let can_be_lazy = new.is_none_or(|new| can_be_lazy(new.sa_flags));
-    if let Some(new) = &mut new {
-        if wants_entry(thread, signal, new) {
-            node = intern(Action {
-                handler: new.sa_sigaction,
-                flags: new.sa_flags,
-                // SAFETY: a valid set.
-                mask: unsafe { set_of(&new.sa_mask) } & !UNBLOCKABLE,
-            });
-            if node.is_null() {
-                exclusive.end();
-                return mask::fail(libc::ENOMEM);
-            }
-            if !can_be_lazy {
-                thread.exclude_from(signal_bit, &mut exclusive.mask);
-            }
-        } else {
+    // A handler may have ended that signals are lazy until here.
+    let handles = !EAGER.load(Relaxed) && new.is_some_and(|new| wants_entry(thread, signal, &new));
+    let kernels = match new {
+        Some(new) if handles => Some(installed(new.sa_flags)),
+        new => new,
+    };
+    if let Some(new) = new {
+        if !handles {
             // The kernel would drop, or act upon, what is blocked without its knowledge.
             if protects(Protection::Disposition) {
-                thread.exclude_from(signal_bit, &mut exclusive.mask);
+                thread.exclude_from(signal_bit, mask);
             }
             if thread.can_be_lazy() {
                 // One whose default is to be ignored gets no handler, which would end system calls.
@@ -438,45 +258,39 @@ unsafe fn exchange(
                     .untried
                     .store(thread.untried.load(Relaxed) | untried, Relaxed);
             }
+        } else if !can_be_lazy(new.sa_flags) {
+            thread.exclude_from(signal_bit, mask);
         }
     }
-    let mut kernels = unknown();
-    let latest = LATEST[signal as usize].load(Relaxed);
-    let mut replaced = None;
-    if let Some(new) = &mut new
-        && !node.is_null()
-    {
-        let (slot, before) = store(signal, node);
-        *new = installed(new.sa_flags, slot);
-        replaced = Some((slot, before));
-    }
-    let new = new.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let new_kernels = kernels.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the caller's action, or `entry`, which is a handler of its type.
-    let result = unsafe { real::sigaction(signal, new, &mut kernels) };
-    if !node.is_null() {
-        if result != 0 {
-            LATEST[signal as usize].store(latest, Relaxed);
-        } else if thread.can_be_lazy()
+    let result = unsafe { real::sigaction(signal, new_kernels, old) };
+    if result != 0 {
+        return result;
+    }
+    if !EAGER.load(Relaxed) {
+        translate(old, signal);
+    }
+    if let Some(new) = new
+        && handles
+    {
+        let action = Action {
+            handler: new.sa_sigaction,
+            flags: new.sa_flags,
+            // SAFETY: a valid set.
+            mask: unsafe { set_of(&new.sa_mask) } & !UNBLOCKABLE,
+        };
+        store(signal, action);
+        if thread.can_be_lazy()
             && signal_bit & (never() | UNFIT.load(Relaxed)) == 0
-            && can_be_lazy
+            && can_be_lazy(new.sa_flags)
         {
             thread
                 .lazy
                 .store(thread.lazy.load(Relaxed) | signal_bit, Relaxed);
         }
     }
-    // The kernel's old handler says where the old action is, or was.
-    let slot = slot(kernels.sa_sigaction).unwrap_or(latest);
-    let previous = match replaced {
-        Some((replaced, before)) if replaced == slot => before,
-        _ => of(signal, slot),
-    };
-    if result == 0 {
-        translate(&mut kernels, previous);
-        store_old(kernels);
-    }
-    exclusive.end();
-    result
+    0
 }
 
 /// Returns whether a signal can be lazy whose handler has these flags.
@@ -505,11 +319,14 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
         let flags = arch::read(new + FLAGS).unwrap_or(0) as i32;
         flags & libc::SS_DISABLE == 0
     };
-    let thread = Thread::current();
     // The stack of a child of `vfork` is its own, but this memory is its parent's.
-    if new != 0 && sets() && !thread.is_vforked() && !HAS_SIGNAL_STACK.swap(true, Relaxed) {
-        let on_stack = (1..32)
-            .filter(|&signal| latest(signal).is_some_and(|action| !can_be_lazy(action.flags)));
+    if let Some(thread) = Thread::current()
+        && new != 0
+        && sets()
+        && !thread.is_vforked()
+        && !HAS_SIGNAL_STACK.swap(true, Relaxed)
+    {
+        let on_stack = (1..32).filter(|&signal| !can_be_lazy(of(signal).flags));
         thread.exclude(on_stack.fold(0, |signals, signal| signals | bit(signal)));
     }
     // SAFETY: the caller's promise.
@@ -520,17 +337,16 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
 }
 
 /// Makes of an action as the kernel has it, if it is one of this library's, the program's.
-fn translate(kernels: &mut libc::sigaction, program: Option<&Action>) {
-    let Some(program) = program else {
-        return;
-    };
-    if slot(kernels.sa_sigaction).is_some() {
+fn translate(kernels: &mut libc::sigaction, signal: i32) {
+    let program = of(signal);
+    if is_entry(kernels.sa_sigaction) {
         kernels.sa_sigaction = program.handler;
         if program.handler == libc::SIG_DFL {
             kernels.sa_restorer = None;
             kernels.sa_flags = program.flags;
         }
     } else if !protects(Protection::OneShot)
+        || INSTALLED.load(Relaxed) & bit(signal) == 0
         || kernels.sa_flags & libc::SA_RESETHAND == 0
         || kernels.sa_sigaction != libc::SIG_DFL
         // SAFETY: a valid set.
@@ -700,9 +516,8 @@ unsafe extern "C-unwind" fn sigset(signal: i32, disposition: usize) -> usize {
         return libc::SIG_ERR;
     }
     let this = bit(signal) & !(UNBLOCKABLE | INTERNAL);
-    let thread = Thread::current();
     if disposition == SIG_HOLD {
-        if thread.change(libc::SIG_BLOCK, this) & this != 0 {
+        if mask::change(libc::SIG_BLOCK, this) & this != 0 {
             return SIG_HOLD;
         }
         let mut old = unknown();
@@ -717,7 +532,7 @@ unsafe extern "C-unwind" fn sigset(signal: i32, disposition: usize) -> usize {
     if old == libc::SIG_ERR {
         return old;
     }
-    match thread.change(libc::SIG_UNBLOCK, this) & this {
+    match mask::change(libc::SIG_UNBLOCK, this) & this {
         0 => old,
         _ => SIG_HOLD,
     }
@@ -738,12 +553,8 @@ unsafe extern "C-unwind" fn timer_create(
     };
     if notify == libc::SIGEV_THREAD {
         crate::thread::end_laziness();
-    } else if notify != libc::SIGEV_NONE
-        && (1..SIGNALS as i32).contains(&signal)
-        && protects(Protection::Timers)
-    {
-        UNFIT.fetch_or(bit(signal), Relaxed);
-        Thread::current().exclude(bit(signal));
+    } else if notify != libc::SIGEV_NONE && (1..SIGNALS as i32).contains(&signal) {
+        keep_for_timer(signal);
     }
     type Create = unsafe extern "C-unwind" fn(i32, *const libc::sigevent, usize) -> i32;
     // SAFETY: the C library's function of this name and type, and the caller's promise.
@@ -753,11 +564,14 @@ unsafe extern "C-unwind" fn timer_create(
     }
 }
 
-/// Ends that `SIGALRM` is lazy for a timer with an interval: it stops until its signal is dequeued.
-fn has_interval() {
-    if protects(Protection::Timers) {
-        UNFIT.fetch_or(bit(libc::SIGALRM), Relaxed);
-        Thread::current().exclude(bit(libc::SIGALRM));
+/// Ends that a signal is lazy, for a timer: one with an interval stops until its signal is
+/// dequeued.
+fn keep_for_timer(signal: i32) {
+    if let Some(thread) = Thread::current()
+        && protects(Protection::Timers)
+    {
+        UNFIT.fetch_or(bit(signal), Relaxed);
+        thread.exclude(bit(signal));
     }
 }
 
@@ -768,7 +582,7 @@ pub fn begin() {
     // SAFETY: the kernel writes the value.
     unsafe { libc::getitimer(libc::ITIMER_REAL, &mut value) };
     if (value.it_interval.tv_sec, value.it_interval.tv_usec) != (0, 0) {
-        has_interval();
+        keep_for_timer(libc::SIGALRM);
     }
 }
 
@@ -785,7 +599,7 @@ unsafe extern "C-unwind" fn setitimer(
         && let Some(new) = value
         && (new.it_interval.tv_sec, new.it_interval.tv_usec) != (0, 0)
     {
-        has_interval();
+        keep_for_timer(libc::SIGALRM);
     }
     type Set =
         unsafe extern "C-unwind" fn(i32, *const libc::itimerval, *mut libc::itimerval) -> i32;
@@ -800,7 +614,7 @@ unsafe extern "C-unwind" fn setitimer(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn ualarm(microseconds: u32, interval: u32) -> u32 {
     if interval != 0 {
-        has_interval();
+        keep_for_timer(libc::SIGALRM);
     }
     type Alarm = unsafe extern "C-unwind" fn(u32, u32) -> u32;
     // SAFETY: the C library's function of this name and type.
@@ -810,54 +624,53 @@ unsafe extern "C-unwind" fn ualarm(microseconds: u32, interval: u32) -> u32 {
     }
 }
 
-/// `rt_sigaction` by `syscall(3)`: the kernel's structure has another order, and addresses are
-/// checked.
+/// `rt_sigaction` by `syscall(3)`: the kernel's structure has another order, addresses are checked,
+/// and the old action is stored before a handler can run.
 ///
 /// # Safety
 ///
 /// As of `rt_sigaction`.
 pub unsafe fn kernels_sigaction(signal: i32, new: usize, old: usize) -> i32 {
-    // The kernel knows whether these are signals; the C library hides its own.
-    if !(1..SIGNALS as i32).contains(&signal) || INTERNAL & bit(signal) != 0 {
+    let thread = match Thread::current() {
+        Some(thread) if (1..SIGNALS as i32).contains(&signal) && INTERNAL & bit(signal) == 0 => {
+            thread
+        }
+        // The kernel knows whether these are signals; the C library hides its own.
         // SAFETY: the caller's promise.
-        return match unsafe { arch::kernels_sigaction(signal, new, old) } {
-            error if error < 0 => mask::fail(-error as i32),
-            _ => 0,
-        };
-    }
+        _ => match unsafe { arch::kernels_sigaction(signal, new, old) } {
+            error if error < 0 => return mask::fail(-error as i32),
+            _ => return 0,
+        },
+    };
     // The structure's first and last words: it spans at most two pages.
     const LAST: usize = size_of::<KernelAction>() - 8;
     if new != 0 && !(arch::is_readable(new) && arch::is_readable(new.wrapping_add(LAST))) {
         return mask::fail(libc::EFAULT);
     }
-    let mut is_stored = true;
-    // SAFETY: the caller's promise, and the kernel has just read and written these addresses. The
-    // restorer becomes the C library's, which does the same.
-    let result = unsafe {
-        let new = (new != 0).then(|| {
-            let new = (new as *const KernelAction).read_unaligned();
-            libc::sigaction {
-                sa_sigaction: new.handler,
-                sa_flags: new.flags as i32,
-                sa_mask: to_set(new.mask),
-                sa_restorer: None,
-            }
-        });
-        exchange(signal, new, &mut |previous| {
-            if old == 0 {
-                return;
-            }
-            is_stored = arch::is_writable(old) && arch::is_writable(old.wrapping_add(LAST));
-            if is_stored {
-                (old as *mut KernelAction).write_unaligned(KernelAction {
-                    handler: previous.sa_sigaction,
-                    flags: previous.sa_flags as u64,
-                    restorer: previous.sa_restorer.map_or(0, |restorer| restorer as usize),
-                    mask: set_of(&previous.sa_mask),
-                });
-            }
-        })
+    let action = (new != 0).then(|| {
+        // SAFETY: the kernel has just read these bytes.
+        let new = unsafe { (new as *const KernelAction).read_unaligned() };
+        libc::sigaction {
+            sa_sigaction: new.handler,
+            sa_flags: new.flags as i32,
+            sa_mask: to_set(new.mask),
+            // It becomes the C library's, which does the same.
+            sa_restorer: None,
+        }
+    });
+    let mut previous = unknown();
+    let mut mask = arch::change_mask(libc::SIG_SETMASK, !0);
+    // SAFETY: the caller's promise.
+    let result = unsafe { exchange(thread, signal, action, &mut previous, &mut mask) };
+    let is_stored = result != 0 || old == 0 || {
+        let is_writable = arch::is_writable(old) && arch::is_writable(old.wrapping_add(LAST));
+        if is_writable {
+            // SAFETY: the kernel has just written there.
+            unsafe { (old as *mut KernelAction).write_unaligned(KernelAction::new(&previous)) };
+        }
+        is_writable
     };
+    arch::set_mask(mask);
     match is_stored {
         true => result,
         false => mask::fail(libc::EFAULT),
@@ -871,4 +684,16 @@ pub struct KernelAction {
     flags: u64,
     restorer: usize,
     mask: u64,
+}
+
+impl KernelAction {
+    fn new(action: &libc::sigaction) -> KernelAction {
+        KernelAction {
+            handler: action.sa_sigaction,
+            flags: action.sa_flags as u32 as u64,
+            restorer: action.sa_restorer.map_or(0, |restorer| restorer as usize),
+            // SAFETY: a valid set.
+            mask: unsafe { set_of(&action.sa_mask) },
+        }
+    }
 }

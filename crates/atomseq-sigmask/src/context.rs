@@ -4,43 +4,42 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::control::{Protection, protects};
 use crate::real::{self, Function};
-use crate::thread::{INTERNAL, Thread, UNBLOCKABLE};
-use crate::{arch, thread};
+use crate::thread::{INTERNAL, Thread};
+use crate::{arch, mask, thread};
 
 /// Returns where a context has its mask, of which only these eight bytes are used.
 ///
 /// # Safety
 ///
 /// A valid context.
-pub unsafe fn mask(context: *mut libc::ucontext_t) -> *mut u64 {
+pub unsafe fn mask_of(context: *mut libc::ucontext_t) -> *mut u64 {
     // SAFETY: the caller's promise.
     unsafe { (&raw mut (*context).uc_sigmask).cast() }
 }
 
 /// Returns the program's mask.
 pub extern "C-unwind" fn program() -> u64 {
-    Thread::current().mask()
+    mask::now()
 }
 
 /// Saves the mask in one context, and sets that of the other, which may be the same.
 pub unsafe extern "C-unwind" fn exchange(from: *mut libc::ucontext_t, to: *mut libc::ucontext_t) {
-    let thread = Thread::current();
     // SAFETY: the program's contexts, valid by the contract of `swapcontext`.
     unsafe {
         let new = match protects(Protection::Jumps) {
-            true => *mask(to) & !UNBLOCKABLE,
-            false => thread.mask(),
+            true => *mask_of(to),
+            false => mask::now(),
         };
-        thread.change_into(libc::SIG_SETMASK, new, mask(from));
+        mask::change_into(libc::SIG_SETMASK, new, mask_of(from));
     }
 }
 
 /// Sets the mask of a context.
 pub unsafe extern "C-unwind" fn set(to: *mut libc::ucontext_t) {
     // SAFETY: the program's context, valid by the contract of `setcontext`.
-    let new = unsafe { *mask(to) } & !UNBLOCKABLE;
+    let new = unsafe { *mask_of(to) };
     if protects(Protection::Jumps) {
-        Thread::current().change(libc::SIG_SETMASK, new);
+        mask::change(libc::SIG_SETMASK, new);
     }
 }
 
@@ -117,15 +116,14 @@ pub struct Masks {
 
 /// Blocks all signals in the kernel, and returns what [`after_vfork`] needs.
 pub extern "C-unwind" fn before_vfork() -> Masks {
-    let thread = Thread::current();
-    thread.add_system_calls(2);
-    let kernel = arch::change_mask(libc::SIG_SETMASK, !0);
+    // The first call of a thread takes over the mask.
+    let _ = Thread::current();
+    let thread = Thread::block();
+    thread.add_system_calls(1);
+    arch::change_mask(libc::SIG_SETMASK, !0);
     Masks {
         // Afterwards: a handler may have changed it.
-        program: match thread::is_eager() {
-            true => kernel,
-            false => thread.program.load(Relaxed),
-        },
+        program: thread.program.load(Relaxed),
         // Lazy signals are standard ones: the upper half is free.
         lazy: thread.lazy.load(Relaxed) | u64::from(thread.vforked.load(Relaxed)) << 32,
     }
@@ -134,7 +132,7 @@ pub extern "C-unwind" fn before_vfork() -> Masks {
 /// Sets the masks in the child, and restores them in the parent, which continues when the child has
 /// exited or called `exec`.
 pub extern "C-unwind" fn after_vfork(result: i64, program: u64, lazy: u64) -> i32 {
-    let thread = Thread::current();
+    let thread = Thread::block();
     let vforked = (lazy >> 32) as u32;
     if !protects(Protection::Vfork) {
         thread.synchronise();
@@ -151,12 +149,10 @@ pub extern "C-unwind" fn after_vfork(result: i64, program: u64, lazy: u64) -> i3
         thread.lazy.store(lazy & u64::from(u32::MAX), Relaxed);
     }
     thread.synchronise();
-    if result < 0 {
-        // SAFETY: the address of this thread's error number.
-        unsafe { *libc::__errno_location() = -result as i32 };
-        return -1;
+    match result {
+        ..0 => mask::fail(-result as i32),
+        _ => result as i32,
     }
-    result as i32
 }
 
 /// What the child of [`clone_vfork`] starts with, on its parent's stack.
@@ -196,8 +192,7 @@ pub unsafe extern "C-unwind" fn clone_vfork(
     // SAFETY: the caller's promise. The child uses `start` while this thread waits.
     let mut result = unsafe { clone(begin_child, stack, flags, &start, parent, tls, child) };
     if result < 0 {
-        // SAFETY: the address of this thread's error number.
-        result = -unsafe { *libc::__errno_location() };
+        result = -mask::error();
     }
     after_vfork(result.into(), start.masks.program, start.masks.lazy)
 }
@@ -217,29 +212,31 @@ struct JumpBuffer {
 }
 
 /// Sets the saved mask, and lets the C library jump.
-unsafe fn jump(function: Function, buffer: *const JumpBuffer, value: i32) -> ! {
-    // SAFETY: a buffer that `sigsetjmp` filled, by the contract of `longjmp`.
-    let mut buffer = unsafe { *buffer };
-    let thread = Thread::current();
-    // A call that waits is left if its frame is.
-    let stack = arch::demangle(buffer.registers[6]);
-    if thread.waiting_stack.load(Relaxed) <= stack {
-        thread.waiting_stack.store(0, Relaxed);
-    }
-    thread.jump_off_signal_stack(stack as usize);
-    if buffer.saved != 0 {
-        let new = buffer.mask[0] & !(UNBLOCKABLE | INTERNAL);
-        if protects(Protection::Jumps) {
-            thread.change(libc::SIG_SETMASK, new);
+unsafe fn jump(function: Function, mut buffer: *const JumpBuffer, value: i32) -> ! {
+    let mut copy;
+    if let Some(thread) = Thread::current() {
+        // SAFETY: a buffer that `sigsetjmp` filled, by the contract of `longjmp`.
+        copy = unsafe { *buffer };
+        // A call that waits is left if its frame is.
+        let stack = arch::demangle(copy.registers[6]);
+        if thread.waiting_stack.load(Relaxed) <= stack {
+            thread.waiting_stack.store(0, Relaxed);
         }
-        // In this copy: the mask is restored again by the next jump.
-        buffer.saved = 0;
+        thread.jump_off_signal_stack(stack as usize);
+        if copy.saved != 0 {
+            if protects(Protection::Jumps) {
+                mask::change(libc::SIG_SETMASK, copy.mask[0] & !INTERNAL);
+            }
+            // In this copy: the mask is restored again by the next jump.
+            copy.saved = 0;
+        }
+        buffer = &raw const copy;
     }
     type Jump = unsafe extern "C-unwind" fn(*const JumpBuffer, i32) -> !;
     // SAFETY: the C library's function of this name and type, of a buffer that it accepts.
     unsafe {
         let function: Jump = std::mem::transmute(real::address(function));
-        function(&raw const buffer, value)
+        function(buffer, value)
     }
 }
 

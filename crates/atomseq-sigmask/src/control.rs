@@ -38,8 +38,6 @@ protections! {
     Vfork "vfork";
     /// The default action of a lazy signal ends the process.
     Default "default";
-    /// A child of `fork` that has its parent's number does not wait for a thread of the parent.
-    ForkedLock "forked-lock";
     /// Handlers run with their mask.
     HandlerMask "handler-mask";
     /// A handler runs once with `SA_RESETHAND`.
@@ -50,12 +48,12 @@ protections! {
     NoLonger "no-longer";
     /// A handler's change of the mask in its `ucontext` counts.
     Context "context";
-    /// Cleanup after a thread is cancelled finds the mask that the kernel has then.
-    Cancelled "cancelled";
     /// Nothing is lazy while a handler is on a signal stack, nor what would be handled on one.
     SignalStack "signal-stack";
     /// A default action that is to ignore a signal does not become a handler.
     Ignored "ignored";
+    /// A handler runs before a change of the mask, or after it.
+    Sequences "sequences";
     /// Contexts and jumps have their masks.
     Jumps "jumps";
     /// A signal that arrives while it stops being lazy is deferred.

@@ -1,9 +1,10 @@
 //! What the kernel calls in place of the program's handlers.
 
-use std::sync::atomic::{Ordering::Relaxed, compiler_fence};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
 
 use crate::control::{Protection, protects};
-use crate::thread::{Thread, UNBLOCKABLE, bit, is_eager};
+use crate::thread::{EAGER, Thread, UNBLOCKABLE, bit};
 use crate::{action, arch, context, wait};
 
 type Handler = unsafe extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
@@ -14,35 +15,26 @@ type Handler = unsafe extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut libc:
 /// All signals are blocked at the start, so no handler that jumps away can lose this signal. What
 /// is between the call of the handler and the return is as if the signal had not come yet, or no
 /// more: other signals may come there.
-///
-/// `handler` is an address in the code that the kernel called: it says where the action is that the
-/// kernel had when it chose this handler, see [`action::slot`].
 pub unsafe extern "C-unwind" fn entry(
     signal: i32,
     information: *mut libc::siginfo_t,
     frame: *mut libc::ucontext_t,
-    handler: usize,
 ) {
     // SAFETY: what the kernel gives a handler with `SA_SIGINFO`.
     let frame = unsafe { &mut *frame };
     // SAFETY: the frame is the kernel's, and holds a mask.
-    let mask = unsafe { context::mask(frame) };
+    let mask = unsafe { context::mask_of(frame) };
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
     let thread = Thread::interrupted(kernel);
-    // Once nothing is lazy, the kernel's is the right one, see `Thread::change_eagerly`. What this
-    // thread keeps may differ: without what the C library itself blocks for a while.
-    let eager = is_eager();
+    arch::restart_sequence(frame, thread, kernel);
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
-    let program = match eager {
-        true => kernel,
-        false => kept.0,
-    };
+    let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);
     // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
-    let hidden = match eager || !protects(Protection::Hidden) {
-        true => 0,
-        false => kernel & !(program | thread.kernel.load(Relaxed) | thread.changing.load(Relaxed)),
+    let hidden = match protects(Protection::Hidden) {
+        true => kernel & !(program | kept.1),
+        false => 0,
     };
     let signal_bit = bit(signal);
     // A wait with another mask lets signals in that the mask after it blocks.
@@ -63,10 +55,7 @@ pub unsafe extern "C-unwind" fn entry(
         thread.kernel.store(program, Relaxed);
         return;
     }
-    let action = action::slot(handler).and_then(|slot| action::of(signal, slot));
-    let Some(action) = action else {
-        return;
-    };
+    let action = action::of(signal);
     if action.handler == libc::SIG_DFL {
         if !protects(Protection::Default) {
             return;
@@ -93,7 +82,7 @@ pub unsafe extern "C-unwind" fn entry(
     if !protects(Protection::HandlerMask) {
         added = 0;
     }
-    let alternate = !eager && is_on_signal_stack(frame) && protects(Protection::SignalStack);
+    let alternate = is_on_signal_stack(frame) && protects(Protection::SignalStack);
     let mut blocked = (kernel_base | added) & !UNBLOCKABLE;
     if alternate {
         thread.enter_signal_stack();
@@ -106,7 +95,7 @@ pub unsafe extern "C-unwind" fn entry(
     // The kernel's return does not read this.
     frame.uc_mcontext.gregs[libc::REG_OLDMASK as usize] = (program | hidden) as i64;
     thread.add_system_calls(1);
-    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    compiler_fence(SeqCst);
     arch::set_mask(blocked);
     // SAFETY: the program installed this address as a handler. One without `SA_SIGINFO` finds more
     // in registers, as it does when the kernel calls it.
@@ -114,34 +103,22 @@ pub unsafe extern "C-unwind" fn entry(
         let handler: Handler = std::mem::transmute(action.handler);
         handler(signal, information, frame);
     }
-    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    compiler_fence(SeqCst);
     // The handler may have let another context run, and this one go on in another thread.
-    let thread = Thread::current();
+    let thread = Thread::block();
+    // SAFETY: the mask lies in this handler's frame.
+    let after = unsafe { *mask } & !UNBLOCKABLE;
+    if EAGER.load(Relaxed) {
+        // It has ended that signals are lazy: the kernel's return sets what is in the frame.
+        return thread.set_both(after);
+    }
     if alternate {
         thread.leave_signal_stack();
     }
-    // SAFETY: the mask lies in this handler's frame.
-    let after = unsafe { *mask } & !UNBLOCKABLE;
-    thread
-        .handlers
-        .store(thread.handlers.load(Relaxed) + 1, Relaxed);
     if after != program && hidden == 0 && protects(Protection::Context) {
-        // The C library restores the mask that it has changed, and a change that this has
-        // interrupted looks at the kernel's.
-        let (program, known) = match eager && kept.0 != program && protects(Protection::Hidden) {
-            true => kept,
-            false => (after, after),
-        };
-        thread.program.store(program, Relaxed);
-        thread.kernel.store(known, Relaxed);
-        // SAFETY: the mask lies in this handler's frame.
-        unsafe { *mask = after };
+        thread.set_both(after);
         return;
     }
-    let kept = match eager && !protects(Protection::Hidden) {
-        true => (program, kernel),
-        false => kept,
-    };
     thread.program.store(kept.0, Relaxed);
     // The handler may have ended that a signal is lazy which is blocked here.
     let mut no_longer = program & lazy & !thread.lazy.load(Relaxed);
@@ -164,6 +141,13 @@ pub unsafe extern "C-unwind" fn entry(
     };
     // SAFETY: the mask lies in this handler's frame.
     unsafe { *mask = kernel ^ edited | no_longer };
+    compiler_fence(SeqCst);
+    if EAGER.load(Relaxed) {
+        // The handler of another signal has ended it meanwhile.
+        thread.set_both(after);
+        // SAFETY: the mask lies in this handler's frame.
+        unsafe { *mask = after };
+    }
 }
 
 /// Returns whether a handler of this frame is on a signal stack.

@@ -1,6 +1,6 @@
 //! Functions that are the C library's, once the kernel knows the mask.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::published;
 use crate::real::{Function, address};
@@ -13,9 +13,9 @@ macro_rules! all_functions {
         $crate::forward::published_functions! { $then
             // These are exported elsewhere.
             sigaction sigsuspend ppoll __ppoll_chk pselect epoll_pwait epoll_pwait2
-            siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp
-            execl execle execlp syscall clone dlopen timer_create setitimer ualarm
-            pthread_create thrd_create mq_notify getaddrinfo_a pthread_cancel abort
+            siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp pthread_sigmask
+            execl execle execlp syscall clone vfork dlopen timer_create setitimer ualarm
+            pthread_create thrd_create mq_notify getaddrinfo_a abort
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             system _exit _Exit quick_exit prctl
         }
@@ -89,26 +89,12 @@ starts! {
     aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
 }
 
-/// Whether a thread may have been cancelled. Only the kernel knows the mask of cleanup then, see
-/// [`Thread::change`].
-pub static CANCELS: AtomicBool = AtomicBool::new(false);
-
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_cancel(thread: libc::pthread_t) -> i32 {
-    // Relaxed: the C library sends a signal, or stores a word, which the other thread finds later.
-    CANCELS.store(true, Relaxed);
-    type Cancel = unsafe extern "C-unwind" fn(libc::pthread_t) -> i32;
-    // SAFETY: the C library's function of this name and type, and the caller's promise.
-    unsafe {
-        let cancel: Cancel = std::mem::transmute(address(Function::pthread_cancel));
-        cancel(thread)
-    }
-}
-
 /// `abort`: the C library unblocks `SIGABRT`, and does not return.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn abort() -> ! {
-    Thread::current().change(libc::SIG_UNBLOCK, bit(libc::SIGABRT));
+    if Thread::current().is_some() {
+        mask::change(libc::SIG_UNBLOCK, bit(libc::SIGABRT));
+    }
     type Abort = unsafe extern "C-unwind" fn() -> !;
     // SAFETY: the C library's function of this name and type.
     unsafe {
@@ -122,18 +108,17 @@ unsafe extern "C-unwind" fn abort() -> ! {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn system(command: *const libc::c_char) -> i32 {
     type System = unsafe extern "C-unwind" fn(*const libc::c_char) -> i32;
-    let thread = Thread::current();
-    thread.publish();
-    let mask = thread.mask();
+    let before = Thread::current().map(|thread| {
+        thread.publish();
+        thread.program.load(Relaxed)
+    });
     // SAFETY: the C library's function of this name and type, and the caller's promise.
     let status = unsafe {
         let system: System = std::mem::transmute(address(Function::system));
         system(command)
     };
-    // A handler may have let another context run, and this one go on in another thread.
-    let thread = Thread::current();
-    if thread.program.load(Relaxed) != mask {
-        thread.change(libc::SIG_SETMASK, mask);
+    if let (Some(before), Some(_)) = (before, Thread::current()) {
+        mask::change(libc::SIG_SETMASK, before);
     }
     status
 }
@@ -153,7 +138,9 @@ ends!(_exit _Exit quick_exit);
 
 /// For assembly: publishes the mask, and returns the function's address.
 pub extern "C-unwind" fn publish(function: Function) -> usize {
-    Thread::current().publish();
+    if let Some(thread) = Thread::current() {
+        thread.publish();
+    }
     address(function)
 }
 

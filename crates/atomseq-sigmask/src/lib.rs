@@ -3,8 +3,8 @@
 //!
 //! The library defines the C library's functions that set, read, inherit or wait with the signal
 //! mask. Each thread has the mask that the program set, the *program's mask*, in thread-local
-//! memory; blocking a signal and restoring the mask are a compare-and-swap there. The kernel's
-//! mask is changed only where it matters. (Mosberger, Druschel and Peterson 1994, section 6, did
+//! memory; blocking a signal and restoring the mask are a load and a store there. The kernel's mask
+//! is changed only where it matters. (Mosberger, Druschel and Peterson 1994, section 6, did
 //! this for programs that were compiled for it, without signal stacks and job control.)
 //!
 //! # How
@@ -16,15 +16,20 @@
 //! `sigpending` and discards it when it is ignored. Unblocking a signal that the kernel blocks is a
 //! system call, and the kernel delivers.
 //!
-//! These are the invariants, S is a signal. `thread` maintains them, and all else relies on them:
+//! A change of the mask is a restartable sequence (Bershad 1991): `entry` looks where the signal
+//! came. If that is in [`arch::change`] before its last instruction, the change starts again when
+//! the handler has returned; so every handler is before the change, or after it. If the kernel must
+//! be told, the last instruction is the system call.
+//!
+//! These are the invariants. `thread` maintains them, and all else relies on them:
 //!
 //! 1. A signal that the kernel blocks is blocked by the program's mask, except in `entry`, which
-//!    runs with all signals blocked, for a moment on the slow path of a change, and while the C
-//!    library blocks it by itself, as `system` does `SIGCHLD`: then a handler's mask has it.
+//!    runs with all signals blocked, and while the C library blocks it by itself, as `system` does
+//!    `SIGCHLD`: then a handler's mask has it.
 //! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
-//!    dequeued ([`thread::NEVER`]), and the process has had one thread, no small stack and set no
-//!    filter of system calls.
+//!    dequeued ([`thread::NEVER`]), and the process has had one thread, no small stack, and no
+//!    handling of its system calls.
 //! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
 //!
 //! What is not lazy is blocked by a system call, as without the library. These are real-time
@@ -36,23 +41,23 @@
 //! once the program has set a signal stack, which it may unmap while it blocks them; every signal
 //! while a handler is on a signal stack, where there may be no room for a second frame; every
 //! signal once the process has started a second thread, prepared, by `makecontext`, a stack smaller
-//! than 16 KiB, or set, by `prctl` or `syscall(3)`, a seccomp filter, which may refuse to queue a
-//! signal again; and every signal under valgrind, which ignores the mask that a handler sets for
-//! what it interrupted. A signal whose default action ends the process becomes lazy when it is
-//! first blocked: `entry` then performs the default action.
+//! than 16 KiB, or set, by `prctl` or `syscall(3)`, a seccomp filter or user dispatch, which may
+//! refuse or handle this library's own system calls; and every signal under valgrind, which ignores
+//! the mask that a handler sets for what it interrupted. A signal whose default action ends the
+//! process becomes lazy when it is first blocked: `entry` then performs the default action.
 //!
 //! A handler may end its thread by `pthread_exit`, or throw an exception through a call that waits,
-//! wherever it has interrupted this library. So its functions are `extern "C-unwind"`, or assembly,
-//! and none has a destructor: one that has is unwound only where it calls, and otherwise ends the
-//! process. Most of the assembly describes its stack. If the handler has interrupted `setjmp`,
-//! `vfork`, `__clone`, `dlopen` or a function of contexts, destructors of its callers may not run.
+//! wherever it has interrupted this library. So its functions are `extern "C-unwind"`, or assembly
+//! that describes its stack, and none has a destructor: one that has is unwound only where it
+//! calls, and otherwise ends the process.
 //!
 //! # Threads
 //!
-//! A process that has started a second thread calls the kernel for every change of the mask, in all
-//! its threads and for the rest of its life, as without the library: a block and a restore cost the
-//! two system calls that they replace. Default actions are the kernel's again, which end all
-//! threads at once. Children of `fork` inherit that; a program that is executed starts anew.
+//! When a process starts its second thread, the library gives the kernel the mask and the program's
+//! own handlers. From then on, for the rest of the process's life, it passes all calls to the C
+//! library: they cost what they cost without it, and so do signals. The same holds for what else
+//! ends that signals are lazy for good. Children of `fork` inherit that; a program that is executed
+//! starts anew.
 //!
 //! A thread alone could block lazily beside others: the kernel might choose it for a signal to the
 //! process, and it would queue the signal again for a thread that does not block it. But the signal
@@ -88,15 +93,12 @@
 //!   a frame on the current stack.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
-//!   system calls by `syscall(3)` check them.
+//!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
+//!   old mask's address valid, finds the call restarted.
 //! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask`, ends a program
 //!   that would not have made this call. A filter that a program starts with and that kills for
 //!   `rt_sigqueueinfo` ends it when a signal is deferred; one that refuses that and `kill` and
 //!   `tgkill` drops the signal; and one that refuses `rt_sigprocmask` leaves signals blocked.
-//!   A program that handles `SIGSYS` is ended if its filter traps `rt_sigprocmask` or `getpid`, or
-//!   if it uses Syscall User Dispatch (`PR_SET_SYSCALL_USER_DISPATCH`).
-//! * Memory that the system refuses: `sigaction` of a new handler may fail with `ENOMEM`, and other
-//!   calls that succeed may set `errno` to that.
 //! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
@@ -123,20 +125,15 @@
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
-//! * Memory: each distinct action that the program installs is kept.
-//! * Actions of one signal that alternate among more than [`arch::SLOTS`]: a thread that the kernel
-//!   has sent into the handler of one, and that gets no further until other threads have installed
-//!   as many others, calls a later one's handler.
 //! * Handlers that the C library itself installs: that of `profil(3)`.
-//! * A handler that runs in the microsecond in which a signal that is not lazy is blocked: it may
-//!   find that signal in `uc_sigmask`, even if it is its own.
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
 //!   handler's return between two instructions there: the change may stay where without the library
-//!   that return would restore the mask.
+//!   that return would restore the mask. If it starts the first thread there, the mask may lack
+//!   what was blocked lazily.
 //! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
-//! * The old mask of a call that blocks one signal and unblocks another, if the first one's handler
-//!   has written to the same memory in the microsecond before it is blocked: what it wrote stays.
-//!   What the handler of a signal that is not blocked writes there in that microsecond may be lost.
+//! * The memory of the old mask, and the program counter, of a call that changes the mask, in a
+//!   handler just before the change: the old mask may be there already, and the program counter is
+//!   the start of the sequence.
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.

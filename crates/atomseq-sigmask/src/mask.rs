@@ -1,40 +1,66 @@
 //! The functions that set the mask or return it.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::action::{set_of, to_set};
 use crate::arch;
+use crate::real::{self, Function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
 /// Returns whether `sigprocmask` can change the mask so.
-#[inline(always)]
 fn is_known(how: i32) -> bool {
     (libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how)
 }
 
-/// Changes the mask, and returns an error number. What is not short is in functions that are called
-/// last, so that this one saves no registers.
-#[inline(always)]
-unsafe fn change(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
-    if !new.is_null()
-        && is_known(how)
-        && let Some(thread) = Thread::begun()
-    {
-        // SAFETY: the caller's promise. Before the old mask is written: they may be one.
-        let set = unsafe { set_of(new) } & !(UNBLOCKABLE | INTERNAL);
-        // SAFETY: the caller's promise. As many bytes as the kernel writes.
-        return unsafe { thread.change_into(how, set, old.cast()) };
-    }
-    // SAFETY: the caller's promise.
-    unsafe { change_otherwise(how, new, old) }
+/// Changes the mask as `sigprocmask` does, and returns the old one.
+pub fn change(how: i32, set: u64) -> u64 {
+    let mut old = 0;
+    // SAFETY: `old` is eight bytes.
+    unsafe { change_into(how, set, &raw mut old) };
+    old
 }
 
-#[cold]
-#[inline(never)]
-unsafe fn change_otherwise(how: i32, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> i32 {
-    let thread = Thread::current();
+/// The same, but stores the old mask before a handler can run.
+///
+/// # Safety
+///
+/// `old` is null, or eight bytes can be written there, which need not be aligned.
+pub unsafe fn change_into(how: i32, set: u64, old: *mut u64) {
+    let set = set & !UNBLOCKABLE;
+    let (keep, add) = match how {
+        libc::SIG_BLOCK => (!0, set),
+        libc::SIG_UNBLOCK => (!set, 0),
+        _ => (0, set),
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match Thread::current() {
+            Some(_) => arch::change(keep, add, old),
+            None => arch::change_mask_into(how, set, old),
+        }
+    };
+}
+
+/// `pthread_sigmask` for what assembly leaves: a thread's first call, no new mask, an unknown
+/// change, or nothing is lazy.
+pub unsafe extern "C-unwind" fn pthread_sigmask_otherwise(
+    how: i32,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> i32 {
+    type Sigmask =
+        unsafe extern "C-unwind" fn(i32, *const libc::sigset_t, *mut libc::sigset_t) -> i32;
+    let Some(thread) = Thread::current() else {
+        // SAFETY: the C library's function of this name and type, and the caller's promise.
+        return unsafe {
+            let function: Sigmask = std::mem::transmute(real::address(Function::pthread_sigmask));
+            function(how, new, old)
+        };
+    };
     if new.is_null() {
         if !old.is_null() {
             // SAFETY: the caller's promise. As many bytes as the kernel writes.
-            unsafe { *old.cast::<u64>() = thread.mask() };
+            unsafe { *old.cast::<u64>() = thread.program.load(Relaxed) };
         }
         return 0;
     }
@@ -42,35 +68,29 @@ unsafe fn change_otherwise(how: i32, new: *const libc::sigset_t, old: *mut libc:
         // The way to ask whether an address is readable: the kernel answers.
         return arch::refused_mask(how, new as usize);
     }
-    // SAFETY: the caller's promise. This time the thread has begun.
-    unsafe { change(how, new, old) }
+    // SAFETY: the caller's promise. As many bytes as the kernel writes.
+    unsafe { change_into(how, set_of(new) & !INTERNAL, old.cast()) };
+    0
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_sigmask(
+/// As [`pthread_sigmask_otherwise`], for `sigprocmask`.
+pub unsafe extern "C-unwind" fn sigprocmask_otherwise(
     how: i32,
     new: *const libc::sigset_t,
     old: *mut libc::sigset_t,
 ) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { change(how, new, old) }
-}
-
-/// `sigprocmask`.
-///
-/// # Safety
-///
-/// As of `sigprocmask(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sigprocmask(
-    how: i32,
-    new: *const libc::sigset_t,
-    old: *mut libc::sigset_t,
-) -> i32 {
-    // SAFETY: the caller's promise.
-    match unsafe { change(how, new, old) } {
+    match unsafe { pthread_sigmask_otherwise(how, new, old) } {
         0 => 0,
         error => fail(error),
+    }
+}
+
+/// Returns the program's mask.
+pub fn now() -> u64 {
+    match Thread::current() {
+        Some(thread) => thread.program.load(Relaxed),
+        None => arch::mask(),
     }
 }
 
@@ -86,7 +106,7 @@ pub fn kernels_sigprocmask(how: i32, new: usize, old: usize) -> i32 {
     let is_valid = old == 0 || arch::is_writable(old);
     let old = (if is_valid { old } else { 0 }) as *mut u64;
     // SAFETY: null, or the kernel has just written these bytes.
-    unsafe { Thread::current().change_into(how, set, old) };
+    unsafe { change_into(how, set, old) };
     if is_valid { 0 } else { fail(libc::EFAULT) }
 }
 
@@ -94,9 +114,20 @@ pub fn kernels_sigprocmask(how: i32, new: usize, old: usize) -> i32 {
 #[cold]
 #[inline(never)]
 pub fn fail(error: i32) -> i32 {
+    set_error(error);
+    -1
+}
+
+/// Sets the error number.
+pub fn set_error(error: i32) {
     // SAFETY: the address of this thread's error number.
     unsafe { *libc::__errno_location() = error };
-    -1
+}
+
+/// Returns the error number.
+pub fn error() -> i32 {
+    // SAFETY: the address of this thread's error number.
+    unsafe { *libc::__errno_location() }
 }
 
 /// Returns a signal's bit, or nothing and sets the error number.
@@ -113,7 +144,7 @@ extern "C-unwind" fn sighold(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
-    Thread::current().change(libc::SIG_BLOCK, signal);
+    change(libc::SIG_BLOCK, signal);
     0
 }
 
@@ -122,7 +153,7 @@ extern "C-unwind" fn sigrelse(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
-    Thread::current().change(libc::SIG_UNBLOCK, signal);
+    change(libc::SIG_UNBLOCK, signal);
     0
 }
 
@@ -132,18 +163,18 @@ const OLD: u64 = u32::MAX as u64 & !(UNBLOCKABLE | INTERNAL);
 #[unsafe(no_mangle)]
 extern "C-unwind" fn sigblock(mask: i32) -> i32 {
     let set = u64::from(mask as u32) & OLD;
-    Thread::current().change(libc::SIG_BLOCK, set) as i32
+    change(libc::SIG_BLOCK, set) as i32
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn sigsetmask(mask: i32) -> i32 {
     let set = u64::from(mask as u32) & OLD;
-    Thread::current().change(libc::SIG_SETMASK, set) as i32
+    change(libc::SIG_SETMASK, set) as i32
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn siggetmask() -> i32 {
-    Thread::current().mask() as i32
+    now() as i32
 }
 
 #[unsafe(no_mangle)]
@@ -158,7 +189,7 @@ unsafe extern "C-unwind" fn __xpg_sigpause(signal: i32) -> i32 {
     let Some(signal) = signal_bit(signal) else {
         return -1;
     };
-    let set = to_set(Thread::current().mask() & !signal);
+    let set = to_set(now() & !signal);
     // SAFETY: a valid set.
     unsafe { crate::wait::sigsuspend(&set) }
 }

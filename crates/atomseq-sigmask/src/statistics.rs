@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use crate::action::to_set;
+use crate::mask;
 use crate::thread::{Thread, bit};
 
 /// The variable with the number of the process that prints.
@@ -98,9 +99,8 @@ pub fn print() {
         "atomseq: main thread: {sets} masks set, {saved} system calls saved, {deferred} signals deferred"
     );
     // If its reader is gone, the exit is still the program's.
-    let thread = Thread::current();
     let pipe = bit(libc::SIGPIPE);
-    let mask = thread.change(libc::SIG_BLOCK, pipe);
+    let before = mask::change(libc::SIG_BLOCK, pipe);
     // SAFETY: valid sets, the line's bytes, and a time that is over.
     unsafe {
         let mut pending = to_set(0);
@@ -113,7 +113,7 @@ pub fn print() {
             libc::sigtimedwait(&to_set(pipe), ptr::null_mut(), &over);
         }
     }
-    thread.change(libc::SIG_SETMASK, mask);
+    mask::change(libc::SIG_SETMASK, before);
 }
 
 #[used]

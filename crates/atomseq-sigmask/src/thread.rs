@@ -1,5 +1,6 @@
 //! A thread's masks, and how they change. The invariants are in the crate's documentation.
 
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, compiler_fence};
 
 use crate::control::{Protection, protects};
@@ -40,13 +41,13 @@ pub const fn bit(signal: i32) -> u64 {
 
 /// A thread's state. It lies in initial-exec thread-local memory, of which a thread starts with
 /// zeros. Only the thread itself and its signal handlers use it, so atomics are relaxed: they keep
-/// the compiler from splitting accesses. Assembly knows the offsets of the first two.
+/// the compiler from splitting accesses. Assembly knows the offsets of the first six.
 #[repr(C)]
 pub struct Thread {
     /// The program's mask.
     pub program: AtomicU64,
-    /// 1 once `program` is valid. Threads that start later read the kernel's mask, which the
-    /// starting thread made equal to its own.
+    /// 1 while the masks here are valid: not before the thread's first call, and not once nothing
+    /// is lazy.
     pub ready: AtomicU32,
     /// The number of the process that runs on this memory as a child of `vfork`, or 0. A child of
     /// that by `fork` finds its parent's number.
@@ -55,8 +56,10 @@ pub struct Thread {
     pub kernel: AtomicU64,
     /// The signals that may be lazy in this thread.
     pub lazy: AtomicU64,
-    /// What the kernel's mask may still be while it is changed, else 0.
-    pub changing: AtomicU64,
+    /// The program's mask before a change that `arch::change_both` has begun.
+    pub before: AtomicU64,
+    /// Calls that set the mask.
+    pub sets: AtomicU64,
     /// Signals for which [`action::promote`] has not looked for the action.
     pub untried: AtomicU64,
     /// The mask of a call that waits with another one, see `wait`.
@@ -72,10 +75,6 @@ pub struct Thread {
     pub signal_stack: AtomicU32,
     /// Whether this is the thread that the process started with.
     pub is_main: AtomicBool,
-    /// How many handlers have returned.
-    pub handlers: AtomicU64,
-    /// Calls that set the mask.
-    pub sets: AtomicU64,
     /// System calls that the program would not have made: for masks, handlers and what is deferred.
     pub system_calls: AtomicU64,
     /// Deferred signals.
@@ -83,34 +82,38 @@ pub struct Thread {
 }
 
 /// Whether the process may have had another thread, a small stack or a filter of its system calls:
-/// nothing is lazy from then on.
+/// nothing is lazy from then on, and all calls are passed to the C library.
 pub static EAGER: AtomicBool = AtomicBool::new(false);
 /// Signals that the program made unfit for being lazy, with a timer.
 pub static UNFIT: AtomicU64 = AtomicU64::new(0);
 
 impl Thread {
-    /// Returns the current thread's.
+    /// Returns the current thread's, or nothing once nothing is lazy.
     #[inline(always)]
-    pub fn current() -> &'static Thread {
-        let thread = Self::maybe_not_ready();
+    pub fn current() -> Option<&'static Thread> {
+        let thread = Self::block();
         if thread.ready.load(Relaxed) == 0 {
+            if EAGER.load(Relaxed) {
+                return None;
+            }
             thread.begin(arch::mask());
         }
-        thread
+        Some(thread)
     }
 
     /// Returns the current thread's for `entry`, which the kernel calls with all signals blocked:
     /// the thread's mask is that of the interrupted code.
     pub fn interrupted(mask: u64) -> &'static Thread {
-        let thread = Self::maybe_not_ready();
+        let thread = Self::block();
         if thread.ready.load(Relaxed) == 0 {
             thread.begin(mask);
         }
         thread
     }
 
+    /// Returns the current thread's memory.
     #[inline(always)]
-    fn maybe_not_ready() -> &'static Thread {
+    pub fn block() -> &'static Thread {
         // SAFETY: the address is of this thread's block, which lives as long as the thread, and is
         // zeros at first, which are valid. The reference is not handed to another thread; a context
         // that moves between threads takes no reference with it, since no call to the program's
@@ -122,16 +125,24 @@ impl Thread {
     /// Takes over the kernel's mask, which is the program's until this library changes it.
     #[cold]
     fn begin(&self, mask: u64) {
-        self.program.store(mask, Relaxed);
-        self.kernel.store(mask, Relaxed);
+        self.set_both(mask);
         let is_main = arch::is_main_thread();
         self.is_main.store(is_main, Relaxed);
         // A signal in between does the same with the same result.
         self.ready.store(1, Relaxed);
-        if is_main && !EAGER.load(Relaxed) {
+        if EAGER.load(Relaxed) {
+            // Its handler has ended that signals are lazy.
+            self.ready.store(0, Relaxed);
+        } else if is_main {
             self.untried.store(FATAL, Relaxed);
-            statistics::MAIN.store(std::ptr::from_ref(self).cast_mut(), Relaxed);
+            statistics::MAIN.store(ptr::from_ref(self).cast_mut(), Relaxed);
         }
+    }
+
+    /// Stores a mask that both the program and the kernel have.
+    pub fn set_both(&self, mask: u64) {
+        self.program.store(mask, Relaxed);
+        self.kernel.store(mask, Relaxed);
     }
 
     /// Returns whether signals can become lazy in this thread.
@@ -185,151 +196,6 @@ impl Thread {
         }
     }
 
-    /// Returns the current thread's, if it has begun.
-    #[inline(always)]
-    pub fn begun() -> Option<&'static Thread> {
-        let thread = Self::maybe_not_ready();
-        (thread.ready.load(Relaxed) != 0).then_some(thread)
-    }
-
-    /// Changes the program's mask as `sigprocmask` does, and returns the old one. Atomic against
-    /// this thread's signal handlers.
-    #[inline(always)]
-    pub fn change(&self, how: i32, set: u64) -> u64 {
-        let mut old = 0;
-        // SAFETY: `old` is eight bytes.
-        unsafe { self.change_into(how, set, &raw mut old) };
-        old
-    }
-
-    /// Changes the program's mask as [`change`](Self::change) does, stores the old one, and returns
-    /// an error number. The handler of a signal that the change unblocks finds the old mask; that
-    /// of a signal that the change blocks may have used the same memory before.
-    ///
-    /// # Safety
-    ///
-    /// `old` is null, or eight bytes can be written there, which need not be aligned.
-    #[inline(always)]
-    pub unsafe fn change_into(&self, how: i32, set: u64, old: *mut u64) -> i32 {
-        if is_eager() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.change_eagerly(how, set, old) };
-        }
-        let store = |before| {
-            if !old.is_null() {
-                // SAFETY: the caller's promise.
-                unsafe { old.write_unaligned(before) };
-            }
-        };
-        let mut before = self.program.load(Relaxed);
-        // The kernel's mask is changed afterwards, if it differs: a signal that arrives in between
-        // is judged by the new mask, and what one before put into the kernel's mask is seen by
-        // `differs`.
-        let new = loop {
-            let new = changed(before, how, set);
-            let unblocks = before & !new != 0;
-            if unblocks {
-                store(before);
-            }
-            // SAFETY: this thread's word; only its handlers change it otherwise.
-            match unsafe { arch::compare_exchange(&self.program, before, new) } {
-                Ok(()) => {
-                    if !unblocks {
-                        store(before);
-                    }
-                    break new;
-                }
-                Err(now) => before = now,
-            }
-        };
-        self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
-        if self.differs(new) {
-            // SAFETY: the caller's promise.
-            unsafe { self.change_slowly(before, new, old) }
-        } else {
-            0
-        }
-    }
-
-    /// Changes both masks once nothing is lazy, as [`change_into`](Self::change_into). The kernel's
-    /// is the right one: a thread that is cancelled leaves a handler of the C library, or a call
-    /// that waits with another mask, without this library's knowledge.
-    #[cold]
-    #[inline(never)]
-    unsafe fn change_eagerly(&self, how: i32, set: u64, old: *mut u64) -> i32 {
-        let mut own = 0;
-        let old = if old.is_null() { &raw mut own } else { old };
-        let mut handlers = self.handlers.load(Relaxed);
-        // SAFETY: the caller's promise, or `own`.
-        let error = unsafe { arch::change_mask_into(how, set, old) };
-        let mut new = match error {
-            // SAFETY: the kernel has just written these bytes.
-            0 => changed(unsafe { old.read_unaligned() }, how, set),
-            // It has changed the mask, but could not store the old one.
-            _ => arch::mask(),
-        };
-        loop {
-            self.program.store(new, Relaxed);
-            self.kernel.store(new, Relaxed);
-            compiler_fence(std::sync::atomic::Ordering::SeqCst);
-            let now = self.handlers.load(Relaxed);
-            if now == handlers {
-                break;
-            }
-            // A handler may have changed it before the masks were stored, or what is at `old`.
-            handlers = now;
-            new = arch::mask();
-        }
-        self.sets.store(self.sets.load(Relaxed) + 1, Relaxed);
-        self.add_system_calls(1);
-        error
-    }
-
-    /// Returns the program's mask.
-    #[inline(always)]
-    pub fn mask(&self) -> u64 {
-        match is_eager() {
-            true => arch::mask(),
-            false => self.program.load(Relaxed),
-        }
-    }
-
-    /// Returns whether the kernel must be called for a new mask: it blocks a signal that the mask
-    /// does not, or does not block one that is not lazy.
-    #[inline(always)]
-    pub fn differs(&self, new: u64) -> bool {
-        let kernel = self.kernel.load(Relaxed);
-        (kernel ^ new) & (kernel | !self.lazy.load(Relaxed)) != 0
-    }
-
-    /// Changes the kernel's mask, or makes signals lazy. Stores the old mask again if the change
-    /// unblocks nothing: until the kernel blocks a signal, its handler may use the same memory.
-    /// Returns 0, as `sigprocmask` does.
-    ///
-    /// # Safety
-    ///
-    /// As of [`change_into`](Self::change_into).
-    #[cold]
-    #[inline(never)]
-    unsafe fn change_slowly(&self, before: u64, new: u64, old: *mut u64) -> i32 {
-        let program = self.program.load(Relaxed);
-        let kernel = self.kernel.load(Relaxed);
-        let wanted = program & !kernel & !self.lazy.load(Relaxed);
-        if kernel & !program == 0 && wanted & !self.untried.load(Relaxed) == 0 && self.can_be_lazy()
-        {
-            action::promote(self, wanted);
-        }
-        if self.differs(self.program.load(Relaxed)) {
-            self.add_system_calls(1);
-            self.synchronise();
-        }
-        if before & !new == 0 && !old.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { old.write_unaligned(before) };
-        }
-        0
-    }
-
     /// Counts system calls.
     #[inline(always)]
     pub fn add_system_calls(&self, count: u64) {
@@ -339,23 +205,9 @@ impl Thread {
 
     /// Sets the kernel's mask to the program's.
     pub fn synchronise(&self) {
-        let changing = self.changing.load(Relaxed);
-        loop {
-            let program = self.program.load(Relaxed);
-            self.changing.store(
-                self.changing.load(Relaxed) | self.kernel.load(Relaxed),
-                Relaxed,
-            );
-            // First: what a handler changes before the system call is restored when it returns, and
-            // what one changes after it stays.
-            self.kernel.store(program, Relaxed);
-            compiler_fence(std::sync::atomic::Ordering::SeqCst);
-            arch::set_mask(program);
-            // A handler may have changed the mask for good, in its `ucontext`.
-            if self.program.load(Relaxed) == program {
-                return self.changing.store(changing, Relaxed);
-            }
-        }
+        self.add_system_calls(1);
+        // SAFETY: the old mask is not stored.
+        unsafe { arch::change_both(!0, 0, ptr::null_mut()) };
     }
 
     /// Sets the kernel's mask to the program's unless it is: before a call that shows it, hands it
@@ -365,15 +217,8 @@ impl Thread {
         if self.program.load(Relaxed) & !self.kernel.load(Relaxed) != 0
             && protects(Protection::Publish)
         {
-            self.publish_slowly();
+            self.synchronise();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn publish_slowly(&self) {
-        self.add_system_calls(1);
-        self.synchronise();
     }
 
     /// Ends that these signals are lazy. Atomic against this thread's signal handlers: one that is
@@ -405,55 +250,53 @@ impl Thread {
     }
 }
 
-/// Returns whether the kernel's mask is the right one, see [`Thread::change_eagerly`].
-#[inline(always)]
-pub fn is_eager() -> bool {
-    EAGER.load(Relaxed) && protects(Protection::Cancelled)
-}
-
-/// Returns a mask that `sigprocmask` changes.
-#[inline(always)]
-fn changed(mask: u64, how: i32, set: u64) -> u64 {
-    match how {
-        libc::SIG_BLOCK => mask | set & !UNBLOCKABLE,
-        libc::SIG_UNBLOCK => mask & !set,
-        _ => set & !UNBLOCKABLE,
+/// Goes on with a change of the program's mask, see [`arch::change`], that the kernel must know of:
+/// makes signals lazy, or changes both masks.
+pub unsafe extern "C-unwind" fn change_slowly(keep: u64, add: u64, old: *mut u64) -> i32 {
+    let thread = Thread::block();
+    let new = thread.program.load(Relaxed) & keep | add;
+    let kernel = thread.kernel.load(Relaxed);
+    let wanted = new & !kernel & !thread.lazy.load(Relaxed);
+    if kernel & !new == 0 && wanted & !thread.untried.load(Relaxed) == 0 && thread.can_be_lazy() {
+        action::promote(thread, wanted);
+        // What is still not lazy was tried, so this ends.
+        // SAFETY: the caller's promise.
+        return unsafe { arch::change(keep, add, old) };
     }
+    thread.sets.store(thread.sets.load(Relaxed) + 1, Relaxed);
+    thread.add_system_calls(1);
+    // SAFETY: the caller's promise.
+    unsafe { arch::change_both(keep, add, old) };
+    0
 }
 
 /// Ends that signals are lazy: there will be another thread, a stack too small for `entry`, or a
 /// filter that may refuse its system calls. In a child of `vfork` none is, and the memory is its
 /// parent's.
 pub fn end_laziness() {
-    let thread = Thread::current();
+    let Some(thread) = Thread::current() else {
+        return;
+    };
     if !protects(Protection::Threads) || thread.is_vforked() {
         return;
     }
-    if EAGER.load(Relaxed) {
-        return thread.exclude(!0);
-    }
-    if !protects(Protection::Starting) {
+    thread.add_system_calls(2);
+    let before = match protects(Protection::Starting) {
+        true => arch::change_mask(libc::SIG_SETMASK, !0),
+        false => arch::mask(),
+    };
+    let mut mask = before;
+    // A handler may have done it meanwhile, and there may be another thread.
+    if !EAGER.load(Relaxed) {
+        mask |= thread.program.load(Relaxed);
+        action::hand_over(thread);
+        // Starting another thread orders this.
         EAGER.store(true, Relaxed);
-        return thread.exclude(!0);
+        thread.ready.store(0, Relaxed);
+        thread.untried.store(0, Relaxed);
+        thread.lazy.store(0, Relaxed);
+        thread.set_both(mask);
     }
-    thread.add_system_calls(4);
-    // No handler may find that the kernel's mask is the right one before it is.
-    let before = arch::change_mask(libc::SIG_SETMASK, !0);
-    if EAGER.load(Relaxed) {
-        // A handler has done it meanwhile, and there may be another thread.
-        arch::set_mask(before);
-        return;
-    }
-    let mask = before | thread.program.load(Relaxed);
-    thread.untried.store(0, Relaxed);
-    thread.lazy.store(0, Relaxed);
-    thread.kernel.store(mask, Relaxed);
-    action::demote(thread);
-    if protects(Protection::ForkedLock) {
-        action::map_lock();
-    }
-    // The other thread is started afterwards, and starting it orders this.
-    EAGER.store(true, Relaxed);
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     arch::set_mask(mask);
 }

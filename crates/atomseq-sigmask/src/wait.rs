@@ -87,7 +87,10 @@ unsafe fn wait(
         unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
     // SAFETY: the C library's function, which takes at most seven words.
     let call: Call = unsafe { std::mem::transmute(real::address(function)) };
-    let thread = Thread::current();
+    let Some(thread) = Thread::current() else {
+        // SAFETY: the caller's promise.
+        return unsafe { call(a, b, c, d, e, f, g) };
+    };
     thread.publish();
     let before = Waiting::now(thread);
     if !mask.is_null() {
@@ -103,7 +106,7 @@ unsafe fn wait(
     let result = unsafe { call(a, b, c, d, e, f, g) };
     compiler_fence(SeqCst);
     // A handler may have let another context run, and this one go on in another thread.
-    before.set(Thread::current());
+    before.set(Thread::block());
     result
 }
 

@@ -1904,6 +1904,85 @@ static void filters(void)
         in_child("filter", filtered, kind);
 }
 
+// A program that handles system calls itself: by a filter, or by user dispatch.
+static volatile char dispatches;
+static volatile int trapped, traps;
+static void traps_call(int signal, siginfo_t *info, void *context)
+{
+    dispatches = 0;
+    trapped = info->si_syscall;
+    traps++;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
+}
+static void handles_call(int number)
+{
+    struct sigaction action = {.sa_sigaction = traps_call, .sa_flags = SA_SIGINFO}, old;
+    sigaction(SIGSYS, &action, NULL);
+    install_plain(SIGUSR1, 0);
+    sigset_t set = SET(SIGUSR1);
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, filter};
+    long result;
+    if (number == 0)
+        printf("  dispatch %d\n", prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, 0, 0, &dispatches));
+    else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        abort();
+    fflush(stdout);
+    if (number == 0) {
+        dispatches = 1;
+        __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_getppid) : "rcx", "r11", "memory");
+        printf("  result %ld\n", result);
+    }
+    result = sigprocmask(SIG_BLOCK, &set, NULL);
+    printf("  mask %ld, traps %d\n", result, traps);
+    action.sa_sigaction = traps_call;
+    result = sigaction(SIGUSR2, &action, NULL);
+    printf("  action %ld, traps %d\n", result, traps);
+    result = sigaction(SIGSYS, NULL, &old);
+    printf("  old action %ld, %d, traps %d\n", result, old.sa_sigaction == traps_call, traps);
+    raise(SIGUSR1);
+    printf("  handled %d, trapped %d, traps %d\n", calls, trapped, traps);
+}
+static void handled_calls(void)
+{
+    static const int numbers[] = {0, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_getpid, SYS_gettid, SYS_mmap};
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        in_child("handles calls", handles_call, numbers[i]);
+}
+
+// There is no more memory to be had.
+static void without_memory(void)
+{
+    struct rlimit none = {1, 1};
+    struct sock_filter filter = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &filter};
+    sigset_t set = SET(SIGUSR1);
+    printf("limit %d\n", setrlimit(RLIMIT_AS, &none));
+    for (int signal = 1; signal < 32; signal++) {
+        if (signal == SIGKILL || signal == SIGSTOP)
+            continue;
+        errno = 77;
+        struct sigaction action = {.sa_handler = handler};
+        for (int flags = 0; flags < 4; flags++) {
+            action.sa_flags = (flags & 1 ? SA_RESTART : 0) | (flags & 2 ? SA_NODEFER : 0);
+            sigaddset(&action.sa_mask, 1 + (signal + flags) % 31);
+            if (sigaction(signal, &action, NULL) || errno != 77)
+                printf("action of %d: %d\n", signal, errno);
+        }
+    }
+    printf("mask %d, %d\n", sigprocmask(SIG_BLOCK, &set, NULL), errno);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    printf("filter %d, %d\n", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), errno);
+    raise(SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    printf("handled %d, %d\n", calls, errno);
+}
+
 // A timer with an interval stops until its signal is dequeued.
 static void interval_timers(void)
 {
@@ -2262,7 +2341,7 @@ static void starts_thread(int at)
 static void starting_threads(void)
 {
     int right = 0, wrong = 0;
-    for (int at = 0; at < 200; at++) {
+    for (int at = 0; at < 700; at += at < 60 ? 1 : 10) {
         int status;
         pid_t child = fork();
         if (child == 0)
@@ -2847,7 +2926,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
-    CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask),
+    CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -57,9 +57,9 @@ const CASES: &[(&str, &[&str])] = &[
     ("signal_stacks", &["signal-stack"]),
     ("queued_for_thread", &["publish"]),
     ("uninterrupted", &["publish"]),
-    ("cancelled", &["cancelled"]),
+    ("cancelled", &[]),
     ("inherited_timers", &["timers"]),
-    ("edited_masks", &["context"]),
+    ("edited_masks", &[]),
     ("starting_threads", &["starting"]),
     ("hidden_masks", &["hidden"]),
     ("closes", &["publish"]),
@@ -70,10 +70,12 @@ const CASES: &[(&str, &[&str])] = &[
     ("switched_actions", &[]),
     ("forks_in_vfork", &[]),
     ("locks_of_accounts", &["publish"]),
-    ("same_number", &["forked-lock"]),
+    ("same_number", &[]),
     ("stopped_waits", &[]),
     ("stopped_at_handlers", &[]),
     ("stores_old_mask", &[]),
+    ("handled_calls", &["threads"]),
+    ("without_memory", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

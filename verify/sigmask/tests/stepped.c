@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/reg.h>
 #include <sys/syscall.h>
@@ -56,6 +58,40 @@ static void *find_start(void)
     return addresses[backtrace(addresses, 64) - 1];
 }
 static void trace(int signal) { handled |= find_start() != start; }
+// Calls that the library makes of its own assembly, all of which come back to here.
+static void contexts_and_jumps(void)
+{
+    static ucontext_t here, there;
+    static char stack[65536];
+    static volatile int is_back;
+    jmp_buf jump;
+    sigjmp_buf with_mask;
+    setjmp(jump);
+    sigsetjmp(with_mask, 1);
+    getcontext(&there);
+    if (is_back++ == 0)
+        swapcontext(&here, &there);
+    if (is_back == 2)
+        setcontext(&there);
+    // The mask that it restores is another one.
+    sigaddset(&there.uc_sigmask, SIGUSR2);
+    if (is_back == 3)
+        swapcontext(&here, &there);
+    there.uc_stack = (stack_t){.ss_sp = stack, .ss_size = sizeof stack};
+    makecontext(&there, (void (*)(void))contexts_and_jumps, 4, 1, 2, 3, 4);
+    if (vfork() == 0)
+        _exit(0);
+}
+static sigset_t replaced;
+static volatile int saw_change;
+// Of a signal that no call blocks: looks whether the mask has changed, and replaces the old mask.
+static void replace(int signal)
+{
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    saw_change = sigismember(&now, SIGHUP);
+    memset(&replaced, 0x55, sizeof replaced);
+}
 static void end_thread(int signal) { pthread_exit(NULL); }
 static void *return_at_once(void *unused) { return unused; }
 static void start_and_join(void)
@@ -87,23 +123,31 @@ static int child(char call)
     const struct itimerval often = {{1000, 0}, {1000, 0}};
     struct sigevent event = {.sigev_signo = SIGALRM};
     timer_t timer;
-    sigset_t alarms, pending;
+    sigset_t alarms, pending, others;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     set(SIGALRM, call == 'k' ? ignore : handle, call == 's' ? SA_ONSTACK : 0);
     syscall(SYS_rt_sigaction, SIGALRM, NULL, &action, 8);
     action.handler = finds_old;
-    set(SIGVTALRM, call == 'b' ? start_thread : install, 0);
+    set(SIGVTALRM, strchr("bn", call) ? start_thread : strchr("xyz", call) ? replace : install, 0);
     if (call == 'e')
         start_and_join();
-    if (call == 'p') {
+    sigemptyset(&others);
+    sigaddset(&others, SIGHUP);
+    if (strchr("yz", call)) // not lazy
+        sigaddset(&others, SIGBUS);
+    if (strchr("pq", call)) {
         start = find_start();
         set(SIGALRM, trace, 0);
     }
     if (strchr("aem", call))
         set(SIGALRM, end_thread, 0);
+    if (call == 'x') { // lazy from the start
+        sighold(SIGHUP);
+        sigrelse(SIGHUP);
+    }
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (strchr("abekmpr", call) == NULL)
+    if (strchr("abekmpqrxyz", call) == NULL)
         sigprocmask(SIG_BLOCK, &alarms, NULL);
     raise(SIGSTOP);
     switch (call) {
@@ -114,6 +158,13 @@ static int child(char call)
         sighold(SIGUSR2);
         handled = has_thread && !(kernels_mask() & 1ul << (SIGUSR2 - 1));
         break;
+    case 'n':
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
+        handled = !(kernels_mask() & 1ul << (SIGALRM - 1));
+        break;
+    case 'q': contexts_and_jumps(); break;
+    case 'x': case 'y': sigprocmask(SIG_BLOCK, &others, &replaced); break;
+    case 'z': syscall(SYS_rt_sigprocmask, SIG_BLOCK, &others, &replaced, 8); break;
     case 'i': case 'r': set(SIGALRM, SIG_IGN, 0); break;
     case 'k': syscall(SYS_rt_sigaction, SIGALRM, &action, &old_action, 8); break;
     case 'd': set(SIGALRM, SIG_DFL, 0); break;
@@ -124,6 +175,8 @@ static int child(char call)
     default: return 2;
     }
     syscall(SYS_getppid);
+    if (strchr("xyz", call))
+        return saw_change != (*(unsigned char *)&replaced == 0x55);
     if (call != 'r')
         return handled;
     // Ignored or not, a signal that is blocked becomes pending.
@@ -244,7 +297,7 @@ int main(int count, char **arguments)
                 return wrong != 0;
             }
         }
-        syscall(SYS_tgkill, process, process, call == 'r' || call == 'b' ? SIGVTALRM : SIGALRM);
+        syscall(SYS_tgkill, process, process, strchr("bnrxyz", call) ? SIGVTALRM : SIGALRM);
         long signal = 0;
         while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status)) {
             signal = WSTOPSIG(status);

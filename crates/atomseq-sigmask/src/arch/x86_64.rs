@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fs:[0]  thread pointer ── + atomseq_sigmask_thread@gottpoff ──> Thread
-//!                                                     0 program's mask  8 ready  16 kernel's mask
+//!                          0 program's mask  8 ready  16 kernel's mask  24 lazy  32 before  40 sets
 //! jmp_buf      0 rbx   8 rbp*  16 r12  24 r13  32 r14  40 r15  48 rsp*  56 rip*
 //!             64 is a mask saved (4 bytes)  72 the mask      * mangled with fs:[0x30]
 //! ucontext_t  40 r8  48 r9  72 r12  80 r13  88 r14  96 r15  104 rdi  112 rsi  120 rbp  128 rbx
@@ -11,12 +11,12 @@
 //! ```
 
 use std::arch::{asm, global_asm, naked_asm};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::control::{Protection, protects};
 use crate::real::Function;
-use crate::thread::Thread;
-use crate::{context, delivery, forward, wait};
+use crate::thread::{self, INTERNAL, Thread, UNBLOCKABLE};
+use crate::{context, forward, mask, wait};
 
 // The block of each thread, zeros at first. As large as `Thread`.
 global_asm!(
@@ -32,52 +32,13 @@ global_asm!(
     size = const size_of::<Thread>(),
 );
 
-/// How many handlers there are, which the kernel calls in place of the program's.
-pub const SLOTS: usize = 64;
-/// How many bytes one of them has.
-pub const ENTRY: usize = 16;
-
-// Each hands `delivery::entry` its own address.
-global_asm!(
-    ".pushsection .text.atomseq_sigmask_entries, \"ax\", @progbits",
-    ".balign {size}",
-    ".hidden atomseq_sigmask_entries",
-    ".globl atomseq_sigmask_entries",
-    ".type atomseq_sigmask_entries, @function",
-    "atomseq_sigmask_entries:",
-    ".cfi_startproc",
-    ".rept {slots}",
-    "lea rcx, [rip]",  // the kernel uses the first three argument registers
-    "jmp {entry}",
-    ".balign {size}",
-    ".endr",
-    ".cfi_endproc",
-    ".size atomseq_sigmask_entries, {slots} * {size}",
-    ".popsection",
-    slots = const SLOTS,
-    size = const ENTRY,
-    entry = sym delivery::entry,
-);
-
-/// Returns the address of the first of these handlers.
-#[inline(always)]
-pub fn entries() -> usize {
-    let address;
-    // SAFETY: computes an address.
-    unsafe {
-        asm!(
-            "lea {}, [rip + atomseq_sigmask_entries]",
-            out(reg) address,
-            options(nomem, nostack),
-        );
-    }
-    address
-}
-
 const _: () = assert!(
     std::mem::offset_of!(Thread, program) == 0
         && std::mem::offset_of!(Thread, ready) == 8
         && std::mem::offset_of!(Thread, kernel) == 16
+        && std::mem::offset_of!(Thread, lazy) == 24
+        && std::mem::offset_of!(Thread, before) == 32
+        && std::mem::offset_of!(Thread, sets) == 40
 );
 
 /// Returns the address of this thread's block.
@@ -94,27 +55,6 @@ pub fn thread() -> *mut u8 {
         );
     }
     address
-}
-
-/// Stores `new` if the word is `old`, in one instruction; else returns what it is.
-///
-/// # Safety
-///
-/// No other thread changes the word meanwhile: there is no `lock` prefix.
-#[inline(always)]
-pub unsafe fn compare_exchange(word: &AtomicU64, old: u64, new: u64) -> Result<(), u64> {
-    let now: u64;
-    // SAFETY: the word is a valid one, and the caller's promise.
-    unsafe {
-        asm!(
-            "cmpxchg qword ptr [{word}], {new}",  // a signal comes before or after it
-            word = in(reg) word.as_ptr(),
-            new = in(reg) new,
-            inlateout("rax") old => now,
-            options(nostack),
-        );
-    }
-    if now == old { Ok(()) } else { Err(now) }
 }
 
 /// Returns the stack pointer.
@@ -267,16 +207,6 @@ pub fn process() -> i32 {
     unsafe { call(libc::SYS_getpid, 0, 0, 0, 0) as i32 }
 }
 
-/// Lets threads of any priority run for a moment.
-pub fn pause() {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 20_000,
-    };
-    // SAFETY: the kernel reads the time.
-    unsafe { call(libc::SYS_nanosleep, &raw const time as usize, 0, 0, 0) };
-}
-
 /// Returns whether this is the thread that the process started with.
 pub fn is_main_thread() -> bool {
     // SAFETY: these calls only return numbers.
@@ -391,6 +321,184 @@ macro_rules! jump_after {
     };
 }
 
+// Exports a function with the arguments of `sigprocmask`: looks at them, and goes on with `change`.
+macro_rules! changes {
+    ($($name:ident $otherwise:path;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(
+            how: i32,
+            new: *const libc::sigset_t,
+            old: *mut libc::sigset_t,
+        ) -> i32 {
+            naked_asm!(
+                ".cfi_startproc",
+                "mov r8, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
+                "cmp dword ptr fs:[r8 + 8], 0",  // ready
+                "je {otherwise}",
+                "cmp edi, 2",
+                "ja {otherwise}",
+                "test rsi, rsi",
+                "jz {otherwise}",
+                "mov rax, {removable}",
+                "and rax, qword ptr [rsi]",      // first: both sets may be one
+                "xor esi, esi",
+                "cmp edi, 1",
+                "ja 3f",
+                "je 2f",
+                "mov rdi, -1",                   // SIG_BLOCK: keep all, add the set
+                "mov rsi, rax",
+                "jmp {change}",
+                "2:",
+                "not rax",                       // SIG_UNBLOCK: keep all but the set, add none
+                "mov rdi, rax",
+                "jmp {change}",
+                "3:",
+                "xor edi, edi",                  // SIG_SETMASK: keep none
+                "mov rsi, rax",
+                "jmp {change}",
+                ".cfi_endproc",
+                removable = const !(UNBLOCKABLE | INTERNAL) as i64,
+                otherwise = sym $otherwise,
+                change = sym change,
+            )
+        }
+    )*};
+}
+changes! {
+    sigprocmask mask::sigprocmask_otherwise;
+    pthread_sigmask mask::pthread_sigmask_otherwise;
+}
+
+/// Changes the program's mask to `mask & keep | add`, stores the old one unless `old` is null, and
+/// returns 0. A sequence that is restarted if a signal is handled before its last instruction, so
+/// it is before the change, or after it. If the kernel must be told, [`thread::change_slowly`] goes
+/// on: it blocks a signal that the new mask does not, or does not block one that is not lazy.
+///
+/// # Safety
+///
+/// `old` is null, or eight bytes can be written there, which need not be aligned. `add` contains
+/// neither `SIGKILL` nor `SIGSTOP`.
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn change(keep: u64, add: u64, old: *mut u64) -> i32 {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov r8, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
+        ".hidden atomseq_sigmask_change",
+        ".globl atomseq_sigmask_change",
+        "atomseq_sigmask_change:",
+        "mov rax, qword ptr fs:[r8]",       // the old mask
+        "mov r9, rax",
+        "and r9, rdi",
+        "or r9, rsi",                       // the new one
+        "mov r10, qword ptr fs:[r8 + 16]",  // the kernel's
+        "mov r11, qword ptr fs:[r8 + 24]",  // lazy
+        "not r11",
+        "or r11, r10",
+        "xor r10, r9",
+        "test r10, r11",
+        "jnz {slowly}",
+        "test rdx, rdx",
+        "jz 2f",
+        "mov qword ptr [rdx], rax",
+        "2:",
+        "mov qword ptr fs:[r8], r9",
+        ".hidden atomseq_sigmask_changed",
+        ".globl atomseq_sigmask_changed",
+        "atomseq_sigmask_changed:",
+        "inc qword ptr fs:[r8 + 40]",       // sets
+        "xor eax, eax",
+        "ret",
+        ".cfi_endproc",
+        slowly = sym thread::change_slowly,
+    )
+}
+
+/// As [`change`], and gives the kernel the new mask, in a sequence that ends with the system call:
+/// if it is restarted after it has stored the new mask, [`restart_sequence`] restores the old one.
+///
+/// # Safety
+///
+/// As of [`change`].
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn change_both(keep: u64, add: u64, old: *mut u64) {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov r8, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
+        "mov r9, rdi", // what the system call does not need
+        "mov r11, rsi",
+        "mov rcx, rdx",
+        "mov edi, 2", // SIG_SETMASK
+        "xor edx, edx",
+        "mov r10d, 8",
+        ".hidden atomseq_sigmask_both",
+        ".globl atomseq_sigmask_both",
+        "atomseq_sigmask_both:",
+        "mov rax, qword ptr fs:[r8]",      // the old mask
+        "mov qword ptr fs:[r8 + 32], rax", // before
+        ".hidden atomseq_sigmask_both_kept",
+        ".globl atomseq_sigmask_both_kept",
+        "atomseq_sigmask_both_kept:",
+        "test rcx, rcx",
+        "jz 2f",
+        "mov qword ptr [rcx], rax",
+        "2:",
+        "and rax, r9",
+        "or rax, r11",
+        "mov qword ptr fs:[r8], rax",      // the new one
+        "mov qword ptr fs:[r8 + 16], rax", // the kernel's
+        "mov rsi, qword ptr fs:[0]",       // the thread pointer
+        "add rsi, r8",                     // the address of the new one
+        "mov eax, 14",                     // rt_sigprocmask
+        "syscall",
+        ".hidden atomseq_sigmask_both_changed",
+        ".globl atomseq_sigmask_both_changed",
+        "atomseq_sigmask_both_changed:",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// Returns the address of a symbol of this file.
+macro_rules! address_of {
+    ($symbol:literal) => {{
+        let address: i64;
+        // SAFETY: computes an address.
+        unsafe {
+            asm!(
+                concat!("lea {}, [rip + ", $symbol, "]"),
+                out(reg) address,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+        address
+    }};
+}
+
+/// Lets a frame go on at the start of a sequence that a signal has interrupted. `kernel` is the
+/// kernel's mask there.
+pub fn restart_sequence(frame: &mut libc::ucontext_t, thread: &Thread, kernel: u64) {
+    if !protects(Protection::Sequences) {
+        return;
+    }
+    let code = &mut frame.uc_mcontext.gregs[libc::REG_RIP as usize];
+    let change = address_of!("atomseq_sigmask_change");
+    if (change..address_of!("atomseq_sigmask_changed")).contains(code) {
+        *code = change;
+    }
+    let (both, changed) = (
+        address_of!("atomseq_sigmask_both"),
+        address_of!("atomseq_sigmask_both_changed"),
+    );
+    if (both..changed).contains(code) {
+        if *code >= address_of!("atomseq_sigmask_both_kept") {
+            thread.program.store(thread.before.load(Relaxed), Relaxed);
+            thread.kernel.store(kernel, Relaxed);
+        }
+        *code = both;
+    }
+}
+
 /// Exports functions that only need the mask in the kernel, whatever their arguments: those are in
 /// registers and on the stack as they were. A thread that is not ready has blocked nothing here.
 macro_rules! published {
@@ -432,12 +540,15 @@ published!(execl execle execlp);
 unsafe extern "C" fn clone() {
     naked_asm!(
         ".cfi_startproc",
+        "cmp byte ptr [rip + {eager}], 0",
+        "jne {other}",
         "mov eax, edx",
         "and eax, 0x84100",   // CLONE_SETTLS, CLONE_VFORK, CLONE_VM
         "cmp eax, 0x4100",    // this thread-local memory, while this thread waits
         "je {vfork}",
         "jmp {other}",
         ".cfi_endproc",
+        eager = sym thread::EAGER,
         vfork = sym context::clone_vfork,
         other = sym other_clone,
     )
@@ -451,7 +562,7 @@ unsafe extern "C" fn other_clone() {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __clone() {
-    naked_asm!("jmp {}", sym clone)
+    naked_asm!(".cfi_startproc", "jmp {}", ".cfi_endproc", sym clone)
 }
 
 /// `dlopen` without `RTLD_DEEPBIND`, by which a library would call the C library past this one. A
@@ -459,7 +570,14 @@ unsafe extern "C" fn __clone() {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen() {
-    naked_asm!("and esi, {}", "jmp {}", const !libc::RTLD_DEEPBIND, sym published_dlopen)
+    naked_asm!(
+        ".cfi_startproc",
+        "and esi, {}",
+        "jmp {}",
+        ".cfi_endproc",
+        const !libc::RTLD_DEEPBIND,
+        sym published_dlopen,
+    )
 }
 
 #[unsafe(naked)]
@@ -473,6 +591,8 @@ unsafe extern "C" fn published_dlopen() {
 unsafe extern "C" fn syscall() {
     naked_asm!(
         ".cfi_startproc",
+        "cmp byte ptr [rip + {eager}], 0",
+        "jne {other}",
         "lea eax, [rdi - 13]",          // rt_sigaction 13, rt_sigprocmask 14
         "cmp eax, 2",
         "jb {known}",
@@ -502,8 +622,11 @@ unsafe extern "C" fn syscall() {
         "jne {other}",
         "cmp esi, 22",                  // PR_SET_SECCOMP
         "je {starts}",
+        "cmp esi, 59",                  // PR_SET_SYSCALL_USER_DISPATCH
+        "je {starts}",
         "jmp {other}",
         ".cfi_endproc",
+        eager = sym thread::EAGER,
         starts = sym starting_system_call,
         waits = sym wait::system_call,
         known = sym forward::known_system_call,
@@ -521,13 +644,16 @@ unsafe extern "C" fn starting_system_call() {
     jump_after!(forward::several, syscall)
 }
 
-/// `prctl`: a filter of system calls may refuse to queue a signal again.
+/// `prctl`: a filter of system calls may refuse to queue a signal again, and a program that handles
+/// its own system calls may not expect this library's.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn prctl() {
     naked_asm!(
         ".cfi_startproc",
         "cmp edi, 22",  // PR_SET_SECCOMP
+        "je {filters}",
+        "cmp edi, 59",  // PR_SET_SYSCALL_USER_DISPATCH
         "je {filters}",
         "jmp {other}",
         ".cfi_endproc",
@@ -552,39 +678,59 @@ unsafe extern "C" fn filtering_prctl() {
 #[unsafe(naked)]
 unsafe extern "C" fn vfork() -> i32 {
     naked_asm!(
+        ".cfi_startproc",
+        "cmp byte ptr [rip + {eager}], 0",
+        "jne {other}",
         "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
         "call {before}",        // blocks all signals in the kernel; the mask in rax, lazy in rdx
         "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
         "mov rsi, rax",
         "mov r8, rdx",
         "pop rdi",              // the child overwrites the return address
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_register rip, rdi",
         "mov eax, 58",          // vfork
         "syscall",
         "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_offset rip, -8",
         "mov rdi, rax",
         "mov rdx, r8",
         "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
         "call {after}",         // of the result, the mask and lazy; returns vfork's result
         "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
         "ret",
+        ".cfi_endproc",
+        eager = sym thread::EAGER,
+        other = sym other_vfork,
         before = sym context::before_vfork,
         after = sym context::after_vfork,
     )
 }
 
+#[unsafe(naked)]
+unsafe extern "C" fn other_vfork() {
+    jump_after!(forward::publish, vfork)
+}
+
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __vfork() -> i32 {
-    naked_asm!("jmp {}", sym vfork)
+    naked_asm!(".cfi_startproc", "jmp {}", ".cfi_endproc", sym vfork)
 }
 
 /// `sigsetjmp`: the C library's, except that the mask is the program's. With a shadow stack, or
-/// once a thread was cancelled, the C library's itself runs, and reads the kernel's mask, which is
-/// made equal before.
+/// once nothing is lazy, the C library's itself runs, and reads the kernel's mask, which is made
+/// equal before.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn __sigsetjmp() -> i32 {
     naked_asm!(
+        ".cfi_startproc",
         "test dword ptr fs:[0x48], 2",  // the shadow stack's bit
         "jnz {shadow}",
         "test esi, esi",
@@ -592,8 +738,6 @@ unsafe extern "C" fn __sigsetjmp() -> i32 {
         "mov rdx, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
         "cmp dword ptr fs:[rdx + 8], 0",  // ready
         "je {shadow}",
-        "cmp byte ptr [rip + {cancels}], 0",
-        "jne {shadow}",
         "mov rax, qword ptr fs:[rdx]",    // the program's mask
         "mov qword ptr [rdi + 72], rax",
         "mov esi, 1",
@@ -618,8 +762,8 @@ unsafe extern "C" fn __sigsetjmp() -> i32 {
         "mov qword ptr [rdi + 56], rax",
         "xor eax, eax",
         "ret",
+        ".cfi_endproc",
         shadow = sym published_sigsetjmp,
-        cancels = sym forward::CANCELS,
     )
 }
 
@@ -632,7 +776,7 @@ unsafe extern "C" fn published_sigsetjmp() {
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn setjmp() -> i32 {
-    naked_asm!("mov esi, 1", "jmp {}", sym __sigsetjmp)
+    naked_asm!(".cfi_startproc", "mov esi, 1", "jmp {}", ".cfi_endproc", sym __sigsetjmp)
 }
 
 // Saves the registers and the floating-point state in the context at rdi. At a call the register
@@ -676,13 +820,15 @@ macro_rules! save_context {
 #[unsafe(naked)]
 unsafe extern "C" fn getcontext() -> i32 {
     naked_asm!(
+        ".cfi_startproc",
         save_context!(),
-        "push rdi",
+        push!("rdi"),
         "call {program}",               // the program's mask
-        "pop rdi",
+        pop!("rdi"),
         "mov qword ptr [rdi + 296], rax",
         "xor eax, eax",
         "ret",
+        ".cfi_endproc",
         program = sym context::program,
     )
 }
@@ -693,24 +839,23 @@ unsafe extern "C" fn getcontext() -> i32 {
 #[unsafe(naked)]
 unsafe extern "C" fn swapcontext() -> i32 {
     naked_asm!(
+        ".cfi_startproc",
         save_context!(),
         "mov rdx, qword ptr [rip + atomseq_sigmask_thread@gottpoff]",
         "cmp dword ptr fs:[rdx + 8], 0",   // ready
         "je 3f",
-        "cmp byte ptr [rip + {cancels}], 0",
-        "jne 3f",
         "mov rax, qword ptr fs:[rdx]",     // the program's mask
         "cmp rax, qword ptr [rsi + 296]",  // first: the contexts may be one
         "jne 3f",
         "mov qword ptr [rdi + 296], rax",
         "jmp {load}",
         "3:",
-        "push rsi",
+        push!("rsi"),
         "call {exchange}",                 // of both contexts: saves the mask, and sets the other
-        "pop rsi",
+        pop!("rsi"),
         "jmp {load}",
+        ".cfi_endproc",
         exchange = sym context::exchange,
-        cancels = sym forward::CANCELS,
         load = sym load_context,
     )
 }
@@ -720,10 +865,12 @@ unsafe extern "C" fn swapcontext() -> i32 {
 #[unsafe(naked)]
 unsafe extern "C" fn setcontext() -> i32 {
     naked_asm!(
-        "push rdi",
+        ".cfi_startproc",
+        push!("rdi"),
         "call {set}",   // sets the mask
-        "pop rsi",
+        pop!("rsi"),
         "jmp {load}",
+        ".cfi_endproc",
         set = sym context::set,
         load = sym load_context,
     )
@@ -731,9 +878,11 @@ unsafe extern "C" fn setcontext() -> i32 {
 
 /// Loads the registers from the context at rsi. Loading the floating-point state takes longer than
 /// comparing it. The comparison's memory is in the red zone, which signal handlers leave alone.
+/// Backtraces are those of the context from its first register on.
 #[unsafe(naked)]
 unsafe extern "C" fn load_context() -> i32 {
     naked_asm!(
+        ".cfi_startproc",
         "mov rcx, qword ptr [rsi + 224]",
         "fnstcw word ptr [rsp - 8]",
         "fnstsw ax",
@@ -748,6 +897,16 @@ unsafe extern "C" fn load_context() -> i32 {
         "cmp eax, dword ptr [rcx + 24]",
         "jne 6f",
         "7:",
+        ".cfi_remember_state",
+        ".cfi_def_cfa rsi, 0",
+        ".cfi_offset rip, 168",
+        ".cfi_offset rsp, 160",
+        ".cfi_offset rbx, 128",
+        ".cfi_offset rbp, 120",
+        ".cfi_offset r12, 72",
+        ".cfi_offset r13, 80",
+        ".cfi_offset r14, 88",
+        ".cfi_offset r15, 96",
         "mov rsp, qword ptr [rsi + 160]",
         "mov rbx, qword ptr [rsi + 128]",
         "mov rbp, qword ptr [rsi + 120]",
@@ -762,14 +921,25 @@ unsafe extern "C" fn load_context() -> i32 {
         "mov r8, qword ptr [rsi + 40]",
         "mov r9, qword ptr [rsi + 48]",
         "mov rsi, qword ptr [rsi + 112]",
+        ".cfi_def_cfa rsp, 0",
+        ".cfi_register rip, r11",
+        ".cfi_same_value rsp",
+        ".cfi_same_value rbx",
+        ".cfi_same_value rbp",
+        ".cfi_same_value r12",
+        ".cfi_same_value r13",
+        ".cfi_same_value r14",
+        ".cfi_same_value r15",
         "xor eax, eax",
         "jmp r11",
+        ".cfi_restore_state",
         "4:",
         "fldenv [rcx]",
         "jmp 5b",
         "6:",
         "ldmxcsr dword ptr [rcx + 24]",
         "jmp 7b",
+        ".cfi_endproc",
     )
 }
 
@@ -779,15 +949,16 @@ unsafe extern "C" fn load_context() -> i32 {
 #[unsafe(naked)]
 unsafe extern "C" fn makecontext() {
     naked_asm!(
-        "lea rax, [rsp + 8]",  // the arguments on the stack, from the fourth on
-        "push r9",             // the third
-        "push r8",
-        "push rcx",            // the first
+        ".cfi_startproc",
+        "lea rax, [rsp + 8]",      // the arguments on the stack, from the fourth on
+        push!("r9" "r8" "rcx"),    // the others: the first is pushed last
         "mov rcx, rsp",
         "mov r8, rax",
-        "call {make}",         // the stack is aligned: three words and the return address
+        "call {make}",             // the stack is aligned: three words and the return address
         "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
         "ret",
+        ".cfi_endproc",
         make = sym context::make,
     )
 }
@@ -798,12 +969,15 @@ unsafe extern "C" fn makecontext() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn finish_context() {
     naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
         "nop",
         "mov rdi, qword ptr [rbx]",
         "mov rsp, rbx",
         "and rsp, -16",
         "call {finish}",  // sets the linked context, or exits
         "ud2",
+        ".cfi_endproc",
         finish = sym context::finish,
     )
 }
