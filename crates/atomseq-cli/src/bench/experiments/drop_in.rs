@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "pair:kernel", "sigprocmask: block, restore", |_| Workers::of(PAIR, false);
         "pair:drop-in", "the same with the library", |_| Workers::of(PAIR, true);
         "threads:kernel", "the same pair in a process with a second thread, which sleeps", |_| Workers::of(THREADS, false);
-        "threads:drop-in", "the same with the library, which then calls the kernel", |_| Workers::of(THREADS, true);
+        "threads:drop-in", "the same with the library, which then passes calls on", |_| Workers::of(THREADS, true);
         "setjmp:kernel", "sigsetjmp with the mask, siglongjmp", |_| Workers::of(SETJMP, false);
         "setjmp:drop-in", "the same with the library", |_| Workers::of(SETJMP, true);
         "swapcontext:kernel", "two calls of swapcontext: there and back", |_| Workers::of(SWAPCONTEXT, false);
