@@ -110,6 +110,8 @@
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
+//! * The flags and the mask of a handler with `SA_RESETHAND` that ran before signals ceased to be
+//!   lazy, if the default action of its signal is to be ignored: `sigaction` returns others.
 //! * `setcontext` from a handler on a signal stack: nothing is lazy afterwards, which costs only
 //!   time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,

@@ -1529,6 +1529,30 @@ static void threads_later(void)
     show_pending("end");
 }
 
+// What is pending of a signal that is ignored stays so when a thread starts.
+static void *returns(void *argument) { return argument; }
+static void ignored_later(void)
+{
+    static const int signals[] = {SIGHUP, SIGUSR1, SIGCHLD, SIGCONT, SIGURG, SIGWINCH};
+    for (int i = 0; i < 6; i++)
+        install_plain(signals[i], i < 4 ? 0 : SA_RESETHAND);
+    for (int i = 0; i < 4; i++)
+        signal(signals[i], i < 2 ? SIG_IGN : SIG_DFL);
+    raise(SIGURG);
+    raise(SIGWINCH);
+    for (int i = 0; i < 6; i++) {
+        block(signals[i]);
+        raise(signals[i]);
+    }
+    show_pending("alone");
+    pthread_t thread;
+    pthread_create(&thread, NULL, returns, NULL);
+    pthread_join(thread, NULL);
+    show_pending("threads");
+    for (int i = 0; i < 4; i++)
+        show_action("ignored", signals[i]);
+}
+
 // ---- Timers
 
 static volatile int overrun;
@@ -2927,6 +2951,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
+    CASE(ignored_later),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -76,6 +76,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("stores_old_mask", &[]),
     ("handled_calls", &["threads"]),
     ("without_memory", &[]),
+    ("ignored_later", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
