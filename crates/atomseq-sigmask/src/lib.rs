@@ -95,13 +95,12 @@
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
 //!   old mask's address valid, finds the call restarted.
-//! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask`, ends a program
-//!   that would not have made this call. A filter that a program starts with and that kills for
+//! * Sandboxes that a program starts with, or that a child of `vfork` enters: a filter that kills
+//!   for `rt_sigprocmask` ends a program that would not have made this call; one that kills for
 //!   `rt_sigqueueinfo` ends it when a signal is deferred; one that refuses that and `kill` and
 //!   `tgkill` drops the signal; and one that refuses `rt_sigprocmask` leaves signals blocked.
-//! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
-//!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
-//!   signal, not even one that ends it, until the child exits or calls `exec`.
+//! * A parent in `vfork`, or in `clone` with `CLONE_VM` and `CLONE_VFORK`, handles no signal, not
+//!   even one that ends it, until the child exits or calls `exec`.
 //! * Handlers that a child of `vfork` installs: `sigprocmask` in such a handler does not see what
 //!   the kernel blocks while it runs, nor in children that it forks.
 //! * Waits that only a signal that ends the process ends, as for a file system that does not

@@ -1928,6 +1928,28 @@ static void filters(void)
         in_child("filter", filtered, kind);
 }
 
+// A filter that lets a program only exit.
+static void exits(int kind)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {4, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        abort();
+    if (kind)
+        exit(0);
+    _exit(0);
+}
+static void filtered_exits(void)
+{
+    in_child("_exit", exits, 0);
+    in_child("exit", exits, 1);
+}
+
 // A program that handles system calls itself: by a filter, or by user dispatch.
 static volatile char dispatches;
 static volatile int trapped, traps;
@@ -2951,7 +2973,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
-    CASE(ignored_later),
+    CASE(ignored_later), CASE(filtered_exits),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -77,6 +77,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("handled_calls", &["threads"]),
     ("without_memory", &[]),
     ("ignored_later", &[]),
+    ("filtered_exits", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
