@@ -1706,6 +1706,27 @@ static void shared_memory(void)
     show_mask("refused");
 }
 
+// A child on this memory that has this process's handlers too.
+static int replaces_handler(void *argument)
+{
+    install(SIGUSR1, details, 0, none());
+    _exit(0);
+}
+static void shared_handlers(void)
+{
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    const int flags = CLONE_VM | CLONE_VFORK | CLONE_SIGHAND | SIGCHLD;
+    if (clone(replaces_handler, clone_stack + sizeof clone_stack, flags, NULL) < 0)
+        abort();
+    wait(NULL);
+    unblock(SIGUSR1);
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    show_pending("blocked");
+    unblock(SIGUSR1);
+}
+
 static void raises(int signal) { calls++; raise(SIGUSR1); }
 
 // A handler ends a call, and a blocked signal comes as it returns.
@@ -2973,7 +2994,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
-    CASE(ignored_later), CASE(filtered_exits),
+    CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

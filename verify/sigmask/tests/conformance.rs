@@ -78,6 +78,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("without_memory", &[]),
     ("ignored_later", &[]),
     ("filtered_exits", &[]),
+    ("shared_handlers", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
