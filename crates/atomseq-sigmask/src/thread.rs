@@ -322,7 +322,9 @@ extern "C-unwind" fn begin() {
     if is_valgrind {
         end_laziness();
     }
-    action::begin();
-    Thread::current();
+    // Another library's constructor may have set a filter that kills for this call.
+    if Thread::current().is_some() {
+        action::begin();
+    }
     statistics::begin();
 }
