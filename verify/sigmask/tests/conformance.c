@@ -1704,6 +1704,12 @@ static void shared_memory(void)
     printf("%d ", clone(clears_mask, clone_stack + sizeof clone_stack, CLONE_VM | CLONE_VFORK | CLONE_THREAD | SIGCHLD, NULL));
     printf("%d\n", errno);
     show_mask("refused");
+    for (int has_stack = 0; has_stack < 2; has_stack++) {
+        char *stack = has_stack ? clone_stack + sizeof clone_stack : NULL;
+        printf("%d ", clone(has_stack ? NULL : clears_mask, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL));
+        printf("%d\n", errno);
+    }
+    ignore_result(wait(NULL));
 }
 
 // A child on this memory that has this process's handlers too.
