@@ -1,4 +1,4 @@
-//! What `atomseq run --stats` prints at the end.
+//! What `atomseq run --stats` prints at the end, or before the program sets a filter of its calls.
 
 use std::fmt::{self, Write};
 use std::ptr;
